@@ -1,0 +1,124 @@
+//! The clocks that leases are measured with.
+
+use std::time::{Duration, SystemTime};
+
+/// A reading of two clocks: the one that goes on while the machine sleeps, and the wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    boot: Duration,
+    wall: Duration,
+}
+
+impl Moment {
+    /// How much time has passed since `earlier`, by the clock that says more.
+    ///
+    /// A virtual machine that was paused or restored may find that only its wall clock went on. A
+    /// wall clock set forward ends leases early, which is safe; set back, it changes nothing.
+    pub(crate) fn since(self, earlier: Moment) -> Duration {
+        let boot = self.boot.saturating_sub(earlier.boot);
+        let wall = self.wall.saturating_sub(earlier.wall);
+        boot.max(wall)
+    }
+}
+
+/// Where moments come from. Tests turn the hands themselves.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Clock {
+    #[default]
+    System,
+    #[cfg(test)]
+    Manual(std::sync::Arc<std::sync::Mutex<Moment>>),
+}
+
+impl Clock {
+    pub(crate) fn now(&self) -> Moment {
+        match self {
+            Clock::System => Moment {
+                boot: boot_time(),
+                wall: SystemTime::now()
+                    .duration_since(SystemTime::UNIX_EPOCH)
+                    .unwrap_or_default(),
+            },
+            #[cfg(test)]
+            Clock::Manual(now) => *now.lock().unwrap(),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn boot_time() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+
+    // Apple's `CLOCK_MONOTONIC` counts sleep; Linux keeps a clock of its own for that.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+
+    let time = clock_gettime(CLOCK);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
+    Duration::new(seconds, nanos)
+}
+
+#[cfg(not(unix))]
+fn boot_time() -> Duration {
+    use once_cell::sync::Lazy;
+    use std::time::Instant;
+
+    static START: Lazy<Instant> = Lazy::new(Instant::now);
+    START.elapsed()
+}
+
+#[cfg(test)]
+impl Clock {
+    pub(crate) fn manual() -> Clock {
+        let start = Moment {
+            boot: Duration::from_secs(1_000),
+            wall: Duration::from_secs(1_700_000_000),
+        };
+        Clock::Manual(std::sync::Arc::new(std::sync::Mutex::new(start)))
+    }
+
+    /// Lets each clock of a manual pair run by so much.
+    pub(crate) fn advance(&self, boot: Duration, wall: Duration) {
+        if let Clock::Manual(now) = self {
+            let mut now = now.lock().unwrap();
+            now.boot += boot;
+            now.wall += wall;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn time_passes_by_the_clock_that_says_more() {
+        let clock = Clock::manual();
+        let start = clock.now();
+        clock.advance(SECOND, Duration::ZERO);
+        assert_eq!(clock.now().since(start), SECOND);
+        clock.advance(Duration::ZERO, 3 * SECOND);
+        assert_eq!(clock.now().since(start), 3 * SECOND);
+    }
+
+    #[test]
+    fn a_wall_clock_set_back_changes_nothing() {
+        let later = Moment { boot: 5 * SECOND, wall: 10 * SECOND };
+        let set_back = Moment { boot: 6 * SECOND, wall: SECOND };
+        assert_eq!(set_back.since(later), SECOND);
+    }
+
+    #[test]
+    fn the_system_clock_runs() {
+        let clock = Clock::System;
+        let start = clock.now();
+        while clock.now().since(start).is_zero() {
+            std::hint::spin_loop();
+        }
+    }
+}

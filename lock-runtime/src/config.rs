@@ -1,0 +1,224 @@
+//! What is configured once, at startup.
+
+use crate::LockError;
+use crate::engine::Engine;
+use crate::engine::memory::Memory;
+use crate::engine::redis::target::Target;
+use crate::engine::redis::{Redis, Timeouts};
+use crate::io::Io;
+use crate::lock::check_ttl;
+use redis::ErrorKind;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The lock server, and the defaults for all its locks.
+///
+/// A URL is a configuration, with defaults for everything else:
+///
+/// | URL | server |
+/// | --- | --- |
+/// | `redis://user:password@host:6379/0` | a Redis server; user, password, port and database may be left out |
+/// | `rediss://…` | the same over TLS, with the feature `tls` |
+/// | `redis+unix:///path?db=0&user=…&pass=…` | the same over a unix socket |
+/// | `memory://` | the embedded engine: locks within this process, for tests and a first try |
+/// | `memory://name` | the same, shared by all in the process who connect by that name |
+///
+/// ```
+/// use lock_runtime::{Config, LockManager};
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_runtime::LockError> {
+/// # let url = "memory://";
+/// let config = Config::new(url)
+///     .prefix("shop:lock:")
+///     .ttl(Duration::from_secs(20))
+///     .wait(Duration::from_secs(2));
+/// let locks = LockManager::connect(config).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Its `Debug` output shows no URL, since a URL may hold a password.
+#[derive(Clone)]
+#[must_use]
+pub struct Config {
+    url: String,
+    credentials: Option<(String, String)>,
+    #[cfg(feature = "tls")]
+    root_certificate: Option<Vec<u8>>,
+    pub(crate) prefix: String,
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) command_timeout: Duration,
+}
+
+impl Config {
+    /// The server at that URL, and defaults for the rest.
+    pub fn new(url: impl Into<String>) -> Config {
+        Config {
+            url: url.into(),
+            credentials: None,
+            #[cfg(feature = "tls")]
+            root_certificate: None,
+            prefix: "lock:".to_owned(),
+            ttl: Duration::from_secs(30),
+            wait: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(2),
+            command_timeout: Duration::from_millis(500),
+        }
+    }
+
+    /// The server at the URL in the environment variable `LOCK_URL`.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidConfig`] if the variable is not set, or not text.
+    pub fn from_env() -> Result<Config, LockError> {
+        match std::env::var("LOCK_URL") {
+            Ok(url) => Ok(Config::new(url)),
+            Err(_) => Err(invalid(
+                "the environment variable `LOCK_URL` is not set; \
+                 set it to a URL like `redis://127.0.0.1/`",
+            )),
+        }
+    }
+
+    /// What is put before every key on the server. By default `lock:`.
+    ///
+    /// All who are to exclude one another must have the same. An ACL user needs the commands `SET`,
+    /// `EVAL`, `EVALSHA`, `SCRIPT|LOAD`, `GET`, `DEL`, `PEXPIRE` and `TIME` on keys that begin with
+    /// it.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// The ttl of locks that name none. By default 30 s.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// How long locks that don't say so wait. By default 5 s.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// How long making a connection may take, the first and every later one. By default 2 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long the server may take to answer where the caller sets no bound: a single try, and a
+    /// release that is waited for. A connection silent for so long is replaced. By default 500 ms.
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.command_timeout = timeout;
+        self
+    }
+
+    /// User and password, if they are not in the URL. An empty user is Redis' default one.
+    pub fn credentials(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        self.credentials = Some((user.into(), password.into()));
+        self
+    }
+
+    /// The certificate authority to trust, in PEM, instead of the public ones.
+    #[cfg(feature = "tls")]
+    pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.root_certificate = Some(pem.into());
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<(), LockError> {
+        check_ttl(self.ttl)?;
+        if self.connect_timeout.is_zero() || self.command_timeout.is_zero() {
+            return Err(invalid(
+                "a timeout is zero, so nothing could ever be answered in time",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Opens the engine, and names it without secrets.
+    pub(crate) async fn open(&self, io: Io) -> Result<(Arc<dyn Engine>, String), LockError> {
+        match self.url.split_once("://") {
+            Some(("memory", name)) => Ok((Memory::open(name), format!("memory://{name}"))),
+            Some((
+                "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "unix",
+                _,
+            )) => self.open_redis(io).await,
+            Some((scheme, _)) if scheme.chars().all(|c| c.is_ascii_alphanumeric() || c == '+') => {
+                Err(invalid(&format!(
+                    "the URL scheme `{scheme}://` is not known; \
+                     use `redis://`, `rediss://`, `redis+unix://` or `memory://`"
+                )))
+            }
+            _ => Err(invalid(
+                "the URL has no scheme; write it like `redis://127.0.0.1:6379/0`",
+            )),
+        }
+    }
+
+    async fn open_redis(&self, io: Io) -> Result<(Arc<dyn Engine>, String), LockError> {
+        let target = Target::parse(
+            &self.url,
+            self.credentials.as_ref(),
+            #[cfg(feature = "tls")]
+            self.root_certificate.as_deref(),
+        )?;
+        let server = target.to_string();
+        let timeouts = Timeouts {
+            connect: self.connect_timeout,
+            command: self.command_timeout,
+        };
+        match Redis::connect(io, target, timeouts, &self.prefix).await {
+            Ok(redis) => Ok((Arc::new(redis), server)),
+            Err(error) if error.kind() == ErrorKind::AuthenticationFailed => {
+                Err(LockError::InvalidConfig {
+                    reason: format!("`{server}` refuses the user or the password; check both"),
+                    source: Some(Arc::new(error)),
+                })
+            }
+            Err(error) => Err(LockError::Unavailable {
+                key: None,
+                source: Arc::new(error),
+            }),
+        }
+    }
+}
+
+impl From<&str> for Config {
+    fn from(url: &str) -> Config {
+        Config::new(url)
+    }
+}
+
+impl From<String> for Config {
+    fn from(url: String) -> Config {
+        Config::new(url)
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("prefix", &self.prefix)
+            .field("ttl", &self.ttl)
+            .field("wait", &self.wait)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("command_timeout", &self.command_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+fn invalid(reason: &str) -> LockError {
+    LockError::InvalidConfig {
+        reason: reason.to_owned(),
+        source: None,
+    }
+}

@@ -1,0 +1,275 @@
+//! A connection that comes back.
+//!
+//! The driver of `redis::aio::MultiplexedConnection` lives on the I/O thread. A supervisor beside it
+//! makes a new connection when the present one breaks or falls silent. While there is none, requests
+//! fail at once; nothing is ever sent twice.
+
+use super::target::Target;
+use super::{EngineError, Fault, Timeouts};
+use crate::backoff::Backoff;
+use crate::io::{Io, after};
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, ServerErrorKind,
+};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+pub(crate) struct Link {
+    io: Io,
+    silence: Duration,
+    state: Arc<watch::Sender<State>>,
+}
+
+#[derive(Clone)]
+enum State {
+    Up(Connection),
+    /// The connection broke, and the first try to make a new one is under way.
+    Reconnecting,
+    /// So ended the last try; more follow.
+    Down(EngineError),
+    /// Nobody needs the link any more.
+    Closed,
+}
+
+#[derive(Clone)]
+struct Connection {
+    number: u64,
+    redis: MultiplexedConnection,
+    /// Since when a request has been out on it without any answer coming in.
+    waiting_since: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Link {
+    /// Connects, sends the greeting, and keeps the connection alive from then on.
+    pub(crate) async fn connect(
+        io: Io,
+        target: Target,
+        timeouts: Timeouts,
+        greeting: Pipeline,
+    ) -> Result<Link, RedisError> {
+        let dialer = Dialer {
+            target,
+            timeouts,
+            greeting,
+            dialled: 0,
+        };
+        let (supervised, connected) = tokio::sync::oneshot::channel();
+        io.spawn(async move {
+            let mut dialer = dialer;
+            let first = dialer.dial().await.map(|connection| {
+                let (state, _) = watch::channel(State::Up(connection));
+                let state = Arc::new(state);
+                io.spawn(supervise(dialer, Arc::downgrade(&state), state.subscribe()));
+                state
+            });
+            let _ = supervised.send(first);
+        });
+        let state = match connected.await {
+            Ok(first) => first?,
+            Err(_) => return Err((ErrorKind::Io, "the I/O thread has ended").into()),
+        };
+        Ok(Link {
+            io,
+            silence: timeouts.command,
+            state,
+        })
+    }
+
+    /// Sends a command and waits for its answer until then.
+    pub(crate) async fn ask<T: FromRedisValue>(
+        &self,
+        command: &Cmd,
+        until: Instant,
+    ) -> Result<T, EngineError> {
+        let mut connection = self.connection(until).await?;
+        connection.asks();
+        let answer = command.query_async(&mut connection.redis);
+        match self.io.timeout_at(until, answer).await {
+            Ok(Ok(answer)) => {
+                connection.answers();
+                Ok(answer)
+            }
+            Ok(Err(error)) if is_broken(&error) => {
+                self.give_up(&connection);
+                Err(EngineError::new(Fault::Unanswered, error))
+            }
+            Ok(Err(error)) => {
+                connection.answers();
+                Err(EngineError::new(fault(&error), error))
+            }
+            Err(_) => {
+                if connection.silent_for() >= self.silence {
+                    self.give_up(&connection);
+                }
+                let words = "no answer from the server in time";
+                Err(EngineError::new(Fault::Unanswered, words))
+            }
+        }
+    }
+
+    async fn connection(&self, until: Instant) -> Result<Connection, EngineError> {
+        if let State::Up(connection) = &*self.state.borrow() {
+            return Ok(connection.clone());
+        }
+        let mut state = self.state.subscribe();
+        let settled = state.wait_for(|state| !matches!(state, State::Reconnecting));
+        match self.io.timeout_at(until, settled).await {
+            Ok(Ok(state)) => match &*state {
+                State::Up(connection) => Ok(connection.clone()),
+                State::Down(error) => Err(error.clone()),
+                _ => Err(EngineError::new(Fault::Down, "the connection is closed")),
+            },
+            _ => Err(EngineError::new(Fault::Down, "reconnecting to the server")),
+        }
+    }
+
+    /// Has the connection replaced, unless it has been already.
+    fn give_up(&self, broken: &Connection) {
+        self.state.send_if_modified(|state| match state {
+            State::Up(connection) if connection.number == broken.number => {
+                *state = State::Reconnecting;
+                true
+            }
+            _ => false,
+        });
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.state.send_replace(State::Closed);
+    }
+}
+
+impl Connection {
+    fn waiting_since(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.waiting_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asks(&self) {
+        self.waiting_since().get_or_insert_with(Instant::now);
+    }
+
+    fn answers(&self) {
+        *self.waiting_since() = None;
+    }
+
+    fn silent_for(&self) -> Duration {
+        self.waiting_since()
+            .map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// Makes a new connection whenever the present one has been given up.
+async fn supervise(
+    mut dialer: Dialer,
+    state: std::sync::Weak<watch::Sender<State>>,
+    mut changes: watch::Receiver<State>,
+) {
+    while broken(&mut changes).await {
+        let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
+        loop {
+            let next = match dialer.dial().await {
+                Ok(connection) => State::Up(connection),
+                Err(error) => State::Down(EngineError::new(Fault::Down, error)),
+            };
+            let connected = matches!(next, State::Up(_));
+            let Some(state) = state.upgrade() else {
+                return;
+            };
+            let open = state.send_if_modified(|state| {
+                let open = !matches!(state, State::Closed);
+                if open {
+                    *state = next;
+                }
+                open
+            });
+            if connected || !open {
+                break;
+            }
+            drop(state);
+            tokio::time::sleep(backoff.pause()).await;
+        }
+    }
+}
+
+/// Waits until the connection has been given up; false if nobody needs a new one.
+async fn broken(changes: &mut watch::Receiver<State>) -> bool {
+    let broken = changes
+        .wait_for(|state| !matches!(state, State::Up(_)))
+        .await;
+    broken.is_ok_and(|state| !matches!(&*state, State::Closed))
+}
+
+struct Dialer {
+    target: Target,
+    timeouts: Timeouts,
+    greeting: Pipeline,
+    dialled: u64,
+}
+
+impl Dialer {
+    async fn dial(&mut self) -> Result<Connection, RedisError> {
+        let until = after(self.timeouts.connect);
+        match tokio::time::timeout_at(until, self.dial_and_greet()).await {
+            Ok(connected) => connected,
+            Err(_) => Err((
+                ErrorKind::Io,
+                "no connection in time",
+                self.target.to_string(),
+            )
+                .into()),
+        }
+    }
+
+    async fn dial_and_greet(&mut self) -> Result<Connection, RedisError> {
+        // Every request has a bound of its own, so the connection sets none.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None);
+        let client = &self.target.client;
+        let mut redis = client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?;
+        // A server that won't load scripts ahead is sent their source when they are called.
+        match self.greeting.exec_async(&mut redis).await {
+            Err(error) if is_broken(&error) => return Err(error),
+            _ => {}
+        }
+        self.dialled += 1;
+        Ok(Connection {
+            number: self.dialled,
+            redis,
+            waiting_since: Arc::default(),
+        })
+    }
+}
+
+fn is_broken(error: &RedisError) -> bool {
+    error.is_io_error()
+        || error.is_connection_dropped()
+        || error.kind() == ErrorKind::Parse
+}
+
+fn fault(error: &RedisError) -> Fault {
+    use ServerErrorKind::{
+        BusyLoading, ClusterDown, MasterDown, NoScript, NotBusy, ReadOnly, TryAgain,
+    };
+    match error.kind() {
+        ErrorKind::Server(
+            BusyLoading | ClusterDown | MasterDown | NoScript | NotBusy | ReadOnly | TryAgain,
+        ) => Fault::Hindered,
+        // `BUSY` (a slow script), `NOREPLICAS`, `OOM`: they pass.
+        ErrorKind::Extension
+            if matches!(error.code(), Some("BUSY" | "NOREPLICAS" | "OOM" | "MISCONF")) =>
+        {
+            Fault::Hindered
+        }
+        _ => Fault::Refused,
+    }
+}

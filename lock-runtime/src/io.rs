@@ -1,0 +1,55 @@
+//! The I/O thread: one for the process, with a runtime of its own that is never dropped.
+//!
+//! Connections, renewals and background releases live here, so that a lock survives the runtime
+//! that took it and a body that blocks its thread.
+
+use once_cell::sync::OnceCell;
+use std::future::Future;
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle};
+use tokio::time::{Instant, Sleep, Timeout};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Io(&'static Handle);
+
+impl Io {
+    /// Starts the thread on first use.
+    pub(crate) fn start() -> std::io::Result<Io> {
+        static HANDLE: OnceCell<Handle> = OnceCell::new();
+        HANDLE
+            .get_or_try_init(|| {
+                let runtime = Builder::new_current_thread().enable_all().build()?;
+                let handle = runtime.handle().clone();
+                std::thread::Builder::new()
+                    .name("lock-io".into())
+                    .spawn(move || runtime.block_on(std::future::pending::<()>()))?;
+                Ok(handle)
+            })
+            .map(Io)
+    }
+
+    pub(crate) fn spawn<F>(self, task: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        self.0.spawn(task)
+    }
+
+    /// A timeout that this thread's clock drives, whatever executor polls it.
+    pub(crate) fn timeout_at<F: Future>(self, until: Instant, work: F) -> Timeout<F> {
+        let _context = self.0.enter();
+        tokio::time::timeout_at(until, work)
+    }
+
+    /// A sleep that this thread's clock drives, whatever executor polls it.
+    pub(crate) fn sleep_until(self, until: Instant) -> Sleep {
+        let _context = self.0.enter();
+        tokio::time::sleep_until(until)
+    }
+}
+
+/// So long from now; a wait too long to be told in clock time ends in thirty years.
+pub(crate) fn after(wait: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+    Instant::now() + wait.min(FAR)
+}

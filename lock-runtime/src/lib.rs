@@ -1,0 +1,52 @@
+//! Annotate an async fn, and it runs under a distributed lock.
+//!
+//! ```
+//! use lock_runtime::{LockError, distributed_lock};
+//!
+//! #[distributed_lock(key = "order:<id>", ttl = "30s")]
+//! async fn ship(id: u64) -> Result<String, LockError> {
+//!     Ok(format!("order {id} shipped"))
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), LockError> {
+//!     # let url = "memory://"; stringify!(
+//!     let url = "redis://127.0.0.1/";
+//!     # );
+//!     lock_runtime::init(url).await?;
+//!     assert_eq!(ship(42).await?, "order 42 shipped");
+//!     lock_runtime::shutdown().await;
+//!     Ok(())
+//! }
+//! ```
+
+mod backoff;
+mod clock;
+mod config;
+mod engine;
+mod error;
+mod global;
+mod guard;
+mod hold;
+mod io;
+mod lease;
+mod lock;
+mod locked;
+mod manager;
+mod output;
+mod trace;
+mod wait;
+mod watchdog;
+
+#[doc(hidden)]
+pub mod attribute;
+
+pub use config::Config;
+pub use error::{LockError, LostCause};
+pub use global::{init, manager, shutdown};
+pub use guard::LockGuard;
+pub use hold::OnLost;
+pub use lock::Lock;
+pub use lock_macros::distributed_lock;
+pub use manager::LockManager;
+pub use output::FromLockError;

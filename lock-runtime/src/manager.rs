@@ -1,0 +1,201 @@
+//! The lock manager: connects, and hands out locks.
+
+use crate::backoff::Backoff;
+use crate::clock::Clock;
+use crate::engine::{Answer, Claim, Engine, EngineError};
+use crate::io::{Io, after};
+use crate::trace;
+use crate::wait::Waiters;
+use crate::watchdog::Watchdog;
+use crate::{Config, Lock, LockError};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Hands out locks that are kept on one lock server. Cheap to clone: clones are the same manager.
+///
+/// Most services configure the one global manager with [`init`](crate::init) and never see this
+/// type. Connect one of your own for a second server, or to pass it around instead of a global.
+///
+/// ```
+/// use lock_runtime::{LockError, LockManager};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let locks = LockManager::connect("memory://").await?;
+/// let guard = locks.lock("order:42").acquire().await?;
+/// assert!(locks.lock("order:42").try_acquire().await?.is_none());
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// When the last clone and the last guard are gone, its connection is closed.
+#[derive(Clone)]
+pub struct LockManager {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all locks of a manager share.
+pub(crate) struct Shared {
+    pub(crate) io: Io,
+    pub(crate) clock: Clock,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) watchdog: Arc<Watchdog>,
+    pub(crate) waiters: Waiters,
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) command_timeout: Duration,
+    prefix: String,
+    server: String,
+    closed: AtomicBool,
+    /// How many releases are under way in the background.
+    releasing: watch::Sender<usize>,
+}
+
+impl LockManager {
+    /// Connects to the lock server that a URL or a [`Config`] names.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidConfig`] if the configuration can't be used, or the server refuses the
+    /// credentials; [`LockError::Unavailable`] if there is no connection within the connect
+    /// timeout.
+    pub async fn connect(config: impl Into<Config>) -> Result<LockManager, LockError> {
+        let config = config.into();
+        config.check()?;
+        let io = Io::start().map_err(|error| LockError::Unavailable {
+            key: None,
+            source: Arc::new(error),
+        })?;
+        let (engine, server) = config.open(io).await?;
+        Ok(LockManager::new(io, Clock::System, engine, server, &config))
+    }
+
+    pub(crate) fn new(
+        io: Io,
+        clock: Clock,
+        engine: Arc<dyn Engine>,
+        server: String,
+        config: &Config,
+    ) -> LockManager {
+        let (releasing, _) = watch::channel(0);
+        LockManager {
+            shared: Arc::new(Shared {
+                watchdog: Watchdog::start(io, engine.clone(), clock.clone()),
+                io,
+                clock,
+                engine,
+                waiters: Waiters::default(),
+                ttl: config.ttl,
+                wait: config.wait,
+                command_timeout: config.command_timeout,
+                prefix: config.prefix.clone(),
+                server,
+                closed: AtomicBool::new(false),
+                releasing,
+            }),
+        }
+    }
+
+    /// A lock with this key, to be taken as its [`Lock`] says. Nothing is sent yet.
+    pub fn lock(&self, key: impl Into<String>) -> Lock {
+        Lock::new(Some(self.shared.clone()), "", key.into())
+    }
+
+    /// Hands out no more locks, and waits until those dropped so far are released on the server.
+    ///
+    /// Call it last before the process ends: a guard that was dropped is released in the background,
+    /// which ends with the process. Locks that are still held stay held; who waits for one gets
+    /// [`LockError::ShuttingDown`]. With the server out of reach this takes as long as the longest
+    /// ttl among the releases; put a timeout around it if that is too long. Dropping the future
+    /// stops waiting, and nothing else.
+    pub async fn shutdown(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        let mut releasing = self.shared.releasing.subscribe();
+        // The sender is ours, so there is an end to wait for.
+        let _ = releasing.wait_for(|releasing| *releasing == 0).await;
+    }
+}
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockManager")
+            .field("server", &self.shared.server)
+            .field("prefix", &self.shared.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// The name under which the engine keeps the lock with that key.
+    pub(crate) fn name_of(&self, key: &str) -> Arc<str> {
+        [&self.prefix, key].concat().into()
+    }
+
+    pub(crate) fn key_of<'a>(&self, name: &'a str) -> &'a str {
+        &name[self.prefix.len()..]
+    }
+
+    /// Repeats a request that does no harm when repeated, through passing troubles, until then.
+    /// Each try is given the command timeout.
+    pub(crate) async fn persist<'a, T>(
+        &self,
+        until: Instant,
+        request: impl Fn(Instant) -> Answer<'a, T>,
+    ) -> Result<T, EngineError> {
+        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+        loop {
+            match request(after(self.command_timeout).min(until)).await {
+                Err(error) if error.is_transient() => {
+                    let next = Instant::now() + backoff.pause();
+                    if next >= until {
+                        return Err(error);
+                    }
+                    self.io.sleep_until(next).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Releases in the background until the server has confirmed it, or the ttl has passed.
+    /// `held`: the lock was ours until now, so that it should be found.
+    pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
+        self.releasing.send_modify(|releasing| *releasing += 1);
+        let shared = self.clone();
+        self.io.spawn(async move {
+            let until = after(claim.ttl);
+            let released = shared
+                .persist(until, |until| shared.engine.release(&claim, until))
+                .await;
+            match released {
+                Ok(found) => shared.released(&claim, found, held),
+                Err(error) => trace::release_failed(shared.key_of(&claim.name), &error),
+            }
+            shared.releasing.send_modify(|releasing| *releasing -= 1);
+        });
+    }
+
+    /// The server has answered to a release, of a lock that was `held` or only asked for.
+    pub(crate) fn released(&self, claim: &Claim, found: bool, held: bool) {
+        if found {
+            self.waiters.freed(&claim.name);
+        } else if held {
+            trace::release_found_nothing(self.key_of(&claim.name));
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.watchdog.close();
+    }
+}
