@@ -1,0 +1,266 @@
+//! The options between the parentheses.
+
+use std::time::Duration;
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::quote_spanned;
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprLit, Ident, Lit, Path, Token, parse_quote};
+
+use crate::expand::borrow;
+use crate::key::{Key, ungrouped};
+use crate::nearest::nearest;
+use crate::{duration, error};
+
+const OPTIONS: [&str; 11] = [
+    "key", "ttl", "wait", "max_hold", "renew", "on_lost", "on_busy", "or_else", "guard", "manager",
+    "crate",
+];
+
+pub(crate) struct Args {
+    pub(crate) key: Key,
+    pub(crate) krate: Path,
+    pub(crate) options: Options,
+}
+
+#[derive(Default)]
+pub(crate) struct Options {
+    key: Option<Key>,
+    krate: Option<Path>,
+    ttl: Option<Length>,
+    wait: Option<Length>,
+    max_hold: Option<Length>,
+    renew: Option<bool>,
+    goes_on: Option<bool>,
+    pub(crate) on_busy: Option<Expr>,
+    pub(crate) or_else: Option<Expr>,
+    pub(crate) guard: Option<Ident>,
+    manager: Option<Expr>,
+}
+
+impl Parse for Args {
+    fn parse(input: ParseStream) -> syn::Result<Self> {
+        let mut options = Options::default();
+        let mut seen = Vec::new();
+        let mut errors: Option<Error> = None;
+        while !input.is_empty() {
+            if let Err(error) = options.parse(input, &mut seen) {
+                match &mut errors {
+                    Some(errors) => errors.combine(error),
+                    None => errors = Some(error),
+                }
+                while !input.is_empty() && !input.peek(Token![,]) {
+                    input.parse::<TokenTree>()?;
+                }
+            } else if !input.is_empty() && !input.peek(Token![,]) {
+                return Err(input.error("expected `,`\nhelp: options are separated by commas"));
+            }
+            input.parse::<Option<Token![,]>>()?;
+        }
+        if let Some(errors) = errors {
+            return Err(errors);
+        }
+        let key = options.key.take().ok_or_else(|| {
+            error(
+                Span::call_site(),
+                "`#[distributed_lock]` needs a `key`",
+                "say what is locked: `key = \"order:<id>\"`, where `id` is an argument of the function",
+            )
+        })?;
+        let krate = options
+            .krate
+            .take()
+            .unwrap_or_else(|| parse_quote!(::lock_runtime));
+        Ok(Self {
+            key,
+            krate,
+            options,
+        })
+    }
+}
+
+impl Args {
+    /// An expression for the `Lock` to be taken.
+    pub(crate) fn lock(&self) -> TokenStream {
+        let Self {
+            key,
+            krate,
+            options,
+        } = self;
+        let mixed = Span::mixed_site();
+        let template = key.template();
+        let value = key.value(krate);
+        let lock = match &options.manager {
+            Some(manager) => {
+                let manager = borrow(manager);
+                quote_spanned!(mixed=> #krate::attribute::on(#manager, #template, #value))
+            }
+            None => quote_spanned!(mixed=> #krate::attribute::global(#template, #value)),
+        };
+        let setters = options.setters(krate);
+        quote_spanned!(mixed=> #lock #setters)
+    }
+}
+
+impl Options {
+    fn parse(&mut self, input: ParseStream, seen: &mut Vec<Ident>) -> syn::Result<()> {
+        if input.peek(Lit) {
+            return Err(
+                input.error("an option without its name\nhelp: the key is given as `key = \"…\"`")
+            );
+        }
+        let name = input.call(Ident::parse_any)?;
+        if !OPTIONS.iter().any(|option| name == option) {
+            return Err(unknown(&name));
+        }
+        if seen.contains(&name) {
+            return Err(error(
+                name.span(),
+                format!("`{name}` is given twice"),
+                "keep one of the two",
+            ));
+        }
+        if !input.peek(Token![=]) {
+            return Err(error(
+                name.span(),
+                format!("`{name}` has no value"),
+                &format!("write `{name} = …`"),
+            ));
+        }
+        input.parse::<Token![=]>()?;
+        match &*name.to_string() {
+            "key" => self.key = Some(input.parse()?),
+            "ttl" => self.ttl = Some(Length::parse(input, &name)?),
+            "wait" => self.wait = Some(Length::parse(input, &name)?),
+            "max_hold" => self.max_hold = Some(Length::parse(input, &name)?),
+            "renew" => self.renew = Some(choice(input, &name, ["false", "true"])?),
+            "on_lost" => self.goes_on = Some(choice(input, &name, ["\"cancel\"", "\"continue\""])?),
+            "on_busy" => self.on_busy = Some(input.parse()?),
+            "or_else" => self.or_else = Some(input.parse()?),
+            "guard" => self.guard = Some(input.parse()?),
+            "manager" => self.manager = Some(input.parse()?),
+            _ => self.krate = Some(input.call(Path::parse_mod_style)?),
+        }
+        seen.push(name);
+        Ok(())
+    }
+
+    /// The calls that set the options on a `Lock`.
+    fn setters(&self, krate: &Path) -> TokenStream {
+        let mixed = Span::mixed_site();
+        let lengths = [
+            ("ttl", &self.ttl),
+            ("wait", &self.wait),
+            ("max_hold", &self.max_hold),
+        ];
+        let mut setters: TokenStream = lengths
+            .into_iter()
+            .filter_map(|(name, length)| {
+                Some((Ident::new(name, mixed), length.as_ref()?.value(krate)))
+            })
+            .map(|(name, length)| quote_spanned!(mixed=> .#name(#length)))
+            .collect();
+        if let Some(renew) = self.renew {
+            setters.extend(quote_spanned!(mixed=> .renew(#renew)));
+        }
+        if let Some(goes_on) = self.goes_on {
+            let choice = Ident::new(if goes_on { "Continue" } else { "Cancel" }, mixed);
+            setters.extend(quote_spanned!(mixed=> .on_lost(#krate::OnLost::#choice)));
+        }
+        setters
+    }
+}
+
+enum Length {
+    Known(Duration),
+    Value(Expr),
+}
+
+impl Length {
+    fn parse(input: ParseStream, name: &Ident) -> syn::Result<Self> {
+        let literal = match ungrouped(input.parse()?) {
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(literal),
+                ..
+            }) => literal,
+            Expr::Lit(other) => {
+                return Err(error(
+                    other.span(),
+                    format!("`{name}` needs a unit"),
+                    DURATION_HELP,
+                ));
+            }
+            value => return Ok(Self::Value(value)),
+        };
+        let text = literal.value();
+        if name == "wait" && text == "forever" {
+            return Ok(Self::Known(Duration::MAX));
+        }
+        let length =
+            duration::parse(&text).map_err(|what| error(literal.span(), what, DURATION_HELP))?;
+        let too_short = |help| {
+            Err(error(
+                literal.span(),
+                format!("`{name} = \"{text}\"` is too short"),
+                help,
+            ))
+        };
+        if name == "ttl" && length < Duration::from_millis(10) {
+            too_short(
+                "a lease lasts at least 10ms, and is renewed while the body runs: `ttl = \"30s\"` suits most",
+            )
+        } else if name == "max_hold" && length.is_zero() {
+            too_short(
+                "it is the time that the body has; without `max_hold` it has as long as it takes",
+            )
+        } else {
+            Ok(Self::Known(length))
+        }
+    }
+
+    fn value(&self, krate: &Path) -> TokenStream {
+        let mixed = Span::mixed_site();
+        match self {
+            Self::Known(Duration::MAX) => quote_spanned!(mixed=> #krate::attribute::Duration::MAX),
+            Self::Known(length) => {
+                let millis = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+                quote_spanned!(mixed=> #krate::attribute::Duration::from_millis(#millis))
+            }
+            Self::Value(value) => quote_spanned!(mixed=> #value),
+        }
+    }
+}
+
+const DURATION_HELP: &str = "write for example `\"250ms\"`, `\"30s\"`, `\"1m 30s\"` or `\"2h\"`";
+
+/// Reads one of two words; says whether it is the second.
+fn choice(input: ParseStream, name: &Ident, words: [&str; 2]) -> syn::Result<bool> {
+    let value: Expr = input.parse()?;
+    let word = quote::ToTokens::to_token_stream(&ungrouped(value.clone())).to_string();
+    words
+        .iter()
+        .position(|known| *known == word)
+        .map(|at| at == 1)
+        .ok_or_else(|| {
+            let [first, second] = words;
+            error(
+                value.span(),
+                format!("`{name}` cannot be `{word}`"),
+                &format!("write `{name} = {first}` or `{name} = {second}`"),
+            )
+        })
+}
+
+fn unknown(name: &Ident) -> Error {
+    let help = match nearest(&name.to_string(), &OPTIONS) {
+        Some(option) => format!("did you mean `{option}`?"),
+        None => format!("the options are `{}`", OPTIONS.join("`, `")),
+    };
+    error(
+        name.span(),
+        format!("`{name}` is not an option of `#[distributed_lock]`"),
+        &help,
+    )
+}

@@ -1,0 +1,231 @@
+//! What an annotated function becomes: itself, with the lock around its body.
+//!
+//! One item, every token of the user in it once. Names of ours begin with `__lock_` and cannot be
+//! seen from the body.
+
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use quote::{ToTokens, TokenStreamExt, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{
+    AssocType, Expr, GenericArgument, PatIdent, PathArguments, PathSegment, ReturnType, Signature,
+    Stmt, Token, Type, parse_quote, parse2, token,
+};
+
+use crate::args::Args;
+use crate::item::{Body, Function, async_block};
+
+pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
+    let expanded = match (parse2::<Args>(args), parse2::<Function>(item.clone())) {
+        (Ok(args), Ok(function)) => lock(&args, function),
+        (Err(mut errors), Err(error)) => {
+            errors.combine(error);
+            Err(errors)
+        }
+        (Err(error), _) | (_, Err(error)) => Err(error),
+    };
+    expanded.unwrap_or_else(|error| {
+        let error = error.into_compile_error();
+        quote!(#item #error)
+    })
+}
+
+fn lock(args: &Args, function: Function) -> syn::Result<TokenStream> {
+    let Function {
+        attributes,
+        visibility,
+        signature,
+        brace,
+        inner_attributes,
+        body,
+    } = function;
+    let body = match body {
+        Body::Async(tokens) => {
+            args.key.check(&arguments(&signature))?;
+            let output = match &signature.output {
+                ReturnType::Default => Output::new(parse_quote!(()), signature.ident.span()),
+                ReturnType::Type(_, ty) => Output::new((**ty).clone(), ty.span()),
+            };
+            hold(
+                args,
+                &output,
+                Some(<Token![move]>::default()),
+                &brace,
+                tokens,
+            )
+        }
+        Body::Block(mut statements) => {
+            let output = Output::of_future(&signature.output, signature.ident.span());
+            if let Some(block) = async_block(&mut statements) {
+                let inner = &block.block;
+                let mut body = TokenStream::new();
+                body.append_all(&inner.stmts);
+                let held = hold(args, &output, block.capture, &inner.brace_token, body);
+                block.block.stmts = vec![Stmt::Expr(Expr::Verbatim(held), None)];
+            }
+            quote!(#(#statements)*)
+        }
+    };
+    let mut tokens = quote!(#(#attributes)* #visibility #signature);
+    brace.surround(&mut tokens, |tokens| {
+        tokens.append_all(inner_attributes);
+        tokens.extend(body);
+    });
+    Ok(tokens)
+}
+
+/// Takes the lock and runs `body` under it.
+fn hold(
+    args: &Args,
+    output: &Output,
+    capture: Option<Token![move]>,
+    brace: &token::Brace,
+    body: TokenStream,
+) -> TokenStream {
+    let Args { krate, options, .. } = args;
+    let mixed = Span::mixed_site();
+    let lock = args.lock();
+    let busy = options.on_busy.as_ref().map(|value| {
+        quote_spanned!(mixed=> ::core::result::Result::Err(__lock_error) if __lock_error.is_busy() => return #value,)
+    });
+    let failed = match &options.or_else {
+        Some(or_else) => or_else.to_token_stream(),
+        None => respan(
+            quote!(|__lock_error| #krate::FromLockError::from_lock_error(__lock_error)),
+            output.span.resolved_at(mixed),
+        ),
+    };
+    let anchor = output.anchor();
+    let guard = options
+        .guard
+        .as_ref()
+        .map(|name| quote_spanned!(mixed=> let #name: &#krate::LockGuard = __lock_held;));
+    // Located where the user's braces are, for errors about the body's value; but not theirs, for
+    // `unused_braces`.
+    let mut block = TokenStream::new();
+    token::Brace(brace.span.join().resolved_at(mixed))
+        .surround(&mut block, |tokens| tokens.extend(body));
+
+    quote_spanned! {mixed=>
+        let __lock = #lock;
+        ::core::result::Result::unwrap_or_else(
+            match #krate::attribute::acquire(__lock).await {
+                ::core::result::Result::Ok(ref __lock_held) => {
+                    #krate::attribute::Locked::new(__lock_held, async #capture { #anchor #guard #block }).await
+                }
+                #busy
+                ::core::result::Result::Err(__lock_error) => ::core::result::Result::Err(__lock_error),
+            },
+            #failed,
+        )
+    }
+}
+
+/// The type of the body's value, as far as it is written down, and where it is.
+struct Output {
+    ty: Option<Type>,
+    span: Span,
+}
+
+impl Output {
+    fn new(mut ty: Type, span: Span) -> Self {
+        ImplTrait.visit_type_mut(&mut ty);
+        Self {
+            ty: (!matches!(ty, Type::Never(_))).then_some(ty),
+            span,
+        }
+    }
+
+    /// `R` of `Pin<Box<dyn Future<Output = R>>>`, `impl Future<Output = R>` or `BoxFuture<'_, R>`.
+    fn of_future(output: &ReturnType, span: Span) -> Self {
+        let mut found = FutureOutput(None);
+        if let ReturnType::Type(_, ty) = output {
+            found.visit_type_mut(&mut ty.clone());
+        }
+        match found.0 {
+            Some(ty) => {
+                let span = ty.span();
+                Self::new(ty, span)
+            }
+            None => Self { ty: None, span },
+        }
+    }
+
+    /// Says what the body's value is, as a function's signature would: for inference, coercions,
+    /// and errors at the body instead of at the attribute.
+    fn anchor(&self) -> Option<TokenStream> {
+        let ty = self.ty.as_ref()?;
+        Some(quote_spanned! {self.span.resolved_at(Span::mixed_site())=>
+            if let ::core::option::Option::Some(__lock_output) = ::core::option::Option::None::<#ty> {
+                return __lock_output;
+            }
+        })
+    }
+}
+
+/// The names that a function's signature binds to values.
+fn arguments(signature: &Signature) -> Vec<String> {
+    struct Names(Vec<String>);
+    impl VisitMut for Names {
+        fn visit_pat_ident_mut(&mut self, pattern: &mut PatIdent) {
+            self.0.push(pattern.ident.to_string());
+            visit_mut::visit_pat_ident_mut(self, pattern);
+        }
+    }
+    let mut names = Names(Vec::new());
+    names.visit_signature_mut(&mut signature.clone());
+    names.0
+}
+
+/// Replaces each `impl Trait`, which only a signature may contain, by `_`.
+struct ImplTrait;
+
+impl VisitMut for ImplTrait {
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        if let Type::ImplTrait(_) = ty {
+            *ty = parse_quote!(_);
+        } else {
+            visit_mut::visit_type_mut(self, ty);
+        }
+    }
+}
+
+struct FutureOutput(Option<Type>);
+
+impl VisitMut for FutureOutput {
+    fn visit_assoc_type_mut(&mut self, binding: &mut AssocType) {
+        if binding.ident == "Output" {
+            self.0.get_or_insert_with(|| binding.ty.clone());
+        }
+    }
+
+    fn visit_path_segment_mut(&mut self, segment: &mut PathSegment) {
+        if segment.ident == "BoxFuture" || segment.ident == "LocalBoxFuture" {
+            if let PathArguments::AngleBracketed(arguments) = &segment.arguments {
+                if let Some(GenericArgument::Type(ty)) = arguments.args.last() {
+                    self.0.get_or_insert_with(|| ty.clone());
+                }
+            }
+        }
+        visit_mut::visit_path_segment_mut(self, segment);
+    }
+}
+
+/// `&expr`, with the `&` where the expression is: an error about it points there.
+pub(crate) fn borrow(expr: &Expr) -> TokenStream {
+    let by_ref = quote_spanned!(expr.span().resolved_at(Span::mixed_site())=> &);
+    quote!(#by_ref #expr)
+}
+
+pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
+    tokens
+        .into_iter()
+        .map(|mut token| {
+            if let TokenTree::Group(group) = &mut token {
+                *group = Group::new(group.delimiter(), respan(group.stream(), span));
+            }
+            token.set_span(span);
+            token
+        })
+        .collect()
+}

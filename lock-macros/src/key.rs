@@ -1,0 +1,347 @@
+//! The key: a template with `<expr>` and `{expr}` in it, or any expression that is `Display`.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::parse::{Parse, ParseStream};
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path};
+
+use crate::error;
+use crate::expand::{borrow, respan};
+use crate::nearest::nearest;
+
+pub(crate) enum Key {
+    /// A template that `format!` understands as it stands: rustc points inside the literal.
+    Plain(LitStr),
+    /// A template with the expressions taken out of it.
+    Template {
+        written: LitStr,
+        format: LitStr,
+        values: Vec<TokenStream>,
+    },
+    Value(Expr),
+}
+
+impl Parse for Key {
+    fn parse(input: ParseStream) -> syn::Result<Self> {
+        match ungrouped(input.parse()?) {
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(literal),
+                ..
+            }) => Self::from_literal(literal),
+            value => Ok(Self::Value(value)),
+        }
+    }
+}
+
+impl Key {
+    fn from_literal(written: LitStr) -> syn::Result<Self> {
+        let text = written.value();
+        let parts = split(&text).map_err(|problem| Error::new(written.span(), problem))?;
+        if parts.is_empty() {
+            return Err(error(
+                written.span(),
+                "the key is empty",
+                "say what is locked, as in `\"order:<id>\"`",
+            ));
+        }
+        if parts.iter().all(Part::is_plain) && !text.contains("<<") {
+            return Ok(Self::Plain(written));
+        }
+        let mut format = String::new();
+        let mut values = Vec::new();
+        for part in parts {
+            match part {
+                Part::Text(text) => format += &text.replace('{', "{{").replace('}', "}}"),
+                Part::Value { expr, spec, .. } => {
+                    format += &if spec.is_empty() {
+                        "{}".into()
+                    } else {
+                        format!("{{:{spec}}}")
+                    };
+                    values.push(respan(syn::parse_str(expr)?, written.span()));
+                }
+            }
+        }
+        let format = LitStr::new(&format, written.span());
+        Ok(Self::Template {
+            written,
+            format,
+            values,
+        })
+    }
+
+    /// A misspelt name: rustc's advice would be to put the right one in the template's place.
+    pub(crate) fn check(&self, arguments: &[String]) -> syn::Result<()> {
+        let Self::Template {
+            written, values, ..
+        } = self
+        else {
+            return Ok(());
+        };
+        let names = values
+            .iter()
+            .filter_map(|value| syn::parse2::<Ident>(value.clone()).ok())
+            .map(|name| name.to_string());
+        for name in
+            names.filter(|name| !name.starts_with(char::is_uppercase) && !arguments.contains(name))
+        {
+            let help = match nearest(&name, arguments) {
+                Some(argument) => format!("did you mean `{argument}`?"),
+                None if arguments.is_empty() => "the function has no arguments".into(),
+                None => format!("the arguments are `{}`", arguments.join("`, `")),
+            };
+            return Err(error(
+                written.span(),
+                format!("`{name}` is not an argument of the function"),
+                &help,
+            ));
+        }
+        Ok(())
+    }
+
+    /// The key as it was written: the same for every call.
+    pub(crate) fn template(&self) -> TokenStream {
+        match self {
+            Self::Plain(written) | Self::Template { written, .. } => written.to_token_stream(),
+            Self::Value(value) => quote!(::core::stringify!(#value)),
+        }
+    }
+
+    /// An expression for the key of this call. It borrows what it reads.
+    pub(crate) fn value(&self, krate: &Path) -> TokenStream {
+        let mixed = Span::mixed_site();
+        match self {
+            Self::Plain(format) => quote_spanned!(mixed=> #krate::attribute::format!(#format)),
+            Self::Template { format, values, .. } => {
+                quote_spanned!(mixed=> #krate::attribute::format!(#format, #(#values),*))
+            }
+            Self::Value(value) => {
+                let value = borrow(value);
+                quote_spanned!(mixed=> #krate::attribute::ToString::to_string(#value))
+            }
+        }
+    }
+}
+
+/// What a `macro_rules!` metavariable holds comes in an invisible group.
+pub(crate) fn ungrouped(expr: Expr) -> Expr {
+    match expr {
+        Expr::Group(group) => ungrouped(*group.expr),
+        expr => expr,
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Part<'a> {
+    Text(String),
+    Value {
+        open: char,
+        expr: &'a str,
+        spec: &'a str,
+    },
+}
+
+impl Part<'_> {
+    fn is_plain(&self) -> bool {
+        match self {
+            Self::Text(_) => true,
+            Self::Value { open, expr, .. } => {
+                *open == '{' && expr.chars().all(|c| c.is_alphanumeric() || c == '_')
+            }
+        }
+    }
+}
+
+/// Takes a template apart. The error says what is wrong and what to write.
+fn split(template: &str) -> Result<Vec<Part<'_>>, String> {
+    let mut parts = Vec::new();
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some(open) = rest.chars().next() {
+        rest = &rest[open.len_utf8()..];
+        match open {
+            '<' | '{' if rest.starts_with(open) => rest = &rest[1..],
+            '}' if rest.starts_with('}') => rest = &rest[1..],
+            '}' => return Err("a `}` without its `{`\nhelp: a brace that belongs to the key is written twice: `}}`".into()),
+            '<' | '{' => {
+                let (value, after) = placeholder(open, rest)?;
+                if !text.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut text)));
+                }
+                parts.push(value);
+                rest = after;
+                continue;
+            }
+            _ => {}
+        }
+        text.push(open);
+    }
+    if !text.is_empty() {
+        parts.push(Part::Text(text));
+    }
+    Ok(parts)
+}
+
+/// A placeholder ends at the first closing bracket that leaves a whole expression before it, so
+/// that `<Id::<u8>::of(x)>` and `{of("}")}` need no counting of brackets.
+fn placeholder(open: char, rest: &str) -> Result<(Part<'_>, &str), String> {
+    let close = if open == '<' { '>' } else { '}' };
+    let ends = || rest.match_indices(close).map(|(at, _)| at);
+    for at in ends() {
+        if let Some((expr, spec)) = value(&rest[..at]) {
+            return Ok((Part::Value { open, expr, spec }, &rest[at + 1..]));
+        }
+    }
+    let Some(at) = ends().next() else {
+        return Err(format!(
+            "the placeholder `{open}{rest}` is not closed\nhelp: close it with `{close}`; a `{open}` that belongs to the key is written twice: `{open}{open}`"
+        ));
+    };
+    let inside = &rest[..at];
+    Err(if inside.trim().is_empty() {
+        format!(
+            "the placeholder `{open}{inside}{close}` is empty\nhelp: name an argument, as in `{open}id{close}`; a `{open}` that belongs to the key is written twice: `{open}{open}`"
+        )
+    } else {
+        format!(
+            "the placeholder `{open}{inside}{close}` does not hold an expression\nhelp: name an argument or something of it, as in `{open}id{close}` or `{open}order.id(){close}`"
+        )
+    })
+}
+
+/// Divides `expr:spec`, if `expr` is an expression that can be different from call to call.
+fn value(inside: &str) -> Option<(&str, &str)> {
+    let is_value =
+        |text: &str| syn::parse_str::<Expr>(text).is_ok_and(|expr| !matches!(expr, Expr::Lit(_)));
+    if is_value(inside) {
+        return Some((inside.trim(), ""));
+    }
+    inside
+        .match_indices(':')
+        .map(|(at, _)| (&inside[..at], &inside[at + 1..]))
+        .find(|(expr, spec)| !spec.is_empty() && !spec.starts_with(':') && is_value(expr))
+        .map(|(expr, spec)| (expr.trim(), spec))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `format!` is given for a template.
+    fn formatted(template: &str) -> Result<(String, Vec<String>), String> {
+        match Key::from_literal(LitStr::new(template, Span::call_site())) {
+            Ok(Key::Plain(literal)) => Ok((literal.value(), Vec::new())),
+            Ok(Key::Template { format, values, .. }) => Ok((
+                format.value(),
+                values
+                    .iter()
+                    .map(|value| unspaced(&value.to_string()))
+                    .collect(),
+            )),
+            Ok(Key::Value(_)) => unreachable!("a literal is a template"),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn unspaced(text: &str) -> String {
+        text.split_whitespace().collect()
+    }
+
+    #[test]
+    fn good() {
+        for (template, format, values) in [
+            // As they stand.
+            ("nightly", "nightly", &[][..]),
+            ("order:{id}", "order:{id}", &[]),
+            ("{id:08}:{{x}}", "{id:08}:{{x}}", &[]),
+            ("{self}", "{self}", &[]),
+            ("a>b>>c", "a>b>>c", &[]),
+            // Names and expressions.
+            ("order:<id>", "order:{}", &["id"]),
+            ("<a>{b}", "{}{}", &["a", "b"]),
+            ("< a >", "{}", &["a"]),
+            (
+                "<order.tenant>:<order.id()>",
+                "{}:{}",
+                &["order.tenant", "order.id()"],
+            ),
+            ("<path.0>", "{}", &["path.0"]),
+            ("{self.tenant}", "{}", &["self.tenant"]),
+            ("{items.len()}", "{}", &["items.len()"]),
+            ("<r#type>", "{}", &["r#type"]),
+            ("<Foo::bar(x)>", "{}", &["Foo::bar(x)"]),
+            // A placeholder ends where its expression is whole.
+            ("<Id::<u8>::of(x)>", "{}", &["Id::<u8>::of(x)"]),
+            ("<max(a, |x| x > 3)>", "{}", &["max(a, |x| x > 3)"]),
+            ("{of(\"}\")}", "{}", &["of(\"}\")"]),
+            ("{Id { x: 1 }.x}", "{}", &["Id { x: 1 }.x"]),
+            ("{a > b}", "{}", &["a > b"]),
+            ("<a < b>", "{}", &["a < b"]),
+            ("<a>>", "{}>", &["a"]),
+            ("{<T as Id>::OF}", "{}", &["<T as Id>::OF"]),
+            // Format specs.
+            ("<id:08>", "{:08}", &["id"]),
+            ("<id:>8>", "{:>8}", &["id"]),
+            ("{order.id:?}", "{:?}", &["order.id"]),
+            ("<Foo::bar(x):x>", "{:x}", &["Foo::bar(x)"]),
+            ("<x as u8:width$>", "{:width$}", &["x as u8"]),
+            // Brackets that belong to the key.
+            ("<<a<<b", "<a<b", &[]),
+            ("{{user:<id>}}:cart", "{{user:{}}}:cart", &["id"]),
+            ("{{{id.0}}}", "{{{}}}", &["id.0"]),
+            ("<<<id>", "<{}", &["id"]),
+            ("å<id>→", "å{}→", &["id"]),
+        ] {
+            let values = values.iter().map(|value| unspaced(value)).collect();
+            assert_eq!(
+                formatted(template),
+                Ok((format.into(), values)),
+                "{template}"
+            );
+        }
+    }
+
+    #[test]
+    fn bad() {
+        for (template, error) in [
+            ("", "the key is empty"),
+            ("order:<id", "the placeholder `<id` is not closed"),
+            ("order:{id", "the placeholder `{id` is not closed"),
+            ("order:<", "the placeholder `<` is not closed"),
+            ("order:<id}", "the placeholder `<id}` is not closed"),
+            ("<>", "the placeholder `<>` is empty"),
+            ("{}", "the placeholder `{}` is empty"),
+            ("{ }", "the placeholder `{ }` is empty"),
+            ("a}b", "a `}` without its `{`"),
+            ("{id}}", "a `}` without its `{`"),
+            ("{0}", "the placeholder `{0}` does not hold an expression"),
+            (
+                "{\"id\"}",
+                "the placeholder `{\"id\"}` does not hold an expression",
+            ),
+            (
+                "<a b>",
+                "the placeholder `<a b>` does not hold an expression",
+            ),
+            (
+                "<id:>",
+                "the placeholder `<id:>` does not hold an expression",
+            ),
+            (
+                "<:08>",
+                "the placeholder `<:08>` does not hold an expression",
+            ),
+            (
+                "<type>",
+                "the placeholder `<type>` does not hold an expression",
+            ),
+        ] {
+            let found = formatted(template).expect_err(template);
+            assert_eq!(
+                found.split_once("\nhelp: ").map(|(what, _)| what),
+                Some(error),
+                "{template}"
+            );
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What somebody who misspelt a word may have meant.
+
+/// The word that is at most two letters away, and shares something with the misspelt one.
+pub(crate) fn nearest<'a>(misspelt: &str, words: &'a [impl AsRef<str>]) -> Option<&'a str> {
+    words
+        .iter()
+        .map(|word| (distance(misspelt, word.as_ref()), word.as_ref()))
+        .min()
+        .filter(|(far, word)| *far <= 2 && *far < word.len())
+        .map(|(_, word)| word)
+}
+
+/// How many letters have to be changed, added or removed to make one word the other.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.chars().enumerate() {
+            let change = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[row.len() - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_apart() {
+        for (one, other, far) in [
+            ("", "", 0),
+            ("id", "id", 0),
+            ("", "id", 2),
+            ("idd", "id", 1),
+            ("kitten", "sitting", 3),
+            ("ß", "s", 1),
+        ] {
+            assert_eq!(
+                (distance(one, other), distance(other, one)),
+                (far, far),
+                "{one} {other}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_meant() {
+        let words = ["ttl", "wait", "id", "guard"];
+        for (misspelt, meant) in [
+            ("tll", Some("ttl")),
+            ("waits", Some("wait")),
+            ("idd", Some("id")),
+            ("gaurd", Some("guard")),
+            ("xy", None),
+            ("timeout", None),
+        ] {
+            assert_eq!(nearest(misspelt, &words), meant, "{misspelt}");
+        }
+    }
+}
