@@ -1,0 +1,71 @@
+//! The promises of the lock, on the embedded engine.
+
+#[path = "promises/cancel.rs"]
+mod cancel;
+#[path = "promises/exit.rs"]
+mod exit;
+#[path = "promises/fencing.rs"]
+mod fencing;
+#[path = "promises/global.rs"]
+mod global;
+#[path = "support/time.rs"]
+mod time;
+#[path = "promises/waiting.rs"]
+mod waiting;
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use lock_runtime::LockManager;
+
+/// A store in this process, with a name of its own.
+struct Site {
+    url: String,
+    locks: LockManager,
+    looks: LockManager,
+}
+
+impl Site {
+    async fn start() -> Self {
+        static STORES: AtomicUsize = AtomicUsize::new(0);
+        let url = format!("memory://site-{}", STORES.fetch_add(1, Relaxed));
+        let locks = LockManager::connect(url.as_str()).await.unwrap();
+        let looks = LockManager::connect(url.as_str()).await.unwrap();
+        Self { url, locks, looks }
+    }
+
+    fn locks(&self) -> &LockManager {
+        &self.locks
+    }
+
+    async fn another(&self) -> LockManager {
+        LockManager::connect(self.url.as_str()).await.unwrap()
+    }
+
+    fn is_held(&self, key: &str) -> bool {
+        let look = self.looks.lock(key).try_acquire();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        // On a thread of its own: the caller may be inside a runtime.
+        let found = std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    runtime.block_on(async {
+                        match look.await.unwrap() {
+                            Some(guard) => guard.release().await.map(|()| false).unwrap(),
+                            None => true,
+                        }
+                    })
+                })
+                .join()
+        });
+        found.unwrap()
+    }
+
+    #[track_caller]
+    fn until_free(&self, key: &str, limit: Duration) {
+        time::eventually(limit, &format!("`{key}` is free"), || !self.is_held(key));
+    }
+}

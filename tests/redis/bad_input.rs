@@ -1,0 +1,264 @@
+//! What cannot work is refused with an error that says what, in time, and keeps secrets.
+
+use std::error::Error;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockError, LockManager};
+
+use crate::site::Site;
+use crate::support::certificates::Certificates;
+use crate::support::server::{Server, free_port};
+use crate::support::time::{NOISE, millis, within};
+
+const SECRET: &str = "correct-horse";
+
+/// What the user of this configuration is told, when connecting or at the first lock; within 2 s.
+async fn refusal(config: impl Into<Config>) -> LockError {
+    let config = config
+        .into()
+        .connect_timeout(millis(1000))
+        .command_timeout(millis(300));
+    keeps_secrets(&config);
+    let start = Instant::now();
+    let error = match LockManager::connect(config).await {
+        Ok(locks) => {
+            keeps_secrets(&locks);
+            locks
+                .lock("row")
+                .wait(millis(500))
+                .acquire()
+                .await
+                .unwrap_err()
+        }
+        Err(error) => error,
+    };
+    let took = start.elapsed();
+    assert!(took < millis(1500) + NOISE, "{took:?} for: {error}");
+    keeps_secrets(&error);
+    error
+}
+
+fn text(error: &LockError) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+#[track_caller]
+fn keeps_secrets(shown: &impl std::fmt::Debug) {
+    for text in [format!("{shown:?}"), format!("{shown:#?}")] {
+        assert!(!text.contains(SECRET), "the secret is told: {text}");
+    }
+}
+
+/// The words must be in what the user sees, whatever their case; the secret must not.
+#[track_caller]
+fn says(error: &LockError, words: &[&str]) {
+    let text = text(error);
+    let small = text.to_lowercase();
+    assert!(
+        words.iter().any(|word| small.contains(word)),
+        "none of {words:?} in: {text}"
+    );
+    assert!(!text.contains(SECRET), "the secret is told: {text}");
+}
+
+#[tokio::test]
+async fn bad_urls() {
+    for (url, words) in [
+        ("", ["url", "empty"]),
+        ("localhost", ["url", "redis://"]),
+        ("redis://", ["url", "host"]),
+        ("http://127.0.0.1", ["http", "scheme"]),
+        ("redis://127.0.0.1:notaport/", ["port", "url"]),
+        ("redis://127.0.0.1:99999/", ["port", "url"]),
+        ("redis://127.0.0.1/minus-one", ["database", "url"]),
+        (
+            "redis://user:correct-horse@127.0.0.1:notaport/",
+            ["port", "url"],
+        ),
+        ("redis://user:correct-horse@:/x y", ["url", "host"]),
+        (
+            "gopher://user:correct-horse@127.0.0.1/",
+            ["gopher", "scheme"],
+        ),
+        ("redis+unix://?pass=correct-horse", ["path", "socket"]),
+    ] {
+        let error = refusal(url).await;
+        assert!(
+            matches!(error, LockError::InvalidConfig { .. }),
+            "`{url}`: {error:?}"
+        );
+        says(&error, &words);
+    }
+}
+
+#[tokio::test]
+async fn wrong_password() {
+    let server = Server::with_password("right");
+    let wrong = format!("redis://:{SECRET}@127.0.0.1:{}", server.port());
+    says(&refusal(wrong).await, &["password", "credentials"]);
+    says(
+        &refusal(server.url()).await,
+        &["password", "credentials", "auth"],
+    );
+    let user = Config::new(server.url()).credentials("nobody", SECRET);
+    says(&refusal(user).await, &["password", "credentials"]);
+    let socket = format!("redis+unix://{}?pass={SECRET}", server.socket().display());
+    says(&refusal(socket).await, &["password", "credentials"]);
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there() {
+    let server = Server::start();
+    let error = refusal(format!("redis://127.0.0.1:{}/4000", server.port())).await;
+    says(&error, &["database", "db"]);
+}
+
+#[tokio::test]
+async fn nobody_listens() {
+    let port = free_port();
+    let error = refusal(format!("redis://clerk:{SECRET}@127.0.0.1:{port}")).await;
+    assert!(error.is_unavailable(), "{error:?}");
+    says(&error, &[&port.to_string()]);
+
+    let error = refusal("redis+unix:///nowhere/redis.sock").await;
+    assert!(error.is_unavailable(), "{error:?}");
+    says(&error, &["/nowhere/redis.sock"]);
+}
+
+#[tokio::test]
+async fn nobody_answers() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for scheme in ["redis", "rediss"] {
+        let error = refusal(format!("{scheme}://clerk:{SECRET}@127.0.0.1:{port}")).await;
+        assert!(error.is_unavailable(), "{error:?}");
+        says(&error, &[&port.to_string()]);
+    }
+}
+
+#[tokio::test]
+async fn somebody_else_answers() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let reply = b"HTTP/1.1 400 Bad Request\r\n\r\n";
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, reply).await;
+        }
+    });
+    says(
+        &refusal(format!("redis://127.0.0.1:{port}")).await,
+        &[&port.to_string()],
+    );
+}
+
+#[tokio::test]
+async fn wrong_tls() {
+    let certificates = Certificates::new();
+    let server = Server::with_tls(&certificates);
+    let port = server.port();
+    // No TLS where it's needed.
+    says(
+        &refusal(format!("redis://:{SECRET}@127.0.0.1:{port}")).await,
+        &[&port.to_string()],
+    );
+    // An authority that nobody knows, and one that vouched for somebody else.
+    let url = format!("rediss://:{SECRET}@127.0.0.1:{port}");
+    says(&refusal(url.as_str()).await, &["certificate", "tls"]);
+    let other = Config::new(url).root_certificate(Certificates::new().authority);
+    says(&refusal(other).await, &["certificate", "tls"]);
+    // TLS where there is none.
+    let plain = Server::start();
+    says(
+        &refusal(format!("rediss://127.0.0.1:{}", plain.port())).await,
+        &["tls"],
+    );
+    // No certificate at all.
+    let junk = Config::new(format!("rediss://127.0.0.1:{port}")).root_certificate(SECRET);
+    says(&refusal(junk).await, &["certificate", "pem"]);
+}
+
+#[tokio::test]
+async fn keys() {
+    let site = Site::start().await;
+    let empty = site.locks().lock("").acquire().await.unwrap_err();
+    assert!(matches!(empty, LockError::InvalidKey { .. }), "{empty:?}");
+    says(&empty, &["empty"]);
+    assert!(site.locks().lock("").try_acquire().await.is_err());
+
+    let giant = "k".repeat((512 << 20) + 1);
+    let start = Instant::now();
+    let error = site.locks().lock(giant).acquire().await.unwrap_err();
+    assert!(start.elapsed() < millis(3000), "{:?}", start.elapsed());
+    assert!(matches!(error, LockError::InvalidKey { .. }));
+    assert!(
+        text(&error).len() < 1000 && format!("{error:?}").len() < 1000,
+        "told in short"
+    );
+    says(&error, &["512"]);
+}
+
+#[tokio::test]
+async fn times_that_do_not_fit() {
+    let site = Site::start().await;
+    let refused = async |lock: lock_runtime::Lock| {
+        within(NOISE, lock.acquire())
+            .await
+            .map(|guard| guard.remaining())
+            .unwrap_err()
+    };
+    for ttl in [
+        Duration::ZERO,
+        Duration::from_nanos(1),
+        Duration::MAX,
+        millis(i64::MAX as u64),
+    ] {
+        let error = refused(site.locks().lock("row").ttl(ttl)).await;
+        assert!(
+            matches!(error, LockError::InvalidOption { .. }),
+            "{ttl:?}: {error:?}"
+        );
+        says(&error, &["ttl"]);
+
+        let default = Config::new(site.url()).ttl(ttl);
+        let error = refusal(default).await;
+        says(&error, &["ttl"]);
+    }
+    let error = refused(site.locks().lock("row").max_hold(Duration::ZERO)).await;
+    assert!(
+        matches!(error, LockError::InvalidOption { .. }),
+        "{error:?}"
+    );
+    says(&error, &["max_hold"]);
+    assert_eq!(site.query::<usize>("DBSIZE"), 0, "nothing was taken");
+}
+
+/// The key belongs to somebody who keeps a list there.
+#[tokio::test]
+async fn a_key_of_another_kind_is_busy() {
+    let site = Site::start().await;
+    site.query::<()>("RPUSH lock:row a b");
+    let lock = site.locks().lock("row").wait(millis(100));
+    assert!(lock.acquire().await.unwrap_err().is_busy());
+    site.query::<()>("DEL lock:row");
+}
+
+#[tokio::test]
+async fn a_manager_tells_no_secret() {
+    let server = Server::with_password(SECRET);
+    let url = format!("redis://:{SECRET}@127.0.0.1:{}", server.port());
+    let locks = LockManager::connect(url).await.unwrap();
+    keeps_secrets(&locks);
+    let lock = locks.lock("row");
+    keeps_secrets(&lock);
+    let guard = lock.acquire().await.unwrap();
+    keeps_secrets(&guard);
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,153 @@
+//! A thread that's blocked keeps its lock; runtimes come and go under the global manager.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use actix_web::{App, HttpServer, web};
+use lock_runtime::{LockError, LockManager, distributed_lock};
+
+use crate::support::server::Server;
+use crate::support::time::millis;
+use crate::support::worker::{Worker, arguments, tell};
+
+#[distributed_lock(key = "row", ttl = "500ms", guard = lock, manager = locks)]
+async fn blocks(locks: &LockManager, server: &Server) -> Result<bool, LockError> {
+    let token: String = server.query("GET lock:row");
+    for _ in 0..75 {
+        thread::sleep(millis(20));
+        assert_eq!(server.query::<String>("GET lock:row"), token);
+    }
+    Ok(lock.is_valid())
+}
+
+#[tokio::test]
+async fn for_three_times_its_ttl_on_the_only_thread() {
+    let server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    assert!(blocks(&locks, &server).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn for_three_times_its_ttl_on_the_only_worker() {
+    let server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    assert!(
+        tokio::spawn(async move { blocks(&locks, &server).await })
+            .await
+            .unwrap()
+            .unwrap()
+    );
+}
+
+#[distributed_lock(key = "global")]
+async fn global(value: u32) -> Result<u32, LockError> {
+    Ok(value)
+}
+
+/// As `#[tokio::test]`s do it, one after the other in one process.
+#[test]
+fn runtimes_in_a_row_share_the_global_manager() {
+    if let Some(arguments) = arguments() {
+        for n in 0..4 {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime.unwrap().block_on(async {
+                let first = lock_runtime::init(arguments[0].as_str()).await;
+                assert_eq!(first.is_ok(), n == 0);
+                assert_eq!(global(n).await.unwrap(), n);
+            });
+        }
+        return tell("done");
+    }
+    let server = Server::start();
+    let mut worker = Worker::start(runtimes_in_a_row_share_the_global_manager, &[&server.url()]);
+    worker.expect("done", Duration::from_secs(20));
+    worker.succeeds(Duration::from_secs(5));
+}
+
+#[derive(Default)]
+struct Visits {
+    count: AtomicUsize,
+    threads: Mutex<HashSet<ThreadId>>,
+}
+
+/// Counts as badly as can be: only the lock makes it right.
+#[distributed_lock(key = "visits", wait = "20s")]
+async fn visit(visits: web::Data<Visits>) -> Result<String, LockError> {
+    let count = visits.count.load(Relaxed);
+    visits
+        .threads
+        .lock()
+        .unwrap()
+        .insert(thread::current().id());
+    tokio::time::sleep(millis(2)).await;
+    visits.count.store(count + 1, Relaxed);
+    Ok(count.to_string())
+}
+
+#[test]
+fn four_actix_workers_share_the_global_manager() {
+    const CALLERS: usize = 16;
+    const CALLS: usize = 5;
+    if let Some(arguments) = arguments() {
+        return actix_web::rt::System::new().block_on(async {
+            lock_runtime::init(arguments[0].as_str()).await.unwrap();
+            let visits = web::Data::new(Visits::default());
+            let data = visits.clone();
+            let app = move || {
+                App::new()
+                    .app_data(data.clone())
+                    .route("/", web::post().to(visit))
+            };
+            let server = HttpServer::new(app)
+                .workers(4)
+                .bind(("127.0.0.1", 0))
+                .unwrap();
+            let url = format!("http://{}/", server.addrs()[0]);
+            let server = server.run();
+            let handle = server.handle();
+            let served = actix_web::rt::spawn(server);
+            let callers = (0..CALLERS).map(|_| {
+                let url = url.clone();
+                thread::spawn(move || {
+                    // A connection for each call, so that the workers take turns.
+                    for _ in 0..CALLS {
+                        ureq::post(&url).send_empty().unwrap();
+                    }
+                })
+            });
+            let callers: Vec<_> = callers.collect();
+            let join = || {
+                callers
+                    .into_iter()
+                    .for_each(|caller| caller.join().unwrap())
+            };
+            actix_web::rt::task::spawn_blocking(join).await.unwrap();
+            handle.stop(true).await;
+            served.await.unwrap().unwrap();
+            lock_runtime::shutdown().await;
+            assert_eq!(
+                visits.count.load(Relaxed),
+                CALLERS * CALLS,
+                "no visit is lost"
+            );
+            assert_eq!(
+                visits.threads.lock().unwrap().len(),
+                4,
+                "all workers took part"
+            );
+            tell("done");
+        });
+    }
+    let server = Server::start();
+    let mut worker = Worker::start(
+        four_actix_workers_share_the_global_manager,
+        &[&server.url()],
+    );
+    worker.expect("done", Duration::from_secs(40));
+    worker.succeeds(Duration::from_secs(5));
+}

@@ -1,0 +1,95 @@
+//! What goes over the wire.
+
+use lock_runtime::{LockError, LockManager, distributed_lock};
+
+use crate::site::Site;
+
+#[distributed_lock(key = "order:<id>", manager = locks)]
+async fn ship(locks: &LockManager, id: u32) -> Result<u32, LockError> {
+    Ok(id)
+}
+
+#[tokio::test]
+async fn an_uncontended_call_is_two_commands() {
+    let site = Site::start().await;
+    ship(site.locks(), 1).await.unwrap();
+
+    let monitor = site.monitor();
+    ship(site.locks(), 42).await.unwrap();
+    let commands = monitor.commands(&site);
+    let [set, release] = &commands[..] else {
+        panic!("{commands:#?}")
+    };
+
+    let words: Vec<_> = set.split(' ').map(|word| word.trim_matches('"')).collect();
+    let ["SET", "lock:order:42", token, "NX", "PX", "30000"] = words[..] else {
+        panic!("{set}")
+    };
+    assert!(
+        token.len() >= 22,
+        "`{token}` is a token that nobody guesses"
+    );
+    assert!(release.starts_with("\"EVALSHA\" "), "{release}");
+    assert!(
+        release.contains("\"lock:order:42\"") && release.contains(token),
+        "{release}"
+    );
+}
+
+#[tokio::test]
+async fn every_hold_has_a_token_of_its_own() {
+    let site = Site::start().await;
+    let mut tokens = std::collections::HashSet::new();
+    for _ in 0..20 {
+        let guard = site.locks().lock("row").acquire().await.unwrap();
+        assert!(tokens.insert(site.query::<String>("GET lock:row")));
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_prefix_and_the_options_are_what_was_asked_for() {
+    let site = Site::start().await;
+    let config = lock_runtime::Config::new(site.url())
+        .prefix("shop/")
+        .ttl(std::time::Duration::from_secs(7));
+    let locks = LockManager::connect(config).await.unwrap();
+    let guard = locks.lock("row").acquire().await.unwrap();
+    assert_eq!(guard.key(), "row");
+    let left: u64 = site.query("PTTL shop/row");
+    assert!((5000..=7000).contains(&left), "{left} ms");
+    guard.fencing_token().await.unwrap();
+    let keys: Vec<String> = site.query("KEYS *");
+    assert!(keys.iter().all(|key| key.starts_with("shop/")), "{keys:?}");
+    guard.release().await.unwrap();
+}
+
+/// Keys that look like patterns, hash tags or other keys' derivatives are only names.
+#[tokio::test]
+async fn any_key_is_only_a_name() {
+    let site = Site::start().await;
+    for key in [
+        "{user:1}:cart",
+        "a b\tc",
+        "ключ",
+        "*",
+        "{}",
+        ":fence",
+        "a}{b",
+        "%s\0\n",
+    ] {
+        let guard = site.locks().lock(key).acquire().await.unwrap();
+        assert!(guard.fencing_token().await.unwrap() > 0, "{key}");
+        assert!(
+            site.locks()
+                .lock(key)
+                .try_acquire()
+                .await
+                .unwrap()
+                .is_none(),
+            "{key}"
+        );
+        guard.release().await.unwrap();
+        assert!(site.query::<usize>("DBSIZE") <= 1, "{key}");
+    }
+}

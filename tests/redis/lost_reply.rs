@@ -1,0 +1,181 @@
+//! A command whose reply is lost may have run. Nobody must be left with a lock that nobody has.
+
+use std::time::Instant;
+
+use lock_runtime::LockManager;
+
+use crate::support::proxy::Proxy;
+use crate::support::server::Server;
+use crate::support::time::{NOISE, begin, eventually, millis, within};
+
+async fn behind_a_proxy() -> (Server, Proxy, LockManager) {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    // Scripts are loaded and the connection is warm.
+    locks
+        .lock("warm")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    (server, proxy, locks)
+}
+
+#[tokio::test]
+async fn an_acquire_is_asked_again_and_held_once() {
+    let (server, proxy, locks) = behind_a_proxy().await;
+    proxy.lose_next_reply();
+    let guard = within(millis(2000), locks.lock("row").acquire())
+        .await
+        .unwrap();
+    assert_eq!(proxy.lost_replies(), 1);
+    assert!(guard.is_valid());
+    assert!(server.exists("lock:row"));
+    within(millis(2000), guard.release()).await.unwrap();
+    assert!(!server.exists("lock:row"));
+}
+
+#[tokio::test]
+async fn a_release_is_sent_again() {
+    let (server, proxy, locks) = behind_a_proxy().await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    proxy.lose_next_reply();
+    drop(guard);
+    eventually(NOISE, "the reply is lost", || proxy.lost_replies() == 1);
+    server.until_gone("lock:row", millis(1000));
+
+    // Awaited, it ends well or says that it couldn't be confirmed; never that the lock was lost.
+    let guard = locks.lock("row").acquire().await.unwrap();
+    proxy.lose_next_reply();
+    let released = within(millis(2500), guard.release()).await;
+    assert!(released.is_ok() || released.unwrap_err().is_unavailable());
+    assert_eq!(proxy.lost_replies(), 2);
+    server.until_gone("lock:row", millis(1000));
+}
+
+#[tokio::test]
+async fn a_release_without_a_network_goes_on_until_there_is_one() {
+    for black_hole in [false, true] {
+        let (server, proxy, locks) = behind_a_proxy().await;
+        let dropped = locks.lock("dropped").acquire().await.unwrap();
+        let guard = locks.lock("row").acquire().await.unwrap();
+        if black_hole {
+            proxy.black_hole()
+        } else {
+            proxy.cut()
+        }
+        drop(dropped);
+        let start = Instant::now();
+        let error = within(millis(2500), guard.release()).await.unwrap_err();
+        assert!(
+            error.is_unavailable() && error.key() == Some("row"),
+            "{error}"
+        );
+        assert!(
+            start.elapsed() < millis(500) + NOISE,
+            "{:?}",
+            start.elapsed()
+        );
+        assert!(server.exists("lock:row") && server.exists("lock:dropped"));
+        proxy.heal();
+        server.until_gone("lock:row", millis(2000));
+        server.until_gone("lock:dropped", millis(2000));
+    }
+}
+
+/// Shutting down waits for the releases that still have to be confirmed.
+#[tokio::test]
+async fn shutdown_waits_for_a_release_that_is_sent_again() {
+    let (server, proxy, locks) = behind_a_proxy().await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    proxy.cut();
+    drop(guard);
+    let heal = async {
+        tokio::time::sleep(millis(300)).await;
+        proxy.heal();
+    };
+    within(millis(4000), async { tokio::join!(locks.shutdown(), heal) }).await;
+    assert!(!server.exists("lock:row"));
+}
+
+#[tokio::test]
+async fn a_call_dropped_while_its_acquire_is_in_flight_has_nothing() {
+    let (server, proxy, locks) = behind_a_proxy().await;
+    proxy.hold_replies();
+    {
+        let mut acquire = Box::pin(locks.lock("row").acquire());
+        assert!(begin(&mut acquire).is_pending());
+        let granted = async {
+            while !server.exists("lock:row") {
+                tokio::time::sleep(millis(5)).await;
+            }
+        };
+        tokio::select! {
+            _ = &mut acquire => panic!("no reply came"),
+            () = within(NOISE, granted) => {}
+        }
+    }
+    proxy.heal();
+    server.until_gone("lock:row", millis(1000));
+}
+
+/// The request is still under way when the caller has gone: it mustn't take the lock for nobody.
+#[tokio::test]
+async fn an_acquire_that_arrives_after_its_caller_has_gone_is_taken_back() {
+    let (server, proxy, locks) = behind_a_proxy().await;
+    proxy.black_hole();
+    {
+        let mut acquire = Box::pin(locks.lock("row").acquire());
+        assert!(
+            tokio::time::timeout(millis(50), &mut acquire)
+                .await
+                .is_err()
+        );
+    }
+    proxy.heal();
+    within(millis(4000), locks.shutdown()).await;
+    server.until_gone("lock:row", millis(1000));
+}
+
+#[tokio::test]
+async fn an_acquire_that_gave_up_leaves_nothing() {
+    let (server, proxy, locks) = behind_a_proxy().await;
+    for hole in [Proxy::black_hole, Proxy::hold_replies] {
+        hole(&proxy);
+        let start = Instant::now();
+        let error = locks
+            .lock("row")
+            .wait(millis(400))
+            .acquire()
+            .await
+            .unwrap_err();
+        assert!(error.is_unavailable(), "{error}");
+        assert!(
+            start.elapsed() < millis(400 + 500) + NOISE,
+            "{:?}",
+            start.elapsed()
+        );
+        proxy.heal();
+        let guard = within(millis(3000), locks.lock("row").wait(millis(3000)).acquire()).await;
+        guard.unwrap().release().await.unwrap();
+        server.until_gone("lock:row", millis(1000));
+    }
+    within(millis(4000), locks.shutdown()).await;
+    assert!(!server.exists("lock:row"));
+}
+
+/// Slow, but not lost: everything works, only later.
+#[tokio::test]
+async fn a_slow_network_is_only_slow() {
+    let (server, proxy, locks) = behind_a_proxy().await;
+    proxy.delay(millis(60));
+    let guard = within(millis(2000), locks.lock("row").acquire())
+        .await
+        .unwrap();
+    assert!(guard.fencing_token().await.unwrap() > 0);
+    within(millis(2000), guard.release()).await.unwrap();
+    assert!(!server.exists("lock:row"));
+}

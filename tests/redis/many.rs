@@ -1,0 +1,118 @@
+//! Ten thousand locks at once: released within a second, and nothing of them stays.
+
+use std::time::{Duration, Instant};
+
+use lock_runtime::LockManager;
+use tokio::task::JoinSet;
+
+use crate::support::server::Server;
+use crate::support::time::{eventually, millis};
+use crate::support::worker::{Worker, arguments, next_order, tell};
+
+const GUARDS: usize = 10_000;
+
+async fn take(locks: &LockManager) -> Vec<lock_runtime::LockGuard> {
+    let mut tasks = JoinSet::new();
+    for task in 0..100 {
+        let locks = locks.clone();
+        tasks.spawn(async move {
+            let mut guards = Vec::new();
+            for n in 0..GUARDS / 100 {
+                let lock = locks.lock(format!("row:{task}:{n}")).wait(millis(30_000));
+                guards.push(lock.acquire().await.unwrap());
+            }
+            guards
+        });
+    }
+    tasks.join_all().await.into_iter().flatten().collect()
+}
+
+/// Threads and resident KiB of this process; nothing where there's no `/proc`.
+fn usage() -> (u64, u64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+            .unwrap_or(0)
+    };
+    (value("Threads:"), value("VmRSS:"))
+}
+
+/// In a process of its own, so that what it uses is its own.
+fn take_and_drop(url: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let locks = LockManager::connect(url).await.unwrap();
+        let mut before = (0, 0);
+        for round in 0..4 {
+            let guards = take(&locks).await;
+            assert!(guards.iter().all(lock_runtime::LockGuard::is_valid));
+            tell("held");
+            next_order();
+            drop(guards);
+            tell("dropped");
+            next_order();
+            let (threads, memory) = usage();
+            if round == 1 {
+                before = (threads, memory);
+            } else if round > 1 {
+                assert_eq!(threads, before.0, "threads");
+                let grown = memory.saturating_sub(before.1);
+                assert!(grown < 4096, "{grown} KiB more in round {round}");
+            }
+        }
+        tell("done");
+    });
+}
+
+#[test]
+fn guards_dropped_at_once() {
+    if let Some(arguments) = arguments() {
+        return take_and_drop(&arguments[0]);
+    }
+    let server = Server::start();
+    let mut worker = Worker::start(guards_dropped_at_once, &[&server.url()]);
+    let mut connections = 0;
+    for round in 0..4 {
+        worker.expect("held", Duration::from_secs(60));
+        assert_eq!(server.query::<usize>("DBSIZE"), GUARDS);
+        if round == 0 {
+            connections = server.connections();
+        }
+        worker.order("drop");
+        worker.expect("dropped", Duration::from_secs(5));
+        let start = Instant::now();
+        eventually(millis(5000), "all keys are gone", || {
+            server.query::<usize>("DBSIZE") == 0
+        });
+        let took = start.elapsed();
+        assert!(took < millis(1000), "released in {took:?}");
+        assert_eq!(server.connections(), connections);
+        worker.order("go on");
+    }
+    worker.expect("done", Duration::from_secs(5));
+    worker.succeeds(Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn guards_that_are_held_are_renewed_together() {
+    let server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let mut guards = Vec::new();
+    for n in 0..500 {
+        let lock = locks.lock(format!("row:{n}")).ttl(millis(3000));
+        guards.push(lock.acquire().await.unwrap());
+    }
+    server.query::<()>("CONFIG RESETSTAT");
+    tokio::time::sleep(millis(4500)).await;
+    let requests = server.calls(&["evalsha", "eval"]);
+    assert!(
+        (1..250).contains(&requests),
+        "{requests} requests renew 500 locks 3 to 5 times"
+    );
+    assert!(guards.iter().all(lock_runtime::LockGuard::is_valid));
+    assert_eq!(server.query::<usize>("DBSIZE"), 500);
+}

@@ -1,0 +1,88 @@
+//! While the server is away nobody waits longer than asked for; when it's back, all is well soon.
+
+use std::time::Instant;
+
+use lock_runtime::LockManager;
+
+use crate::support::server::Server;
+use crate::support::time::{millis, within};
+
+async fn away_and_back(away: fn(&mut Server), back: fn(&mut Server)) {
+    let mut server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    for _ in 0..2 {
+        locks
+            .lock("row")
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        away(&mut server);
+        // Once when nobody knows yet, once when everybody does.
+        for _ in 0..2 {
+            let start = Instant::now();
+            let error = locks
+                .lock("row")
+                .wait(millis(1000))
+                .acquire()
+                .await
+                .unwrap_err();
+            let took = start.elapsed();
+            assert!(error.is_unavailable() && !error.is_busy(), "{error}");
+            assert_eq!(error.key(), Some("row"));
+            assert!(took < millis(1500), "{took:?}");
+        }
+        back(&mut server);
+        let again = locks.lock("row").wait(millis(1000)).acquire();
+        let guard = within(millis(1000), again).await.unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn server_killed_and_started_again() {
+    away_and_back(Server::kill, Server::restart).await;
+}
+
+#[tokio::test]
+async fn server_frozen_and_thawed() {
+    away_and_back(Server::pause, Server::resume).await;
+}
+
+/// Who waits when the server goes away is served when it comes back in time.
+#[tokio::test]
+async fn a_waiter_outlives_a_restart() {
+    let mut server = Server::start();
+    server.query::<()>("SET lock:row somebody PX 60000");
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let waiter = locks.lock("row").wait(millis(20_000));
+    let waiter = tokio::spawn(async move { waiter.acquire().await });
+    tokio::time::sleep(millis(200)).await;
+    server.kill();
+    tokio::time::sleep(millis(200)).await;
+    assert!(!waiter.is_finished());
+    server.restart();
+    let guard = within(millis(3000), waiter).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// An empty script cache is nobody's problem.
+#[tokio::test]
+async fn scripts_may_be_flushed() {
+    let server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    for _ in 0..3 {
+        server.query::<()>("SCRIPT FLUSH");
+        let guard = locks.lock("row").ttl(millis(400)).acquire().await.unwrap();
+        let token = guard.fencing_token().await.unwrap();
+        assert!(token > 0);
+        server.query::<()>("SCRIPT FLUSH");
+        tokio::time::sleep(millis(700)).await;
+        assert!(guard.is_valid(), "it was renewed");
+        server.query::<()>("SCRIPT FLUSH");
+        guard.release().await.unwrap();
+        assert!(!server.exists("lock:row"));
+    }
+}

@@ -1,0 +1,58 @@
+//! A lock that's held by another process is looked for by one waiter of each process, calmly.
+
+use lock_runtime::LockManager;
+use tokio::task::JoinSet;
+
+use crate::support::server::Server;
+use crate::support::time::{NOISE, millis, within};
+
+/// What `waiters` of one process send while they wait for half a second for a foreign lock.
+async fn commands(waiters: usize) -> u64 {
+    let server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    locks
+        .lock("warm")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    server.query::<()>("SET lock:door somebody PX 60000");
+    server.query::<()>("CONFIG RESETSTAT");
+    let mut waiting = JoinSet::new();
+    for _ in 0..waiters {
+        let lock = locks.lock("door").wait(millis(500));
+        waiting.spawn(async move { lock.acquire().await.map(drop) });
+    }
+    for waiter in within(millis(500) + NOISE, waiting.join_all()).await {
+        assert!(waiter.unwrap_err().is_busy());
+    }
+    let asked = server.calls(&["set", "evalsha", "eval", "get", "pttl"]);
+    server.query::<()>("DEL lock:door");
+    asked
+}
+
+#[tokio::test]
+async fn one_poller_for_a_key_and_a_process() {
+    let alone = commands(1).await;
+    let crowd = commands(50).await;
+    assert!(
+        (2..60).contains(&alone),
+        "{alone} commands in half a second"
+    );
+    assert!(
+        crowd <= alone * 3,
+        "50 waiters send {crowd} commands, one sends {alone}"
+    );
+}
+
+#[tokio::test]
+async fn a_foreign_lock_that_expires_is_had_soon() {
+    let server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    server.query::<()>("SET lock:door somebody PX 400");
+    let acquire = locks.lock("door").wait(millis(5000)).acquire();
+    let guard = within(millis(400) + NOISE, acquire).await.unwrap();
+    guard.release().await.unwrap();
+}

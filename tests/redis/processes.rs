@@ -1,0 +1,270 @@
+//! Several processes, some of which are killed or frozen.
+
+use std::future::pending;
+use std::path::Path;
+use std::time::Duration;
+
+use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+use crate::support::database::Database;
+use crate::support::server::Server;
+use crate::support::time::{NOISE, millis, within};
+use crate::support::worker::{Worker, arguments, next_order, tell};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+/// Read, think, write: right only if nobody else does it at the same time.
+async fn increment(path: &Path) {
+    let value = Database::open(path).value();
+    tokio::time::sleep(millis(2)).await;
+    Database::open(path).set(value + 1);
+}
+
+#[distributed_lock(key = "counter", wait = "60s", manager = locks)]
+async fn increment_alone(locks: &LockManager, path: &Path) -> Result<(), LockError> {
+    increment(path).await;
+    Ok(())
+}
+
+const PROCESSES: usize = 4;
+const TASKS: usize = 50;
+
+/// In each process: all its tasks at once, when it's ordered to.
+fn increment_often(url: &str, path: &str, alone: bool) {
+    block_on(async {
+        let locks = LockManager::connect(url).await.unwrap();
+        tell("ready");
+        next_order();
+        let mut tasks = JoinSet::new();
+        for _ in 0..TASKS {
+            let (locks, path) = (locks.clone(), path.to_owned());
+            tasks.spawn(async move {
+                match alone {
+                    true => increment_alone(&locks, path.as_ref()).await.unwrap(),
+                    false => increment(path.as_ref()).await,
+                }
+            });
+        }
+        tasks.join_all().await;
+        locks.shutdown().await;
+    });
+}
+
+/// What the counter says when all tasks of all processes have incremented it once.
+fn count<T: Fn() + Copy>(test: T, alone: bool) -> usize {
+    let server = Server::start();
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("counter.db");
+    let database = Database::create(&path);
+    let arguments = [&*server.url(), path.to_str().unwrap(), &alone.to_string()];
+    let start = || Worker::start(test, &arguments);
+    let mut workers: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
+    workers
+        .iter()
+        .for_each(|worker| drop(worker.expect("ready", LONG)));
+    workers.iter_mut().for_each(|worker| worker.order("go"));
+    workers.iter_mut().for_each(|worker| worker.succeeds(LONG));
+    database.value() as usize
+}
+
+fn counted(test: impl Fn() + Copy, alone: bool) -> Option<usize> {
+    if let Some(arguments) = arguments() {
+        increment_often(&arguments[0], &arguments[1], arguments[2] == "true");
+        return None;
+    }
+    Some(count(test, alone))
+}
+
+#[test]
+fn two_hundred_tasks_lose_no_update() {
+    if let Some(counted) = counted(two_hundred_tasks_lose_no_update, true) {
+        assert_eq!(counted, PROCESSES * TASKS);
+    }
+}
+
+/// The control: what the test above measures does go wrong where there's no lock.
+#[test]
+fn two_hundred_tasks_without_the_lock_lose_some() {
+    if let Some(counted) = counted(two_hundred_tasks_without_the_lock_lose_some, false) {
+        assert!(
+            counted < PROCESSES * TASKS,
+            "{counted} updates and none lost"
+        );
+    }
+}
+
+/// In the other process: takes the lock and keeps it.
+fn keep(url: &str) {
+    block_on(async {
+        let locks = LockManager::connect(url).await.unwrap();
+        let _guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
+        tell("held");
+        pending().await
+    })
+}
+
+#[test]
+fn a_killed_holder_is_followed_within_its_ttl() {
+    if let Some(arguments) = arguments() {
+        return keep(&arguments[0]);
+    }
+    let server = Server::start();
+    let mut worker = Worker::start(a_killed_holder_is_followed_within_its_ttl, &[&server.url()]);
+    worker.expect("held", LONG);
+    block_on(async {
+        let locks = LockManager::connect(server.url()).await.unwrap();
+        let waiter = locks.lock("row").wait(LONG);
+        let waiter = tokio::spawn(async move { waiter.acquire().await });
+        // Past the first lease, so that only renewals have kept it.
+        tokio::time::sleep(millis(1700)).await;
+        assert!(!waiter.is_finished(), "the holder renews its lock");
+        worker.kill();
+        let guard = within(millis(1500 + 1000), waiter).await.unwrap().unwrap();
+        guard.release().await.unwrap();
+    });
+}
+
+/// Waiters that are killed are in nobody's way.
+#[test]
+fn a_killed_waiter_is_passed_over() {
+    if let Some(arguments) = arguments() {
+        return block_on(async {
+            let locks = LockManager::connect(arguments[0].as_str()).await.unwrap();
+            tell("waits");
+            let _guard = locks.lock("row").wait(LONG).acquire().await;
+        });
+    }
+    let server = Server::start();
+    let mut worker = Worker::start(a_killed_waiter_is_passed_over, &[&server.url()]);
+    block_on(async {
+        let locks = LockManager::connect(server.url()).await.unwrap();
+        let guard = locks.lock("row").acquire().await.unwrap();
+        worker.expect("waits", LONG);
+        tokio::time::sleep(millis(100)).await;
+        worker.kill();
+        guard.release().await.unwrap();
+        let next = locks.lock("row").wait(LONG).acquire();
+        within(millis(2000) + NOISE, next)
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    });
+}
+
+/// In the other process: a step that awaits, or one that doesn't; then a write with the token.
+fn hold_and_write(url: &str, path: &str, awaits: bool) {
+    let body = async |guard: &LockGuard| {
+        let token = guard.fencing_token().await.unwrap();
+        tell("held");
+        if awaits {
+            tokio::task::spawn_blocking(next_order).await.unwrap();
+            tell("went on");
+        } else {
+            next_order();
+        }
+        let written = Database::open(path.as_ref()).set_fenced(1, token);
+        tell(if written { "written" } else { "refused" });
+        tokio::task::yield_now().await;
+        tell("went on");
+    };
+    block_on(async {
+        let locks = LockManager::connect(url).await.unwrap();
+        let held = locks.lock("row").ttl(millis(1000)).run(body).await;
+        assert!(held.unwrap_err().is_lost());
+        tell("lost");
+        locks.shutdown().await;
+    });
+}
+
+/// The holder is frozen past its ttl; another one writes; the holder thaws with its next step
+/// ready to be taken.
+fn freeze<T: Fn()>(test: T, awaits: bool) -> Option<(Worker, Database, TempDir)> {
+    if let Some(arguments) = arguments() {
+        hold_and_write(&arguments[0], &arguments[1], arguments[2] == "true");
+        return None;
+    }
+    let server = Server::start();
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("row.db");
+    let database = Database::create(&path);
+    let arguments = [&*server.url(), path.to_str().unwrap(), &awaits.to_string()];
+    let mut worker = Worker::start(test, &arguments);
+    worker.expect("held", LONG);
+    worker.pause();
+    block_on(async {
+        let locks = LockManager::connect(server.url()).await.unwrap();
+        let next = locks.lock("row").wait(LONG).acquire();
+        let guard = within(millis(1000 + 1000), next).await.unwrap();
+        assert!(database.set_fenced(2, guard.fencing_token().await.unwrap()));
+        worker.order("go on");
+        worker.resume();
+        if !awaits {
+            worker.expect("refused", LONG);
+        }
+        worker.expect("lost", LONG);
+        worker.succeeds(LONG);
+        guard
+            .ensure(millis(500))
+            .expect("the one that thawed took nothing away");
+        guard.release().await.unwrap();
+    });
+    Some((worker, database, directory))
+}
+
+#[test]
+fn a_thawed_holder_takes_no_further_step() {
+    if let Some((_, database, _directory)) = freeze(a_thawed_holder_takes_no_further_step, true) {
+        assert_eq!(database.value(), 2);
+    }
+}
+
+#[test]
+fn the_late_write_of_a_thawed_holder_is_refused() {
+    let late = freeze(the_late_write_of_a_thawed_holder_is_refused, false);
+    if let Some((_, database, _directory)) = late {
+        assert_eq!(database.value(), 2);
+    }
+}
+
+/// A process that ends normally takes its locks along, if it awaits `shutdown`.
+#[test]
+fn a_process_that_shuts_down_leaves_no_lock() {
+    if let Some(arguments) = arguments() {
+        block_on(async {
+            lock_runtime::init(arguments[0].as_str()).await.unwrap();
+            let locks = lock_runtime::manager().unwrap();
+            let mut guards = Vec::new();
+            for n in 0..300 {
+                guards.push(locks.lock(format!("row:{n}")).acquire().await.unwrap());
+            }
+            tell("held");
+            drop(guards);
+            lock_runtime::shutdown().await;
+            let refused = locks.lock("row").acquire().await.unwrap_err();
+            assert!(matches!(refused, LockError::ShuttingDown { .. }));
+        });
+        return;
+    }
+    let server = Server::start();
+    let mut worker = Worker::start(a_process_that_shuts_down_leaves_no_lock, &[&server.url()]);
+    worker.expect("held", LONG);
+    worker.succeeds(LONG);
+    assert_eq!(
+        server.query::<usize>("DBSIZE"),
+        0,
+        "released before the process ended"
+    );
+}

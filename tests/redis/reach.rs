@@ -1,0 +1,100 @@
+//! The ways to a server: TCP, a unix socket, TLS; a database; a password, a user.
+
+use lock_runtime::{Config, LockManager};
+
+use crate::support::certificates::Certificates;
+use crate::support::server::Server;
+use crate::support::time::{NOISE, within};
+
+/// A lock is taken, seen in that database, and released.
+async fn works(server: &Server, config: impl Into<Config>, database: u32) {
+    let locks = within(NOISE * 4, LockManager::connect(config))
+        .await
+        .unwrap();
+    let guard = locks.lock("row").acquire().await.unwrap();
+    let keyspace: String = server.query("INFO keyspace");
+    assert!(
+        keyspace.contains(&format!("db{database}:keys=1")),
+        "{keyspace}"
+    );
+    assert!(guard.fencing_token().await.unwrap() > 0);
+    guard.release().await.unwrap();
+    server.query::<()>("FLUSHALL");
+}
+
+#[tokio::test]
+async fn tcp_and_a_database() {
+    let server = Server::start();
+    works(&server, server.url(), 0).await;
+    works(&server, format!("redis://localhost:{}", server.port()), 0).await;
+    works(&server, format!("redis://127.0.0.1:{}/3", server.port()), 3).await;
+}
+
+#[tokio::test]
+async fn a_unix_socket() {
+    let server = Server::start();
+    let socket = server.socket().display().to_string();
+    works(&server, format!("redis+unix://{socket}"), 0).await;
+    works(&server, format!("redis+unix://{socket}?db=2"), 2).await;
+}
+
+#[tokio::test]
+async fn a_password() {
+    let server = Server::with_password("open sesame");
+    let port = server.port();
+    works(
+        &server,
+        format!("redis://:open%20sesame@127.0.0.1:{port}"),
+        0,
+    )
+    .await;
+    works(
+        &server,
+        Config::new(server.url()).credentials("default", "open sesame"),
+        0,
+    )
+    .await;
+    let socket = server.socket().display().to_string();
+    works(
+        &server,
+        format!("redis+unix://{socket}?pass=open%20sesame"),
+        0,
+    )
+    .await;
+}
+
+/// A user who may do no more than locking needs.
+#[tokio::test]
+async fn a_user() {
+    let server = Server::start();
+    server.query::<()>(
+        "ACL SETUSER clerk on >s3cret ~lock:* -@all +@connection \
+         +set +get +del +pexpire +pttl +time +incr +exists +eval +evalsha +script|load",
+    );
+    let port = server.port();
+    works(&server, format!("redis://clerk:s3cret@127.0.0.1:{port}"), 0).await;
+    works(
+        &server,
+        Config::new(server.url()).credentials("clerk", "s3cret"),
+        0,
+    )
+    .await;
+    let socket = server.socket().display().to_string();
+    works(
+        &server,
+        format!("redis+unix://{socket}?user=clerk&pass=s3cret"),
+        0,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn tls_with_an_authority_of_ones_own() {
+    let certificates = Certificates::new();
+    let server = Server::with_tls(&certificates);
+    for host in ["127.0.0.1", "localhost"] {
+        let url = format!("rediss://{host}:{}/1", server.port());
+        let config = Config::new(url).root_certificate(certificates.authority.clone());
+        works(&server, config, 1).await;
+    }
+}

@@ -1,0 +1,30 @@
+//! An authority of the test's own and what it vouches for: a server at 127.0.0.1.
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+
+/// All in PEM.
+pub struct Certificates {
+    pub authority: String,
+    pub certificate: String,
+    pub key: String,
+}
+
+impl Certificates {
+    pub fn new() -> Self {
+        let authority_key = KeyPair::generate().unwrap();
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority_certificate = authority.self_signed(&authority_key).unwrap();
+        let issuer = Issuer::new(authority, authority_key);
+
+        let key = KeyPair::generate().unwrap();
+        let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let server = CertificateParams::new(names).unwrap();
+        let certificate = server.signed_by(&key, &issuer).unwrap();
+        Self {
+            authority: authority_certificate.pem(),
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A TCP proxy in front of a server, through which a network goes wrong on demand.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+pub struct Proxy {
+    port: u16,
+    network: Arc<Network>,
+}
+
+#[derive(Default)]
+struct Network {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    refuses: bool,
+    holds_requests: bool,
+    holds_replies: bool,
+    loses_reply: bool,
+    lost_replies: usize,
+    delay: Duration,
+    streams: Vec<TcpStream>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Requests,
+    Replies,
+}
+
+impl Proxy {
+    pub fn to(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let network = Arc::new(Network::default());
+        let theirs = network.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                if theirs.state().closed {
+                    break;
+                }
+                theirs.join(&client, server);
+            }
+        });
+        Self { port, network }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// Breaks every connection and lets no new one last.
+    pub fn cut(&self) {
+        self.network.set(|state| {
+            state.refuses = true;
+            state.close_all();
+        });
+    }
+
+    /// Nothing more goes either way, and nobody is told.
+    pub fn black_hole(&self) {
+        self.network.set(|state| {
+            state.holds_requests = true;
+            state.holds_replies = true;
+        });
+    }
+
+    /// Requests arrive, their replies don't.
+    pub fn hold_replies(&self) {
+        self.network.set(|state| state.holds_replies = true);
+    }
+
+    /// Every packet takes that much longer.
+    pub fn delay(&self, delay: Duration) {
+        self.network.set(|state| state.delay = delay);
+    }
+
+    /// What was held arrives, late, and all is well again.
+    pub fn heal(&self) {
+        self.network.set(|state| {
+            state.refuses = false;
+            state.holds_requests = false;
+            state.holds_replies = false;
+            state.delay = Duration::ZERO;
+        });
+    }
+
+    /// The connection breaks between the next request and its reply.
+    pub fn lose_next_reply(&self) {
+        self.network.set(|state| state.loses_reply = true);
+    }
+
+    pub fn lost_replies(&self) -> usize {
+        self.network.state().lost_replies
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.network.set(|state| {
+            state.closed = true;
+            state.close_all();
+        });
+        // The listener wakes up, sees it and ends.
+        drop(TcpStream::connect(("127.0.0.1", self.port)));
+    }
+}
+
+impl Network {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn set(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.changed.notify_all();
+    }
+
+    fn join(self: &Arc<Self>, client: &TcpStream, server: u16) {
+        let mut state = self.state();
+        if state.refuses {
+            return;
+        }
+        let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else {
+            return;
+        };
+        for (from, to, way) in [
+            (client, &server, Way::Requests),
+            (&server, client, Way::Replies),
+        ] {
+            from.set_nodelay(true).unwrap();
+            state.streams.push(from.try_clone().unwrap());
+            let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            let network = self.clone();
+            thread::spawn(move || {
+                network.carry(&from, &to, way);
+                let _ = from.shutdown(Shutdown::Both);
+                let _ = to.shutdown(Shutdown::Both);
+            });
+        }
+    }
+
+    fn carry(&self, mut from: &TcpStream, mut to: &TcpStream, way: Way) {
+        let mut bytes = [0; 16 * 1024];
+        while let Ok(n @ 1..) = from.read(&mut bytes) {
+            let mut state = self
+                .changed
+                .wait_while(self.state(), |state| !state.closed && state.holds(way))
+                .unwrap();
+            if way == Way::Replies && std::mem::take(&mut state.loses_reply) {
+                state.lost_replies += 1;
+                return;
+            }
+            let delay = state.delay;
+            drop(state);
+            thread::sleep(delay);
+            if to.write_all(&bytes[..n]).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl State {
+    fn holds(&self, way: Way) -> bool {
+        match way {
+            Way::Requests => self.holds_requests,
+            Way::Replies => self.holds_replies,
+        }
+    }
+
+    fn close_all(&mut self) {
+        for stream in self.streams.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! A redis-server of one test's own, on a free port, with nothing on disk.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use redis::FromRedisValue;
+use tempfile::TempDir;
+
+use super::certificates::Certificates;
+use super::time::{comes_true, eventually};
+
+/// Killed when dropped, after a last look: a test must leave nothing in it but counters.
+pub struct Server {
+    process: Option<Child>,
+    directory: TempDir,
+    port: u16,
+    password: Option<String>,
+    options: Vec<String>,
+    paused: bool,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        Self::launch(None, |_, _| Vec::new())
+    }
+
+    pub fn with_password(password: &str) -> Self {
+        Self::launch(Some(password.to_owned()), |_, _| {
+            vec!["--requirepass".to_owned(), password.to_owned()]
+        })
+    }
+
+    /// Speaks only TLS on its port.
+    pub fn with_tls(certificates: &Certificates) -> Self {
+        Self::launch(None, |directory, port| {
+            let file = |name: &str, pem: &str| {
+                let path = directory.join(name);
+                std::fs::write(&path, pem).unwrap();
+                path.display().to_string()
+            };
+            let port = port.to_string();
+            let certificate = file("certificate.pem", &certificates.certificate);
+            let key = file("key.pem", &certificates.key);
+            let authority = file("authority.pem", &certificates.authority);
+            [
+                ["--port", "0"],
+                ["--tls-port", &port],
+                ["--tls-cert-file", &certificate],
+                ["--tls-key-file", &key],
+                ["--tls-ca-cert-file", &authority],
+                ["--tls-auth-clients", "no"],
+            ]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect()
+        })
+    }
+
+    fn launch(password: Option<String>, options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
+        let directory = TempDir::with_prefix("lock-").unwrap();
+        let port = free_port();
+        let options = options(directory.path(), port);
+        let mut server = Self {
+            process: None,
+            directory,
+            port,
+            password,
+            options,
+            paused: false,
+        };
+        server.restart();
+        server
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join("redis.sock")
+    }
+
+    fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the server runs").id()
+    }
+
+    /// Freezes the server: it keeps its connections and answers nothing.
+    pub fn pause(&mut self) {
+        signal(self.pid(), "STOP");
+        self.paused = true;
+    }
+
+    pub fn resume(&mut self) {
+        signal(self.pid(), "CONT");
+        self.paused = false;
+    }
+
+    /// Ends it at once, as a crash does.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+        self.paused = false;
+    }
+
+    /// Starts it, empty, on the port it always had.
+    pub fn restart(&mut self) {
+        self.kill();
+        for _ in 0..20 {
+            let mut process = self.command().spawn().expect("`redis-server` is installed");
+            let mut gone = false;
+            let answers = comes_true(Duration::from_secs(10), || {
+                gone = process.try_wait().unwrap().is_some();
+                gone || self.connect().is_ok()
+            });
+            if answers && !gone {
+                self.process = Some(process);
+                return;
+            }
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+        let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+        panic!("redis-server doesn't start on port {}:\n{log}", self.port);
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("redis-server");
+        command
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
+            .arg("--dir")
+            .arg(self.directory.path())
+            .arg("--logfile")
+            .arg(self.directory.path().join("log"))
+            .arg("--unixsocket")
+            .arg(self.socket())
+            .args(&self.options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        command
+    }
+
+    fn connect(&self) -> redis::RedisResult<redis::Connection> {
+        let password = self
+            .password
+            .as_ref()
+            .map(|p| format!("?pass={p}"))
+            .unwrap_or_default();
+        let url = format!("redis+unix://{}{password}", self.socket().display());
+        let limit = Duration::from_secs(5);
+        let mut connection = redis::Client::open(url)?.get_connection_with_timeout(limit)?;
+        connection.set_read_timeout(Some(limit))?;
+        redis::cmd("PING").exec(&mut connection)?;
+        Ok(connection)
+    }
+
+    /// One command, beside whatever the test does, over the unix socket.
+    #[track_caller]
+    pub fn query<T: FromRedisValue>(&self, command: &str) -> T {
+        let mut words = command.split_whitespace();
+        let mut query = redis::cmd(words.next().expect("a command"));
+        for word in words {
+            query.arg(word);
+        }
+        query
+            .query(&mut self.connect().expect("the server answers"))
+            .unwrap_or_else(|error| panic!("`{command}`: {error}"))
+    }
+
+    pub fn exists(&self, key: &str) -> bool {
+        self.query(&format!("EXISTS {key}"))
+    }
+
+    #[track_caller]
+    pub fn until_gone(&self, key: &str, limit: Duration) {
+        eventually(limit, &format!("`{key}` is gone"), || !self.exists(key));
+    }
+
+    /// How often clients and scripts ran these commands.
+    pub fn calls(&self, commands: &[&str]) -> u64 {
+        let statistics: String = self.query("INFO commandstats");
+        let calls = |line: &str| {
+            let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            let (calls, _) = rest.split_once(',')?;
+            commands
+                .contains(&command)
+                .then(|| calls.parse::<u64>().unwrap())
+        };
+        statistics.lines().filter_map(calls).sum()
+    }
+
+    /// Connections over TCP: those of the library, not the test's own.
+    pub fn connections(&self) -> usize {
+        let clients: String = self.query("CLIENT LIST");
+        clients
+            .lines()
+            .filter(|line| line.contains(" addr=127.0.0.1:"))
+            .count()
+    }
+
+    pub fn monitor(&self) -> Monitor {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+        stream.write_all(b"MONITOR\r\n").unwrap();
+        let mut lines = BufReader::new(stream);
+        lines.read_line(&mut String::new()).unwrap();
+        Monitor { lines }
+    }
+
+    /// All keys of all databases but the counters of fencing tokens.
+    fn leftovers(&self) -> Vec<String> {
+        let keyspace: String = self.query("INFO keyspace");
+        let mut connection = self.connect().unwrap();
+        let mut left = Vec::new();
+        for database in keyspace
+            .lines()
+            .filter_map(|l| l.strip_prefix("db")?.split(':').next())
+        {
+            redis::cmd("SELECT")
+                .arg(database)
+                .exec(&mut connection)
+                .unwrap();
+            let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).unwrap();
+            left.extend(keys.into_iter().filter(|key| !key.contains("::fence")));
+        }
+        left
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.process.is_some() && !self.paused && !std::thread::panicking() {
+            let mut left = Vec::new();
+            let clean = comes_true(Duration::from_secs(2), || {
+                left = self.leftovers();
+                left.is_empty()
+            });
+            self.kill();
+            assert!(clean, "the test left keys behind: {left:?}");
+        }
+        self.kill();
+    }
+}
+
+/// What `redis-cli MONITOR` shows.
+pub struct Monitor {
+    lines: BufReader<UnixStream>,
+}
+
+impl Monitor {
+    /// The commands that clients sent over TCP until now; not what scripts did in turn.
+    pub fn commands(mut self, server: &Server) -> Vec<String> {
+        let end = "the-end-of-the-monitor";
+        server.query::<()>(&format!("ECHO {end}"));
+        let mut commands = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.lines
+                .read_line(&mut line)
+                .expect("the monitor shows every command");
+            if line.contains(end) {
+                return commands;
+            }
+            let (from, command) = line.split_once("] ").unwrap_or_default();
+            if from.contains("127.0.0.1:") {
+                commands.push(command.trim_end().to_owned());
+            }
+        }
+    }
+}
+
+/// Free now; a server that finds it taken is started again.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+pub fn signal(pid: u32, signal: &str) {
+    let sent = Command::new("kill")
+        .arg(format!("-{signal}"))
+        .arg(pid.to_string())
+        .status();
+    assert!(sent.unwrap().success(), "signal {signal} to {pid}");
+}

@@ -1,0 +1,127 @@
+//! A second process: the same test, started once more, or a program of another language.
+
+use std::fmt::Display;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use super::server::signal;
+use super::time::eventually;
+
+const ARGUMENTS: &str = "LOCK_TEST_WORKER";
+/// The test runner writes on the same lines.
+const MARK: &str = "@ ";
+
+/// Tells events, a line each, and takes orders, a line each. Killed when dropped.
+pub struct Worker {
+    process: Child,
+    orders: ChildStdin,
+    events: Receiver<String>,
+}
+
+impl Worker {
+    /// Runs the calling test in another process, where `arguments()` gives it these.
+    pub fn start<T: Fn()>(_test: T, arguments: &[&str]) -> Self {
+        let (_, name) = std::any::type_name::<T>().split_once("::").unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", name, "--nocapture", "--test-threads=1"])
+            .env(ARGUMENTS, arguments.join("\n"));
+        Self::run(command)
+    }
+
+    /// Any program that prints its events after the mark.
+    pub fn run(mut command: Command) -> Self {
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let orders = process.stdin.take().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let (events, receiver) = channel();
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if let Some((_, event)) = line.split_once(MARK) {
+                    let _ = events.send(event.to_owned());
+                }
+            }
+        });
+        Self {
+            process,
+            orders,
+            events: receiver,
+        }
+    }
+
+    /// The rest of the line of the next event, which must be this one.
+    #[track_caller]
+    pub fn expect(&self, event: &str, limit: Duration) -> String {
+        let told = self.events.recv_timeout(limit);
+        let told = told.unwrap_or_else(|_| panic!("no `{event}` within {limit:?}"));
+        match told.strip_prefix(event) {
+            Some(rest) => rest.trim().to_owned(),
+            None => panic!("`{told}` instead of `{event}`"),
+        }
+    }
+
+    pub fn order(&mut self, order: &str) {
+        writeln!(self.orders, "{order}").unwrap();
+    }
+
+    pub fn pause(&self) {
+        signal(self.process.id(), "STOP");
+    }
+
+    pub fn resume(&self) {
+        signal(self.process.id(), "CONT");
+    }
+
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    #[track_caller]
+    pub fn ends(&mut self, limit: Duration) -> ExitStatus {
+        let mut status = None;
+        eventually(limit, "the process ends", || {
+            status = self.process.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    #[track_caller]
+    pub fn succeeds(&mut self, limit: Duration) {
+        let status = self.ends(limit);
+        assert!(status.success(), "the process ended with {status}");
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// In the other process: what it was started with. In the test itself: none.
+pub fn arguments() -> Option<Vec<String>> {
+    let arguments = std::env::var(ARGUMENTS).ok()?;
+    Some(arguments.split('\n').map(str::to_owned).collect())
+}
+
+/// In the other process: an event for the test.
+pub fn tell(event: impl Display) {
+    println!("{MARK}{event}");
+}
+
+/// In the other process: blocks until the test gives its next order.
+pub fn next_order() -> String {
+    let mut order = String::new();
+    std::io::stdin().read_line(&mut order).unwrap();
+    order.trim().to_owned()
+}
