@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
-use quote::quote_spanned;
+use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
@@ -238,7 +238,7 @@ const DURATION_HELP: &str = "write for example `\"250ms\"`, `\"30s\"`, `\"1m 30s
 /// Reads one of two words; says whether it is the second.
 fn choice(input: ParseStream, name: &Ident, words: [&str; 2]) -> syn::Result<bool> {
     let value: Expr = input.parse()?;
-    let word = quote::ToTokens::to_token_stream(&ungrouped(value.clone())).to_string();
+    let word = ungrouped(value.clone()).to_token_stream().to_string();
     words
         .iter()
         .position(|known| *known == word)

@@ -7,13 +7,11 @@ use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, TokenStreamExt, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{
-    AssocType, Expr, GenericArgument, PatIdent, PathArguments, PathSegment, ReturnType, Signature,
-    Stmt, Token, Type, parse_quote, parse2, token,
-};
+use syn::{Expr, PatIdent, Signature, Stmt, Token, parse2, token};
 
 use crate::args::Args;
 use crate::item::{Body, Function, async_block};
+use crate::output::Output;
 
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let expanded = match (parse2::<Args>(args), parse2::<Function>(item.clone())) {
@@ -42,20 +40,11 @@ fn lock(args: &Args, function: Function) -> syn::Result<TokenStream> {
     let body = match body {
         Body::Async(tokens) => {
             args.key.check(&arguments(&signature))?;
-            let output = match &signature.output {
-                ReturnType::Default => Output::new(parse_quote!(()), signature.ident.span()),
-                ReturnType::Type(_, ty) => Output::new((**ty).clone(), ty.span()),
-            };
-            hold(
-                args,
-                &output,
-                Some(<Token![move]>::default()),
-                &brace,
-                tokens,
-            )
+            let capture = Some(<Token![move]>::default());
+            hold(args, &Output::of_async(&signature), capture, &brace, tokens)
         }
         Body::Block(mut statements) => {
-            let output = Output::of_future(&signature.output, signature.ident.span());
+            let output = Output::of_future(&signature);
             if let Some(block) = async_block(&mut statements) {
                 let inner = &block.block;
                 let mut body = TokenStream::new();
@@ -121,48 +110,6 @@ fn hold(
     }
 }
 
-/// The type of the body's value, as far as it is written down, and where it is.
-struct Output {
-    ty: Option<Type>,
-    span: Span,
-}
-
-impl Output {
-    fn new(mut ty: Type, span: Span) -> Self {
-        ImplTrait.visit_type_mut(&mut ty);
-        Self {
-            ty: (!matches!(ty, Type::Never(_))).then_some(ty),
-            span,
-        }
-    }
-
-    /// `R` of `Pin<Box<dyn Future<Output = R>>>`, `impl Future<Output = R>` or `BoxFuture<'_, R>`.
-    fn of_future(output: &ReturnType, span: Span) -> Self {
-        let mut found = FutureOutput(None);
-        if let ReturnType::Type(_, ty) = output {
-            found.visit_type_mut(&mut ty.clone());
-        }
-        match found.0 {
-            Some(ty) => {
-                let span = ty.span();
-                Self::new(ty, span)
-            }
-            None => Self { ty: None, span },
-        }
-    }
-
-    /// Says what the body's value is, as a function's signature would: for inference, coercions,
-    /// and errors at the body instead of at the attribute.
-    fn anchor(&self) -> Option<TokenStream> {
-        let ty = self.ty.as_ref()?;
-        Some(quote_spanned! {self.span.resolved_at(Span::mixed_site())=>
-            if let ::core::option::Option::Some(__lock_output) = ::core::option::Option::None::<#ty> {
-                return __lock_output;
-            }
-        })
-    }
-}
-
 /// The names that a function's signature binds to values.
 fn arguments(signature: &Signature) -> Vec<String> {
     struct Names(Vec<String>);
@@ -175,40 +122,6 @@ fn arguments(signature: &Signature) -> Vec<String> {
     let mut names = Names(Vec::new());
     names.visit_signature_mut(&mut signature.clone());
     names.0
-}
-
-/// Replaces each `impl Trait`, which only a signature may contain, by `_`.
-struct ImplTrait;
-
-impl VisitMut for ImplTrait {
-    fn visit_type_mut(&mut self, ty: &mut Type) {
-        if let Type::ImplTrait(_) = ty {
-            *ty = parse_quote!(_);
-        } else {
-            visit_mut::visit_type_mut(self, ty);
-        }
-    }
-}
-
-struct FutureOutput(Option<Type>);
-
-impl VisitMut for FutureOutput {
-    fn visit_assoc_type_mut(&mut self, binding: &mut AssocType) {
-        if binding.ident == "Output" {
-            self.0.get_or_insert_with(|| binding.ty.clone());
-        }
-    }
-
-    fn visit_path_segment_mut(&mut self, segment: &mut PathSegment) {
-        if segment.ident == "BoxFuture" || segment.ident == "LocalBoxFuture" {
-            if let PathArguments::AngleBracketed(arguments) = &segment.arguments {
-                if let Some(GenericArgument::Type(ty)) = arguments.args.last() {
-                    self.0.get_or_insert_with(|| ty.clone());
-                }
-            }
-        }
-        visit_mut::visit_path_segment_mut(self, segment);
-    }
 }
 
 /// `&expr`, with the `&` where the expression is: an error about it points there.

@@ -90,10 +90,10 @@ impl Body {
         if signature.asyncness.is_some() {
             return Ok(Self::Async(tokens));
         }
-        if let Ok(mut statements) = Block::parse_within.parse2(tokens) {
-            if async_block(&mut statements).is_some() {
-                return Ok(Self::Block(statements));
-            }
+        if let Ok(mut statements) = Block::parse_within.parse2(tokens)
+            && async_block(&mut statements).is_some()
+        {
+            return Ok(Self::Block(statements));
         }
         Err(error(
             signature.fn_token.span,

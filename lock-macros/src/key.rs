@@ -53,11 +53,9 @@ impl Key {
             match part {
                 Part::Text(text) => format += &text.replace('{', "{{").replace('}', "}}"),
                 Part::Value { expr, spec, .. } => {
-                    format += &if spec.is_empty() {
-                        "{}".into()
-                    } else {
-                        format!("{{:{spec}}}")
-                    };
+                    format.push_str(if spec.is_empty() { "{" } else { "{:" });
+                    format.push_str(spec);
+                    format.push('}');
                     values.push(respan(syn::parse_str(expr)?, written.span()));
                 }
             }
@@ -70,7 +68,8 @@ impl Key {
         })
     }
 
-    /// A misspelt name: rustc's advice would be to put the right one in the template's place.
+    /// Refuses a misspelt name: rustc's advice would be to put the right one in the template's
+    /// place.
     pub(crate) fn check(&self, arguments: &[String]) -> syn::Result<()> {
         let Self::Template {
             written, values, ..
@@ -78,25 +77,21 @@ impl Key {
         else {
             return Ok(());
         };
-        let names = values
+        let unknown = values
             .iter()
-            .filter_map(|value| syn::parse2::<Ident>(value.clone()).ok())
-            .map(|name| name.to_string());
-        for name in
-            names.filter(|name| !name.starts_with(char::is_uppercase) && !arguments.contains(name))
-        {
-            let help = match nearest(&name, arguments) {
-                Some(argument) => format!("did you mean `{argument}`?"),
-                None if arguments.is_empty() => "the function has no arguments".into(),
-                None => format!("the arguments are `{}`", arguments.join("`, `")),
-            };
-            return Err(error(
-                written.span(),
-                format!("`{name}` is not an argument of the function"),
-                &help,
-            ));
-        }
-        Ok(())
+            .filter_map(|value| Some(syn::parse2::<Ident>(value.clone()).ok()?.to_string()))
+            .find(|name| !name.starts_with(char::is_uppercase) && !arguments.contains(name));
+        let Some(name) = unknown else { return Ok(()) };
+        let help = match nearest(&name, arguments) {
+            Some(argument) => format!("did you mean `{argument}`?"),
+            None if arguments.is_empty() => "the function has no arguments".into(),
+            None => format!("the arguments are `{}`", arguments.join("`, `")),
+        };
+        Err(error(
+            written.span(),
+            format!("`{name}` is not an argument of the function"),
+            &help,
+        ))
     }
 
     /// The key as it was written: the same for every call.

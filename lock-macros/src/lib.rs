@@ -7,6 +7,7 @@ mod expand;
 mod item;
 mod key;
 mod nearest;
+mod output;
 #[cfg(test)]
 mod tests;
 

@@ -1,0 +1,97 @@
+//! The type of a body's value, as the signature writes it.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote_spanned;
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{
+    AssocType, GenericArgument, PathArguments, PathSegment, ReturnType, Signature, Type,
+    parse_quote,
+};
+
+pub(crate) struct Output {
+    /// Nothing, where the signature doesn't tell.
+    ty: Option<Type>,
+    /// Where to point when it can't carry an error.
+    pub(crate) span: Span,
+}
+
+impl Output {
+    /// `R` of `async fn … -> R`.
+    pub(crate) fn of_async(signature: &Signature) -> Self {
+        match &signature.output {
+            ReturnType::Type(_, ty) => Self::new((**ty).clone()),
+            ReturnType::Default => Self {
+                ty: Some(parse_quote!(())),
+                span: signature.ident.span(),
+            },
+        }
+    }
+
+    /// `R` of `fn … -> Pin<Box<dyn Future<Output = R>>>`, `impl Future<Output = R>` or
+    /// `BoxFuture<'_, R>`.
+    pub(crate) fn of_future(signature: &Signature) -> Self {
+        let mut found = FutureOutput(None);
+        found.visit_return_type_mut(&mut signature.output.clone());
+        found.0.map_or(
+            Self {
+                ty: None,
+                span: signature.ident.span(),
+            },
+            Self::new,
+        )
+    }
+
+    fn new(mut ty: Type) -> Self {
+        let span = ty.span();
+        ImplTrait.visit_type_mut(&mut ty);
+        Self {
+            ty: (!matches!(ty, Type::Never(_))).then_some(ty),
+            span,
+        }
+    }
+
+    /// Says what the body's value is, as a function's signature would: for inference, coercions,
+    /// and errors at the body instead of at the attribute.
+    pub(crate) fn anchor(&self) -> Option<TokenStream> {
+        let ty = self.ty.as_ref()?;
+        Some(quote_spanned! {self.span.resolved_at(Span::mixed_site())=>
+            if let ::core::option::Option::Some(__lock_output) = ::core::option::Option::None::<#ty> {
+                return __lock_output;
+            }
+        })
+    }
+}
+
+/// Replaces each `impl Trait`, which only a signature may contain, by `_`.
+struct ImplTrait;
+
+impl VisitMut for ImplTrait {
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        if let Type::ImplTrait(_) = ty {
+            *ty = parse_quote!(_);
+        } else {
+            visit_mut::visit_type_mut(self, ty);
+        }
+    }
+}
+
+struct FutureOutput(Option<Type>);
+
+impl VisitMut for FutureOutput {
+    fn visit_assoc_type_mut(&mut self, binding: &mut AssocType) {
+        if binding.ident == "Output" {
+            self.0.get_or_insert_with(|| binding.ty.clone());
+        }
+    }
+
+    fn visit_path_segment_mut(&mut self, segment: &mut PathSegment) {
+        if (segment.ident == "BoxFuture" || segment.ident == "LocalBoxFuture")
+            && let PathArguments::AngleBracketed(arguments) = &segment.arguments
+            && let Some(GenericArgument::Type(ty)) = arguments.args.last()
+        {
+            self.0.get_or_insert_with(|| ty.clone());
+        }
+        visit_mut::visit_path_segment_mut(self, segment);
+    }
+}
