@@ -14,9 +14,11 @@ mod time;
 mod waiting;
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use lock_runtime::LockManager;
+use tokio::runtime::Builder;
 
 /// A store in this process, with a name of its own.
 struct Site {
@@ -43,25 +45,23 @@ impl Site {
     }
 
     fn is_held(&self, key: &str) -> bool {
-        let look = self.looks.lock(key).try_acquire();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let look = async {
+            match self.looks.lock(key).try_acquire().await.unwrap() {
+                Some(guard) => guard.release().await.map(|()| false).unwrap(),
+                None => true,
+            }
+        };
         // On a thread of its own: the caller may be inside a runtime.
-        let found = std::thread::scope(|scope| {
-            scope
-                .spawn(|| {
-                    runtime.block_on(async {
-                        match look.await.unwrap() {
-                            Some(guard) => guard.release().await.map(|()| false).unwrap(),
-                            None => true,
-                        }
-                    })
-                })
-                .join()
-        });
-        found.unwrap()
+        thread::scope(|scope| {
+            let look = || {
+                Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .unwrap()
+                    .block_on(look)
+            };
+            scope.spawn(look).join().unwrap()
+        })
     }
 
     #[track_caller]
