@@ -20,6 +20,10 @@
 //! }
 //! ```
 
+#[cfg(feature = "actix")]
+mod actix;
+#[cfg(feature = "axum")]
+mod axum;
 mod backoff;
 mod clock;
 mod config;
@@ -34,6 +38,10 @@ mod lock;
 mod locked;
 mod manager;
 mod output;
+#[cfg(any(feature = "actix", feature = "axum"))]
+mod problem;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod wait;
 mod watchdog;

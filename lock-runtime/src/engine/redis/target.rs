@@ -35,6 +35,8 @@ impl Target {
         })?;
         let info = with_settings(info, credentials);
         #[cfg(feature = "tls")]
+        provide_cryptography();
+        #[cfg(feature = "tls")]
         let client = match (info.addr(), root_certificate) {
             (ConnectionAddr::TcpTls { .. }, Some(pem)) => Client::build_with_tls(
                 info,
@@ -78,6 +80,17 @@ fn with_settings(info: ConnectionInfo, credentials: Option<&(String, String)>) -
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let tcp = tcp.set_user_timeout(Duration::from_secs(10));
     info.set_redis_settings(redis).set_tcp_settings(tcp)
+}
+
+/// The driver panics when a process has no cryptography provider installed, or can't tell which.
+#[cfg(feature = "tls")]
+fn provide_cryptography() {
+    use rustls::crypto::{CryptoProvider, ring};
+
+    if CryptoProvider::get_default().is_none() {
+        // An error says that another thread was first.
+        let _ = ring::default_provider().install_default();
+    }
 }
 
 fn invalid(reason: &str, source: Option<redis::RedisError>) -> LockError {

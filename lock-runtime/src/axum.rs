@@ -1,0 +1,31 @@
+//! [`LockError`] as an axum response.
+
+use crate::problem::Problem;
+use crate::{FromLockError, LockError};
+use axum_core::body::Body;
+use axum_core::response::{IntoResponse, Response};
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+
+/// Busy is 423 with `Retry-After`, unavailable and shutting down 503, the rest 500; the body is
+/// `application/problem+json` and tells no internals.
+impl IntoResponse for LockError {
+    fn into_response(self) -> Response {
+        let problem = Problem::of(&self);
+        let mut response = Response::new(Body::from(problem.body()));
+        *response.status_mut() =
+            StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(Problem::CONTENT_TYPE));
+        if let Some(seconds) = problem.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl FromLockError for Response {
+    fn from_lock_error(error: LockError) -> Self {
+        error.into_response()
+    }
+}
