@@ -71,12 +71,9 @@ where
         } else {
             within(NOISE * 4, &mut attempt).await
         };
-        match output {
-            Some(output) => {
-                assert_eq!(output.unwrap(), polls);
-                completed += 1;
-            }
-            None => assert_eq!(completed, 0, "fewer polls were enough before"),
+        if let Some(output) = output {
+            assert_eq!(output.unwrap(), polls);
+            completed += 1;
         }
         site.until_free(&key, millis(1000));
         let next = within(NOISE, other.lock(&*key).wait(NOISE).acquire()).await;

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
 
-/// What `waiters` of one process send while they wait for half a second for a foreign lock.
+/// What `waiters` of one process send in half a second, while they wait for a foreign lock.
 async fn commands(waiters: usize) -> u64 {
     let server = Server::start();
     let locks = LockManager::connect(server.url()).await.unwrap();
@@ -19,16 +19,20 @@ async fn commands(waiters: usize) -> u64 {
         .await
         .unwrap();
     server.query::<()>("SET lock:door somebody PX 60000");
-    server.query::<()>("CONFIG RESETSTAT");
     let mut waiting = JoinSet::new();
     for _ in 0..waiters {
-        let lock = locks.lock("door").wait(millis(500));
+        let lock = locks.lock("door").wait(millis(800));
         waiting.spawn(async move { lock.acquire().await.map(drop) });
     }
-    for waiter in within(millis(500) + NOISE, waiting.join_all()).await {
-        assert!(waiter.unwrap_err().is_busy());
-    }
+    // Each has come and has found the door closed.
+    tokio::time::sleep(millis(200)).await;
+    server.query::<()>("CONFIG RESETSTAT");
+    tokio::time::sleep(millis(500)).await;
     let asked = server.calls(&["set", "evalsha", "eval", "get", "pttl"]);
+    for waiter in within(millis(100) + NOISE, waiting.join_all()).await {
+        let error = waiter.unwrap_err();
+        assert!(error.is_busy(), "{error}");
+    }
     server.query::<()>("DEL lock:door");
     asked
 }
@@ -42,7 +46,7 @@ async fn one_poller_for_a_key_and_a_process() {
         "{alone} commands in half a second"
     );
     assert!(
-        crowd <= alone * 3,
+        crowd <= alone * 2 + 5,
         "50 waiters send {crowd} commands, one sends {alone}"
     );
 }

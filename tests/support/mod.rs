@@ -1,4 +1,5 @@
 //! What the tests on real servers stand on.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 pub mod certificates;
 pub mod database;

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Checks and tests everything: `bash tests/run.sh`. Installs redis-server if it is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() {
+    printf '\n== %s\n' "$*"
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# install TOOL APT_PACKAGE BREW_FORMULA
+install() {
+    step "installing $1"
+    if command -v apt-get >/dev/null; then
+        as_root apt-get update -qq
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$2"
+    elif command -v brew >/dev/null; then
+        brew install --quiet "$3"
+    else
+        echo "$1 is missing: install the package that has it (here probably \`$2\`), then run this again" >&2
+        exit 1
+    fi
+}
+
+command -v redis-server >/dev/null || install redis-server redis-server redis
+# One test talks to Python's Redis client, which it fetches itself.
+command -v python3 >/dev/null || install python3 python3 python
+python3 -m pip --version >/dev/null 2>&1 || install pip python3-pip python
+
+step "format"
+cargo fmt --all --check
+
+step "lints"
+cargo clippy --workspace --all-targets --all-features -- -D warnings
+for features in "" tls axum actix tracing; do
+    cargo clippy --package lock-runtime --features "$features" -- -D warnings
+done
+
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+
+step "packages"
+cargo package --package lock-macros --package lock-runtime --allow-dirty --no-verify
+
+step "tests"
+cargo test --workspace --all-features
