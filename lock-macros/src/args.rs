@@ -92,15 +92,19 @@ impl Args {
         let mixed = Span::mixed_site();
         let template = key.template();
         let value = key.value(krate);
-        let lock = match &options.manager {
-            Some(manager) => {
-                let manager = borrow(manager);
-                quote_spanned!(mixed=> #krate::attribute::on(#manager, #template, #value))
-            }
-            None => quote_spanned!(mixed=> #krate::attribute::global(#template, #value)),
-        };
         let setters = options.setters(krate);
-        quote_spanned!(mixed=> #lock #setters)
+        match &options.manager {
+            // Bound first: with no type to be met, whatever derefs to a manager is one.
+            Some(manager) => {
+                let span = manager.span().resolved_at(mixed);
+                let manager = borrow(manager);
+                let name = Ident::new("__lock_manager", span);
+                quote_spanned! {mixed=>
+                    match #manager { #name => #krate::attribute::on(#name, #template, #value) #setters }
+                }
+            }
+            None => quote_spanned!(mixed=> #krate::attribute::global(#template, #value) #setters),
+        }
     }
 }
 

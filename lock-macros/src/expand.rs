@@ -40,8 +40,7 @@ fn lock(args: &Args, function: Function) -> syn::Result<TokenStream> {
     let body = match body {
         Body::Async(tokens) => {
             args.key.check(&arguments(&signature))?;
-            let capture = Some(<Token![move]>::default());
-            hold(args, &Output::of_async(&signature), capture, &brace, tokens)
+            hold(args, &Output::of_async(&signature), &brace, tokens)
         }
         Body::Block(mut statements) => {
             let output = Output::of_future(&signature);
@@ -49,7 +48,9 @@ fn lock(args: &Args, function: Function) -> syn::Result<TokenStream> {
                 let inner = &block.block;
                 let mut body = TokenStream::new();
                 body.append_all(&inner.stmts);
-                let held = hold(args, &output, block.capture, &inner.brace_token, body);
+                let held = hold(args, &output, &inner.brace_token, body);
+                // The key is read in the block, so that the block needs the arguments themselves.
+                block.capture = Some(<Token![move]>::default());
                 block.block.stmts = vec![Stmt::Expr(Expr::Verbatim(held), None)];
             }
             quote!(#(#statements)*)
@@ -64,13 +65,7 @@ fn lock(args: &Args, function: Function) -> syn::Result<TokenStream> {
 }
 
 /// Takes the lock and runs `body` under it.
-fn hold(
-    args: &Args,
-    output: &Output,
-    capture: Option<Token![move]>,
-    brace: &token::Brace,
-    body: TokenStream,
-) -> TokenStream {
+fn hold(args: &Args, output: &Output, brace: &token::Brace, body: TokenStream) -> TokenStream {
     let Args { krate, options, .. } = args;
     let mixed = Span::mixed_site();
     let lock = args.lock();
@@ -100,7 +95,7 @@ fn hold(
         ::core::result::Result::unwrap_or_else(
             match #krate::attribute::acquire(__lock).await {
                 ::core::result::Result::Ok(ref __lock_held) => {
-                    #krate::attribute::Locked::new(__lock_held, async #capture { #anchor #guard #block }).await
+                    #krate::attribute::Locked::new(__lock_held, async move { #anchor #guard #block }).await
                 }
                 #busy
                 ::core::result::Result::Err(__lock_error) => ::core::result::Result::Err(__lock_error),

@@ -1,14 +1,20 @@
 async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
-    let __lock = crate::lock_runtime::attribute::on(
-            &self.locks,
-            "<self.tenant>:<order.id():08>",
-            crate::lock_runtime::attribute::format!("{}:{:08}", self.tenant, order.id()),
-        )
-        .ttl(crate::lock_runtime::attribute::Duration::from_millis(90000u64))
-        .wait(crate::lock_runtime::attribute::Duration::MAX)
-        .max_hold(MAX_HOLD)
-        .renew(false)
-        .on_lost(crate::lock_runtime::OnLost::Continue);
+    let __lock = match &self.locks {
+        __lock_manager => {
+            crate::lock_runtime::attribute::on(
+                    __lock_manager,
+                    "<self.tenant>:<order.id():08>",
+                    crate::lock_runtime::attribute::format!(
+                        "{}:{:08}", self.tenant, order.id()
+                    ),
+                )
+                .ttl(crate::lock_runtime::attribute::Duration::from_millis(90000u64))
+                .wait(crate::lock_runtime::attribute::Duration::MAX)
+                .max_hold(MAX_HOLD)
+                .renew(false)
+                .on_lost(crate::lock_runtime::OnLost::Continue)
+        }
+    };
     ::core::result::Result::unwrap_or_else(
         match crate::lock_runtime::attribute::acquire(__lock).await {
             ::core::result::Result::Ok(ref __lock_held) => {
