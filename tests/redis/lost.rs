@@ -1,6 +1,7 @@
 //! A lease that can no longer be proven ends the body: at its next await point, no later than
 //! the deadline, and its caller gets `Lost`.
 
+use std::cell::RefCell;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -305,8 +306,9 @@ async fn a_short_black_hole_is_survived() {
 
 #[tokio::test]
 async fn a_short_freeze_of_the_server_is_survived() {
-    let server = std::cell::RefCell::new(Server::start());
-    let locks = LockManager::connect(server.borrow().url()).await.unwrap();
+    let server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let server = RefCell::new(server);
     let (pause, resume) = (
         || server.borrow_mut().pause(),
         || server.borrow_mut().resume(),
