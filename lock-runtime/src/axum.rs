@@ -16,7 +16,10 @@ impl IntoResponse for LockError {
         *response.status_mut() =
             StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(Problem::CONTENT_TYPE));
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static(Problem::CONTENT_TYPE),
+        );
         if let Some(seconds) = problem.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }

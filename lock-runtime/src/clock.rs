@@ -108,8 +108,14 @@ mod tests {
 
     #[test]
     fn a_wall_clock_set_back_changes_nothing() {
-        let later = Moment { boot: 5 * SECOND, wall: 10 * SECOND };
-        let set_back = Moment { boot: 6 * SECOND, wall: SECOND };
+        let later = Moment {
+            boot: 5 * SECOND,
+            wall: 10 * SECOND,
+        };
+        let set_back = Moment {
+            boot: 6 * SECOND,
+            wall: SECOND,
+        };
         assert_eq!(set_back.since(later), SECOND);
     }
 

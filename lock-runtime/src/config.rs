@@ -1,13 +1,12 @@
 //! What is configured once, at startup.
 
 use crate::LockError;
-use crate::engine::Engine;
 use crate::engine::memory::Memory;
 use crate::engine::redis::target::Target;
 use crate::engine::redis::{Redis, Timeouts};
+use crate::engine::{Engine, Fault};
 use crate::io::Io;
-use crate::lock::check_ttl;
-use redis::ErrorKind;
+use crate::lock::check_time;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,7 +134,7 @@ impl Config {
     }
 
     pub(crate) fn check(&self) -> Result<(), LockError> {
-        check_ttl(self.ttl)?;
+        check_time("ttl", self.ttl)?;
         if self.connect_timeout.is_zero() || self.command_timeout.is_zero() {
             return Err(invalid(
                 "a timeout is zero, so nothing could ever be answered in time",
@@ -145,14 +144,18 @@ impl Config {
     }
 
     /// Opens the engine, and names it without secrets.
-    pub(crate) async fn open(&self, io: Io) -> Result<(Arc<dyn Engine>, String), LockError> {
+    pub(crate) async fn open(&self, io: Io) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
         match self.url.split_once("://") {
-            Some(("memory", name)) => Ok((Memory::open(name), format!("memory://{name}"))),
+            Some(("memory", name)) => Ok((Memory::open(name), self.url.as_str().into())),
             Some((
                 "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "unix",
                 _,
             )) => self.open_redis(io).await,
-            Some((scheme, _)) if scheme.chars().all(|c| c.is_ascii_alphanumeric() || c == '+') => {
+            Some((scheme, _))
+                if scheme
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '+') =>
+            {
                 Err(invalid(&format!(
                     "the URL scheme `{scheme}://` is not known; \
                      use `redis://`, `rediss://`, `redis+unix://` or `memory://`"
@@ -164,29 +167,30 @@ impl Config {
         }
     }
 
-    async fn open_redis(&self, io: Io) -> Result<(Arc<dyn Engine>, String), LockError> {
+    async fn open_redis(&self, io: Io) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
         let target = Target::parse(
             &self.url,
             self.credentials.as_ref(),
             #[cfg(feature = "tls")]
             self.root_certificate.as_deref(),
         )?;
-        let server = target.to_string();
+        let server: Arc<str> = target.to_string().into();
         let timeouts = Timeouts {
             connect: self.connect_timeout,
             command: self.command_timeout,
         };
         match Redis::connect(io, target, timeouts, &self.prefix).await {
             Ok(redis) => Ok((Arc::new(redis), server)),
-            Err(error) if error.kind() == ErrorKind::AuthenticationFailed => {
-                Err(LockError::InvalidConfig {
-                    reason: format!("`{server}` refuses the user or the password; check both"),
-                    source: Some(Arc::new(error)),
-                })
-            }
+            Err(error) if error.fault == Fault::Refused => Err(LockError::InvalidConfig {
+                reason: format!(
+                    "`{server}` does not let us in; check the user, the password and the database"
+                ),
+                source: Some(error.source),
+            }),
             Err(error) => Err(LockError::Unavailable {
                 key: None,
-                source: Arc::new(error),
+                server,
+                source: error.source,
             }),
         }
     }

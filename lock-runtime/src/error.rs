@@ -48,6 +48,8 @@ pub enum LockError {
     Unavailable {
         /// The key of the lock; none while connecting.
         key: Option<Arc<str>>,
+        /// The server's address, without credentials.
+        server: Arc<str>,
         /// What the network or the server said.
         source: Arc<dyn Error + Send + Sync>,
     },
@@ -151,14 +153,20 @@ impl fmt::Display for LockError {
                  try again later or raise `wait`"
             ),
             LockError::Lost { key, cause, .. } => write!(f, "lock `{key}` was lost: {cause}"),
-            LockError::Unavailable { key: Some(key), .. } => write!(
+            LockError::Unavailable {
+                key: Some(key),
+                server,
+                ..
+            } => write!(
                 f,
-                "lock `{key}` is unavailable: the lock server gave no answer; \
+                "lock `{key}` is unavailable: `{server}` gave no usable answer; \
                  check that it runs and can be reached"
             ),
-            LockError::Unavailable { key: None, .. } => write!(
+            LockError::Unavailable {
+                key: None, server, ..
+            } => write!(
                 f,
-                "cannot connect to the lock server; check the address, and that the server runs"
+                "cannot connect to `{server}`; check the address, and that the server runs"
             ),
             LockError::NotInitialised => write!(
                 f,
@@ -197,7 +205,9 @@ impl fmt::Display for LostCause {
                  and who deletes or evicts keys"
             }
             LostCause::Ending => "less of its lease is left than the next step needs; raise `ttl`",
-            LostCause::MaxHold => "it was held for the whole `max_hold`; raise it or do less at once",
+            LostCause::MaxHold => {
+                "it was held for the whole `max_hold`; raise it or do less at once"
+            }
         })
     }
 }
@@ -221,6 +231,6 @@ mod tests {
 
     #[test]
     fn results_stay_small() {
-        assert!(size_of::<LockError>() <= 48);
+        assert!(size_of::<LockError>() <= 64);
     }
 }

@@ -209,14 +209,13 @@ impl Hold {
             return loss.map_or(Ok(()), Err);
         }
         let until = crate::io::after(self.shared.command_timeout);
-        let found = self
+        match self
             .shared
-            .persist(until, |until| self.shared.engine.release(&self.claim, until))
-            .await;
-        match found {
+            .release(&self.claim, until, loss.is_none())
+            .await
+        {
             Ok(found) => {
                 self.state().phase = Phase::Over;
-                self.shared.released(&self.claim, found, loss.is_none());
                 match loss {
                     Some(loss) => Err(loss),
                     None if found => Ok(()),
@@ -276,8 +275,8 @@ impl Hold {
             .await;
         let mut state = self.state();
         match token {
-            Ok(Some(token)) => Ok(*state.fencing_token.get_or_insert(token)),
-            Ok(None) => {
+            Ok((Some(token), _)) => Ok(*state.fencing_token.get_or_insert(token)),
+            Ok((None, _)) => {
                 if state.phase == Phase::Held {
                     self.lose(&mut state, LostCause::Gone);
                 }
@@ -347,10 +346,7 @@ impl Hold {
     }
 
     fn unavailable(&self, error: EngineError) -> LockError {
-        LockError::Unavailable {
-            key: Some(self.key().into()),
-            source: error.source,
-        }
+        self.shared.unavailable(&self.claim, error)
     }
 }
 

@@ -151,7 +151,10 @@ impl Lock {
         let shared = self.shared.ok_or(LockError::NotInitialised)?;
         let ttl = self.ttl.unwrap_or(shared.ttl);
         check_key(&self.key)?;
-        check_ttl(ttl)?;
+        check_time("ttl", ttl)?;
+        if let Some(max_hold) = self.terms.max_hold {
+            check_time("max_hold", max_hold)?;
+        }
         Ok(Request {
             name: shared.name_of(&self.key),
             template: self.template,
@@ -189,14 +192,15 @@ struct Request {
 impl Request {
     /// One question to the server, repeated only if it could not be put.
     async fn once(&self) -> Result<Option<LockGuard>, LockError> {
-        self.attempt(after(self.shared.command_timeout)).await
+        let until = after(self.shared.command_timeout);
+        self.attempt(until, false).await
     }
 
     async fn wait_for_it(&self) -> Result<LockGuard, LockError> {
         let shared = &self.shared;
         let until = after(self.wait);
         if !shared.waiters.are_waiting(&self.name)
-            && let Some(guard) = self.attempt(until).await?
+            && let Some(guard) = self.attempt(until, false).await?
         {
             return Ok(guard);
         }
@@ -206,11 +210,12 @@ impl Request {
         }
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
         loop {
-            if let Some(guard) = self.attempt(until).await? {
+            if let Some(guard) = self.attempt(until, true).await? {
                 return Ok(guard);
             }
             let next = Instant::now() + backoff.pause();
             if next >= until {
+                drop(place);
                 shared.io.sleep_until(until).await;
                 return Err(self.busy());
             }
@@ -218,9 +223,11 @@ impl Request {
         }
     }
 
-    /// Asks until there is an answer: the lock, or none if it is somebody else's.
-    async fn attempt(&self, until: Instant) -> Result<Option<LockGuard>, LockError> {
+    /// Asks until there is an answer: the lock, or none if it is somebody else's. If it was known to
+    /// be `held`, running out of time in mid-question says nothing new.
+    async fn attempt(&self, until: Instant, held: bool) -> Result<Option<LockGuard>, LockError> {
         let shared = &self.shared;
+        let cut_short = held && until < after(shared.command_timeout);
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
         loop {
             if shared.is_closed() {
@@ -256,12 +263,12 @@ impl Request {
             };
             let next = Instant::now() + backoff.pause();
             if let Some(error) = error {
+                if cut_short && error.fault == Fault::Unanswered && next >= until {
+                    return Ok(None);
+                }
                 let in_vain = self.wait.is_zero() && error.fault == Fault::Down;
                 if in_vain || next >= until || !error.is_transient() {
-                    return Err(LockError::Unavailable {
-                        key: Some(self.key()),
-                        source: error.source,
-                    });
+                    return Err(shared.unavailable(&guard.hold.claim, error));
                 }
             } else if next >= until {
                 return Ok(None);
@@ -303,19 +310,16 @@ fn check_key(key: &str) -> Result<(), LockError> {
     })
 }
 
-pub(crate) fn check_ttl(ttl: Duration) -> Result<(), LockError> {
+pub(crate) fn check_time(option: &'static str, time: Duration) -> Result<(), LockError> {
     const SHORTEST: Duration = Duration::from_millis(10);
     const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-    let reason = if ttl < SHORTEST {
-        "it is shorter than the 10 ms that a lease needs to be renewed in time"
-    } else if ttl > LONGEST {
+    let reason = if time < SHORTEST {
+        "it is shorter than 10 ms, in which nothing can be done in time"
+    } else if time > LONGEST {
         "it is longer than a hundred years"
     } else {
         return Ok(());
     };
-    Err(LockError::InvalidOption {
-        option: "ttl",
-        reason,
-    })
+    Err(LockError::InvalidOption { option, reason })
 }

@@ -2,7 +2,7 @@
 
 use crate::backoff::Backoff;
 use crate::clock::Clock;
-use crate::engine::{Answer, Claim, Engine, EngineError};
+use crate::engine::{Answer, Claim, Engine, EngineError, Fault};
 use crate::io::{Io, after};
 use crate::trace;
 use crate::wait::Waiters;
@@ -50,7 +50,8 @@ pub(crate) struct Shared {
     pub(crate) wait: Duration,
     pub(crate) command_timeout: Duration,
     prefix: String,
-    server: String,
+    /// The server's address, without credentials.
+    server: Arc<str>,
     closed: AtomicBool,
     /// How many releases are under way in the background.
     releasing: watch::Sender<usize>,
@@ -69,6 +70,7 @@ impl LockManager {
         config.check()?;
         let io = Io::start().map_err(|error| LockError::Unavailable {
             key: None,
+            server: "the I/O thread".into(),
             source: Arc::new(error),
         })?;
         let (engine, server) = config.open(io).await?;
@@ -79,7 +81,7 @@ impl LockManager {
         io: Io,
         clock: Clock,
         engine: Arc<dyn Engine>,
-        server: String,
+        server: Arc<str>,
         config: &Config,
     ) -> LockManager {
         let (releasing, _) = watch::channel(0);
@@ -144,53 +146,72 @@ impl Shared {
         &name[self.prefix.len()..]
     }
 
+    pub(crate) fn unavailable(&self, claim: &Claim, error: EngineError) -> LockError {
+        LockError::Unavailable {
+            key: Some(self.key_of(&claim.name).into()),
+            server: self.server.clone(),
+            source: error.source,
+        }
+    }
+
     /// Repeats a request that does no harm when repeated, through passing troubles, until then.
-    /// Each try is given the command timeout.
+    /// Each try is given the command timeout. Says beside the answer whether an earlier try may
+    /// have been carried out.
     pub(crate) async fn persist<'a, T>(
         &self,
         until: Instant,
         request: impl Fn(Instant) -> Answer<'a, T>,
-    ) -> Result<T, EngineError> {
+    ) -> Result<(T, bool), EngineError> {
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+        let mut repeated = false;
         loop {
             match request(after(self.command_timeout).min(until)).await {
+                Ok(answer) => return Ok((answer, repeated)),
                 Err(error) if error.is_transient() => {
+                    repeated |= error.fault == Fault::Unanswered;
                     let next = Instant::now() + backoff.pause();
                     if next >= until {
                         return Err(error);
                     }
                     self.io.sleep_until(next).await;
                 }
-                answer => return answer,
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// Releases in the background until the server has confirmed it, or the ttl has passed.
-    /// `held`: the lock was ours until now, so that it should be found.
-    pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
-        self.releasing.send_modify(|releasing| *releasing += 1);
-        let shared = self.clone();
-        self.io.spawn(async move {
-            let until = after(claim.ttl);
-            let released = shared
-                .persist(until, |until| shared.engine.release(&claim, until))
-                .await;
-            match released {
-                Ok(found) => shared.released(&claim, found, held),
-                Err(error) => trace::release_failed(shared.key_of(&claim.name), &error),
-            }
-            shared.releasing.send_modify(|releasing| *releasing -= 1);
-        });
-    }
-
-    /// The server has answered to a release, of a lock that was `held` or only asked for.
-    pub(crate) fn released(&self, claim: &Claim, found: bool, held: bool) {
+    /// Releases a lock, and says whether it was still the claim's. `held`: it was until now, as far
+    /// as we know, so that it should be.
+    pub(crate) async fn release(
+        &self,
+        claim: &Claim,
+        until: Instant,
+        held: bool,
+    ) -> Result<bool, EngineError> {
+        let (found, repeated) = self
+            .persist(until, |until| self.engine.release(claim, until))
+            .await?;
+        // What an earlier try has freed, a later one can't find.
+        let found = found || repeated;
         if found {
             self.waiters.freed(&claim.name);
         } else if held {
             trace::release_found_nothing(self.key_of(&claim.name));
         }
+        Ok(found)
+    }
+
+    /// Releases in the background until the server has confirmed it, or the ttl has passed.
+    pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
+        self.releasing.send_modify(|releasing| *releasing += 1);
+        let shared = self.clone();
+        self.io.spawn(async move {
+            let until = after(claim.ttl);
+            if let Err(error) = shared.release(&claim, until, held).await {
+                trace::release_failed(shared.key_of(&claim.name), &error);
+            }
+            shared.releasing.send_modify(|releasing| *releasing -= 1);
+        });
     }
 }
 

@@ -9,9 +9,7 @@ use super::{EngineError, Fault, Timeouts};
 use crate::backoff::Backoff;
 use crate::io::{Io, after};
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, ServerErrorKind,
-};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -48,8 +46,8 @@ impl Link {
         io: Io,
         target: Target,
         timeouts: Timeouts,
-        greeting: Pipeline,
-    ) -> Result<Link, RedisError> {
+        greeting: Vec<Cmd>,
+    ) -> Result<Link, EngineError> {
         let dialer = Dialer {
             target,
             timeouts,
@@ -69,7 +67,7 @@ impl Link {
         });
         let state = match connected.await {
             Ok(first) => first?,
-            Err(_) => return Err((ErrorKind::Io, "the I/O thread has ended").into()),
+            Err(_) => return Err(EngineError::new(Fault::Down, "the I/O thread has ended")),
         };
         Ok(Link {
             io,
@@ -176,7 +174,11 @@ async fn supervise(
         loop {
             let next = match dialer.dial().await {
                 Ok(connection) => State::Up(connection),
-                Err(error) => State::Down(EngineError::new(Fault::Down, error)),
+                // What the server refuses now, as a password, it may take later.
+                Err(error) => State::Down(EngineError {
+                    fault: Fault::Down,
+                    ..error
+                }),
             };
             let connected = matches!(next, State::Up(_));
             let Some(state) = state.upgrade() else {
@@ -209,21 +211,25 @@ async fn broken(changes: &mut watch::Receiver<State>) -> bool {
 struct Dialer {
     target: Target,
     timeouts: Timeouts,
-    greeting: Pipeline,
+    greeting: Vec<Cmd>,
     dialled: u64,
 }
 
 impl Dialer {
-    async fn dial(&mut self) -> Result<Connection, RedisError> {
-        let until = after(self.timeouts.connect);
-        match tokio::time::timeout_at(until, self.dial_and_greet()).await {
-            Ok(connected) => connected,
-            Err(_) => Err((
-                ErrorKind::Io,
-                "no connection in time",
-                self.target.to_string(),
-            )
-                .into()),
+    async fn dial(&mut self) -> Result<Connection, EngineError> {
+        let patience = self.timeouts.connect;
+        match tokio::time::timeout_at(after(patience), self.dial_and_greet()).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) if is_refusal(&error) => Err(EngineError::new(Fault::Refused, error)),
+            Ok(Err(error)) if error.kind() == ErrorKind::Parse => Err(EngineError::new(
+                Fault::Down,
+                "what answers there does not speak the Redis protocol",
+            )),
+            Ok(Err(error)) => Err(EngineError::new(Fault::Down, error)),
+            Err(_) => Err(EngineError::new(
+                Fault::Down,
+                format!("no answer within {patience:?}"),
+            )),
         }
     }
 
@@ -236,10 +242,12 @@ impl Dialer {
         let mut redis = client
             .get_multiplexed_async_connection_with_config(&config)
             .await?;
-        // A server that won't load scripts ahead is sent their source when they are called.
-        match self.greeting.exec_async(&mut redis).await {
-            Err(error) if is_broken(&error) => return Err(error),
-            _ => {}
+        for command in &self.greeting {
+            match command.exec_async(&mut redis).await {
+                Err(error) if is_broken(&error) || is_refusal(&error) => return Err(error),
+                // A server that won't load scripts ahead is sent their source when they are called.
+                _ => {}
+            }
         }
         self.dialled += 1;
         Ok(Connection {
@@ -251,9 +259,15 @@ impl Dialer {
 }
 
 fn is_broken(error: &RedisError) -> bool {
-    error.is_io_error()
-        || error.is_connection_dropped()
-        || error.kind() == ErrorKind::Parse
+    error.is_io_error() || error.is_connection_dropped() || error.kind() == ErrorKind::Parse
+}
+
+/// Whether a server doesn't let us in: a wrong password, none, or no such database.
+fn is_refusal(error: &RedisError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig
+    ) || error.code() == Some("NOAUTH")
 }
 
 fn fault(error: &RedisError) -> Fault {
@@ -266,7 +280,10 @@ fn fault(error: &RedisError) -> Fault {
         ) => Fault::Hindered,
         // `BUSY` (a slow script), `NOREPLICAS`, `OOM`: they pass.
         ErrorKind::Extension
-            if matches!(error.code(), Some("BUSY" | "NOREPLICAS" | "OOM" | "MISCONF")) =>
+            if matches!(
+                error.code(),
+                Some("BUSY" | "NOREPLICAS" | "OOM" | "MISCONF")
+            ) =>
         {
             Fault::Hindered
         }

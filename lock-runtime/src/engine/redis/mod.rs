@@ -43,18 +43,15 @@ impl Redis {
         target: Target,
         timeouts: Timeouts,
         prefix: &str,
-    ) -> Result<Redis, redis::RedisError> {
+    ) -> Result<Redis, EngineError> {
         let scripts = Scripts {
             release: Script::new(include_str!("release.lua")),
             renew: Script::new(include_str!("renew.lua")),
             fence: Script::new(include_str!("fence.lua")),
         };
-        let mut greeting = redis::pipe();
-        for script in [&scripts.release, &scripts.renew, &scripts.fence] {
-            greeting.add_command(script.load());
-        }
+        let greeting = [&scripts.release, &scripts.renew, &scripts.fence].map(Script::load);
         Ok(Redis {
-            link: Link::connect(io, target, timeouts, greeting).await?,
+            link: Link::connect(io, target, timeouts, greeting.into()).await?,
             scripts,
             fence_counter: format!("{prefix}::fence"),
         })
