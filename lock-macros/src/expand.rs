@@ -70,7 +70,7 @@ fn hold(args: &Args, output: &Output, brace: &token::Brace, body: TokenStream) -
     let mixed = Span::mixed_site();
     let lock = args.lock();
     let busy = options.on_busy.as_ref().map(|value| {
-        quote_spanned!(mixed=> ::core::result::Result::Err(__lock_error) if __lock_error.is_busy() => return #value,)
+        quote_spanned!(mixed=> ::core::result::Result::Err(__lock_error) if __lock_error.is_busy() => return { #value },)
     });
     let failed = match &options.or_else {
         Some(or_else) => or_else.to_token_stream(),

@@ -97,7 +97,11 @@ impl Key {
     /// The key as it was written: the same for every call.
     pub(crate) fn template(&self) -> TokenStream {
         match self {
-            Self::Plain(written) | Self::Template { written, .. } => written.to_token_stream(),
+            Self::Plain(written) | Self::Template { written, .. } => {
+                // As ours: clippy takes a user's string with `{id}` in it for a forgotten `format!`.
+                let span = written.span().resolved_at(Span::mixed_site());
+                LitStr::new(&written.value(), span).to_token_stream()
+            }
             Self::Value(value) => quote!(::core::stringify!(#value)),
         }
     }

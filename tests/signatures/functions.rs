@@ -89,9 +89,9 @@ async fn array<const N: usize>(ids: [u64; N]) -> Outcome<u64> {
 }
 
 #[distributed_lock(key = "generic:<id>")]
-async fn generic<T: Clone, U>(id: &T, other: U) -> Outcome<(T, U)>
+async fn generic<T, U>(id: &T, other: U) -> Outcome<(T, U)>
 where
-    T: Display,
+    T: Clone + Display,
     U: Send + 'static,
 {
     body("generic:1").await;
@@ -159,7 +159,7 @@ async fn not_send(id: Rc<u64>) -> Outcome<u64> {
 }
 
 /// Documented.
-#[must_use]
+#[must_use = "it says what was done"]
 #[inline]
 #[distributed_lock(key = "attributes")]
 pub(crate) async fn attributes() -> Outcome<()> {

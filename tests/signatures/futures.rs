@@ -1,5 +1,7 @@
 //! Functions that return a future without being async themselves.
 
+#![allow(clippy::manual_async_fn, reason = "they are what is tested")]
+
 use std::num::ParseIntError;
 use std::pin::Pin;
 

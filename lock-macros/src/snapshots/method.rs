@@ -36,7 +36,7 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
                     .await
             }
             ::core::result::Result::Err(__lock_error) if __lock_error.is_busy() => {
-                return Ok(Paid::Already);
+                return { Ok(Paid::Already) };
             }
             ::core::result::Result::Err(__lock_error) => {
                 ::core::result::Result::Err(__lock_error)
