@@ -49,6 +49,10 @@ mod watchdog;
 #[doc(hidden)]
 pub mod attribute;
 
+#[cfg(all(doctest, feature = "actix", feature = "axum"))]
+#[doc = include_str!("../../README.md")]
+mod readme {}
+
 pub use config::Config;
 pub use error::{LockError, LostCause};
 pub use global::{init, manager, shutdown};
