@@ -1,0 +1,76 @@
+//! A service for orders, on actix-web. Any number of instances may run on one database and one
+//! Redis, and each order is shipped once.
+//!
+//! ```text
+//! export LOCK_URL=redis://127.0.0.1/
+//! cargo run --features full --example actix_orders -- --port 8080    # in one terminal
+//! cargo run --features full --example actix_orders -- --port 8081    # in another
+//! curl -d '{"item": "teapot"}' -H 'content-type: application/json' localhost:8080/orders
+//! curl -X POST localhost:8080/orders/1/ship & curl -X POST localhost:8081/orders/1/ship
+//! ```
+
+mod orders;
+
+use actix_web::http::StatusCode;
+use actix_web::web::{Data, Json, Path};
+use actix_web::{App, HttpResponse, HttpServer, ResponseError, get, post};
+use lock_runtime::distributed_lock;
+use orders::{NewOrder, Options, Order, OrderError, Orders, Problem, asked_to_stop};
+
+#[post("/orders")]
+async fn create(orders: Data<Orders>, order: Json<NewOrder>) -> Result<HttpResponse, OrderError> {
+    let order = orders.create(order.into_inner()).await?;
+    Ok(HttpResponse::Created().json(order))
+}
+
+#[get("/orders/{id}")]
+async fn find(orders: Data<Orders>, id: Path<i64>) -> Result<Json<Order>, OrderError> {
+    orders.find(*id).await.map(Json)
+}
+
+#[post("/orders/{id}/ship")]
+#[distributed_lock(key = "order:<id>", ttl = "10s", wait = "5s")]
+async fn ship(orders: Data<Orders>, id: Path<i64>) -> Result<Json<Order>, OrderError> {
+    orders.ship(*id).await.map(Json)
+}
+
+impl ResponseError for OrderError {
+    fn error_response(&self) -> HttpResponse {
+        if let OrderError::Lock(error) = self {
+            return error.error_response();
+        }
+        let problem = self.problem();
+        let status = StatusCode::from_u16(problem.status);
+        HttpResponse::build(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
+            .content_type(Problem::CONTENT_TYPE)
+            .json(problem)
+    }
+}
+
+#[actix_web::main]
+async fn main() -> anyhow::Result<()> {
+    let options = Options::from_args("actix_orders")?;
+    let orders = Data::new(Orders::open(&options.database)?);
+    lock_runtime::init(options.lock).await?;
+
+    let service = move || {
+        App::new()
+            .app_data(orders.clone())
+            .service(create)
+            .service(find)
+            .service(ship)
+    };
+    let server = HttpServer::new(service)
+        .shutdown_signal(asked_to_stop())
+        .shutdown_timeout(10)
+        .bind(("127.0.0.1", options.port))?;
+    for address in server.addrs() {
+        println!("listening on http://{address}");
+    }
+
+    server.run().await?;
+    // After the last request: what it locked is released before the process ends.
+    lock_runtime::shutdown().await;
+    println!("stopped");
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! What can go wrong with an order, and what the service's clients are told of it.
+
+use lock_runtime::LockError;
+use serde::Serialize;
+use std::error::Error;
+use std::fmt;
+
+#[derive(Debug)]
+pub enum OrderError {
+    Unknown(i64),
+    Shipped(i64),
+    Lock(LockError),
+    Internal(Box<dyn Error + Send + Sync>),
+}
+
+/// All that `#[distributed_lock]` asks of a handler's error type.
+impl From<LockError> for OrderError {
+    fn from(error: LockError) -> OrderError {
+        OrderError::Lock(error)
+    }
+}
+
+impl From<rusqlite::Error> for OrderError {
+    fn from(error: rusqlite::Error) -> OrderError {
+        OrderError::Internal(error.into())
+    }
+}
+
+impl From<tokio::task::JoinError> for OrderError {
+    fn from(error: tokio::task::JoinError) -> OrderError {
+        OrderError::Internal(error.into())
+    }
+}
+
+/// Problem details, as in RFC 9457.
+#[derive(Serialize)]
+pub struct Problem {
+    pub status: u16,
+    pub title: String,
+}
+
+impl Problem {
+    pub const CONTENT_TYPE: &str = "application/problem+json";
+}
+
+impl OrderError {
+    /// For the errors that are the service's own; those of the lock are responses already.
+    pub fn problem(&self) -> Problem {
+        let status = match self {
+            OrderError::Unknown(_) => 404,
+            OrderError::Shipped(_) => 409,
+            OrderError::Lock(_) => 500,
+            OrderError::Internal(error) => {
+                eprintln!("{error}");
+                500
+            }
+        };
+        let title = self.to_string();
+        Problem { status, title }
+    }
+}
+
+impl fmt::Display for OrderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OrderError::Unknown(id) => write!(f, "there is no order {id}"),
+            OrderError::Shipped(id) => write!(f, "order {id} has been shipped"),
+            OrderError::Lock(error) => error.fmt(f),
+            OrderError::Internal(_) => write!(f, "something went wrong on our side"),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What the services can be told on their command lines.
+
+use anyhow::{Context, bail};
+use lock_runtime::Config;
+use std::path::PathBuf;
+
+pub struct Options {
+    pub port: u16,
+    pub database: PathBuf,
+    pub lock: Config,
+}
+
+const OPTIONS: &str = "\
+Options:
+  --port <number>    where to listen on 127.0.0.1; 0 for any free port [default: 8080]
+  --database <file>  where the orders are, for all instances the same [default: orders.db]
+  --lock <url>       the lock server [default: the environment variable LOCK_URL]
+  --help             prints this
+
+Requests:
+  POST /orders            {\"item\": \"teapot\"}
+  GET  /orders/<id>
+  POST /orders/<id>/ship";
+
+impl Options {
+    pub fn from_args(program: &str) -> anyhow::Result<Options> {
+        let mut arguments = std::env::args().skip(1);
+        let (mut port, mut database, mut lock) = (8080, PathBuf::from("orders.db"), None);
+        while let Some(option) = arguments.next() {
+            if option == "--help" || option == "-h" {
+                println!("A service for orders.\n\nUsage: {program} [options]\n\n{OPTIONS}");
+                std::process::exit(0);
+            }
+            let mut value = || {
+                arguments
+                    .next()
+                    .with_context(|| format!("`{option}` needs a value"))
+            };
+            match option.as_str() {
+                "--port" => {
+                    port = value()?
+                        .parse()
+                        .context("`--port` needs a number up to 65535")?
+                }
+                "--database" => database = value()?.into(),
+                "--lock" => lock = Some(Config::new(value()?)),
+                _ => bail!("`{option}` is not known; see `{program} --help`"),
+            }
+        }
+        let lock = lock.map_or_else(Config::from_env, Ok)?;
+        Ok(Options {
+            port,
+            database,
+            lock,
+        })
+    }
+}

@@ -1,0 +1,1 @@
+//! Runs the examples as a person would.
