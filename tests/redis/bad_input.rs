@@ -178,7 +178,7 @@ async fn wrong_tls() {
     let plain = Server::start();
     says(
         &refusal(format!("rediss://127.0.0.1:{}", plain.port())).await,
-        &["tls"],
+        &["rediss"],
     );
     // No certificate at all.
     let junk = Config::new(format!("rediss://127.0.0.1:{port}")).root_certificate(SECRET);

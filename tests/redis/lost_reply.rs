@@ -140,6 +140,40 @@ async fn an_acquire_that_arrives_after_its_caller_has_gone_is_taken_back() {
     server.until_gone("lock:row", millis(1000));
 }
 
+/// A request that got stuck on its way arrives long after its caller has taken another way.
+#[tokio::test]
+async fn an_acquire_that_arrives_when_nobody_expects_it_is_taken_back() {
+    let (server, proxy, locks) = behind_a_proxy().await;
+    proxy.strand();
+    let gave_up = locks.lock("given-up").wait(millis(700)).acquire();
+    let error = within(millis(700) + NOISE, gave_up).await.err();
+    // Those who come later aren't stuck.
+    let guard = within(millis(500) + NOISE, locks.lock("row").acquire())
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+    server.until_gone("lock:given-up", NOISE);
+    proxy.heal();
+    eventually(NOISE, "the late request has arrived", || {
+        server.connections() == 1 && server.calls(&["set"]) >= 3
+    });
+    server.until_gone("lock:given-up", millis(3000));
+    drop(error);
+}
+
+/// The connection is dead, as after a firewall has forgotten it, and nobody was told.
+#[tokio::test]
+async fn a_dead_connection_is_replaced_while_a_request_waits_on_it() {
+    let (server, proxy, locks) = behind_a_proxy().await;
+    proxy.strand();
+    let acquire = locks.lock("row").wait(millis(20_000)).acquire();
+    let guard = within(millis(1000) + NOISE, acquire).await.unwrap();
+    guard.release().await.unwrap();
+    assert!(!server.exists("lock:row"));
+    proxy.heal();
+    server.until_gone("lock:row", millis(3000));
+}
+
 #[tokio::test]
 async fn an_acquire_that_gave_up_leaves_nothing() {
     let (server, proxy, locks) = behind_a_proxy().await;

@@ -27,6 +27,9 @@ struct State {
     lost_replies: usize,
     delay: Duration,
     streams: Vec<TcpStream>,
+    connections: usize,
+    /// So many of the first ones carry nothing any more.
+    stranded: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -77,6 +80,11 @@ impl Proxy {
         self.network.set(|state| state.holds_replies = true);
     }
 
+    /// The present connections carry nothing any more, and nobody is told; new ones work.
+    pub fn strand(&self) {
+        self.network.set(|state| state.stranded = state.connections);
+    }
+
     /// Every packet takes that much longer.
     pub fn delay(&self, delay: Duration) {
         self.network.set(|state| state.delay = delay);
@@ -88,6 +96,7 @@ impl Proxy {
             state.refuses = false;
             state.holds_requests = false;
             state.holds_replies = false;
+            state.stranded = 0;
             state.delay = Duration::ZERO;
         });
     }
@@ -131,6 +140,8 @@ impl Network {
         let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else {
             return;
         };
+        let number = state.connections;
+        state.connections += 1;
         for (from, to, way) in [
             (client, &server, Way::Requests),
             (&server, client, Way::Replies),
@@ -140,20 +151,19 @@ impl Network {
             let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
             let network = self.clone();
             thread::spawn(move || {
-                network.carry(&from, &to, way);
+                network.carry(&from, &to, way, number);
                 let _ = from.shutdown(Shutdown::Both);
                 let _ = to.shutdown(Shutdown::Both);
             });
         }
     }
 
-    fn carry(&self, mut from: &TcpStream, mut to: &TcpStream, way: Way) {
+    fn carry(&self, mut from: &TcpStream, mut to: &TcpStream, way: Way, number: usize) {
         let mut bytes = [0; 16 * 1024];
         while let Ok(n @ 1..) = from.read(&mut bytes) {
-            let mut state = self
-                .changed
-                .wait_while(self.state(), |state| !state.closed && state.holds(way))
-                .unwrap();
+            let holds =
+                |state: &mut State| !state.closed && (state.holds(way) || number < state.stranded);
+            let mut state = self.changed.wait_while(self.state(), holds).unwrap();
             if way == Way::Replies && std::mem::take(&mut state.loses_reply) {
                 state.lost_replies += 1;
                 return;
