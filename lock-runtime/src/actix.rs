@@ -30,3 +30,25 @@ impl FromLockError for HttpResponse {
         error.error_response()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use actix_web::http::header::CONTENT_TYPE;
+
+    #[test]
+    fn busy_is_423_with_retry_after() {
+        let response = LockError::example_busy().error_response();
+        assert_eq!(response.status(), StatusCode::LOCKED);
+        assert_eq!(response.headers().get(RETRY_AFTER).unwrap(), "1");
+        let content_type = response.headers().get(CONTENT_TYPE).unwrap();
+        assert_eq!(content_type, "application/problem+json");
+    }
+
+    #[test]
+    fn not_initialised_is_500() {
+        let response = HttpResponse::from_lock_error(LockError::NotInitialised);
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(!response.headers().contains_key(RETRY_AFTER));
+    }
+}

@@ -32,3 +32,23 @@ impl FromLockError for Response {
         error.into_response()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_is_423_with_retry_after() {
+        let response = LockError::example_busy().into_response();
+        assert_eq!(response.status(), StatusCode::LOCKED);
+        assert_eq!(response.headers()[RETRY_AFTER], "1");
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+    }
+
+    #[test]
+    fn not_initialised_is_500() {
+        let response = Response::from_lock_error(LockError::NotInitialised);
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(!response.headers().contains_key(RETRY_AFTER));
+    }
+}

@@ -226,6 +226,17 @@ impl Error for LockError {
 }
 
 #[cfg(test)]
+impl LockError {
+    #[cfg(any(feature = "actix", feature = "axum"))]
+    pub(crate) fn example_busy() -> LockError {
+        LockError::Busy {
+            key: "order:42".into(),
+            waited: Duration::from_secs(5),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

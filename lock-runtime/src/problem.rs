@@ -34,3 +34,17 @@ impl Problem {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_tells_no_internals() {
+        let problem = Problem::of(&LockError::example_busy());
+        assert_eq!(
+            problem.body(),
+            r#"{"type":"about:blank","title":"Locked","status":423}"#
+        );
+    }
+}
