@@ -227,7 +227,6 @@ impl Request {
     /// be `held`, running out of time in mid-question says nothing new.
     async fn attempt(&self, until: Instant, held: bool) -> Result<Option<LockGuard>, LockError> {
         let shared = &self.shared;
-        let cut_short = held && until < after(shared.command_timeout);
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
         loop {
             if shared.is_closed() {
@@ -242,7 +241,11 @@ impl Request {
                 Trace::new(self.template),
             ));
             let sent = shared.clock.now();
-            let error = match shared.engine.acquire(&guard.hold.claim, until).await {
+            let patience = after(shared.command_timeout);
+            let answer = shared
+                .engine
+                .acquire(&guard.hold.claim, patience.min(until));
+            let error = match answer.await {
                 Ok(true) if guard.hold.granted(sent) => {
                     let key = guard.key();
                     guard.hold.trace.started(key, self.asked.elapsed());
@@ -263,7 +266,8 @@ impl Request {
             };
             let next = Instant::now() + backoff.pause();
             if let Some(error) = error {
-                if cut_short && error.fault == Fault::Unanswered && next >= until {
+                let cut_short = until < patience && error.fault == Fault::Unanswered;
+                if held && cut_short {
                     return Ok(None);
                 }
                 let in_vain = self.wait.is_zero() && error.fault == Fault::Down;

@@ -53,6 +53,7 @@ impl Link {
             timeouts,
             greeting,
             dialled: 0,
+            last: None,
         };
         let (supervised, connected) = tokio::sync::oneshot::channel();
         io.spawn(async move {
@@ -213,6 +214,13 @@ struct Dialer {
     timeouts: Timeouts,
     greeting: Vec<Cmd>,
     dialled: u64,
+    /// What the server calls the last connection.
+    last: Option<Peer>,
+}
+
+struct Peer {
+    id: String,
+    address: String,
 }
 
 impl Dialer {
@@ -242,6 +250,16 @@ impl Dialer {
         let mut redis = client
             .get_multiplexed_async_connection_with_config(&config)
             .await?;
+        // What is still on its way on the last connection must not be carried out after what will be
+        // sent on this one: a late acquisition would hold the lock for nobody.
+        if let Some(last) = &self.last {
+            let _ = last.kill().exec_async(&mut redis).await;
+        }
+        let description: Result<String, _> = redis::cmd("CLIENT")
+            .arg("INFO")
+            .query_async(&mut redis)
+            .await;
+        self.last = description.ok().as_deref().and_then(Peer::parse);
         for command in &self.greeting {
             match command.exec_async(&mut redis).await {
                 Err(error) if is_broken(&error) || is_refusal(&error) => return Err(error),
@@ -255,6 +273,29 @@ impl Dialer {
             redis,
             waiting_since: Arc::default(),
         })
+    }
+}
+
+impl Peer {
+    fn parse(description: &str) -> Option<Peer> {
+        let field = |name| {
+            let mut fields = description.split_whitespace();
+            fields
+                .find_map(|field| field.strip_prefix(name))
+                .map(str::to_owned)
+        };
+        Some(Peer {
+            id: field("id=")?,
+            address: field("addr=")?,
+        })
+    }
+
+    /// By number and address: a server that was restarted gives the same numbers to others.
+    fn kill(&self) -> Cmd {
+        let mut command = redis::cmd("CLIENT");
+        command.arg("KILL").arg("ID").arg(&self.id);
+        command.arg("ADDR").arg(&self.address);
+        command
     }
 }
 
