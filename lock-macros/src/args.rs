@@ -126,14 +126,14 @@ impl Options {
                 "keep one of the two",
             ));
         }
-        if !input.peek(Token![=]) {
+        let assigned = input.parse::<Option<Token![=]>>()?.is_some();
+        if !assigned || input.is_empty() || input.peek(Token![,]) {
             return Err(error(
                 name.span(),
                 format!("`{name}` has no value"),
                 &format!("write `{name} = …`"),
             ));
         }
-        input.parse::<Token![=]>()?;
         match &*name.to_string() {
             "key" => self.key = Some(input.parse()?),
             "ttl" => self.ttl = Some(Length::parse(input, &name)?),

@@ -23,6 +23,9 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         if unit.is_empty() {
             return Err(format!("`{text}` lacks a unit"));
         }
+        if unit.starts_with(['.', ',']) {
+            return Err(format!("`{text}` has a fraction"));
+        }
         if !UNITS.iter().any(|(name, _)| *name == unit) {
             return Err(format!("`{unit}` is not a unit of time"));
         }
@@ -82,7 +85,8 @@ mod tests {
             ("fast", "`fast` is not a duration"),
             ("-5s", "`-5s` is not a duration"),
             ("forever", "`forever` is not a duration"),
-            ("1.5s", "`.` is not a unit of time"),
+            ("1.5s", "`1.5s` has a fraction"),
+            ("1,5s", "`1,5s` has a fraction"),
             ("30sec", "`sec` is not a unit of time"),
             ("30S", "`S` is not a unit of time"),
             ("10us", "`us` is not a unit of time"),

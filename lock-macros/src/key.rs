@@ -1,6 +1,6 @@
 //! The key: a template with `<expr>` and `{expr}` in it, or any expression that is `Display`.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path};
@@ -79,7 +79,7 @@ impl Key {
         };
         let unknown = values
             .iter()
-            .filter_map(|value| Some(syn::parse2::<Ident>(value.clone()).ok()?.to_string()))
+            .filter_map(leading_name)
             .find(|name| !name.starts_with(char::is_uppercase) && !arguments.contains(name));
         let Some(name) = unknown else { return Ok(()) };
         let help = match nearest(&name, arguments) {
@@ -120,6 +120,19 @@ impl Key {
             }
         }
     }
+}
+
+/// `order` of `order`, `order.id()` and `order[0]`.
+fn leading_name(value: &TokenStream) -> Option<String> {
+    let mut tokens = value.clone().into_iter();
+    let name = syn::parse2::<Ident>(tokens.next()?.into()).ok()?;
+    let is_value = match tokens.next() {
+        None => true,
+        Some(TokenTree::Punct(punct)) => punct.as_char() == '.',
+        Some(TokenTree::Group(group)) => group.delimiter() == Delimiter::Bracket,
+        Some(_) => false,
+    };
+    is_value.then(|| name.to_string())
 }
 
 /// What a `macro_rules!` metavariable holds comes in an invisible group.

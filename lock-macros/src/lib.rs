@@ -13,7 +13,10 @@ mod tests;
 
 use proc_macro::TokenStream;
 
-/// Runs an async function under a distributed lock.
+#[expect(
+    missing_docs,
+    reason = "`lock-runtime` has the manual, whose examples need it"
+)]
 #[proc_macro_attribute]
 pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(args.into(), item.into()).into()

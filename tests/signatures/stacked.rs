@@ -46,11 +46,11 @@ impl Agent for Shop {
     }
 }
 
-#[distributed_lock(key = "outer:{id}")]
-#[distributed_lock(key = "inner:{id}")]
+#[distributed_lock(key = "upper:{id}")]
+#[distributed_lock(key = "lower:{id}")]
 async fn twice(id: u64) -> Outcome<u64> {
-    body("outer:1").await;
-    body("inner:1").await;
+    body("upper:1").await;
+    body("lower:1").await;
     Ok(id)
 }
 
@@ -112,7 +112,7 @@ async fn tracing_spans() -> Outcome<()> {
 
 #[tokio::test]
 async fn itself() -> Outcome<()> {
-    assert_eq!(under("outer:1", under("inner:1", twice(1))).await?, 1);
+    assert_eq!(under("upper:1", under("lower:1", twice(1))).await?, 1);
     Ok(())
 }
 
