@@ -1,0 +1,13 @@
+use lock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "order:<id>", tll = "30s")]
+async fn ship(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(key = "order:<id>", retries = 3)]
+async fn bill(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {}

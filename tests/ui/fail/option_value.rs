@@ -1,0 +1,13 @@
+use lock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "order:<id>", renew = 3, on_lost = "ignore", guard, wait = )]
+async fn ship(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(key = "order:<id>" ttl = "30s")]
+async fn bill(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {}

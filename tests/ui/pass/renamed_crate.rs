@@ -1,0 +1,17 @@
+//! `crate = …`, where the runtime comes by another way.
+
+mod vendored {
+    pub use lock_runtime as locks;
+}
+
+use vendored::locks::{LockError, OnLost, distributed_lock};
+
+#[distributed_lock(key = "order:<id>", crate = crate::vendored::locks, on_lost = "continue", guard = lock)]
+async fn ship(id: u64) -> Result<u64, LockError> {
+    let _ = (lock, OnLost::Continue);
+    Ok(id)
+}
+
+fn main() {
+    let _ = ship(1);
+}
