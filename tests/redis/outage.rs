@@ -86,3 +86,71 @@ async fn scripts_may_be_flushed() {
         assert!(!server.exists("lock:row"));
     }
 }
+
+#[tokio::test]
+async fn connections_may_be_closed_by_the_server() {
+    let server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let guard = locks.lock("row").acquire().await.unwrap();
+    for n in 0..5 {
+        assert!(server.query::<u64>("CLIENT KILL TYPE normal SKIPME yes") > 0);
+        let other = locks
+            .lock(format!("other:{n}"))
+            .wait(millis(1000))
+            .acquire();
+        within(millis(1000), other)
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    }
+    guard.release().await.unwrap();
+    assert_eq!(server.connections(), 1);
+}
+
+/// Nothing new can be written, but what is held is kept and released.
+#[tokio::test]
+async fn a_full_server_still_renews_and_releases() {
+    let server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let guard = locks.lock("row").ttl(millis(500)).acquire().await.unwrap();
+    server.query::<()>("CONFIG SET maxmemory 1");
+    let refused = locks
+        .lock("other")
+        .wait(millis(200))
+        .acquire()
+        .await
+        .unwrap_err();
+    assert!(refused.is_unavailable(), "{refused}");
+    tokio::time::sleep(millis(800)).await;
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    assert!(!server.exists("lock:row"));
+}
+
+/// As after a failover: no lock is had there, and soon after it's back in charge all is well.
+#[tokio::test]
+async fn a_server_that_may_not_write_is_unavailable() {
+    let server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    server.query::<()>("REPLICAOF 127.0.0.1 1");
+    let refused = locks
+        .lock("row")
+        .wait(millis(200))
+        .acquire()
+        .await
+        .unwrap_err();
+    assert!(refused.is_unavailable(), "{refused}");
+    let waiter = locks.lock("row").wait(millis(10_000));
+    let waiter = tokio::spawn(async move { waiter.acquire().await });
+    tokio::time::sleep(millis(100)).await;
+    server.query::<()>("REPLICAOF NO ONE");
+    within(millis(1000), waiter)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
