@@ -50,8 +50,8 @@ impl ResponseError for OrderError {
 #[actix_web::main]
 async fn main() -> anyhow::Result<()> {
     let options = Options::from_args("actix_orders")?;
-    let orders = Data::new(Orders::open(&options.database)?);
     lock_runtime::init(options.lock).await?;
+    let orders = Data::new(orders::open(&options.database).await?);
 
     let service = move || {
         App::new()

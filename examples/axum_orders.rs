@@ -66,8 +66,8 @@ impl IntoResponse for OrderError {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let options = Options::from_args("axum_orders")?;
-    let orders = Orders::open(&options.database)?;
     lock_runtime::init(options.lock).await?;
+    let orders = orders::open(&options.database).await?;
 
     let service = Router::new()
         .route("/orders", post(create))

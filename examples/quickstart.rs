@@ -71,12 +71,16 @@ async fn show() -> Result<(), LockError> {
 
     title("Nobody waits for longer than they want to");
     let bob = async {
+        sleep(WORK / 10).await;
         if let Err(LockError::Busy { key, waited, .. }) = pack_soon("bob", 1).await {
             let waited = waited.as_millis();
             say("bob", format!("gives up on `{key}` after {waited} ms"));
         }
     };
-    let cem = async { pack_now(1).await.map(|choice| say("cem", choice)) };
+    let cem = async {
+        sleep(WORK / 5).await;
+        pack_now(1).await.map(|choice| say("cem", choice))
+    };
     let (packed, (), chosen) = tokio::join!(pack("ann", 1), bob, cem);
     packed.and(chosen)?;
 

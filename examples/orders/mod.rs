@@ -8,6 +8,16 @@ pub use error::{OrderError, Problem};
 pub use options::Options;
 pub use store::{NewOrder, Order, Orders};
 
+use anyhow::Context;
+use lock_runtime::distributed_lock;
+use std::path::Path;
+
+/// Opens the database. Instances that start together set it up one after the other.
+#[distributed_lock(key = "orders:setup")]
+pub async fn open(path: &Path) -> anyhow::Result<Orders> {
+    Orders::open(path).with_context(|| format!("cannot open `{}`", path.display()))
+}
+
 /// Resolves on ctrl-c, or on the SIGTERM of whatever runs the service.
 pub async fn asked_to_stop() {
     #[cfg(unix)]

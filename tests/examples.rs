@@ -1,1 +1,0 @@
-//! Runs the examples as a person would.

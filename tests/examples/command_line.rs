@@ -1,0 +1,67 @@
+use crate::program::Program;
+
+const PROGRAMS: [&str; 3] = ["worker", "axum_orders", "actix_orders"];
+
+#[test]
+fn help_says_how_to_use_them() {
+    for name in PROGRAMS {
+        let help = Program::start(name, &["--help"], None)
+            .succeeds()
+            .join("\n");
+        for part in ["Usage: ", name, "--help", "LOCK_URL"] {
+            assert!(help.contains(part), "no `{part}` in:\n{help}");
+        }
+    }
+}
+
+#[test]
+fn what_they_do_not_understand_they_name() {
+    for name in PROGRAMS {
+        for (arguments, complaint) in [
+            (
+                &["--colour"][..],
+                format!("`--colour` is not known; see `{name} --help`"),
+            ),
+            (
+                &[],
+                "the environment variable `LOCK_URL` is not set".to_owned(),
+            ),
+        ] {
+            let errors = Program::start(name, arguments, None).fails();
+            assert!(errors.contains(&complaint), "`{name}`: {errors}");
+        }
+    }
+    for (name, arguments, complaint) in [
+        (
+            "worker",
+            ["--every", "0"],
+            "`--every` needs a number of seconds",
+        ),
+        ("worker", ["--runs", "-1"], "`--runs` needs a whole number"),
+        (
+            "axum_orders",
+            ["--port", "65536"],
+            "`--port` needs a number up to 65535",
+        ),
+        (
+            "actix_orders",
+            ["--lock", "postgres://there"],
+            "scheme `postgres://` is not known",
+        ),
+    ] {
+        let errors = Program::start(name, &arguments, None).fails();
+        assert!(errors.contains(complaint), "`{name}`: {errors}");
+    }
+    for name in PROGRAMS {
+        let option = if name == "worker" {
+            "--runs"
+        } else {
+            "--database"
+        };
+        let errors = Program::start(name, &[option], None).fails();
+        assert!(
+            errors.contains(&format!("`{option}` needs a value")),
+            "`{name}`: {errors}"
+        );
+    }
+}

@@ -1,0 +1,109 @@
+use crate::program::Program;
+use crate::support::server::Server;
+
+#[test]
+fn on_the_embedded_engine() {
+    shows_what_the_lock_does(&Program::start("quickstart", &[], None).succeeds());
+}
+
+#[test]
+fn on_a_server() {
+    let server = Server::start();
+    let program = Program::start("quickstart", &[], Some(&server.url()));
+    shows_what_the_lock_does(&program.succeeds());
+}
+
+#[test]
+fn without_the_server_that_was_asked_for() {
+    let program = Program::start("quickstart", &[], Some("redis://127.0.0.1:1/"));
+    let errors = program.fails();
+    assert!(errors.starts_with("quickstart: cannot connect"), "{errors}");
+}
+
+fn shows_what_the_lock_does(lines: &[String]) {
+    println!("{}", lines.join("\n"));
+    assert!(lines.len() <= 30, "a screenful");
+    assert!(
+        lines.iter().all(|line| line.len() <= 90),
+        "not wider than a terminal"
+    );
+
+    let mut scenes = lines
+        .split(|line| line.is_empty())
+        .skip(1)
+        .map(|scene| &scene[1..]);
+    let mut scene = || scenes.next().unwrap().iter().map(|line| Line::parse(line));
+
+    let turns: Vec<Line> = scene().collect();
+    let starts = turns
+        .iter()
+        .filter(|line| line.what == "packs order 1")
+        .map(|line| line.at);
+    let starts: Vec<u64> = starts.collect();
+    assert_eq!(starts.len(), 3);
+    assert!(
+        starts.is_sorted_by(|a, b| a + 149 <= *b),
+        "they take turns: {starts:?}"
+    );
+    let other = turns
+        .iter()
+        .find(|line| line.what == "packs order 2")
+        .unwrap();
+    assert!(other.at < starts[1], "another lock is not in the way");
+
+    let limits: Vec<Line> = scene().collect();
+    assert_eq!((limits[0].who, limits[0].what), ("ann", "packs order 1"));
+    assert_eq!(
+        (limits[1].who, limits[1].what),
+        ("cem", "leaves it to the other")
+    );
+    assert!(
+        limits[2].what.starts_with("gives up on `order:1` after 5"),
+        "{}",
+        limits[2].what
+    );
+    assert!(limits[2].at >= limits[0].at + 49);
+
+    let ways_out: Vec<(&str, &str)> = scene().map(|line| (line.who, line.what)).collect();
+    let expected = [
+        ("ann", "packs order 1"),
+        ("ann", "fails: no boxes left"),
+        ("bob", "packs order 1"),
+        ("bob", "panics: the roof fell in"),
+        ("cem", "packs order 1"),
+        ("cem", "is cancelled half-way"),
+        ("dot", "packs order 1"),
+    ];
+    assert_eq!(ways_out, expected);
+
+    let holds: Vec<&str> = scene().map(|line| line.what).collect();
+    assert!(
+        holds[0].starts_with("holds `order:1`, which has 9."),
+        "{}",
+        holds[0]
+    );
+    let token = |line: &str| {
+        line.strip_prefix("had the fencing token ")
+            .unwrap()
+            .parse::<u64>()
+    };
+    assert!(token(holds[3]).unwrap() > token(holds[1]).unwrap());
+}
+
+struct Line<'a> {
+    at: u64,
+    who: &'a str,
+    what: &'a str,
+}
+
+impl<'a> Line<'a> {
+    fn parse(line: &'a str) -> Self {
+        let (at, rest) = line.split_once(" ms  ").unwrap();
+        let (who, what) = rest.split_once("  ").unwrap();
+        Line {
+            at: at.trim().parse().unwrap(),
+            who,
+            what,
+        }
+    }
+}
