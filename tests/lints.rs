@@ -78,6 +78,13 @@ async fn everything(manager: &LockManager, id: u64) -> Option<String> {
 #[distributed_lock(key = "none", wait = "0s", or_else = drop)]
 async fn nothing() {}
 
+#[distributed_lock(key = "forever", wait = "0s", or_else = |error| panic!("{error}"))]
+async fn forever() -> ! {
+    loop {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[distributed_lock(key = "opaque:<value>")]
 async fn opaque(mut value: u32) -> Result<impl Display + use<>, LockError> {
     while value < 10 {
@@ -175,6 +182,11 @@ async fn all_run() -> Result<(), LockError> {
     assert_eq!(template((1, 2), "abc").await?, 6);
     assert_eq!(everything(&locks, 1).await.as_deref(), Some("1 order:1"));
     nothing().await;
+    assert!(
+        tokio::time::timeout(Duration::from_millis(10), forever())
+            .await
+            .is_err()
+    );
     assert_eq!(opaque(1).await?.to_string(), "10");
     assert_eq!(future(1).await?, 1);
     let mut shop = Shop {

@@ -90,8 +90,7 @@ fn hold(args: &Args, output: &Output, brace: &token::Brace, body: TokenStream) -
     token::Brace(brace.span.join().resolved_at(mixed))
         .surround(&mut block, |tokens| tokens.extend(body));
 
-    quote_spanned! {mixed=>
-        let __lock = #lock;
+    let value = quote_spanned! {mixed=>
         ::core::result::Result::unwrap_or_else(
             match #krate::attribute::acquire(__lock).await {
                 ::core::result::Result::Ok(ref __lock_held) => {
@@ -102,7 +101,14 @@ fn hold(args: &Args, output: &Output, brace: &token::Brace, body: TokenStream) -
             },
             #failed,
         )
-    }
+    };
+    // Nothing can be returned from a function that doesn't.
+    let last = if output.is_never() {
+        value
+    } else {
+        quote_spanned!(mixed=> return #value;)
+    };
+    quote_spanned!(mixed=> let __lock = #lock; #last)
 }
 
 /// The names that a function's signature binds to values.

@@ -45,16 +45,17 @@ impl Output {
     fn new(mut ty: Type) -> Self {
         let span = ty.span();
         ImplTrait.visit_type_mut(&mut ty);
-        Self {
-            ty: (!matches!(ty, Type::Never(_))).then_some(ty),
-            span,
-        }
+        Self { ty: Some(ty), span }
+    }
+
+    pub(crate) fn is_never(&self) -> bool {
+        matches!(self.ty, Some(Type::Never(_)))
     }
 
     /// Says what the body's value is, as a function's signature would: for inference, coercions,
     /// and errors at the body instead of at the attribute.
     pub(crate) fn anchor(&self) -> Option<TokenStream> {
-        let ty = self.ty.as_ref()?;
+        let ty = self.ty.as_ref().filter(|_| !self.is_never())?;
         Some(quote_spanned! {self.span.resolved_at(Span::mixed_site())=>
             if let ::core::option::Option::Some(__lock_output) = ::core::option::Option::None::<#ty> {
                 return __lock_output;

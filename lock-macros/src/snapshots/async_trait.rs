@@ -12,7 +12,7 @@ where
             "order:{id}",
             ::lock_runtime::attribute::format!("order:{id}"),
         );
-        ::core::result::Result::unwrap_or_else(
+        return ::core::result::Result::unwrap_or_else(
             match ::lock_runtime::attribute::acquire(__lock).await {
                 ::core::result::Result::Ok(ref __lock_held) => {
                     ::lock_runtime::attribute::Locked::new(
@@ -37,6 +37,6 @@ where
                 }
             },
             |__lock_error| ::lock_runtime::FromLockError::from_lock_error(__lock_error),
-        )
+        );
     })
 }

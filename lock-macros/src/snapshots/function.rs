@@ -5,7 +5,7 @@ pub async fn pay(Path(id): Path<u64>) -> Result<Order, Error> {
         "order:{id}",
         ::lock_runtime::attribute::format!("order:{id}"),
     );
-    ::core::result::Result::unwrap_or_else(
+    return ::core::result::Result::unwrap_or_else(
         match ::lock_runtime::attribute::acquire(__lock).await {
             ::core::result::Result::Ok(ref __lock_held) => {
                 ::lock_runtime::attribute::Locked::new(
@@ -29,5 +29,5 @@ pub async fn pay(Path(id): Path<u64>) -> Result<Order, Error> {
             }
         },
         |__lock_error| ::lock_runtime::FromLockError::from_lock_error(__lock_error),
-    )
+    );
 }

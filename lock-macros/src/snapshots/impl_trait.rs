@@ -5,7 +5,7 @@ async fn pay<'a, const N: usize>(
         ::core::stringify!(order_key(& ids)),
         ::lock_runtime::attribute::ToString::to_string(&order_key(&ids)),
     );
-    ::core::result::Result::unwrap_or_else(
+    return ::core::result::Result::unwrap_or_else(
         match ::lock_runtime::attribute::acquire(__lock).await {
             ::core::result::Result::Ok(ref __lock_held) => {
                 ::lock_runtime::attribute::Locked::new(
@@ -26,5 +26,5 @@ async fn pay<'a, const N: usize>(
             }
         },
         |__lock_error| ::lock_runtime::FromLockError::from_lock_error(__lock_error),
-    )
+    );
 }

@@ -15,7 +15,7 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
                 .on_lost(crate::lock_runtime::OnLost::Continue)
         }
     };
-    ::core::result::Result::unwrap_or_else(
+    return ::core::result::Result::unwrap_or_else(
         match crate::lock_runtime::attribute::acquire(__lock).await {
             ::core::result::Result::Ok(ref __lock_held) => {
                 crate::lock_runtime::attribute::Locked::new(
@@ -43,5 +43,5 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
             }
         },
         |error| Err(Error::lock(error)),
-    )
+    );
 }
