@@ -77,10 +77,10 @@ impl Key {
         else {
             return Ok(());
         };
-        let unknown = values
-            .iter()
-            .filter_map(leading_name)
-            .find(|name| !name.starts_with(char::is_uppercase) && !arguments.contains(name));
+        let unknown = values.iter().filter_map(leading_name).find(|name| {
+            let is_constant = name.trim_start_matches('_').starts_with(char::is_uppercase);
+            !is_constant && !arguments.contains(name)
+        });
         let Some(name) = unknown else { return Ok(()) };
         let help = match nearest(&name, arguments) {
             Some(argument) => format!("did you mean `{argument}`?"),

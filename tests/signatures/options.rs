@@ -150,6 +150,7 @@ async fn keys() -> Result<(), LockError> {
     under("constant", constant()).await?;
     under("constant:<{1}>", brackets(1)).await?;
     under("once:0", once()).await?;
+    assert_eq!(EVALUATED.load(Relaxed), 1);
     Ok(())
 }
 
