@@ -59,6 +59,7 @@ pub use global::{init, manager, shutdown};
 pub use guard::LockGuard;
 pub use hold::OnLost;
 pub use lock::Lock;
+#[doc = include_str!("attribute.md")]
 pub use lock_macros::distributed_lock;
 pub use manager::LockManager;
 pub use output::FromLockError;
