@@ -43,7 +43,7 @@ step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
 
 step "packages"
-cargo package --package lock-macros --package lock-runtime --allow-dirty --no-verify
+cargo package --package lock-macros --package lock-runtime --allow-dirty
 
 step "tests"
-cargo test --workspace --all-features
+cargo test --workspace --all-features --no-fail-fast
