@@ -93,9 +93,9 @@ impl Config {
 
     /// What is put before every key on the server. By default `lock:`.
     ///
-    /// All who are to exclude one another must have the same. An ACL user needs the commands `SET`,
-    /// `EVAL`, `EVALSHA`, `SCRIPT|LOAD`, `GET`, `DEL`, `PEXPIRE` and `TIME` on keys that begin with
-    /// it.
+    /// All who are to exclude one another must have the same. An ACL user needs keys and channels that
+    /// begin with it (`~lock:* &lock:*`), `+@connection`, and the commands named in
+    /// `PROTOCOL.md`.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -190,11 +190,7 @@ impl Config {
         }
     }
 
-    async fn open_redis(
-        &self,
-        io: Io,
-        ear: Ear,
-    ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
+    async fn open_redis(&self, io: Io, ear: Ear) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
         let target = Target::parse(
             &self.url,
             self.credentials.as_ref(),

@@ -2,7 +2,7 @@
 
 use crate::backoff::Backoff;
 use crate::clock::Clock;
-use crate::engine::{Answer, Claim, Ear, Engine, EngineError, Fault, News, ALIVE};
+use crate::engine::{ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, News};
 use crate::io::{Io, after};
 use crate::trace;
 use crate::wait::Waiters;
@@ -10,8 +10,8 @@ use crate::watchdog::Watchdog;
 use crate::{Config, Lock, LockError};
 use once_cell::sync::OnceCell;
 use std::fmt;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -265,7 +265,7 @@ impl Shared {
     }
 
     /// Does what [`shutdown`](LockManager::shutdown) waits for.
-    fn in_background(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn in_background(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         self.releasing.send_modify(|releasing| *releasing += 1);
         let shared = self.clone();
         self.io.spawn(async move {

@@ -3,6 +3,7 @@
 //! What the server tells is a hint: whoever waits also asks again from time to time, so that nothing
 //! lost on the way costs more than that.
 
+use crate::LockError;
 use crate::backoff::{Backoff, fraction};
 use crate::clock::Moment;
 use crate::engine::{ALIVE, Claim, EngineError, Fault, ServerTime, Standing, Token, Waiting};
@@ -11,32 +12,29 @@ use crate::io::after;
 use crate::lease::Lease;
 use crate::manager::Shared;
 use crate::wait::Event;
-use crate::LockError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, timeout_at};
 
-/// How often the first in the queue asks again, and all others.
-const FIRST: Duration = Duration::from_millis(900);
+/// How soon, and then how often, the first in the queue asks again; and how often all others do.
+const FIRST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
 const OTHERS: Duration = Duration::from_secs(6);
 
 /// Starts standing for a line, until nobody is left in it.
 pub(crate) fn stand(shared: Arc<Shared>, name: Arc<str>) -> UnboundedSender<Event> {
     let (sender, events) = mpsc::unbounded_channel();
     let stand_in = StandIn {
-        io: shared.io,
-        shared,
+        shared: shared.clone(),
         name,
         sender: sender.clone(),
         events,
     };
-    stand_in.io.spawn(stand_in.run());
+    shared.in_background(stand_in.run());
     sender
 }
 
 struct StandIn {
-    io: crate::io::Io,
     shared: Arc<Shared>,
     name: Arc<str>,
     sender: UnboundedSender<Event>,
@@ -47,7 +45,9 @@ struct StandIn {
 enum End {
     Granted(Lease),
     /// Nobody is left who would want the lock. `unanswered`: a request may still be on its way.
-    Left { unanswered: bool },
+    Left {
+        unanswered: bool,
+    },
     /// The claim can't be granted any more; another may.
     Void,
     Refused(EngineError),
@@ -104,7 +104,8 @@ impl StandIn {
 
     async fn stand_for(&mut self, claim: &Claim) -> End {
         let shared = self.shared.clone();
-        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+        let mut troubled = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+        let mut first = Backoff::new(FIRST[0], FIRST[1]);
         let mut unanswered = false;
         let mut anchor: Option<(Moment, ServerTime)> = None;
         loop {
@@ -128,20 +129,19 @@ impl StandIn {
                     if !lease.remaining(shared.clock.now()).is_zero() {
                         return End::Granted(lease);
                     }
-                    backoff.pause()
+                    Duration::ZERO
                 }
                 Ok(Standing::Void) => return End::Void,
                 Ok(Standing::Waiting(waiting)) => {
                     shared.waiters.learn(&self.name, Some(waiting.others), None);
                     unanswered = false;
                     anchor = Some((sent, waiting.at));
-                    backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
-                    until_asking_again(&waiting)
+                    until_asking_again(&waiting, &mut first)
                 }
                 Err(error) if error.is_transient() => {
                     unanswered |= error.fault == Fault::Unanswered;
                     shared.waiters.learn(&self.name, None, Some(error));
-                    backoff.pause()
+                    troubled.pause()
                 }
                 Err(error) => return End::Refused(error),
             };
@@ -164,7 +164,8 @@ impl StandIn {
                     let now = self.shared.clock.now();
                     // Without an anchor nobody knows how long the news was on its way.
                     let (then, at) = anchor?;
-                    let lease = Lease::granted(now, then, grant.at.0.checked_sub(at.0)?, grant.lease);
+                    let lease =
+                        Lease::granted(now, then, grant.at.0.checked_sub(at.0)?, grant.lease);
                     return (!lease.remaining(now).is_zero()).then_some(lease);
                 }
                 Event::Granted(_) => {}
@@ -203,9 +204,11 @@ impl StandIn {
 
 /// The first asks often, so that a lock freed by somebody who knows nothing of queues is had soon.
 /// Those who come next ask when the holder's lease runs out, in turn; the others seldom.
-fn until_asking_again(waiting: &Waiting) -> Duration {
-    let beat = if waiting.ahead == 0 { FIRST } else { OTHERS };
-    let beat = beat.mul_f64(0.9) + fraction(beat.mul_f64(0.2));
+fn until_asking_again(waiting: &Waiting, first: &mut Backoff) -> Duration {
+    let beat = match waiting.ahead {
+        0 => first.pause(),
+        _ => OTHERS.mul_f64(0.9) + fraction(OTHERS.mul_f64(0.2)),
+    };
     match u32::try_from(waiting.ahead) {
         Ok(ahead @ 0..=2) => {
             let expiry = waiting.holder_left + Duration::from_millis(2);

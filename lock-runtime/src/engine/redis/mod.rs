@@ -184,7 +184,11 @@ impl Engine for Redis {
         until: Instant,
     ) -> Answer<'a, bool> {
         Box::pin(async move {
-            let stands = if unanswered { milliseconds(TOMBSTONE) } else { 0 };
+            let stands = if unanswered {
+                milliseconds(TOMBSTONE)
+            } else {
+                0
+            };
             let held: u8 = self
                 .call(&self.scripts.cancel, 4, until, |command| {
                     self.queue_keys(command, claim);

@@ -11,7 +11,11 @@ if (void_after > 0 and now > void_after) or redis.call('EXISTS', KEYS[4]) == 1 t
   return {0}
 end
 
-local holder = redis.call('GET', lock)
+local holder = redis.pcall('GET', lock)
+if type(holder) == 'table' then
+  -- A key of another kind: somebody's, if not a lock.
+  holder = ''
+end
 if not holder then
   -- Whoever is first, and alive; those who died in the queue fall out of it.
   local first = redis.call('ZRANGE', queue, 0, 0)[1]
