@@ -1,12 +1,13 @@
 //! What is configured once, at startup.
 
 use crate::LockError;
-use crate::engine::memory::Memory;
+use crate::engine::memory::{Memory, Store};
 use crate::engine::redis::target::Target;
 use crate::engine::redis::{Redis, Timeouts};
-use crate::engine::{Engine, Fault};
+use crate::engine::{Ear, Engine, Fault};
 use crate::io::Io;
 use crate::lock::check_time;
+use crate::manager::HandOver;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,7 @@ pub struct Config {
     pub(crate) wait: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
+    pub(crate) hand_over: HandOver,
 }
 
 impl Config {
@@ -67,6 +69,10 @@ impl Config {
             wait: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(2),
             command_timeout: Duration::from_millis(500),
+            hand_over: HandOver {
+                most: 64,
+                time: Duration::from_millis(10),
+            },
         }
     }
 
@@ -87,9 +93,9 @@ impl Config {
 
     /// What is put before every key on the server. By default `lock:`.
     ///
-    /// All who are to exclude one another must have the same. An ACL user needs the commands `SET`,
-    /// `EVAL`, `EVALSHA`, `SCRIPT|LOAD`, `GET`, `DEL`, `PEXPIRE` and `TIME` on keys that begin with
-    /// it.
+    /// All who are to exclude one another must have the same. An ACL user needs keys and channels that
+    /// begin with it (`~lock:* &lock:*`), `+@connection`, and the commands named in
+    /// `PROTOCOL.md`.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -120,6 +126,16 @@ impl Config {
         self
     }
 
+    /// How often, and for how long, a lock may pass from one caller to the next within this process
+    /// while other processes wait for it. By default 64 times within 10 ms. Passing it on asks the
+    /// server nothing, so that contention within a process costs next to nothing
+    /// ([lock cohorting](https://doi.org/10.1145/2686884)); 0 times is strict order of arrival over
+    /// all processes.
+    pub fn hand_over(mut self, most: u32, time: Duration) -> Self {
+        self.hand_over = HandOver { most, time };
+        self
+    }
+
     /// User and password, if they are not in the URL. An empty user is Redis' default one.
     pub fn credentials(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.credentials = Some((user.into(), password.into()));
@@ -144,13 +160,20 @@ impl Config {
     }
 
     /// Opens the engine, and names it without secrets.
-    pub(crate) async fn open(&self, io: Io) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
+    pub(crate) async fn open(
+        &self,
+        io: Io,
+        ear: Ear,
+    ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
         match self.url.split_once("://") {
-            Some(("memory", name)) => Ok((Memory::open(name), self.url.as_str().into())),
+            Some(("memory", name)) => {
+                let memory = Memory::new(Store::open(name), ear);
+                Ok((Arc::new(memory), self.url.as_str().into()))
+            }
             Some((
                 "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "unix",
                 _,
-            )) => self.open_redis(io).await,
+            )) => self.open_redis(io, ear).await,
             Some((scheme, _))
                 if scheme
                     .chars()
@@ -167,7 +190,7 @@ impl Config {
         }
     }
 
-    async fn open_redis(&self, io: Io) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
+    async fn open_redis(&self, io: Io, ear: Ear) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
         let target = Target::parse(
             &self.url,
             self.credentials.as_ref(),
@@ -179,7 +202,7 @@ impl Config {
             connect: self.connect_timeout,
             command: self.command_timeout,
         };
-        match Redis::connect(io, target, timeouts, &self.prefix).await {
+        match Redis::connect(io, target, timeouts, &self.prefix, ear).await {
             Ok(redis) => Ok((Arc::new(redis), server)),
             Err(error) if error.fault == Fault::Refused => Err(LockError::InvalidConfig {
                 reason: format!(

@@ -1,10 +1,14 @@
 //! The guard: a lock that is held.
 
 use crate::LockError;
-use crate::hold::Hold;
+use crate::hold::{Hold, OnLost};
+use crate::trace::Trace;
+use crate::wait::Wish;
+use once_cell::sync::OnceCell;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A lock that is held, and renewed as long as the guard lives.
@@ -19,13 +23,47 @@ use std::time::Duration;
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct LockGuard {
     pub(crate) hold: Arc<Hold>,
+    pub(crate) on_lost: OnLost,
+    pub(crate) trace: Trace,
+    fencing_token: OnceCell<u64>,
+    /// The hold is another guard's by now.
+    passed: AtomicBool,
 }
 
 impl LockGuard {
-    pub(crate) fn new(hold: Hold) -> LockGuard {
+    pub(crate) fn new(hold: Arc<Hold>, wish: &Wish) -> LockGuard {
         LockGuard {
-            hold: Arc::new(hold),
+            on_lost: wish.terms.on_lost,
+            trace: Trace::start(wish.template, hold.key(), wish.asked),
+            fencing_token: OnceCell::new(),
+            passed: AtomicBool::new(false),
+            hold,
         }
+    }
+
+    /// Leaves the hold to another guard.
+    pub(crate) fn pass_by(&self) {
+        self.passed.store(true, Ordering::Release);
+    }
+
+    fn has_passed(&self) -> bool {
+        self.passed.load(Ordering::Acquire)
+    }
+
+    /// Ends the guard: the lock passes to the next in this process, or is released.
+    pub(crate) async fn end(&self) -> Result<(), LockError> {
+        if self.has_passed() || self.pass_on() {
+            return Ok(());
+        }
+        self.hold.release().await
+    }
+
+    fn pass_on(&self) -> bool {
+        let passed = self.hold.shared.waiters.pass_on(&self.hold);
+        if passed {
+            self.pass_by();
+        }
+        passed
     }
 
     /// The key, as it was given, without the manager's prefix.
@@ -130,10 +168,15 @@ impl LockGuard {
     /// [`LockError::Lost`] if the lock is no longer this guard's, [`LockError::Unavailable`] if the
     /// server gave no answer while the lease ran.
     pub async fn fencing_token(&self) -> Result<u64, LockError> {
-        self.hold.fencing_token().await
+        if let Some(token) = self.fencing_token.get() {
+            return Ok(*token);
+        }
+        let token = self.hold.fencing_token().await?;
+        Ok(*self.fencing_token.get_or_init(|| token))
     }
 
-    /// Releases the lock, and says what the server found.
+    /// Releases the lock, and says what the server found. Who waits for it in this process may get
+    /// it at once, without the server being asked.
     ///
     /// Cancel safe: a release that was begun is brought to its end in the background.
     ///
@@ -143,13 +186,16 @@ impl LockGuard {
     /// the server didn't confirm it within the command timeout; the release goes on in the
     /// background until it has, or the ttl has passed.
     pub async fn release(self) -> Result<(), LockError> {
-        self.hold.release().await
+        self.end().await
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        self.hold.abandon();
+        if !self.has_passed() && !self.pass_on() {
+            self.hold.abandon();
+        }
+        self.trace.ended();
     }
 }
 

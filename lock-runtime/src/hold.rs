@@ -1,11 +1,13 @@
-//! One hold of a lock, from the moment it is asked for until nothing of it is left on the server.
+//! A lock that this process holds, from the moment it is asked for until nothing of it is left on
+//! the server. Within the process it may pass from one guard to the next.
 
 use crate::backoff::fraction;
 use crate::clock::Moment;
 use crate::engine::{Claim, EngineError, Token};
+use crate::io::after;
 use crate::lease::Lease;
 use crate::manager::Shared;
-use crate::trace::Trace;
+use crate::trace;
 use crate::{LockError, LostCause};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,17 +15,17 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub(crate) struct Hold {
-    pub(crate) claim: Claim,
-    pub(crate) terms: Terms,
+    pub(crate) name: Arc<str>,
     pub(crate) lost: Notify,
-    pub(crate) trace: Trace,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
+    token: Token,
     state: Mutex<State>,
 }
 
-/// What was agreed for a hold when it was asked for.
+/// What a guard asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
+    pub(crate) ttl: Duration,
     pub(crate) renew: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) on_lost: OnLost,
@@ -42,14 +44,17 @@ pub enum OnLost {
 
 struct State {
     phase: Phase,
+    terms: Terms,
     lease: Lease,
-    /// Where `max_hold` ends it.
-    limit: Option<Lease>,
+    /// Where the present guard's time ends, whatever the lease.
+    limit: Option<(Lease, LostCause)>,
     /// When the next renewal is to be sent; none while one is under way.
     renew_at: Option<Instant>,
     /// Where the hold stands in the watchdog's agenda.
     due: Option<Instant>,
-    fencing_token: Option<u64>,
+    /// How often it has passed from guard to guard, and since when.
+    passed: u32,
+    since: Instant,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -72,54 +77,100 @@ pub(crate) enum Duty {
 }
 
 impl Hold {
-    /// A hold about to be asked for, with a token of its own.
+    /// A hold about to be asked for with that token.
     pub(crate) fn new(
         shared: Arc<Shared>,
         name: Arc<str>,
-        ttl: Duration,
+        token: Token,
         terms: Terms,
-        trace: Trace,
-    ) -> Hold {
+    ) -> Arc<Hold> {
         let now = shared.clock.now();
-        Hold {
-            claim: Claim {
-                name,
-                token: Token::fresh(),
-                ttl,
-            },
-            terms,
+        Arc::new(Hold {
+            name,
             lost: Notify::new(),
-            trace,
             shared,
+            token,
             state: Mutex::new(State {
                 phase: Phase::Asked,
+                terms,
                 lease: Lease::exactly(now, Duration::ZERO),
                 limit: None,
                 renew_at: None,
                 due: None,
-                fencing_token: None,
+                passed: 0,
+                since: Instant::now(),
             }),
-        }
+        })
     }
 
     pub(crate) fn key(&self) -> &str {
-        self.shared.key_of(&self.claim.name)
+        self.shared.key_of(&self.name)
     }
 
-    /// The lock was given to a request sent at `sent`. False if that lease is over already.
-    pub(crate) fn granted(self: &Arc<Self>, sent: Moment) -> bool {
+    pub(crate) fn claim(&self) -> Claim {
+        Claim {
+            name: self.name.clone(),
+            token: self.token,
+            ttl: self.state().terms.ttl,
+        }
+    }
+
+    /// The lock is ours for that lease. False if it is over already.
+    pub(crate) fn granted(self: &Arc<Self>, terms: Terms, lease: Lease) -> bool {
         let now = self.shared.clock.now();
-        let mut state = self.state();
-        state.phase = Phase::Held;
-        state.lease = Lease::new(sent, self.claim.ttl);
-        state.limit = self.terms.max_hold.map(|most| Lease::exactly(now, most));
-        if state.remaining(now).is_zero() {
-            state.phase = Phase::Ending;
+        if lease.remaining(now).is_zero() {
+            self.state().phase = Phase::Ending;
             return false;
         }
-        self.plan_renewal(&mut state);
-        self.reschedule(&mut state, now);
+        self.shared.waiters.held(&self.name, self.token);
+        let mut state = self.state();
+        state.terms = terms;
+        state.phase = Phase::Held;
+        state.lease = lease;
+        self.begin(&mut state, now);
         true
+    }
+
+    /// Whether the lock may pass to a guard with those terms, in this process, without asking the
+    /// server; if so, it has. `others`: whether other processes wait, if that is known.
+    pub(crate) fn pass(self: &Arc<Self>, terms: Terms, others: Option<bool>) -> bool {
+        let now = self.shared.clock.now();
+        let mut state = self.state();
+        let bound = self.shared.hand_over;
+        let in_bounds = bound.most > 0
+            && (others == Some(false)
+                || (state.passed < bound.most && state.since.elapsed() < bound.time));
+        let left = state.lease.remaining(now);
+        let enough = match terms.renew {
+            true => left >= (terms.ttl / 3).min(Duration::from_millis(500)),
+            false => left >= terms.ttl.mul_f64(0.9),
+        };
+        if state.phase != Phase::Held || !in_bounds || !enough {
+            return false;
+        }
+        state.terms = terms;
+        state.passed += 1;
+        self.begin(&mut state, now);
+        true
+    }
+
+    /// A guard's time begins.
+    fn begin(self: &Arc<Self>, state: &mut State, now: Moment) {
+        let terms = state.terms;
+        let by_ttl = (!terms.renew).then(|| (Lease::new(now, terms.ttl), LostCause::Expired));
+        let by_max = terms
+            .max_hold
+            .map(|most| (Lease::exactly(now, most), LostCause::MaxHold));
+        state.limit = [by_ttl, by_max]
+            .into_iter()
+            .flatten()
+            .min_by_key(|(limit, _)| limit.remaining(now));
+        // Without renewal, only a lease that was granted for a shorter time than agreed is renewed.
+        let short = state.lease.remaining(now) < terms.ttl / 2;
+        if state.renew_at.is_none() && (terms.renew || short) {
+            self.plan_renewal(state, now);
+        }
+        self.reschedule(state, now);
     }
 
     /// The lock was somebody else's: nothing of this hold is on the server.
@@ -128,7 +179,7 @@ impl Hold {
     }
 
     /// The answer to a renewal sent at `sent`. It counts only while the present lease runs.
-    pub(crate) fn renewed(self: &Arc<Self>, sent: Moment, ours: bool) {
+    pub(crate) fn renewed(self: &Arc<Self>, sent: Moment, ttl: Duration, ours: bool) {
         let now = self.shared.clock.now();
         let mut state = self.state();
         if state.phase != Phase::Held {
@@ -140,8 +191,10 @@ impl Hold {
         if state.remaining(now).is_zero() {
             return self.expire(&mut state, now);
         }
-        state.lease = Lease::new(sent, self.claim.ttl);
-        self.plan_renewal(&mut state);
+        state.lease = Lease::new(sent, ttl);
+        if state.terms.renew {
+            self.plan_renewal(&mut state, now);
+        }
         self.reschedule(&mut state, now);
     }
 
@@ -152,9 +205,8 @@ impl Hold {
         if state.phase != Phase::Held {
             return;
         }
-        self.trace
-            .renewal_failed(self.key(), error, state.remaining(now));
-        let pause = self.claim.ttl / 40;
+        trace::renewal_failed(self.key(), error, state.remaining(now));
+        let pause = state.terms.ttl / 40;
         state.renew_at = Some(Instant::now() + pause + fraction(pause));
         self.reschedule(&mut state, now);
     }
@@ -201,55 +253,6 @@ impl Hold {
         }
     }
 
-    /// Frees the lock and says what was found. Dropped or failed half-way, it is left to
-    /// [`abandon`](Self::abandon).
-    pub(crate) async fn release(&self) -> Result<(), LockError> {
-        let loss = self.loss();
-        if self.end().is_none() {
-            return loss.map_or(Ok(()), Err);
-        }
-        let until = crate::io::after(self.shared.command_timeout);
-        match self
-            .shared
-            .release(&self.claim, until, loss.is_none())
-            .await
-        {
-            Ok(found) => {
-                self.state().phase = Phase::Over;
-                match loss {
-                    Some(loss) => Err(loss),
-                    None if found => Ok(()),
-                    None => Err(self.gone()),
-                }
-            }
-            Err(error) => Err(self.unavailable(error)),
-        }
-    }
-
-    /// Has the lock freed in the background, unless it is free already.
-    pub(crate) fn abandon(&self) {
-        if let Some(held) = self.end() {
-            self.shared.release_later(self.claim.clone(), held);
-        }
-        self.trace.ended();
-    }
-
-    /// Stops renewing. Says whether the lock was held until now; none if nothing of the hold is left
-    /// on the server.
-    fn end(&self) -> Option<bool> {
-        let mut state = self.state();
-        let before = state.phase;
-        if let Some(due) = state.due.take() {
-            self.shared.watchdog.strike(due, self);
-        }
-        if matches!(before, Phase::Over | Phase::Lost(LostCause::Gone, _)) {
-            state.phase = Phase::Over;
-            return None;
-        }
-        state.phase = Phase::Ending;
-        Some(before == Phase::Held)
-    }
-
     pub(crate) fn ensure(&self, ahead: Duration) -> Result<(), LockError> {
         match self.loss() {
             Some(loss) => Err(loss),
@@ -258,75 +261,116 @@ impl Hold {
         }
     }
 
-    /// A number greater than that of every earlier hold, the same for the whole of this one.
-    pub(crate) async fn fencing_token(&self) -> Result<u64, LockError> {
-        if let Some(token) = self.state().fencing_token {
-            return Ok(token);
+    /// Frees the lock and says what was found. Dropped or failed half-way, it is left to
+    /// [`abandon`](Self::abandon).
+    pub(crate) async fn release(&self) -> Result<(), LockError> {
+        let loss = self.loss();
+        if self.end().is_none() {
+            return loss.map_or(Ok(()), Err);
         }
+        let claim = self.claim();
+        let until = after(self.shared.command_timeout);
+        match self.shared.release(&claim, until, loss.is_none()).await {
+            Ok(found) => {
+                self.state().phase = Phase::Over;
+                match loss {
+                    Some(loss) => Err(loss),
+                    None if found => Ok(()),
+                    None => Err(self.gone()),
+                }
+            }
+            Err(error) => Err(self.shared.unavailable(&self.name, error)),
+        }
+    }
+
+    /// Has the lock freed in the background, unless it is free already.
+    pub(crate) fn abandon(&self) {
+        if let Some(held) = self.end() {
+            self.shared.release_later(self.claim(), held);
+        }
+    }
+
+    /// Stops renewing. Says whether the lock was held until now; none if nothing of the hold is left
+    /// on the server.
+    fn end(&self) -> Option<bool> {
+        let mut state = self.state();
+        let before = state.phase;
+        self.leave_agenda(&mut state);
+        if before == Phase::Over {
+            return None;
+        }
+        state.phase = Phase::Ending;
+        drop(state);
+        self.shared.waiters.vacated(&self.name, self.token);
+        Some(before == Phase::Held)
+    }
+
+    /// A number greater than that of every earlier hold.
+    pub(crate) async fn fencing_token(&self) -> Result<u64, LockError> {
         if let Some(loss) = self.loss() {
             return Err(loss);
         }
+        let claim = self.claim();
         let until = Instant::now() + self.remaining();
         let token = self
             .shared
             .persist(until, |until| {
-                self.shared.engine.fencing_token(&self.claim, until)
+                self.shared.engine.fencing_token(&claim, until)
             })
             .await;
-        let mut state = self.state();
         match token {
-            Ok((Some(token), _)) => Ok(*state.fencing_token.get_or_insert(token)),
+            Ok((Some(token), _)) => Ok(token),
             Ok((None, _)) => {
+                let mut state = self.state();
                 if state.phase == Phase::Held {
                     self.lose(&mut state, LostCause::Gone);
                 }
                 drop(state);
                 Err(self.loss().unwrap_or_else(|| self.gone()))
             }
-            Err(error) => {
-                drop(state);
-                Err(self.loss().unwrap_or_else(|| self.unavailable(error)))
-            }
+            Err(error) => Err(self
+                .loss()
+                .unwrap_or_else(|| self.shared.unavailable(&self.name, error))),
         }
     }
 
     fn expire(&self, state: &mut State, now: Moment) {
-        let by_limit = state
-            .limit
-            .is_some_and(|limit| limit.remaining(now).is_zero());
-        let cause = if by_limit {
-            LostCause::MaxHold
-        } else {
-            LostCause::Expired
+        let cause = match state.limit {
+            Some((limit, cause)) if limit.remaining(now).is_zero() => cause,
+            _ => LostCause::Expired,
         };
         self.lose(state, cause);
     }
 
     fn lose(&self, state: &mut State, cause: LostCause) {
         state.phase = Phase::Lost(cause, std::time::Instant::now());
-        if let Some(due) = state.due.take() {
-            self.shared.watchdog.strike(due, self);
-        }
-        self.trace.lost(self.key(), cause);
+        self.leave_agenda(state);
+        trace::lost(self.key(), cause);
         self.lost.notify_waiters();
     }
 
-    /// The next renewal: after a third of the ttl, give or take a tenth, on a grid of hundredths, so
-    /// that what is due at nearly the same time goes out as one batch.
-    fn plan_renewal(&self, state: &mut State) {
-        if !self.terms.renew {
-            return;
+    fn leave_agenda(&self, state: &mut State) {
+        state.renew_at = None;
+        if let Some(due) = state.due.take() {
+            self.shared.watchdog.strike(due, self);
         }
-        let third = self.claim.ttl / 3;
+    }
+
+    /// The next renewal: after a third of what is left, give or take a tenth, on a grid of
+    /// hundredths of the ttl, so that what is due at nearly the same time goes out as one batch.
+    fn plan_renewal(&self, state: &mut State, now: Moment) {
+        let third = state.terms.ttl.min(state.lease.remaining(now)) / 3;
         let wait = third.mul_f64(0.9) + fraction(third.mul_f64(0.2));
-        state.renew_at = Some(self.shared.watchdog.on_grid(wait, self.claim.ttl / 100));
+        state.renew_at = Some(self.shared.watchdog.on_grid(wait, state.terms.ttl / 100));
     }
 
     fn reschedule(self: &Arc<Self>, state: &mut State, now: Moment) {
         let end = Instant::now() + state.remaining(now);
         let due = state.renew_at.map_or(end, |renew| renew.min(end));
         let before = state.due.replace(due);
-        self.shared.watchdog.enter(before, due, self);
+        if before != Some(due) {
+            self.shared.watchdog.enter(before, due, self);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -344,16 +388,12 @@ impl Hold {
     fn gone(&self) -> LockError {
         self.lost_error(LostCause::Gone, std::time::Instant::now())
     }
-
-    fn unavailable(&self, error: EngineError) -> LockError {
-        self.shared.unavailable(&self.claim, error)
-    }
 }
 
 impl State {
     fn remaining(&self, now: Moment) -> Duration {
         let lease = self.lease.remaining(now);
         self.limit
-            .map_or(lease, |limit| limit.remaining(now).min(lease))
+            .map_or(lease, |(limit, _)| limit.remaining(now).min(lease))
     }
 }

@@ -25,6 +25,16 @@ impl Lease {
         }
     }
 
+    /// The lease that a grant brought, which nobody asked for at that moment: it was told `now`, and
+    /// granted by the server `later` than it answered to a request that had been sent `then`.
+    ///
+    /// It counts from the earlier of what each of the two says, so that news that was long on its way
+    /// gives no more time than is left.
+    pub(crate) fn granted(now: Moment, then: Moment, later: Duration, ttl: Duration) -> Lease {
+        let good_for = later.min(now.since(then)) + ttl;
+        Lease::new(then, good_for)
+    }
+
     /// A bound of our own, which no server measures: no margin.
     pub(crate) fn exactly(from: Moment, good_for: Duration) -> Lease {
         Lease { from, good_for }
@@ -54,6 +64,19 @@ mod tests {
         assert_eq!(lease.remaining(clock.now()), Duration::from_millis(698));
         clock.advance(seconds(1), seconds(1));
         assert_eq!(lease.remaining(clock.now()), Duration::ZERO);
+    }
+
+    #[test]
+    fn news_that_was_long_on_its_way_gives_no_more_than_is_left() {
+        let clock = Clock::manual();
+        let asked = clock.now();
+        clock.advance(seconds(10), seconds(10));
+        // Granted 4 s after the question was answered, told 6 s later.
+        let late = Lease::granted(clock.now(), asked, seconds(4), seconds(8));
+        assert_eq!(late.remaining(clock.now()), Duration::from_millis(1_878));
+        // A server whose clock was set forward in between says more than can be.
+        let ahead = Lease::granted(clock.now(), asked, seconds(3600), seconds(8));
+        assert_eq!(ahead.remaining(clock.now()), Duration::from_millis(7_818));
     }
 
     #[test]

@@ -40,6 +40,7 @@ mod manager;
 mod output;
 #[cfg(any(feature = "actix", feature = "axum"))]
 mod problem;
+mod queue;
 #[cfg(test)]
 mod tests;
 mod trace;

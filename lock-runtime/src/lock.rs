@@ -1,12 +1,13 @@
 //! A lock that is to be taken.
 
 use crate::backoff::Backoff;
-use crate::engine::Fault;
+use crate::engine::{EngineError, Fault, Token};
 use crate::hold::{Hold, OnLost, Terms};
 use crate::io::after;
+use crate::lease::Lease;
 use crate::locked::Locked;
 use crate::manager::Shared;
-use crate::trace::Trace;
+use crate::wait::Wish;
 use crate::{LockError, LockGuard};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +40,9 @@ pub struct Lock {
     key: String,
     ttl: Option<Duration>,
     wait: Option<Duration>,
-    terms: Terms,
+    renew: bool,
+    max_hold: Option<Duration>,
+    on_lost: OnLost,
 }
 
 impl Lock {
@@ -50,11 +53,9 @@ impl Lock {
             key,
             ttl: None,
             wait: None,
-            terms: Terms {
-                renew: true,
-                max_hold: None,
-                on_lost: OnLost::Cancel,
-            },
+            renew: true,
+            max_hold: None,
+            on_lost: OnLost::Cancel,
         }
     }
 
@@ -75,20 +76,20 @@ impl Lock {
     /// The longest time the lock may be held, whatever happens: then renewing ends and the lease
     /// counts as lost. By default there is none.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.terms.max_hold = Some(max_hold);
+        self.max_hold = Some(max_hold);
         self
     }
 
     /// Whether the lease is renewed while the guard lives. If not, it ends after the ttl. By default
     /// it is.
     pub fn renew(mut self, renew: bool) -> Self {
-        self.terms.renew = renew;
+        self.renew = renew;
         self
     }
 
     /// What [`run`](Self::run) does with a body whose lease is lost. By default it is cancelled.
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
-        self.terms.on_lost = on_lost;
+        self.on_lost = on_lost;
         self
     }
 
@@ -152,16 +153,22 @@ impl Lock {
         let ttl = self.ttl.unwrap_or(shared.ttl);
         check_key(&self.key)?;
         check_time("ttl", ttl)?;
-        if let Some(max_hold) = self.terms.max_hold {
+        if let Some(max_hold) = self.max_hold {
             check_time("max_hold", max_hold)?;
         }
         Ok(Request {
             name: shared.name_of(&self.key),
-            template: self.template,
-            ttl,
             wait: self.wait.unwrap_or(shared.wait),
-            terms: self.terms,
-            asked: Instant::now(),
+            wish: Wish {
+                terms: Terms {
+                    ttl,
+                    renew: self.renew,
+                    max_hold: self.max_hold,
+                    on_lost: self.on_lost,
+                },
+                template: self.template,
+                asked: Instant::now(),
+            },
             shared,
         })
     }
@@ -173,7 +180,6 @@ impl std::fmt::Debug for Lock {
             .field("key", &self.key)
             .field("ttl", &self.ttl)
             .field("wait", &self.wait)
-            .field("terms", &self.terms)
             .finish_non_exhaustive()
     }
 }
@@ -182,97 +188,77 @@ impl std::fmt::Debug for Lock {
 struct Request {
     shared: Arc<Shared>,
     name: Arc<str>,
-    template: &'static str,
-    ttl: Duration,
     wait: Duration,
-    terms: Terms,
-    asked: Instant,
+    wish: Wish,
 }
 
 impl Request {
     /// One question to the server, repeated only if it could not be put.
     async fn once(&self) -> Result<Option<LockGuard>, LockError> {
-        let until = after(self.shared.command_timeout);
-        self.attempt(until, false).await
+        if self.shared.waiters.has_line(&self.name) {
+            return Ok(None);
+        }
+        self.attempt(after(self.shared.command_timeout)).await
     }
 
     async fn wait_for_it(&self) -> Result<LockGuard, LockError> {
         let shared = &self.shared;
         let until = after(self.wait);
-        if !shared.waiters.are_waiting(&self.name)
-            && let Some(guard) = self.attempt(until, false).await?
+        if !shared.waiters.has_line(&self.name)
+            && let Some(guard) = self.attempt(until).await?
         {
             return Ok(guard);
         }
-        let mut place = shared.waiters.join(&self.name);
-        if shared.io.timeout_at(until, place.turn()).await.is_err() {
-            return Err(self.busy());
+        let place = shared.waiters.join(shared, &self.name, self.wish);
+        if let Ok(seated) = shared.io.timeout_at(until, place).await {
+            return seated;
         }
-        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
-        loop {
-            if let Some(guard) = self.attempt(until, true).await? {
-                return Ok(guard);
-            }
-            let next = Instant::now() + backoff.pause();
-            if next >= until {
-                drop(place);
-                shared.io.sleep_until(until).await;
-                return Err(self.busy());
-            }
-            let _ = shared.io.timeout_at(next, place.freed()).await;
+        match shared.waiters.trouble(&self.name) {
+            Some(trouble) => Err(self.unavailable(trouble)),
+            None => Err(self.busy()),
         }
     }
 
-    /// Asks until there is an answer: the lock, or none if it is somebody else's. If it was known to
-    /// be `held`, running out of time in mid-question says nothing new.
-    async fn attempt(&self, until: Instant, held: bool) -> Result<Option<LockGuard>, LockError> {
+    /// Asks until there is an answer: the lock, or none if it is somebody else's.
+    async fn attempt(&self, until: Instant) -> Result<Option<LockGuard>, LockError> {
         let shared = &self.shared;
+        let terms = self.wish.terms;
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
         loop {
             if shared.is_closed() {
                 return Err(LockError::ShuttingDown { key: self.key() });
             }
-            // A new token for every attempt. From here on, dropping the guard releases it.
-            let guard = LockGuard::new(Hold::new(
-                shared.clone(),
-                self.name.clone(),
-                self.ttl,
-                self.terms,
-                Trace::new(self.template),
-            ));
+            // A new token for every attempt.
+            let token = Token::fresh();
+            let hold = Hold::new(shared.clone(), self.name.clone(), token, terms);
+            let mut attempt = Attempt(Some(hold.clone()));
+            let claim = hold.claim();
             let sent = shared.clock.now();
-            let patience = after(shared.command_timeout);
-            let answer = shared
-                .engine
-                .acquire(&guard.hold.claim, patience.min(until));
-            let error = match answer.await {
-                Ok(true) if guard.hold.granted(sent) => {
-                    let key = guard.key();
-                    guard.hold.trace.started(key, self.asked.elapsed());
-                    return Ok(Some(guard));
+            let patience = after(shared.command_timeout).min(until);
+            let error = match shared.engine.acquire(&claim, patience).await {
+                Ok(true) if hold.granted(terms, Lease::new(sent, terms.ttl)) => {
+                    attempt.0 = None;
+                    return Ok(Some(LockGuard::new(hold, &self.wish)));
                 }
                 // The answer took longer than the lease it brought.
                 Ok(true) => None,
                 Ok(false) => {
-                    guard.hold.refused();
+                    hold.refused();
                     return Ok(None);
                 }
                 Err(error) => {
                     if error.fault != Fault::Unanswered {
-                        guard.hold.refused();
+                        hold.refused();
                     }
                     Some(error)
                 }
             };
+            drop(attempt);
             let next = Instant::now() + backoff.pause();
             if let Some(error) = error {
-                let cut_short = until < patience && error.fault == Fault::Unanswered;
-                if held && cut_short {
-                    return Ok(None);
-                }
                 let in_vain = self.wait.is_zero() && error.fault == Fault::Down;
                 if in_vain || next >= until || !error.is_transient() {
-                    return Err(shared.unavailable(&guard.hold.claim, error));
+                    return Err(self.unavailable(error));
                 }
             } else if next >= until {
                 return Ok(None);
@@ -286,13 +272,28 @@ impl Request {
             key: self.key(),
             waited: match self.wait.is_zero() {
                 true => Duration::ZERO,
-                false => self.asked.elapsed(),
+                false => self.wish.asked.elapsed(),
             },
         }
     }
 
+    fn unavailable(&self, error: EngineError) -> LockError {
+        self.shared.unavailable(&self.name, error)
+    }
+
     fn key(&self) -> Arc<str> {
         self.shared.key_of(&self.name).into()
+    }
+}
+
+/// A lock that has been asked for, and may have been had: dropped, it is given back.
+struct Attempt(Option<Arc<Hold>>);
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if let Some(hold) = self.0.take() {
+            hold.abandon();
+        }
     }
 }
 

@@ -59,7 +59,7 @@ impl<F: Future> Future for Locked<'_, F> {
         loop {
             match this.stage.as_mut().project() {
                 StageProjection::Body { body } => {
-                    if hold.terms.on_lost == OnLost::Cancel {
+                    if this.guard.on_lost == OnLost::Cancel {
                         // Listens before it looks, so that no loss falls in between.
                         let _ = this.lost.as_mut().poll(context);
                         if let Some(loss) = hold.loss() {
@@ -67,10 +67,10 @@ impl<F: Future> Future for Locked<'_, F> {
                             return Poll::Ready(Err(loss));
                         }
                     }
-                    let value = ready!(hold.trace.within(|| body.poll(context)));
+                    let value = ready!(this.guard.trace.within(|| body.poll(context)));
                     this.stage.set(Stage::Release {
                         value: Some(value),
-                        release: Box::pin(hold.release()),
+                        release: Box::pin(this.guard.end()),
                     });
                 }
                 StageProjection::Release { value, release } => {

@@ -2,15 +2,16 @@
 
 use crate::backoff::Backoff;
 use crate::clock::Clock;
-use crate::engine::{Answer, Claim, Engine, EngineError, Fault};
+use crate::engine::{ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, News};
 use crate::io::{Io, after};
 use crate::trace;
 use crate::wait::Waiters;
 use crate::watchdog::Watchdog;
 use crate::{Config, Lock, LockError};
+use once_cell::sync::OnceCell;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -39,6 +40,25 @@ pub struct LockManager {
     pub(crate) shared: Arc<Shared>,
 }
 
+/// For how long a lock may pass from guard to guard within this process while others wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HandOver {
+    pub(crate) most: u32,
+    pub(crate) time: Duration,
+}
+
+/// Where news of an engine finds the manager, which comes after it.
+pub(crate) type Desk = Arc<OnceCell<Weak<Shared>>>;
+
+pub(crate) fn ear(desk: &Desk) -> Ear {
+    let desk = desk.clone();
+    Arc::new(move |news| {
+        if let Some(shared) = desk.get().and_then(Weak::upgrade) {
+            shared.hear(news);
+        }
+    })
+}
+
 /// What all locks of a manager share.
 pub(crate) struct Shared {
     pub(crate) io: Io,
@@ -49,6 +69,7 @@ pub(crate) struct Shared {
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
     pub(crate) command_timeout: Duration,
+    pub(crate) hand_over: HandOver,
     prefix: String,
     /// The server's address, without credentials.
     server: Arc<str>,
@@ -73,8 +94,11 @@ impl LockManager {
             server: "the I/O thread".into(),
             source: Arc::new(error),
         })?;
-        let (engine, server) = config.open(io).await?;
-        Ok(LockManager::new(io, Clock::System, engine, server, &config))
+        let desk = Desk::default();
+        let (engine, server) = config.open(io, ear(&desk)).await?;
+        let manager = LockManager::new(io, Clock::System, engine, server, &config);
+        let _ = desk.set(Arc::downgrade(&manager.shared));
+        Ok(manager)
     }
 
     pub(crate) fn new(
@@ -95,6 +119,7 @@ impl LockManager {
                 ttl: config.ttl,
                 wait: config.wait,
                 command_timeout: config.command_timeout,
+                hand_over: config.hand_over,
                 prefix: config.prefix.clone(),
                 server,
                 closed: AtomicBool::new(false),
@@ -117,6 +142,7 @@ impl LockManager {
     /// stops waiting, and nothing else.
     pub async fn shutdown(&self) {
         self.shared.closed.store(true, Ordering::Release);
+        self.shared.waiters.look();
         let mut releasing = self.shared.releasing.subscribe();
         // The sender is ours, so there is an end to wait for.
         let _ = releasing.wait_for(|releasing| *releasing == 0).await;
@@ -146,9 +172,9 @@ impl Shared {
         &name[self.prefix.len()..]
     }
 
-    pub(crate) fn unavailable(&self, claim: &Claim, error: EngineError) -> LockError {
+    pub(crate) fn unavailable(&self, name: &str, error: EngineError) -> LockError {
         LockError::Unavailable {
-            key: Some(self.key_of(&claim.name).into()),
+            key: Some(self.key_of(name).into()),
             server: self.server.clone(),
             source: error.source,
         }
@@ -193,9 +219,7 @@ impl Shared {
             .await?;
         // What an earlier try has freed, a later one can't find.
         let found = found || repeated;
-        if found {
-            self.waiters.freed(&claim.name);
-        } else if held {
+        if !found && held {
             trace::release_found_nothing(self.key_of(&claim.name));
         }
         Ok(found)
@@ -203,13 +227,49 @@ impl Shared {
 
     /// Releases in the background until the server has confirmed it, or the ttl has passed.
     pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
-        self.releasing.send_modify(|releasing| *releasing += 1);
         let shared = self.clone();
-        self.io.spawn(async move {
+        self.in_background(async move {
             let until = after(claim.ttl);
             if let Err(error) = shared.release(&claim, until, held).await {
                 trace::release_failed(shared.key_of(&claim.name), &error);
             }
+        });
+    }
+
+    /// Has a claim leave its queue, and give back what it may have been granted.
+    pub(crate) fn cancel_later(self: &Arc<Self>, claim: Claim, unanswered: bool) {
+        let shared = self.clone();
+        self.in_background(async move {
+            let until = after(claim.ttl.max(ALIVE));
+            let engine = &shared.engine;
+            let cancelled = shared
+                .persist(until, |until| engine.cancel(&claim, unanswered, until))
+                .await;
+            shared.waiters.forget(claim.token);
+            if let Err(error) = cancelled {
+                trace::release_failed(shared.key_of(&claim.name), &error);
+            }
+        });
+    }
+
+    /// Takes what the engine tells.
+    fn hear(self: Arc<Self>, news: News) {
+        if let Some(unwanted) = self.waiters.hear(news) {
+            let claim = Claim {
+                name: unwanted.name,
+                token: unwanted.token,
+                ttl: unwanted.lease,
+            };
+            self.cancel_later(claim, false);
+        }
+    }
+
+    /// Does what [`shutdown`](LockManager::shutdown) waits for.
+    pub(crate) fn in_background(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        self.releasing.send_modify(|releasing| *releasing += 1);
+        let shared = self.clone();
+        self.io.spawn(async move {
+            work.await;
             shared.releasing.send_modify(|releasing| *releasing -= 1);
         });
     }

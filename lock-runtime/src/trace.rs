@@ -13,61 +13,48 @@ pub(crate) use disabled::*;
 mod enabled {
     use crate::LostCause;
     use crate::engine::EngineError;
-    use once_cell::sync::OnceCell;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
+    use tokio::time::Instant;
     use tracing::{Span, field};
 
     pub(crate) struct Trace {
-        template: &'static str,
-        running: OnceCell<(Span, Instant)>,
+        span: Span,
+        since: Instant,
     }
 
     impl Trace {
-        pub(crate) fn new(template: &'static str) -> Trace {
-            Trace {
-                template,
-                running: OnceCell::new(),
+        pub(crate) fn start(template: &'static str, key: &str, asked: Instant) -> Trace {
+            let span = tracing::info_span!(
+                "distributed_lock",
+                template = field::Empty,
+                key,
+                waited = milliseconds(asked.elapsed()),
+                held = field::Empty,
+            );
+            if !template.is_empty() {
+                span.record("template", template);
             }
-        }
-
-        pub(crate) fn started(&self, key: &str, waited: Duration) {
-            self.running.get_or_init(|| {
-                let span = tracing::info_span!(
-                    "distributed_lock",
-                    template = field::Empty,
-                    key,
-                    waited = milliseconds(waited),
-                    held = field::Empty,
-                );
-                if !self.template.is_empty() {
-                    span.record("template", self.template);
-                }
-                (span, Instant::now())
-            });
+            Trace {
+                span,
+                since: Instant::now(),
+            }
         }
 
         pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
-            match self.running.get() {
-                Some((span, _)) => span.in_scope(work),
-                None => work(),
-            }
-        }
-
-        pub(crate) fn lost(&self, key: &str, cause: LostCause) {
-            self.within(|| tracing::warn!(key, "lock lost: {cause}"));
-        }
-
-        pub(crate) fn renewal_failed(&self, key: &str, error: &EngineError, left: Duration) {
-            self.within(|| {
-                tracing::warn!(key, %error, left = milliseconds(left), "lock not renewed, trying on");
-            });
+            self.span.in_scope(work)
         }
 
         pub(crate) fn ended(&self) {
-            if let Some((span, since)) = self.running.get() {
-                span.record("held", milliseconds(since.elapsed()));
-            }
+            self.span.record("held", milliseconds(self.since.elapsed()));
         }
+    }
+
+    pub(crate) fn lost(key: &str, cause: LostCause) {
+        tracing::warn!(key, "lock lost: {cause}");
+    }
+
+    pub(crate) fn renewal_failed(key: &str, error: &EngineError, left: Duration) {
+        tracing::warn!(key, %error, left = milliseconds(left), "lock not renewed, trying on");
     }
 
     pub(crate) fn release_found_nothing(key: &str) {
@@ -88,26 +75,25 @@ mod disabled {
     use crate::LostCause;
     use crate::engine::EngineError;
     use std::time::Duration;
+    use tokio::time::Instant;
 
     pub(crate) struct Trace;
 
     impl Trace {
-        pub(crate) fn new(_: &'static str) -> Trace {
+        pub(crate) fn start(_: &'static str, _: &str, _: Instant) -> Trace {
             Trace
         }
-
-        pub(crate) fn started(&self, _: &str, _: Duration) {}
 
         pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
             work()
         }
 
-        pub(crate) fn lost(&self, _: &str, _: LostCause) {}
-
-        pub(crate) fn renewal_failed(&self, _: &str, _: &EngineError, _: Duration) {}
-
         pub(crate) fn ended(&self) {}
     }
+
+    pub(crate) fn lost(_: &str, _: LostCause) {}
+
+    pub(crate) fn renewal_failed(_: &str, _: &EngineError, _: Duration) {}
 
     pub(crate) fn release_found_nothing(_: &str) {}
 

@@ -1,146 +1,323 @@
-//! Waiting within the process: one line for each key, in order of arrival.
+//! Waiting within the process: one line for each lock, in order of arrival.
 //!
-//! Only the head of a line asks the server, so a process is never more than one waiter there.
+//! A released lock passes to the first in line without the server being asked. While the lock is
+//! somewhere else, one claim stands in the server's queue for the whole line: see
+//! [`queue`](crate::queue).
 
-use std::collections::HashMap;
+use crate::engine::{EngineError, Grant, News, Token};
+use crate::guard::LockGuard;
+use crate::hold::{Hold, Terms};
+use crate::manager::Shared;
+use crate::{LockError, queue};
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use std::task::{Context, Poll};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 #[derive(Default)]
 pub(crate) struct Waiters {
     lines: Mutex<HashMap<Arc<str>, Line>>,
+    /// The claims of this process that stand in queues, and the locks granted to them.
+    claims: Mutex<HashMap<Token, UnboundedSender<Event>>>,
 }
 
-#[derive(Clone)]
+/// All that a process knows of a lock that it holds or waits for.
+#[derive(Default)]
 struct Line {
-    length: usize,
-    /// One permit, given in order of arrival.
-    turn: Arc<Semaphore>,
-    freed: Arc<Notify>,
+    /// Whose the lock is, if it is this process'.
+    held: Option<Token>,
+    waiting: VecDeque<Waiter>,
+    arrivals: u64,
+    /// Reaches the task that stands in the server's queue for the line.
+    queue: Option<UnboundedSender<Event>>,
+    /// Whether other processes wait for the lock, if that is known.
+    others: Option<bool>,
+    /// Why the server can't be asked, if it can't.
+    trouble: Option<EngineError>,
 }
 
-/// A place in line. Dropping it leaves the line, and passes the turn on.
-pub(crate) struct Place<'a> {
-    waiters: &'a Waiters,
-    name: Arc<str>,
-    line: Line,
-    turn: Option<OwnedSemaphorePermit>,
+struct Waiter {
+    number: u64,
+    wish: Wish,
+    seat: oneshot::Sender<Result<LockGuard, LockError>>,
+}
+
+/// Who waits, and for what.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish {
+    pub(crate) terms: Terms,
+    pub(crate) template: &'static str,
+    pub(crate) asked: Instant,
+}
+
+/// What a line tells the task that stands in the queue for it.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Granted(Grant),
+    /// Other processes wait too.
+    Others,
+    /// The line has changed, or something may have been missed: look again.
+    Look,
 }
 
 impl Waiters {
-    /// Whether somebody in this process waits for that lock.
-    pub(crate) fn are_waiting(&self, name: &str) -> bool {
+    /// Whether this process holds that lock, or waits for it.
+    pub(crate) fn has_line(&self, name: &str) -> bool {
         self.lines().contains_key(name)
     }
 
     /// Takes the last place in line.
-    pub(crate) fn join(&self, name: &Arc<str>) -> Place<'_> {
+    pub(crate) fn join(&self, shared: &Arc<Shared>, name: &Arc<str>, wish: Wish) -> Place {
+        let (seat, taken) = oneshot::channel();
         let mut lines = self.lines();
-        let line = lines.entry(name.clone()).or_insert_with(|| Line {
-            length: 0,
-            turn: Arc::new(Semaphore::new(1)),
-            freed: Arc::default(),
-        });
-        line.length += 1;
+        let line = lines.entry(name.clone()).or_default();
+        line.arrivals += 1;
+        let number = line.arrivals;
+        line.waiting.push_back(Waiter { number, wish, seat });
+        if line.queue.is_none() {
+            line.queue = Some(queue::stand(shared.clone(), name.clone()));
+        }
         Place {
-            waiters: self,
+            shared: shared.clone(),
             name: name.clone(),
-            line: line.clone(),
-            turn: None,
+            number,
+            taken,
         }
     }
 
-    /// Tells the head of the line that this process has just released the lock.
-    pub(crate) fn freed(&self, name: &str) {
-        if let Some(line) = self.lines().get(name) {
-            line.freed.notify_one();
+    /// Gives the lock to the first in line, if it may pass. False if nobody took it.
+    pub(crate) fn pass_on(&self, hold: &Arc<Hold>) -> bool {
+        loop {
+            let waiter = {
+                let mut lines = self.lines();
+                let Some(line) = lines.get_mut(&hold.name) else {
+                    return false;
+                };
+                let others = line.others;
+                match line.waiting.front() {
+                    Some(first) if hold.pass(first.wish.terms, others) => {}
+                    _ => return false,
+                }
+                line.leave_first()
+            };
+            if waiter.is_some_and(|waiter| waiter.seated(hold)) {
+                return true;
+            }
+        }
+    }
+
+    /// Gives the lock, which the server has just granted, to the first in line. False if nobody took
+    /// it.
+    pub(crate) fn seat_first(&self, name: &str, take: impl Fn(Terms) -> Option<Arc<Hold>>) -> bool {
+        loop {
+            let first = self.lines().get_mut(name).and_then(Line::leave_first);
+            let Some(waiter) = first else {
+                return false;
+            };
+            let Some(hold) = take(waiter.wish.terms) else {
+                if let Some(line) = self.lines().get_mut(name) {
+                    line.waiting.push_front(waiter);
+                }
+                return false;
+            };
+            if waiter.seated(&hold) {
+                return true;
+            }
+        }
+    }
+
+    /// What the first in line asked for. Without one, the line needs nobody in the queue, and is
+    /// told so.
+    pub(crate) fn first(&self, name: &str) -> Option<Terms> {
+        let mut lines = self.lines();
+        let line = lines.get_mut(name)?;
+        if let Some(first) = line.waiting.front() {
+            return Some(first.wish.terms);
+        }
+        line.queue = None;
+        line.others = None;
+        line.trouble = None;
+        if line.held.is_none() {
+            lines.remove(name);
+        }
+        None
+    }
+
+    pub(crate) fn is_empty(&self, name: &str) -> bool {
+        let lines = self.lines();
+        lines.get(name).is_none_or(|line| line.waiting.is_empty())
+    }
+
+    /// Sends all in line away.
+    pub(crate) fn dismiss(&self, name: &str, error: &LockError) {
+        let waiting = self
+            .lines()
+            .get_mut(name)
+            .map(|line| std::mem::take(&mut line.waiting));
+        for waiter in waiting.unwrap_or_default() {
+            let _ = waiter.seat.send(Err(error.clone()));
+        }
+    }
+
+    pub(crate) fn held(&self, name: &Arc<str>, token: Token) {
+        let mut lines = self.lines();
+        lines.entry(name.clone()).or_default().held = Some(token);
+    }
+
+    /// The lock is no longer this process'.
+    pub(crate) fn vacated(&self, name: &str, token: Token) {
+        self.forget(token);
+        let mut lines = self.lines();
+        let Some(line) = lines.get_mut(name) else {
+            return;
+        };
+        if line.held == Some(token) {
+            line.held = None;
+            line.look();
+        }
+        if line.held.is_none() && line.queue.is_none() {
+            lines.remove(name);
+        }
+    }
+
+    pub(crate) fn is_held(&self, name: &str) -> bool {
+        let lines = self.lines();
+        lines.get(name).is_some_and(|line| line.held.is_some())
+    }
+
+    pub(crate) fn others(&self, name: &str) -> Option<bool> {
+        self.lines().get(name)?.others
+    }
+
+    /// What the queue has been found to be like.
+    pub(crate) fn learn(&self, name: &str, others: Option<bool>, trouble: Option<EngineError>) {
+        if let Some(line) = self.lines().get_mut(name) {
+            line.others = others;
+            line.trouble = trouble;
+        }
+    }
+
+    pub(crate) fn trouble(&self, name: &str) -> Option<EngineError> {
+        self.lines().get(name)?.trouble.clone()
+    }
+
+    /// Has grants of a claim sent there.
+    pub(crate) fn expect(&self, token: Token, events: UnboundedSender<Event>) {
+        self.claims().insert(token, events);
+    }
+
+    pub(crate) fn forget(&self, token: Token) {
+        self.claims().remove(&token);
+    }
+
+    /// Takes what the engine tells. Returns a grant that nobody here expects.
+    pub(crate) fn hear(&self, news: News) -> Option<Grant> {
+        let claims = self.claims();
+        match news {
+            News::Granted(grant) => match claims.get(&grant.token) {
+                Some(events) => {
+                    let _ = events.send(Event::Granted(grant));
+                    None
+                }
+                None => Some(grant),
+            },
+            News::Others(token) => {
+                if let Some(events) = claims.get(&token) {
+                    let _ = events.send(Event::Others);
+                }
+                None
+            }
+            News::Resumed => {
+                drop(claims);
+                self.look();
+                None
+            }
+        }
+    }
+
+    /// Has every line looked after.
+    pub(crate) fn look(&self) {
+        for line in self.lines().values() {
+            line.look();
         }
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Line>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn claims(&self) -> MutexGuard<'_, HashMap<Token, UnboundedSender<Event>>> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl Place<'_> {
-    /// Waits until this place is the head of the line.
-    pub(crate) async fn turn(&mut self) {
-        if self.turn.is_none() {
-            // The semaphore is never closed.
-            self.turn = self.line.turn.clone().acquire_owned().await.ok();
+impl Line {
+    fn leave_first(&mut self) -> Option<Waiter> {
+        let first = self.waiting.pop_front();
+        if self.waiting.is_empty() {
+            self.look();
+        }
+        first
+    }
+
+    fn look(&self) {
+        if let Some(queue) = &self.queue {
+            let _ = queue.send(Event::Look);
         }
     }
+}
 
-    /// Waits until this process releases the lock.
-    pub(crate) async fn freed(&self) {
-        self.line.freed.notified().await;
+impl Waiter {
+    /// Hands the lock over; false if the waiter has gone.
+    fn seated(self, hold: &Arc<Hold>) -> bool {
+        let guard = LockGuard::new(hold.clone(), &self.wish);
+        match self.seat.send(Ok(guard)) {
+            Ok(()) => true,
+            Err(Ok(guard)) => {
+                guard.pass_by();
+                false
+            }
+            Err(Err(_)) => false,
+        }
     }
 }
 
-impl Drop for Place<'_> {
+/// A place in line. It resolves to the lock; dropping it leaves the line.
+pub(crate) struct Place {
+    shared: Arc<Shared>,
+    name: Arc<str>,
+    number: u64,
+    taken: oneshot::Receiver<Result<LockGuard, LockError>>,
+}
+
+impl Future for Place {
+    type Output = Result<LockGuard, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.taken).poll(context).map(|taken| {
+            // Nobody is dropped from a line unless the thread that serves it has ended.
+            let key = || self.shared.key_of(&self.name).into();
+            taken.unwrap_or_else(|_| Err(LockError::ShuttingDown { key: key() }))
+        })
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        let mut lines = self.waiters.lines();
-        if let Some(line) = lines.get_mut(&self.name) {
-            line.length -= 1;
-            if line.length == 0 {
-                lines.remove(&self.name);
+        let mut lines = self.shared.waiters.lines();
+        if let Some(line) = lines.get_mut(&self.name)
+            && let Ok(at) = line
+                .waiting
+                .binary_search_by_key(&self.number, |waiter| waiter.number)
+        {
+            line.waiting.remove(at);
+            if line.waiting.is_empty() {
+                line.look();
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
-
-    fn is_ready(work: impl Future<Output = ()>) -> bool {
-        pin!(work).poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
-    }
-
-    #[test]
-    fn turns_come_in_order_of_arrival() {
-        let waiters = Waiters::default();
-        let name: Arc<str> = "a".into();
-        let mut first = waiters.join(&name);
-        let mut second = waiters.join(&name);
-        assert!(is_ready(first.turn()));
-        {
-            let mut turn = pin!(second.turn());
-            let mut context = Context::from_waker(Waker::noop());
-            assert!(turn.as_mut().poll(&mut context).is_pending());
-            drop(first);
-            assert!(turn.as_mut().poll(&mut context).is_ready());
-        }
-        drop(second);
-        assert!(!waiters.are_waiting("a"));
-    }
-
-    #[test]
-    fn a_waiter_that_leaves_holds_nobody_up() {
-        let waiters = Waiters::default();
-        let name: Arc<str> = "a".into();
-        let mut first = waiters.join(&name);
-        let mut second = waiters.join(&name);
-        let mut third = waiters.join(&name);
-        assert!(is_ready(first.turn()));
-        assert!(!is_ready(second.turn()));
-        drop(second);
-        drop(first);
-        assert!(is_ready(third.turn()));
-    }
-
-    #[test]
-    fn a_release_wakes_the_head_even_if_it_comes_first() {
-        let waiters = Waiters::default();
-        let name: Arc<str> = "a".into();
-        let head = waiters.join(&name);
-        assert!(!is_ready(head.freed()));
-        waiters.freed("a");
-        waiters.freed("b");
-        assert!(is_ready(head.freed()));
-        assert!(!is_ready(head.freed()));
     }
 }

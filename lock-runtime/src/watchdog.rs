@@ -114,17 +114,18 @@ async fn run(watchdog: Arc<Watchdog>, io: Io, engine: Arc<dyn Engine>, clock: Cl
 
 async fn renew_all(holds: Vec<Arc<Hold>>, engine: Arc<dyn Engine>, clock: Clock) {
     for holds in holds.chunks(BATCH) {
-        let claims: Vec<Claim> = holds.iter().map(|hold| hold.claim.clone()).collect();
+        let claims: Vec<Claim> = holds.iter().map(|hold| hold.claim()).collect();
         let patience = holds
             .iter()
-            .map(|hold| (hold.claim.ttl / 10).min(hold.remaining()))
+            .zip(&claims)
+            .map(|(hold, claim)| (claim.ttl / 10).min(hold.remaining()))
             .min();
         let sent = clock.now();
         let until = Instant::now() + patience.unwrap_or_default();
         match engine.renew(&claims, until).await {
             Ok(answers) => {
-                for (hold, ours) in holds.iter().zip(answers) {
-                    hold.renewed(sent, ours);
+                for ((hold, claim), ours) in holds.iter().zip(&claims).zip(answers) {
+                    hold.renewed(sent, claim.ttl, ours);
                 }
             }
             Err(error) => {

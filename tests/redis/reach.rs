@@ -68,8 +68,9 @@ async fn a_password() {
 async fn a_user() {
     let server = Server::start();
     server.query::<()>(
-        "ACL SETUSER clerk on >s3cret ~lock:* -@all +@connection \
-         +set +get +del +pexpire +pttl +time +incr +exists +eval +evalsha +script|load",
+        "ACL SETUSER clerk on >s3cret ~lock:* &lock:* -@all +@connection \
+         +set +get +del +pexpire +pttl +time +exists +eval +evalsha +script|load \
+         +zadd +zcard +zpopmin +zrange +zrank +zrem +hset +hget +hdel +hexists +publish +subscribe",
     );
     let port = server.port();
     works(&server, format!("redis://clerk:s3cret@127.0.0.1:{port}"), 0).await;

@@ -1,92 +1,155 @@
 //! The embedded engine: locks within one process, for tests and a first try.
 
-use super::{Answer, Claim, Engine, Token};
+use super::{
+    ALIVE, Answer, Claim, Ear, Engine, GRANT, Grant, News, ServerTime, Standing, Token, Waiting,
+};
 use crate::clock::{Clock, Moment};
 use once_cell::sync::Lazy;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 use tokio::time::Instant;
 
-#[derive(Debug, Default)]
+/// One manager's access to a store.
 pub(crate) struct Memory {
-    clock: Clock,
-    store: Mutex<Store>,
+    store: Arc<Store>,
+    ear: Ear,
 }
 
-#[derive(Debug, Default)]
-struct Store {
+#[derive(Default)]
+pub(crate) struct Store {
+    clock: Clock,
+    locks: Mutex<Locks>,
+}
+
+#[derive(Default)]
+struct Locks {
+    start: Option<Moment>,
     held: HashMap<Arc<str>, Held>,
+    queues: HashMap<Arc<str>, VecDeque<Waiter>>,
     last_fencing_token: u64,
 }
 
-#[derive(Debug)]
 struct Held {
     token: Token,
     since: Moment,
-    ttl: std::time::Duration,
+    ttl: Duration,
 }
 
-impl Memory {
-    /// A store of that name, shared by all in the process who ask for it; without a name, a new one.
-    pub(crate) fn open(name: &str) -> Arc<Memory> {
-        static STORES: Lazy<Mutex<HashMap<String, Weak<Memory>>>> = Lazy::new(Mutex::default);
+struct Waiter {
+    token: Token,
+    ttl: Duration,
+    seen: Moment,
+    ear: Ear,
+}
+
+impl Store {
+    /// The store of that name, shared by all in the process who ask for it; without a name, a new
+    /// one.
+    pub(crate) fn open(name: &str) -> Arc<Store> {
+        static STORES: Lazy<Mutex<HashMap<String, Weak<Store>>>> = Lazy::new(Mutex::default);
 
         if name.is_empty() {
             return Arc::default();
         }
         let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(memory) = stores.get(name).and_then(Weak::upgrade) {
-            return memory;
+        if let Some(store) = stores.get(name).and_then(Weak::upgrade) {
+            return store;
         }
-        let memory = Arc::default();
-        stores.retain(|_, memory| memory.strong_count() > 0);
-        stores.insert(name.to_owned(), Arc::downgrade(&memory));
-        memory
+        let store = Arc::default();
+        stores.retain(|_, store| store.strong_count() > 0);
+        stores.insert(name.to_owned(), Arc::downgrade(&store));
+        store
     }
 
     #[cfg(test)]
-    pub(crate) fn with_clock(clock: Clock) -> Memory {
-        Memory {
+    pub(crate) fn with_clock(clock: Clock) -> Arc<Store> {
+        Arc::new(Store {
             clock,
-            store: Mutex::default(),
-        }
+            locks: Mutex::default(),
+        })
     }
 
-    fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locks(&self) -> (MutexGuard<'_, Locks>, Moment) {
+        let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        (locks, self.clock.now())
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(store: Arc<Store>, ear: Ear) -> Memory {
+        Memory { store, ear }
     }
 
     fn acquire(&self, claim: &Claim) -> bool {
-        let now = self.clock.now();
-        let mut store = self.store();
-        if let Some(held) = store.held.get(&claim.name)
-            && !held.is_over(now)
-        {
-            return false;
+        let (mut locks, now) = self.store.locks();
+        let free = locks.holder(&claim.name, now).is_none();
+        if free {
+            locks.give(&claim.name, claim.token, claim.ttl, now);
         }
-        let held = Held {
-            token: claim.token,
-            since: now,
-            ttl: claim.ttl,
+        free
+    }
+
+    fn wait(&self, claim: &Claim) -> Standing {
+        let (mut locks, now) = self.store.locks();
+        let first = locks.queue(&claim.name).front().map(|first| first.token);
+        if locks.holder(&claim.name, now).is_none() && first.is_some_and(|it| it != claim.token) {
+            locks.hand_on(&claim.name, now);
+        }
+        let Some(holder) = locks.holder(&claim.name, now) else {
+            locks.leave(claim);
+            locks.give(&claim.name, claim.token, claim.ttl, now);
+            return Standing::Granted(claim.ttl);
         };
-        store.held.insert(claim.name.clone(), held);
-        true
+        let holder_left = holder.ttl.saturating_sub(now.since(holder.since));
+        if holder.token == claim.token {
+            return Standing::Adopted(holder_left);
+        }
+        let at = locks.time(now);
+        let queue = locks.queue(&claim.name);
+        let place = queue.iter().position(|waiter| waiter.token == claim.token);
+        match place {
+            Some(place) => queue[place].seen = now,
+            None => queue.push_back(Waiter {
+                token: claim.token,
+                ttl: claim.ttl,
+                seen: now,
+                ear: self.ear.clone(),
+            }),
+        }
+        if place.is_none()
+            && let [other, _] = queue.make_contiguous()
+        {
+            (other.ear)(News::Others(other.token));
+        }
+        Standing::Waiting(Waiting {
+            at,
+            holder_left,
+            ahead: place.unwrap_or(queue.len() - 1) as u64,
+            others: queue.len() > 1,
+        })
+    }
+
+    fn cancel(&self, claim: &Claim) -> bool {
+        self.store.locks().0.leave(claim);
+        self.release(claim)
     }
 
     fn release(&self, claim: &Claim) -> bool {
-        let now = self.clock.now();
-        let mut store = self.store();
-        let ours = store.find(claim, now).is_some();
+        let (mut locks, now) = self.store.locks();
+        let ours = locks.of(claim, now).is_some();
         if ours {
-            store.held.remove(&claim.name);
+            locks.held.remove(&claim.name);
+        }
+        if locks.holder(&claim.name, now).is_none() {
+            locks.hand_on(&claim.name, now);
         }
         ours
     }
 
     fn renew(&self, claim: &Claim) -> bool {
-        let now = self.clock.now();
-        let mut store = self.store();
-        let Some(held) = store.find(claim, now) else {
+        let (mut locks, now) = self.store.locks();
+        let Some(held) = locks.of(claim, now) else {
             return false;
         };
         held.since = now;
@@ -95,24 +158,73 @@ impl Memory {
     }
 
     fn fencing_token(&self, claim: &Claim) -> Option<u64> {
-        let now = self.clock.now();
-        let mut store = self.store();
-        store.find(claim, now)?;
-        store.last_fencing_token += 1;
-        Some(store.last_fencing_token)
+        let (mut locks, now) = self.store.locks();
+        locks.of(claim, now)?;
+        locks.last_fencing_token += 1;
+        Some(locks.last_fencing_token)
     }
 }
 
-impl Store {
-    fn find(&mut self, claim: &Claim, now: Moment) -> Option<&mut Held> {
-        let held = self.held.get_mut(&claim.name)?;
-        (held.token == claim.token && !held.is_over(now)).then_some(held)
+impl Locks {
+    fn holder(&mut self, name: &str, now: Moment) -> Option<&mut Held> {
+        let held = self.held.get_mut(name)?;
+        (now.since(held.since) < held.ttl).then_some(held)
     }
-}
 
-impl Held {
-    fn is_over(&self, now: Moment) -> bool {
-        now.since(self.since) >= self.ttl
+    /// The lock, if it is the claim's.
+    fn of(&mut self, claim: &Claim, now: Moment) -> Option<&mut Held> {
+        let held = self.holder(&claim.name, now)?;
+        (held.token == claim.token).then_some(held)
+    }
+
+    fn give(&mut self, name: &Arc<str>, token: Token, ttl: Duration, now: Moment) {
+        let held = Held {
+            token,
+            since: now,
+            ttl,
+        };
+        self.held.insert(name.clone(), held);
+    }
+
+    fn queue(&mut self, name: &Arc<str>) -> &mut VecDeque<Waiter> {
+        self.queues.entry(name.clone()).or_default()
+    }
+
+    fn leave(&mut self, claim: &Claim) {
+        let queue = self.queue(&claim.name);
+        queue.retain(|waiter| waiter.token != claim.token);
+        if queue.is_empty() {
+            self.queues.remove(&claim.name);
+        }
+    }
+
+    /// Gives the lock, which nobody holds, to the first in the queue who is alive.
+    fn hand_on(&mut self, name: &Arc<str>, now: Moment) {
+        let at = self.time(now);
+        let queue = self.queue(name);
+        let first = loop {
+            match queue.pop_front() {
+                Some(first) if now.since(first.seen) > ALIVE => {}
+                first => break first,
+            }
+        };
+        if queue.is_empty() {
+            self.queues.remove(name);
+        }
+        if let Some(first) = first {
+            let lease = first.ttl.min(GRANT);
+            self.give(name, first.token, lease, now);
+            (first.ear)(News::Granted(Grant {
+                name: name.clone(),
+                token: first.token,
+                at,
+                lease,
+            }));
+        }
+    }
+
+    fn time(&mut self, now: Moment) -> ServerTime {
+        ServerTime(now.since(*self.start.get_or_insert(now)))
     }
 }
 
@@ -123,6 +235,20 @@ fn at_once<'a, T: Send + 'a>(answer: T) -> Answer<'a, T> {
 impl Engine for Memory {
     fn acquire<'a>(&'a self, claim: &'a Claim, _: Instant) -> Answer<'a, bool> {
         at_once(self.acquire(claim))
+    }
+
+    // Nothing is ever under way here, so that no request can be late.
+    fn wait<'a>(
+        &'a self,
+        claim: &'a Claim,
+        _: Option<ServerTime>,
+        _: Instant,
+    ) -> Answer<'a, Standing> {
+        at_once(self.wait(claim))
+    }
+
+    fn cancel<'a>(&'a self, claim: &'a Claim, _: bool, _: Instant) -> Answer<'a, bool> {
+        at_once(self.cancel(claim))
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, _: Instant) -> Answer<'a, bool> {
@@ -141,7 +267,17 @@ impl Engine for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::sync::mpsc;
+
+    fn memory(store: &Arc<Store>) -> (Memory, mpsc::Receiver<News>) {
+        let (sender, news) = mpsc::channel();
+        let ear: Ear = Arc::new(move |told| drop(sender.send(told)));
+        (Memory::new(store.clone(), ear), news)
+    }
+
+    fn alone() -> Memory {
+        memory(&Store::open("")).0
+    }
 
     fn claim(name: &str) -> Claim {
         Claim {
@@ -151,9 +287,13 @@ mod tests {
         }
     }
 
+    fn waits(standing: &Standing) -> bool {
+        matches!(standing, Standing::Waiting(_))
+    }
+
     #[test]
     fn a_held_lock_is_not_given_again_until_it_is_released() {
-        let memory = Memory::default();
+        let memory = alone();
         let (first, second) = (claim("a"), claim("a"));
         assert!(memory.acquire(&first));
         assert!(!memory.acquire(&second));
@@ -166,7 +306,7 @@ mod tests {
     #[test]
     fn a_lease_that_ran_out_belongs_to_nobody() {
         let clock = Clock::manual();
-        let memory = Memory::with_clock(clock.clone());
+        let (memory, _news) = memory(&Store::with_clock(clock.clone()));
         let (first, second) = (claim("a"), claim("a"));
         assert!(memory.acquire(&first));
         clock.advance(Duration::from_secs(29), Duration::from_secs(29));
@@ -178,8 +318,53 @@ mod tests {
     }
 
     #[test]
+    fn a_released_lock_goes_to_who_came_first() {
+        let store = Store::open("");
+        let (one, news_of_one) = memory(&store);
+        let (two, news_of_two) = memory(&store);
+        let (holder, first, second) = (claim("a"), claim("a"), claim("a"));
+        assert!(one.acquire(&holder));
+        assert!(waits(&two.wait(&first)));
+        assert!(waits(&one.wait(&second)));
+        assert!(matches!(news_of_two.try_recv(), Ok(News::Others(token)) if token == first.token));
+        assert!(waits(&two.wait(&first)), "asking again keeps the place");
+        assert!(one.release(&holder));
+        assert!(!one.acquire(&holder), "it was passed on, and never free");
+        let Ok(News::Granted(grant)) = news_of_two.try_recv() else {
+            panic!("the first is told");
+        };
+        assert_eq!((grant.token, grant.lease), (first.token, GRANT));
+        assert!(news_of_one.try_recv().is_err());
+        assert!(two.cancel(&first));
+        assert!(matches!(news_of_one.try_recv(), Ok(News::Granted(_))));
+        assert!(one.release(&second));
+        let (locks, _) = store.locks();
+        assert!(locks.queues.is_empty() && locks.held.is_empty());
+    }
+
+    #[test]
+    fn who_has_died_in_the_queue_is_passed_over() {
+        let clock = Clock::manual();
+        let (memory, news) = memory(&Store::with_clock(clock.clone()));
+        let (holder, dead, alive) = (claim("a"), claim("a"), claim("a"));
+        assert!(memory.acquire(&holder));
+        assert!(waits(&memory.wait(&dead)));
+        assert!(waits(&memory.wait(&alive)));
+        clock.advance(ALIVE, ALIVE);
+        assert!(memory.renew(&holder));
+        assert!(waits(&memory.wait(&alive)));
+        clock.advance(Duration::from_secs(1), Duration::ZERO);
+        assert!(memory.release(&holder));
+        let granted = news.try_iter().find_map(|news| match news {
+            News::Granted(grant) => Some(grant.token),
+            _ => None,
+        });
+        assert_eq!(granted, Some(alive.token));
+    }
+
+    #[test]
     fn fencing_tokens_grow_over_all_keys() {
-        let memory = Memory::default();
+        let memory = alone();
         let (a, b) = (claim("a"), claim("b"));
         assert!(memory.acquire(&a) && memory.acquire(&b));
         let first = memory.fencing_token(&a).unwrap();
@@ -188,9 +373,10 @@ mod tests {
 
     #[test]
     fn a_named_store_is_shared_and_an_unnamed_one_is_not() {
-        let (one, two) = (Memory::open("shared"), Memory::open("shared"));
+        let (one, _) = memory(&Store::open("shared"));
+        let (two, _) = memory(&Store::open("shared"));
         assert!(one.acquire(&claim("a")));
         assert!(!two.acquire(&claim("a")));
-        assert!(Memory::open("").acquire(&claim("a")));
+        assert!(alone().acquire(&claim("a")));
     }
 }

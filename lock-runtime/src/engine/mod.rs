@@ -15,6 +15,9 @@ use uuid::Uuid;
 /// The answer to one request, bounded by the instant the request names.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'a>>;
 
+/// Who is told when the engine has [`News`]. It must not block.
+pub(crate) type Ear = Arc<dyn Fn(News) + Send + Sync>;
+
 /// Something that keeps locks: it knows keys, tokens and times, and nothing of guards or tasks.
 ///
 /// A request that fails with [`Fault::Unanswered`] may have been carried out. Dropping an answer
@@ -23,7 +26,29 @@ pub(crate) trait Engine: Send + Sync {
     /// Takes the lock if it is free; false if it is not.
     fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool>;
 
-    /// Frees the lock if it is the claim's; false if it was not.
+    /// Stands in the lock's queue, or goes on standing there. A lock that is granted later is told
+    /// to the [`Ear`].
+    ///
+    /// It can be asked again and again: a claim has one place, and a lock it got already is its own.
+    /// The server refuses the request once its clock is past `void_after`.
+    fn wait<'a>(
+        &'a self,
+        claim: &'a Claim,
+        void_after: Option<ServerTime>,
+        until: Instant,
+    ) -> Answer<'a, Standing>;
+
+    /// Leaves the queue, or gives back what was granted meanwhile; true if it was. `unanswered`: a
+    /// request of the claim may still be on its way, and must not be carried out after this one.
+    fn cancel<'a>(&'a self, claim: &'a Claim, unanswered: bool, until: Instant)
+    -> Answer<'a, bool>;
+
+    /// A grant was found out by asking, which should have been told: whatever brings the news may
+    /// be broken.
+    fn missed(&self) {}
+
+    /// Frees the lock if it is the claim's, and grants it to the first in the queue; false if it
+    /// was not.
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool>;
 
     /// Gives each lock that is still the claim's its whole ttl again; says of each whether it was.
@@ -42,13 +67,74 @@ pub(crate) struct Claim {
     pub(crate) ttl: Duration,
 }
 
+/// How a claim stands after it has asked.
+#[derive(Debug)]
+pub(crate) enum Standing {
+    /// It gets the lock, for so long from now.
+    Granted(Duration),
+    /// It has got the lock already, and still has it for so long.
+    Adopted(Duration),
+    Waiting(Waiting),
+    /// The request was void: it came too late, or after the claim was cancelled.
+    Void,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    /// When this was answered.
+    pub(crate) at: ServerTime,
+    /// How long the holder has the lock for, if it doesn't renew it.
+    pub(crate) holder_left: Duration,
+    /// How many stand before the claim.
+    pub(crate) ahead: u64,
+    /// Whether anybody but the claim stands in the queue.
+    pub(crate) others: bool,
+}
+
+/// What an engine tells without being asked.
+#[derive(Clone, Debug)]
+pub(crate) enum News {
+    /// The lock has been granted to a claim that waits.
+    Granted(Grant),
+    /// A claim that stood alone in its queue no longer does.
+    Others(Token),
+    /// Something may have been missed.
+    Resumed,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    pub(crate) name: Arc<str>,
+    pub(crate) token: Token,
+    pub(crate) at: ServerTime,
+    pub(crate) lease: Duration,
+}
+
+/// A point in an engine's own time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ServerTime(pub(crate) Duration);
+
+/// For how long a claim in a queue counts as alive without asking again.
+pub(crate) const ALIVE: Duration = Duration::from_secs(15);
+
+/// How long a granted lock is held for at first, so that a claim that has died costs the others
+/// little. The scripts know it too.
+pub(crate) const GRANT: Duration = Duration::from_secs(2);
+
+/// How long a cancelled claim is remembered: longer than any request of it can be on its way.
+pub(crate) const TOMBSTONE: Duration = Duration::from_secs(30);
+
 /// The identity of a hold: random, and new for every attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Token(Uuid);
 
 impl Token {
     pub(crate) fn fresh() -> Token {
         Token(Uuid::new_v4())
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Token> {
+        Uuid::try_parse(text).ok().map(Token)
     }
 
     pub(crate) fn encode(self, buffer: &mut [u8; 32]) -> &str {

@@ -8,9 +8,12 @@ use super::target::Target;
 use super::{EngineError, Fault, Timeouts};
 use crate::backoff::Backoff;
 use crate::io::{Io, after};
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
-use std::sync::{Arc, Mutex, PoisonError};
+use redis::aio::{MultiplexedConnection, SendError};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, PushInfo, PushKind, RedisError,
+    ServerErrorKind, Value,
+};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -47,34 +50,57 @@ impl Link {
         target: Target,
         timeouts: Timeouts,
         greeting: Vec<Cmd>,
+        subscriber: Option<Subscriber>,
     ) -> Result<Link, EngineError> {
-        let dialer = Dialer {
+        let (state, changes) = watch::channel(State::Reconnecting);
+        let state = Arc::new(state);
+        let mut dialer = Dialer {
             target,
             timeouts,
             greeting,
+            subscriber,
+            state: Arc::downgrade(&state),
             dialled: 0,
             last: None,
         };
-        let (supervised, connected) = tokio::sync::oneshot::channel();
-        io.spawn(async move {
-            let mut dialer = dialer;
-            let first = dialer.dial().await.map(|connection| {
-                let (state, _) = watch::channel(State::Up(connection));
-                let state = Arc::new(state);
-                io.spawn(supervise(dialer, Arc::downgrade(&state), state.subscribe()));
-                state
-            });
-            let _ = supervised.send(first);
+        let first = io.spawn(async move {
+            let first = dialer.dial().await;
+            (first, dialer)
         });
-        let state = match connected.await {
-            Ok(first) => first?,
-            Err(_) => return Err(EngineError::new(Fault::Down, "the I/O thread has ended")),
+        let Ok((first, dialer)) = first.await else {
+            return Err(EngineError::new(Fault::Down, "the I/O thread has ended"));
         };
+        // A connection may break before it is known here.
+        let first = State::Up(first?);
+        state.send_if_modified(|state| match state {
+            State::Reconnecting => {
+                *state = first;
+                true
+            }
+            _ => false,
+        });
+        io.spawn(supervise(dialer, changes));
         Ok(Link {
             io,
             silence: timeouts.command,
             state,
         })
+    }
+
+    /// Waits until there is a connection.
+    pub(crate) async fn ready(&self, until: Instant) -> Result<(), EngineError> {
+        self.connection(until).await.map(drop)
+    }
+
+    /// Has the present connection replaced.
+    pub(crate) fn replace(&self) {
+        self.state.send_if_modified(|state| {
+            let up = matches!(state, State::Up(_));
+            if up {
+                *state = State::Reconnecting;
+            }
+            up
+        });
     }
 
     /// Sends a command and waits for its answer until then.
@@ -127,14 +153,18 @@ impl Link {
 
     /// Has the connection replaced, unless it has been already.
     fn give_up(&self, broken: &Connection) {
-        self.state.send_if_modified(|state| match state {
-            State::Up(connection) if connection.number == broken.number => {
-                *state = State::Reconnecting;
-                true
-            }
-            _ => false,
-        });
+        give_up(&self.state, broken.number);
     }
+}
+
+fn give_up(state: &watch::Sender<State>, number: u64) {
+    state.send_if_modified(|state| match state {
+        State::Up(connection) if connection.number == number => {
+            *state = State::Reconnecting;
+            true
+        }
+        _ => false,
+    });
 }
 
 impl Drop for Link {
@@ -165,11 +195,7 @@ impl Connection {
 }
 
 /// Makes a new connection whenever the present one has been given up.
-async fn supervise(
-    mut dialer: Dialer,
-    state: std::sync::Weak<watch::Sender<State>>,
-    mut changes: watch::Receiver<State>,
-) {
+async fn supervise(mut dialer: Dialer, mut changes: watch::Receiver<State>) {
     while broken(&mut changes).await {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
         loop {
@@ -182,7 +208,7 @@ async fn supervise(
                 }),
             };
             let connected = matches!(next, State::Up(_));
-            let Some(state) = state.upgrade() else {
+            let Some(state) = dialer.state.upgrade() else {
                 return;
             };
             let open = state.send_if_modified(|state| {
@@ -209,10 +235,19 @@ async fn broken(changes: &mut watch::Receiver<State>) -> bool {
     broken.is_ok_and(|state| !matches!(&*state, State::Closed))
 }
 
+/// Who is given what comes in on a connection without having been asked for.
+pub(crate) struct Subscriber {
+    pub(crate) message: Arc<dyn Fn(&[Value]) + Send + Sync>,
+    /// Called for every new connection, when the greeting has been answered.
+    pub(crate) connected: Arc<dyn Fn() + Send + Sync>,
+}
+
 struct Dialer {
     target: Target,
     timeouts: Timeouts,
     greeting: Vec<Cmd>,
+    subscriber: Option<Subscriber>,
+    state: Weak<watch::Sender<State>>,
     dialled: u64,
     /// What the server calls the last connection.
     last: Option<Peer>,
@@ -243,9 +278,22 @@ impl Dialer {
 
     async fn dial_and_greet(&mut self) -> Result<Connection, RedisError> {
         // Every request has a bound of its own, so the connection sets none.
-        let config = AsyncConnectionConfig::new()
+        let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None);
+        self.dialled += 1;
+        if let Some(subscriber) = &self.subscriber {
+            let (state, number) = (self.state.clone(), self.dialled);
+            let message = subscriber.message.clone();
+            config = config.set_push_sender(move |push: PushInfo| {
+                match (push.kind, state.upgrade()) {
+                    (PushKind::Message, _) => message(&push.data),
+                    (PushKind::Disconnection, Some(state)) => give_up(&state, number),
+                    _ => {}
+                }
+                Ok::<(), SendError>(())
+            });
+        }
         let client = &self.target.client;
         let mut redis = client
             .get_multiplexed_async_connection_with_config(&config)
@@ -267,7 +315,9 @@ impl Dialer {
                 _ => {}
             }
         }
-        self.dialled += 1;
+        if let Some(subscriber) = &self.subscriber {
+            (subscriber.connected)();
+        }
         Ok(Connection {
             number: self.dialled,
             redis,

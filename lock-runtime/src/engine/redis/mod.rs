@@ -3,14 +3,19 @@
 //! A lock is a plain string: `<prefix><key>` holds its holder's token and expires after the ttl, so
 //! every client that uses `SET NX PX` and compare-and-delete excludes and is excluded.
 
+mod grants;
 mod link;
 mod script;
 pub(crate) mod target;
 
-use super::{Answer, Claim, Engine, EngineError, Fault};
+use super::{
+    ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, ServerTime, Standing, TOMBSTONE, Waiting,
+};
 use crate::io::Io;
+use grants::Grants;
 use link::Link;
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
+
 use script::Script;
 use std::time::Duration;
 use target::Target;
@@ -26,11 +31,14 @@ pub(crate) struct Timeouts {
 
 pub(crate) struct Redis {
     link: Link,
+    grants: Grants,
     scripts: Scripts,
-    fence_counter: String,
+    prefix: String,
 }
 
 struct Scripts {
+    wait: Script,
+    cancel: Script,
     release: Script,
     renew: Script,
     fence: Script,
@@ -43,17 +51,34 @@ impl Redis {
         target: Target,
         timeouts: Timeouts,
         prefix: &str,
+        ear: Ear,
     ) -> Result<Redis, EngineError> {
+        // Each of these begins with what all know of the queue.
+        macro_rules! on_queue {
+            ($script:literal) => {
+                Script::new(concat!(include_str!("queue.lua"), include_str!($script)))
+            };
+        }
         let scripts = Scripts {
-            release: Script::new(include_str!("release.lua")),
+            wait: on_queue!("wait.lua"),
+            cancel: on_queue!("cancel.lua"),
+            release: on_queue!("release.lua"),
             renew: Script::new(include_str!("renew.lua")),
             fence: Script::new(include_str!("fence.lua")),
         };
-        let greeting = [&scripts.release, &scripts.renew, &scripts.fence].map(Script::load);
+        let greeting = [
+            &scripts.wait,
+            &scripts.cancel,
+            &scripts.release,
+            &scripts.renew,
+            &scripts.fence,
+        ]
+        .map(Script::load);
         Ok(Redis {
-            link: Link::connect(io, target, timeouts, greeting.into()).await?,
+            grants: Grants::new(io, &target, timeouts, prefix, ear),
+            link: Link::connect(io, target, timeouts, greeting.into(), None).await?,
             scripts,
-            fence_counter: format!("{prefix}::fence"),
+            prefix: prefix.to_owned(),
         })
     }
 
@@ -78,6 +103,29 @@ impl Redis {
     }
 }
 
+impl Redis {
+    /// The name of a key that belongs to a lock, or to all of them. No lock has such a name.
+    fn derived(&self, kind: &str, key: &str) -> String {
+        let prefix = &self.prefix;
+        match key {
+            "" => format!("{prefix}::{kind}"),
+            key => format!("{prefix}::{kind}:{key}"),
+        }
+    }
+
+    fn queue_keys(&self, command: &mut Cmd, claim: &Claim) {
+        let key = &claim.name[self.prefix.len()..];
+        command
+            .arg(&*claim.name)
+            .arg(self.derived("queue", key))
+            .arg(self.derived("waiters", key));
+    }
+
+    fn tombstone(&self, claim: &Claim) -> String {
+        self.derived("gone", claim.token.encode(&mut [0; 32]))
+    }
+}
+
 impl Engine for Redis {
     fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
@@ -93,13 +141,77 @@ impl Engine for Redis {
         })
     }
 
+    fn wait<'a>(
+        &'a self,
+        claim: &'a Claim,
+        void_after: Option<ServerTime>,
+        until: Instant,
+    ) -> Answer<'a, Standing> {
+        Box::pin(async move {
+            self.grants.ready(until).await?;
+            let void_after = void_after.map_or(0, |time| time.0.as_micros());
+            let standing: Vec<u64> = self
+                .call(&self.scripts.wait, 4, until, |command| {
+                    self.queue_keys(command, claim);
+                    command
+                        .arg(self.tombstone(claim))
+                        .arg(claim.token.encode(&mut [0; 32]))
+                        .arg(milliseconds(claim.ttl))
+                        .arg(&self.grants.channel)
+                        .arg(ALIVE.as_micros() as u64)
+                        .arg(void_after as u64);
+                })
+                .await?;
+            match standing[..] {
+                [0] => Ok(Standing::Void),
+                [3, left] => Ok(Standing::Adopted(Duration::from_millis(left))),
+                [1, left] => Ok(Standing::Granted(Duration::from_millis(left))),
+                [2, at, holder_left, ahead, length] => Ok(Standing::Waiting(Waiting {
+                    at: ServerTime(Duration::from_micros(at)),
+                    holder_left: Duration::from_millis(holder_left),
+                    ahead,
+                    others: length > 1,
+                })),
+                _ => Err(nonsense(format!("{standing:?} to a claim that waits"))),
+            }
+        })
+    }
+
+    fn cancel<'a>(
+        &'a self,
+        claim: &'a Claim,
+        unanswered: bool,
+        until: Instant,
+    ) -> Answer<'a, bool> {
+        Box::pin(async move {
+            let stands = if unanswered {
+                milliseconds(TOMBSTONE)
+            } else {
+                0
+            };
+            let held: u8 = self
+                .call(&self.scripts.cancel, 4, until, |command| {
+                    self.queue_keys(command, claim);
+                    command
+                        .arg(self.tombstone(claim))
+                        .arg(claim.token.encode(&mut [0; 32]))
+                        .arg(stands);
+                })
+                .await?;
+            Ok(held == 1)
+        })
+    }
+
+    fn missed(&self) {
+        self.grants.replace();
+    }
+
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
             let released: u8 = self
-                .call(&self.scripts.release, 1, until, |command| {
-                    command
-                        .arg(&*claim.name)
-                        .arg(claim.token.encode(&mut [0; 32]));
+                .call(&self.scripts.release, 3, until, |command| {
+                    self.queue_keys(command, claim);
+                    command.arg(claim.token.encode(&mut [0; 32]));
                 })
                 .await?;
             Ok(released == 1)
@@ -122,7 +234,7 @@ impl Engine for Redis {
                 .await?;
             if renewed.len() != claims.len() {
                 let words = format!("{} answers to {} renewals", renewed.len(), claims.len());
-                return Err(EngineError::new(Fault::Hindered, words));
+                return Err(nonsense(words));
             }
             Ok(renewed.into_iter().map(|renewed| renewed == 1).collect())
         })
@@ -132,10 +244,14 @@ impl Engine for Redis {
         Box::pin(self.call(&self.scripts.fence, 2, until, |command| {
             command
                 .arg(&*claim.name)
-                .arg(&self.fence_counter)
+                .arg(self.derived("fence", ""))
                 .arg(claim.token.encode(&mut [0; 32]));
         }))
     }
+}
+
+fn nonsense(words: String) -> EngineError {
+    EngineError::new(Fault::Hindered, format!("the server answered {words}"))
 }
 
 fn milliseconds(ttl: Duration) -> u64 {

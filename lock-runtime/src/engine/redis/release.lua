@@ -1,6 +1,12 @@
--- KEYS[1] the lock   ARGV[1] the holder's token
--- 1: it was the holder's, and is free now. 0: it was not the holder's.
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-  return redis.call('DEL', KEYS[1])
+-- ARGV[1] the holder's token
+-- 1: it was the holder's, and has been passed on or is free. 0: it was not the holder's.
+local holder = redis.call('GET', lock)
+if holder == ARGV[1] then
+  redis.call('DEL', lock)
+  hand_on()
+  return 1
+end
+if not holder then
+  hand_on()
 end
 return 0

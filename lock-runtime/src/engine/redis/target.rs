@@ -2,7 +2,7 @@
 
 use crate::LockError;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,14 @@ impl Target {
             Ok(client) => Ok(Target { client }),
             Err(error) => Err(invalid("the server can't be used as given", Some(error))),
         }
+    }
+
+    /// The same server, spoken to in another version of its protocol.
+    pub(crate) fn speaking(&self, protocol: ProtocolVersion) -> Target {
+        let info = self.client.get_connection_info();
+        let redis = info.redis_settings().clone().set_protocol(protocol);
+        let client = Client::open(info.clone().set_redis_settings(redis));
+        client.map_or_else(|_| self.clone(), |client| Target { client })
     }
 
     fn addr(&self) -> &ConnectionAddr {

@@ -1,0 +1,134 @@
+//! What the server tells this process without being asked: one channel, on a connection of its own.
+
+use super::link::{Link, Subscriber};
+use super::target::Target;
+use super::{EngineError, Timeouts};
+use crate::engine::{Ear, Grant, News, ServerTime, Token};
+use crate::io::Io;
+use redis::{FromRedisValue, ProtocolVersion, Value};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+/// The subscription to the process' channel. It is made when the first claim waits.
+pub(crate) struct Grants {
+    pub(crate) channel: String,
+    io: Io,
+    target: Target,
+    timeouts: Timeouts,
+    ear: Ear,
+    link: OnceCell<Link>,
+}
+
+impl Grants {
+    pub(crate) fn new(io: Io, target: &Target, timeouts: Timeouts, prefix: &str, ear: Ear) -> Self {
+        let process = Token::fresh();
+        Grants {
+            channel: format!("{prefix}::grants:{}", process.encode(&mut [0; 32])),
+            io,
+            target: target.speaking(ProtocolVersion::RESP3),
+            timeouts,
+            ear,
+            link: OnceCell::new(),
+        }
+    }
+
+    /// Waits until the subscription stands: before that, nobody must grant anything to this process.
+    pub(crate) async fn ready(&self, until: Instant) -> Result<(), EngineError> {
+        let link = self.link.get_or_try_init(|| self.subscribe()).await?;
+        link.ready(until).await
+    }
+
+    /// Subscribes anew: something that should have come has not.
+    pub(crate) fn replace(&self) {
+        if let Some(link) = self.link.get() {
+            link.replace();
+        }
+    }
+
+    async fn subscribe(&self) -> Result<Link, EngineError> {
+        let mut subscribe = redis::cmd("SUBSCRIBE");
+        subscribe.arg(&self.channel);
+        let (ear, again) = (self.ear.clone(), self.ear.clone());
+        let subscriber = Subscriber {
+            message: Arc::new(move |message| {
+                if let Some(news) = read(message) {
+                    ear(news);
+                }
+            }),
+            connected: Arc::new(move || again(News::Resumed)),
+        };
+        Link::connect(
+            self.io,
+            self.target.clone(),
+            self.timeouts,
+            vec![subscribe],
+            Some(subscriber),
+        )
+        .await
+    }
+}
+
+/// Reads a message, which is a channel and a text; what can't be read is not for us.
+fn read(message: &[Value]) -> Option<News> {
+    let text = String::from_redis_value(message.last()?.clone()).ok()?;
+    let (kind, rest) = text.split_once(' ')?;
+    if kind == "others" {
+        return Token::parse(rest).map(News::Others);
+    }
+    let mut words = rest.splitn(4, ' ');
+    let token = Token::parse(words.next()?)?;
+    let at = words.next()?.parse().ok()?;
+    let lease = words.next()?.parse().ok()?;
+    let name = words.next()?;
+    (kind == "grant").then(|| {
+        News::Granted(Grant {
+            name: name.into(),
+            token,
+            at: ServerTime(Duration::from_micros(at)),
+            lease: Duration::from_millis(lease),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Option<News> {
+        let bulk = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        read(&[bulk("channel"), bulk(text)])
+    }
+
+    #[test]
+    fn a_grant_is_read_whatever_the_key() {
+        let token = "0123456789abcdef0123456789abcdef";
+        let text = format!("grant {token} 1700000000000001 2000 lock:a b {{c}}");
+        let Some(News::Granted(grant)) = told(&text) else {
+            panic!("a grant");
+        };
+        assert_eq!(&*grant.name, "lock:a b {c}");
+        assert_eq!(grant.token.encode(&mut [0; 32]), token);
+        assert_eq!(grant.at.0, Duration::from_micros(1_700_000_000_000_001));
+        assert_eq!(grant.lease, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn nonsense_is_no_news() {
+        let token = "0123456789abcdef0123456789abcdef";
+        for text in [
+            "",
+            "grant",
+            "grant x 1 2 lock:a",
+            "others x",
+            &format!("grant {token} -1 2 lock:a"),
+            &format!("grant {token} 1 2"),
+            &format!("granted {token} 1 2 lock:a"),
+        ] {
+            assert!(told(text).is_none(), "{text}");
+        }
+        assert!(read(&[]).is_none());
+        assert!(read(&[Value::Nil]).is_none());
+    }
+}

@@ -1,0 +1,219 @@
+//! Standing in the server's queue, one claim for a whole line.
+//!
+//! What the server tells is a hint: whoever waits also asks again from time to time, so that nothing
+//! lost on the way costs more than that.
+
+use crate::LockError;
+use crate::backoff::{Backoff, fraction};
+use crate::clock::Moment;
+use crate::engine::{ALIVE, Claim, EngineError, Fault, ServerTime, Standing, Token, Waiting};
+use crate::hold::Hold;
+use crate::io::after;
+use crate::lease::Lease;
+use crate::manager::Shared;
+use crate::wait::Event;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::time::{Instant, timeout_at};
+
+/// How soon, and then how often, the first in the queue asks again; and how often all others do.
+const FIRST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
+const OTHERS: Duration = Duration::from_secs(6);
+
+/// Starts standing for a line, until nobody is left in it.
+pub(crate) fn stand(shared: Arc<Shared>, name: Arc<str>) -> UnboundedSender<Event> {
+    let (sender, events) = mpsc::unbounded_channel();
+    let stand_in = StandIn {
+        shared: shared.clone(),
+        name,
+        sender: sender.clone(),
+        events,
+    };
+    shared.in_background(stand_in.run());
+    sender
+}
+
+struct StandIn {
+    shared: Arc<Shared>,
+    name: Arc<str>,
+    sender: UnboundedSender<Event>,
+    events: UnboundedReceiver<Event>,
+}
+
+/// How standing for a claim ended.
+enum End {
+    Granted(Lease),
+    /// Nobody is left who would want the lock. `unanswered`: a request may still be on its way.
+    Left {
+        unanswered: bool,
+    },
+    /// The claim can't be granted any more; another may.
+    Void,
+    Refused(EngineError),
+}
+
+impl StandIn {
+    async fn run(mut self) {
+        loop {
+            self.leave_it_to_the_holder().await;
+            let shared = self.shared.clone();
+            let Some(terms) = shared.waiters.first(&self.name) else {
+                return;
+            };
+            let claim = Claim {
+                name: self.name.clone(),
+                token: Token::fresh(),
+                ttl: terms.ttl,
+            };
+            shared.waiters.expect(claim.token, self.sender.clone());
+            match self.stand_for(&claim).await {
+                End::Granted(lease) => self.take(&claim, lease),
+                End::Left { unanswered } => shared.cancel_later(claim, unanswered),
+                End::Void => shared.waiters.forget(claim.token),
+                End::Refused(error) => {
+                    let error = shared.unavailable(&self.name, error);
+                    shared.waiters.dismiss(&self.name, &error);
+                    shared.cancel_later(claim, false);
+                }
+            }
+            if shared.is_closed() {
+                let key = shared.key_of(&self.name).into();
+                let error = LockError::ShuttingDown { key };
+                shared.waiters.dismiss(&self.name, &error);
+            }
+        }
+    }
+
+    /// While this process holds the lock, and nobody else is known to wait for it, the line may be
+    /// served without the server for a moment.
+    async fn leave_it_to_the_holder(&mut self) {
+        let until = after(self.shared.hand_over.time);
+        let waiters = &self.shared.waiters;
+        while self.shared.hand_over.most > 0
+            && waiters.is_held(&self.name)
+            && waiters.others(&self.name) != Some(true)
+            && !waiters.is_empty(&self.name)
+            && !self.shared.is_closed()
+        {
+            if timeout_at(until, self.events.recv()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn stand_for(&mut self, claim: &Claim) -> End {
+        let shared = self.shared.clone();
+        let mut troubled = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+        let mut first = Backoff::new(FIRST[0], FIRST[1]);
+        let mut unanswered = false;
+        let mut anchor: Option<(Moment, ServerTime)> = None;
+        loop {
+            if shared.waiters.is_empty(&self.name) || shared.is_closed() {
+                return End::Left { unanswered };
+            }
+            let sent = shared.clock.now();
+            let void_after = anchor.map(|(then, at)| ServerTime(at.0 + sent.since(then) + ALIVE));
+            let until = after(shared.command_timeout);
+            let pause = match shared.engine.wait(claim, void_after, until).await {
+                Ok(Standing::Granted(left)) => {
+                    let lease = Lease::new(sent, left);
+                    if !lease.remaining(shared.clock.now()).is_zero() {
+                        return End::Granted(lease);
+                    }
+                    Duration::ZERO
+                }
+                Ok(Standing::Adopted(left)) => {
+                    self.notice_a_missed_grant(claim, left);
+                    let lease = Lease::new(sent, left);
+                    if !lease.remaining(shared.clock.now()).is_zero() {
+                        return End::Granted(lease);
+                    }
+                    Duration::ZERO
+                }
+                Ok(Standing::Void) => return End::Void,
+                Ok(Standing::Waiting(waiting)) => {
+                    shared.waiters.learn(&self.name, Some(waiting.others), None);
+                    unanswered = false;
+                    anchor = Some((sent, waiting.at));
+                    until_asking_again(&waiting, &mut first)
+                }
+                Err(error) if error.is_transient() => {
+                    unanswered |= error.fault == Fault::Unanswered;
+                    shared.waiters.learn(&self.name, None, Some(error));
+                    troubled.pause()
+                }
+                Err(error) => return End::Refused(error),
+            };
+            if let Some(lease) = self.listen(claim, anchor, after(pause)).await {
+                return End::Granted(lease);
+            }
+        }
+    }
+
+    /// Listens until it is time to ask again, or the lock has been granted.
+    async fn listen(
+        &mut self,
+        claim: &Claim,
+        anchor: Option<(Moment, ServerTime)>,
+        until: Instant,
+    ) -> Option<Lease> {
+        while let Ok(Some(event)) = timeout_at(until, self.events.recv()).await {
+            match event {
+                Event::Granted(grant) if grant.token == claim.token => {
+                    let now = self.shared.clock.now();
+                    // Without an anchor nobody knows how long the news was on its way.
+                    let (then, at) = anchor?;
+                    let lease =
+                        Lease::granted(now, then, grant.at.0.checked_sub(at.0)?, grant.lease);
+                    return (!lease.remaining(now).is_zero()).then_some(lease);
+                }
+                Event::Granted(_) => {}
+                Event::Others => self.shared.waiters.learn(&self.name, Some(true), None),
+                Event::Look => return None,
+            }
+        }
+        None
+    }
+
+    /// The lock was granted some time ago, and nobody told.
+    fn notice_a_missed_grant(&mut self, claim: &Claim, left: Duration) {
+        let granted_for = claim.ttl.min(crate::engine::GRANT);
+        if granted_for.saturating_sub(left) > Duration::from_millis(300) {
+            self.shared.engine.missed();
+        }
+    }
+
+    /// Gives what was granted to the first in line, or back.
+    fn take(&self, claim: &Claim, lease: Lease) {
+        let hold = std::cell::OnceCell::new();
+        let seated = self.shared.waiters.seat_first(&self.name, |terms| {
+            let hold: &Arc<Hold> = hold.get_or_init(|| {
+                Hold::new(self.shared.clone(), self.name.clone(), claim.token, terms)
+            });
+            hold.granted(terms, lease).then(|| hold.clone())
+        });
+        if !seated {
+            match hold.get() {
+                Some(hold) => hold.abandon(),
+                None => self.shared.cancel_later(claim.clone(), false),
+            }
+        }
+    }
+}
+
+/// The first asks often, so that a lock freed by somebody who knows nothing of queues is had soon.
+/// Those who come next ask when the holder's lease runs out, in turn; the others seldom.
+fn until_asking_again(waiting: &Waiting, first: &mut Backoff) -> Duration {
+    let beat = match waiting.ahead {
+        0 => first.pause(),
+        _ => OTHERS.mul_f64(0.9) + fraction(OTHERS.mul_f64(0.2)),
+    };
+    match u32::try_from(waiting.ahead) {
+        Ok(ahead @ 0..=2) => {
+            let expiry = waiting.holder_left + Duration::from_millis(2);
+            beat.min(expiry + ahead * Duration::from_millis(50))
+        }
+        _ => beat,
+    }
+}
