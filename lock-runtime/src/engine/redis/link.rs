@@ -235,9 +235,11 @@ async fn broken(changes: &mut watch::Receiver<State>) -> bool {
     broken.is_ok_and(|state| !matches!(&*state, State::Closed))
 }
 
+type Message = Arc<dyn Fn(&[Value]) + Send + Sync>;
+
 /// Who is given what comes in on a connection without having been asked for.
 pub(crate) struct Subscriber {
-    pub(crate) message: Arc<dyn Fn(&[Value]) + Send + Sync>,
+    pub(crate) message: Message,
     /// Called for every new connection, when the greeting has been answered.
     pub(crate) connected: Arc<dyn Fn() + Send + Sync>,
 }
