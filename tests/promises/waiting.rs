@@ -206,3 +206,60 @@ async fn one_holder_at_a_time() {
     let others = within(millis(30_000), tasks.join_all()).await;
     assert_eq!(others.into_iter().max(), Some(0));
 }
+
+/// A guard whose lease has ended isn't the holder any more, however long it's kept.
+#[tokio::test]
+async fn an_expired_guard_is_in_nobodys_way() {
+    let site = Site::start().await;
+    for locks in [site.locks(), &site.another().await] {
+        for waits in [false, true] {
+            let lock = site.locks().lock("door").ttl(millis(200)).renew(false);
+            let expired = lock.acquire().await.unwrap();
+            assert!(within(NOISE, expired.lost()).await.is_lost());
+            // The server's clock and ours may differ by the margin.
+            tokio::time::sleep(millis(20)).await;
+            let next = locks.lock("door");
+            let next = match waits {
+                true => within(millis(200) + NOISE, next.acquire()).await.unwrap(),
+                false => next.try_acquire().await.unwrap().expect("the lock is free"),
+            };
+            drop(expired);
+            tokio::time::sleep(millis(20)).await;
+            assert!(next.is_valid());
+            assert!(
+                site.is_held("door"),
+                "dropped late, it takes nothing from the next one"
+            );
+            next.release().await.unwrap();
+        }
+    }
+}
+
+/// Many in one process don't keep the one in another process waiting till they all have had it.
+#[tokio::test]
+async fn other_processes_have_their_turn() {
+    let site = Site::start().await;
+    let other = site.another().await;
+    let holder = site.locks().lock("door").acquire().await.unwrap();
+    let served = Arc::new(AtomicUsize::new(0));
+    let mut waiters = JoinSet::new();
+    for _ in 0..400 {
+        let lock = site.locks().lock("door").wait(millis(60_000));
+        let served = served.clone();
+        waiters.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            tokio::time::sleep(millis(1)).await;
+            served.fetch_add(1, Relaxed);
+            guard.release().await.unwrap();
+        });
+    }
+    let guest = other.lock("door").wait(millis(60_000));
+    let guest = tokio::spawn(async move { guest.acquire().await });
+    tokio::time::sleep(millis(100)).await;
+    holder.release().await.unwrap();
+    let guest = within(millis(20_000), guest).await.unwrap().unwrap();
+    let before = served.load(Relaxed);
+    guest.release().await.unwrap();
+    assert!(before < 200, "{before} of 400 came before it");
+    within(millis(60_000), waiters.join_all()).await;
+}
