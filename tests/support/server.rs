@@ -187,6 +187,33 @@ impl Server {
         eventually(limit, &format!("`{key}` is gone"), || !self.exists(key));
     }
 
+    /// Nobody is subscribed to that channel any more.
+    pub fn until_deaf(&self, channel: &str) {
+        let deaf = || {
+            let (_, heard): (String, usize) = self.query(&format!("PUBSUB NUMSUB {channel}"));
+            heard == 0
+        };
+        eventually(
+            Duration::from_secs(5),
+            &format!("`{channel}` has no ear"),
+            deaf,
+        );
+    }
+
+    /// How many processes stand in the queue of that lock.
+    pub fn waiting(&self, key: &str) -> usize {
+        self.query(&format!("ZCARD lock:::queue:{key}"))
+    }
+
+    /// So many processes stand in the queue of that lock.
+    #[track_caller]
+    pub fn until_waiting(&self, key: &str, processes: usize) {
+        let what = format!("{processes} wait for `{key}`");
+        eventually(Duration::from_secs(5), &what, || {
+            self.waiting(key) == processes
+        });
+    }
+
     /// How often clients and scripts ran these commands.
     pub fn calls(&self, commands: &[&str]) -> u64 {
         let statistics: String = self.query("INFO commandstats");
@@ -220,7 +247,8 @@ impl Server {
         Monitor { lines }
     }
 
-    /// All keys of all databases but the counters of fencing tokens.
+    /// All keys of all databases, but the counters of fencing tokens, and claims that are remembered
+    /// for a moment because a request of theirs may still be on its way.
     fn leftovers(&self) -> Vec<String> {
         let keyspace: String = self.query("INFO keyspace");
         let mut connection = self.connect().unwrap();
@@ -234,7 +262,10 @@ impl Server {
                 .exec(&mut connection)
                 .unwrap();
             let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).unwrap();
-            left.extend(keys.into_iter().filter(|key| !key.contains("::fence")));
+            left.extend(
+                keys.into_iter()
+                    .filter(|key| !key.contains("::fence") && !key.contains("::gone:")),
+            );
         }
         left
     }

@@ -1,0 +1,129 @@
+//! The library's own scripts, called from outside.
+
+use redis::{Connection, FromRedisValue, RedisResult, Script};
+
+use crate::support::server::Server;
+
+/// For how long a claim counts as alive, in microseconds, and how long a tombstone stands.
+pub const ALIVE: u64 = 15_000_000;
+pub const TOMBSTONE: u64 = 500;
+
+pub struct Lua {
+    pub wait: Script,
+    pub cancel: Script,
+    pub release: Script,
+    pub renew: Script,
+    pub fence: Script,
+}
+
+/// With what all scripts of the queue begin with, as the library puts them together.
+macro_rules! script {
+    ($($file:literal),+) => {
+        Script::new(concat!(
+            $(include_str!(concat!("../../lock-runtime/src/engine/redis/", $file))),+
+        ))
+    };
+}
+
+impl Lua {
+    pub fn new() -> Self {
+        Self {
+            wait: script!("queue.lua", "wait.lua"),
+            cancel: script!("queue.lua", "cancel.lua"),
+            release: script!("queue.lua", "release.lua"),
+            renew: script!("renew.lua"),
+            fence: script!("fence.lua"),
+        }
+    }
+}
+
+/// What belongs to one lock on the server.
+#[derive(Clone)]
+pub struct Names {
+    pub lock: String,
+    pub queue: String,
+    pub waiters: String,
+}
+
+impl Names {
+    pub fn of(key: &str) -> Self {
+        Self {
+            lock: format!("lock:{key}"),
+            queue: format!("lock:::queue:{key}"),
+            waiters: format!("lock:::waiters:{key}"),
+        }
+    }
+}
+
+pub fn tombstone(token: &str) -> String {
+    format!("lock:::gone:{token}")
+}
+
+pub fn channel(token: &str) -> String {
+    format!("lock:::grants:{token}")
+}
+
+/// A connection over the unix socket: not among those that tests count as the library's.
+pub fn connect(server: &Server) -> Connection {
+    let url = format!("redis+unix://{}", server.socket().display());
+    redis::Client::open(url).unwrap().get_connection().unwrap()
+}
+
+/// One client's claim to one lock.
+pub struct Claim<'a> {
+    pub names: &'a Names,
+    pub token: &'a str,
+    pub ttl: u64,
+}
+
+impl Lua {
+    pub fn wait(
+        &self,
+        to: &mut Connection,
+        claim: &Claim,
+        void_after: u64,
+    ) -> RedisResult<Vec<i64>> {
+        let Claim { names, token, ttl } = claim;
+        let mut call = self.wait.prepare_invoke();
+        call.key(&names.lock)
+            .key(&names.queue)
+            .key(&names.waiters)
+            .key(tombstone(token));
+        call.arg(token)
+            .arg(ttl)
+            .arg(channel(token))
+            .arg(ALIVE)
+            .arg(void_after);
+        call.invoke(to)
+    }
+
+    pub fn cancel(&self, to: &mut Connection, claim: &Claim, stands: u64) -> RedisResult<bool> {
+        let Claim { names, token, .. } = claim;
+        let mut call = self.cancel.prepare_invoke();
+        call.key(&names.lock)
+            .key(&names.queue)
+            .key(&names.waiters)
+            .key(tombstone(token));
+        call.arg(token).arg(stands);
+        call.invoke(to)
+    }
+
+    pub fn release(&self, to: &mut Connection, claim: &Claim) -> RedisResult<bool> {
+        let Claim { names, token, .. } = claim;
+        let mut call = self.release.prepare_invoke();
+        call.key(&names.lock).key(&names.queue).key(&names.waiters);
+        call.arg(token).invoke(to)
+    }
+}
+
+/// A command with arguments that may hold spaces.
+#[track_caller]
+pub fn ask<T: FromRedisValue>(to: &mut Connection, words: &[&str]) -> T {
+    let mut command = redis::cmd(words[0]);
+    for word in &words[1..] {
+        command.arg(word);
+    }
+    command
+        .query(to)
+        .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+}

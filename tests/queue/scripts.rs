@@ -1,0 +1,555 @@
+//! What the scripts promise, step by step.
+
+use redis::Connection;
+
+use crate::lua::{Claim, Lua, Names, ask, connect, tombstone};
+use crate::support::server::Server;
+use crate::table::Answer::{Gets, Has, Stands, Void};
+use crate::table::Step::*;
+use crate::table::{TTL, Table, play};
+
+#[test]
+fn asking_again_says_that_it_is_mine_and_prolongs_nothing() {
+    play(&[
+        Waits('a', Gets),
+        Lease(TTL - 2000, TTL),
+        LeaseIsCutTo(5000),
+        Waits('a', Has),
+        Lease(1, 5000),
+        Quiet,
+    ]);
+}
+
+#[test]
+fn what_was_taken_without_a_queue_is_mine_too() {
+    play(&[Takes('a', true), Waits('a', Has), Waits('b', Stands(0, 1))]);
+}
+
+#[test]
+fn a_claim_has_one_place_however_often_it_asks() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        Waits('a', Stands(0, 2)),
+        Waits('b', Stands(1, 2)),
+        Waits('a', Stands(0, 2)),
+        Queue("ab"),
+    ]);
+}
+
+#[test]
+fn grants_come_in_order_of_arrival() {
+    play(&[
+        Takes('d', true),
+        Waits('c', Stands(0, 1)),
+        Waits('a', Stands(1, 2)),
+        Waits('b', Stands(2, 3)),
+        ToldOfOthers('c'),
+        Waits('c', Stands(0, 3)),
+        Releases('d', true),
+        Told('c', 2000),
+        Holder('c'),
+        Queue("ab"),
+        Waits('d', Stands(2, 3)),
+        Releases('c', true),
+        Told('a', 2000),
+        Releases('a', true),
+        Told('b', 2000),
+        Releases('b', true),
+        Told('d', 2000),
+        Holder('d'),
+        Queue(""),
+        Releases('d', true),
+        Free,
+        Quiet,
+    ]);
+}
+
+#[test]
+fn order_outlives_those_who_leave() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        Cancels('b', false),
+        Waits('c', Stands(1, 2)),
+        Cancels('a', false),
+        Waits('a', Stands(1, 2)),
+        Queue("ca"),
+        Releases('d', true),
+        Holder('c'),
+    ]);
+}
+
+#[test]
+fn a_granted_lock_is_not_to_be_taken() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Releases('d', true),
+        Takes('b', false),
+        Releases('d', false),
+        Releases('b', false),
+        Holder('a'),
+    ]);
+}
+
+#[test]
+fn a_vacant_lock_goes_to_the_first_and_not_to_who_asks() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        ToldOfOthers('a'),
+        Expires,
+        Waits('b', Stands(0, 1)),
+        Told('a', 2000),
+        Holder('a'),
+        Expires,
+        Waits('c', Stands(0, 1)),
+        Told('b', 2000),
+        Holder('b'),
+        Expires,
+        Waits('c', Gets),
+        Lease(TTL - 2000, TTL),
+        Quiet,
+    ]);
+}
+
+#[test]
+fn the_first_who_asks_for_a_vacant_lock_gets_it() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        Expires,
+        Waits('a', Gets),
+        Queue("b"),
+    ]);
+}
+
+#[test]
+fn a_late_release_finds_the_lock_vacant_and_passes_it_on() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Expires,
+        Releases('d', false),
+        Told('a', 2000),
+        Holder('a'),
+    ]);
+}
+
+#[test]
+fn a_cancel_finds_the_lock_vacant_and_passes_it_on() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        ToldOfOthers('a'),
+        Expires,
+        Cancels('a', false),
+        Told('b', 2000),
+        Holder('b'),
+        Quiet,
+    ]);
+}
+
+#[test]
+fn a_cancel_gives_up_what_was_granted_already() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        Releases('d', true),
+        Holder('a'),
+        Cancels('a', true),
+        Told('b', 2000),
+        Cancels('a', false),
+        Holder('b'),
+    ]);
+}
+
+#[test]
+fn a_cancel_gives_up_what_was_taken_without_a_queue() {
+    play(&[Takes('a', true), Cancels('a', true), Free]);
+}
+
+#[test]
+fn after_a_cancel_a_late_request_of_the_claim_is_void() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        CancelsUnanswered('a', false),
+        Waits('a', Void),
+        Queue(""),
+        Releases('d', true),
+        Waits('a', Void),
+        Free,
+        Forgets('a'),
+        Waits('a', Gets),
+    ]);
+}
+
+#[test]
+fn a_cancel_may_overtake_the_only_request() {
+    play(&[
+        CancelsUnanswered('a', false),
+        Waits('a', Void),
+        Free,
+        Queue(""),
+        Waits('b', Gets),
+        Forgets('a'),
+    ]);
+}
+
+#[test]
+fn a_request_is_void_once_its_time_is_over() {
+    play(&[
+        WaitsVoidAfter('a', -1, Void),
+        Free,
+        Takes('d', true),
+        WaitsVoidAfter('a', -1, Void),
+        Queue(""),
+        WaitsVoidAfter('a', 15_000, Stands(0, 1)),
+        WaitsVoidAfter('a', -1, Void),
+        Queue("a"),
+    ]);
+}
+
+#[test]
+fn who_fell_silent_is_passed_over() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        ToldOfOthers('a'),
+        Waits('c', Stands(2, 3)),
+        FallsSilent('a'),
+        FallsSilent('b'),
+        Releases('d', true),
+        Told('c', 2000),
+        Queue(""),
+        Quiet,
+    ]);
+}
+
+#[test]
+fn who_asks_again_counts_as_alive_again() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        ToldOfOthers('a'),
+        FallsSilent('a'),
+        Waits('a', Stands(0, 2)),
+        Releases('d', true),
+        Told('a', 2000),
+    ]);
+}
+
+#[test]
+fn whose_process_is_gone_is_passed_over() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        Waits('c', Stands(2, 3)),
+        Disconnects('a'),
+        Disconnects('b'),
+        Releases('d', true),
+        Told('c', 2000),
+        Holder('c'),
+        Queue(""),
+    ]);
+}
+
+#[test]
+fn when_all_who_wait_are_gone_the_lock_is_free() {
+    for silent in [true, false] {
+        let gone = |who| {
+            if silent {
+                FallsSilent(who)
+            } else {
+                Disconnects(who)
+            }
+        };
+        play(&[
+            Takes('d', true),
+            Waits('a', Stands(0, 1)),
+            Waits('b', Stands(1, 2)),
+            gone('a'),
+            gone('b'),
+            Releases('d', true),
+            Free,
+            Queue(""),
+            Takes('c', true),
+        ]);
+    }
+}
+
+#[test]
+fn behind_the_dead_a_vacant_lock_goes_to_who_asks() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Disconnects('a'),
+        Expires,
+        Waits('b', Gets),
+        Lease(TTL - 2000, TTL),
+        Queue(""),
+    ]);
+}
+
+/// It is the first who is alive, and is told both ways.
+#[test]
+fn behind_the_dead_a_vacant_lock_goes_to_the_next_in_the_queue_who_asks() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        Disconnects('a'),
+        Expires,
+        Waits('b', Has),
+        Told('b', 2000),
+        Queue(""),
+    ]);
+}
+
+#[test]
+fn a_grant_lasts_two_seconds_or_the_ttl_if_that_is_shorter() {
+    play(&[
+        Takes('d', true),
+        WaitsFor('a', 500, Stands(0, 1)),
+        WaitsFor('b', 1_000_000, Stands(1, 2)),
+        WaitsFor('c', 2000, Stands(2, 3)),
+        ToldOfOthers('a'),
+        Releases('d', true),
+        Told('a', 500),
+        Lease(1, 500),
+        Releases('a', true),
+        Told('b', 2000),
+        Lease(1, 2000),
+        Releases('b', true),
+        Told('c', 2000),
+    ]);
+}
+
+#[test]
+fn a_ttl_asked_for_anew_counts() {
+    play(&[
+        Takes('d', true),
+        WaitsFor('a', 60_000, Stands(0, 1)),
+        WaitsFor('a', 300, Stands(0, 1)),
+        Releases('d', true),
+        Told('a', 300),
+    ]);
+}
+
+#[test]
+fn the_first_is_told_when_it_is_no_longer_alone() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Quiet,
+        Waits('b', Stands(1, 2)),
+        ToldOfOthers('a'),
+        Waits('b', Stands(1, 2)),
+        Waits('c', Stands(2, 3)),
+        Quiet,
+        Cancels('c', false),
+        Cancels('b', false),
+        Waits('c', Stands(1, 2)),
+        ToldOfOthers('a'),
+    ]);
+}
+
+#[test]
+fn a_full_server_still_passes_locks_on() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        Waits('c', Stands(2, 3)),
+        ToldOfOthers('a'),
+        MemoryIsFull,
+        Releases('d', true),
+        Told('a', 2000),
+        Cancels('a', true),
+        Told('b', 2000),
+        Expires,
+        Releases('b', false),
+        Told('c', 2000),
+        Waits('c', Has),
+        Releases('c', true),
+        Free,
+        MemoryIsFree,
+    ]);
+}
+
+#[test]
+fn a_full_server_still_passes_locks_on_over_the_dead() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        Waits('c', Stands(2, 3)),
+        Disconnects('a'),
+        FallsSilent('b'),
+        MemoryIsFull,
+        Releases('d', true),
+        Told('c', 2000),
+        CancelsUnanswered('c', true),
+        Waits('c', Void),
+        MemoryIsFree,
+        Forgets('c'),
+    ]);
+}
+
+#[test]
+fn a_full_server_gives_a_vacant_lock_to_the_first() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        ToldOfOthers('a'),
+        MemoryIsFull,
+        Expires,
+        Waits('b', Stands(0, 1)),
+        Told('a', 2000),
+        Holder('a'),
+        MemoryIsFree,
+    ]);
+}
+
+#[test]
+fn all_that_a_queue_is_made_of_expires() {
+    let mut table = Table::new(Server::start(), "door");
+    table.play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        CancelsUnanswered('c', false),
+    ]);
+    let Names { queue, waiters, .. } = table.names.clone();
+    for key in [queue, waiters, tombstone("c")] {
+        let left: i64 = ask(&mut table.connection, &["PTTL", &key]);
+        assert!((1..=30_000).contains(&left), "`{key}` stays for {left} ms");
+    }
+    table.play(&[Cancels('d', true), Forgets('c')]);
+    table.leave();
+}
+
+const ODD_KEYS: [&str; 12] = [
+    "a b",
+    " ",
+    "{x}y",
+    "}{",
+    "two\nlines\r\n",
+    "tab\there",
+    "Тür №7 🔑",
+    "%s %d %",
+    "'\"\\",
+    "nul\0byte",
+    "grant a 1 2 lock:b",
+    ":queue:door",
+];
+
+#[test]
+fn a_key_may_be_anything() {
+    let mut server = Server::start();
+    for key in ODD_KEYS {
+        let mut table = Table::new(server, key);
+        table.play(&[
+            Takes('d', true),
+            Waits('a', Stands(0, 1)),
+            Waits('b', Stands(1, 2)),
+            ToldOfOthers('a'),
+            Releases('d', true),
+            Told('a', 2000),
+            Expires,
+            Waits('c', Stands(0, 1)),
+            Told('b', 2000),
+            Cancels('c', false),
+        ]);
+        table.leave();
+        server = table.server;
+    }
+}
+
+/// A user of the server who may touch nothing but what belongs to one lock.
+fn confined(server: &Server, names: &Names, tokens: &[&str]) -> Connection {
+    let mut connection = connect(server);
+    let mut user = redis::cmd("ACL");
+    user.arg("SETUSER").arg("narrow").arg("on").arg("nopass");
+    user.arg("+@all")
+        .arg("&lock:::grants:*")
+        .arg("~lock:::fence");
+    for key in [&names.lock, &names.queue, &names.waiters] {
+        user.arg(format!("~{key}"));
+    }
+    for token in tokens {
+        user.arg(format!("~{}", tombstone(token)));
+    }
+    user.exec(&mut connection).unwrap();
+    ask::<()>(&mut connection, &["AUTH", "narrow", "any"]);
+    let foreign = redis::cmd("GET").arg("lock:gate").exec(&mut connection);
+    assert_eq!(foreign.unwrap_err().code(), Some("NOPERM"));
+    connection
+}
+
+#[test]
+fn scripts_touch_nothing_but_what_belongs_to_their_lock() {
+    let server = Server::start();
+    let (lua, names) = (Lua::new(), Names::of("door"));
+    let mut narrow = confined(&server, &names, &["a", "b", "c"]);
+    let [a, b, c] = ["a", "b", "c"].map(|token| Claim {
+        names: &names,
+        token,
+        ttl: TTL,
+    });
+    assert_eq!(lua.wait(&mut narrow, &a, 0).unwrap()[0], 1);
+    assert_eq!(lua.wait(&mut narrow, &b, 0).unwrap()[0], 2);
+    assert_eq!(lua.wait(&mut narrow, &c, 0).unwrap()[0], 2);
+    let mut fence = lua.fence.prepare_invoke();
+    fence.key(&names.lock).key("lock:::fence").arg("a");
+    assert!(fence.invoke::<u64>(&mut narrow).unwrap() > 0);
+    let mut renew = lua.renew.prepare_invoke();
+    renew.key(&names.lock).arg("a").arg(TTL);
+    assert_eq!(renew.invoke::<Vec<u8>>(&mut narrow).unwrap(), [1]);
+    assert!(lua.release(&mut narrow, &a).unwrap());
+    assert!(!lua.cancel(&mut narrow, &c, 100).unwrap());
+    assert!(!lua.cancel(&mut narrow, &b, 0).unwrap());
+}
+
+/// Somebody keeps a hash where the lock should be: it is taken, and nobody else is harmed.
+#[test]
+fn a_key_of_another_kind_is_somebodys() {
+    let server = Server::start();
+    let (lua, names) = (Lua::new(), Names::of("door"));
+    let mut connection = connect(&server);
+    let claim = |token| Claim {
+        names: &names,
+        token,
+        ttl: TTL,
+    };
+    ask::<()>(&mut connection, &["HSET", "lock:door", "field", "value"]);
+    let answer = lua.wait(&mut connection, &claim("a"), 0).unwrap();
+    assert_eq!((answer[0], answer[3], answer[4]), (2, 0, 1));
+    assert!(
+        !lua.cancel(&mut connection, &claim("a"), 100)
+            .expect("a cancel")
+    );
+    assert!(
+        !lua.release(&mut connection, &claim("a"))
+            .expect("a release")
+    );
+    let mut renew = lua.renew.prepare_invoke();
+    ask::<()>(&mut connection, &["SET", "lock:gate", "a", "PX", "500"]);
+    renew.key("lock:door").key("lock:gate");
+    renew.arg("a").arg(TTL).arg("a").arg(TTL);
+    let renewed: Vec<u8> = renew.invoke(&mut connection).expect("a renewal");
+    assert_eq!(renewed, [0, 1], "the others' leases are their own");
+    ask::<()>(&mut connection, &["DEL", "lock:door", "lock:gate"]);
+}

@@ -1,0 +1,272 @@
+//! Clients named by letters take turns at one lock on a real server; each step says what must come
+//! of it.
+
+use std::collections::HashMap;
+
+use redis::Connection;
+
+use crate::ear::Ear;
+use crate::lua::{Claim, Lua, Names, TOMBSTONE, ask, channel, connect, tombstone};
+use crate::support::server::Server;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// `SET NX PX`: whether that got the lock.
+    Takes(char, bool),
+    Waits(char, Answer),
+    /// With a ttl of its own, in milliseconds.
+    WaitsFor(char, u64, Answer),
+    /// A request that is void so many milliseconds after now.
+    WaitsVoidAfter(char, i64, Answer),
+    /// Whether the lock was its own.
+    Releases(char, bool),
+    Cancels(char, bool),
+    /// It cancels, and a request of its is still on its way.
+    CancelsUnanswered(char, bool),
+    /// It has been told that the lock is its own, for so many milliseconds.
+    Told(char, u64),
+    /// It has been told that it is no longer alone.
+    ToldOfOthers(char),
+    /// Nobody has been told anything else.
+    Quiet,
+    Holder(char),
+    Free,
+    /// Who waits, in order.
+    Queue(&'static str),
+    /// What is left of the lease, in milliseconds.
+    Lease(u64, u64),
+    LeaseIsCutTo(u64),
+    /// The lease ends; or somebody who knows nothing of queues deletes the lock.
+    Expires,
+    /// It hasn't been heard of for longer than it counts as alive.
+    FallsSilent(char),
+    /// Its process is gone, and its subscription with it.
+    Disconnects(char),
+    Forgets(char),
+    MemoryIsFull,
+    MemoryIsFree,
+}
+
+use Step::*;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Gets,
+    Has,
+    /// How many stand before it, and how many in all.
+    Stands(i64, i64),
+    Void,
+}
+
+pub struct Table {
+    pub names: Names,
+    pub connection: Connection,
+    lua: Lua,
+    ears: HashMap<char, Ear>,
+    news: HashMap<char, Vec<String>>,
+    pub server: Server,
+}
+
+pub const TTL: u64 = 30_000;
+
+/// Plays the steps on a server of their own.
+pub fn play(steps: &[Step]) {
+    let mut table = Table::new(Server::start(), "door");
+    table.play(steps);
+    table.leave();
+}
+
+impl Table {
+    pub fn new(server: Server, key: &str) -> Self {
+        let ears = ('a'..='d')
+            .map(|who| (who, Ear::open(&server, &[channel(&who.to_string())])))
+            .collect();
+        Self {
+            names: Names::of(key),
+            connection: connect(&server),
+            lua: Lua::new(),
+            ears,
+            news: HashMap::new(),
+            server,
+        }
+    }
+
+    pub fn play(&mut self, steps: &[Step]) {
+        for (number, step) in steps.iter().enumerate() {
+            if let Err(wrong) = self.step(*step) {
+                let before = &steps[..number];
+                panic!("{step:?}: {wrong}\nafter {before:?}");
+            }
+        }
+    }
+
+    /// All cancel: then nothing is left on the server, or the server's end complains.
+    pub fn leave(&mut self) {
+        for who in 'a'..='d' {
+            self.cancel(who, 0);
+        }
+        self.step(Free).unwrap();
+        self.step(Queue("")).unwrap();
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Takes(who, expected) => {
+                let ttl = TTL.to_string();
+                let words = ["SET", &self.names.lock, &who.to_string(), "NX", "PX", &ttl];
+                let answer: Option<String> = ask(&mut self.connection, &words);
+                same(answer.is_some(), expected)
+            }
+            Waits(who, expected) => self.wait(who, TTL, 0, expected),
+            WaitsFor(who, ttl, expected) => self.wait(who, ttl, 0, expected),
+            WaitsVoidAfter(who, milliseconds, expected) => {
+                let (seconds, micros): (i64, i64) = ask(&mut self.connection, &["TIME"]);
+                let void_after = seconds * 1_000_000 + micros + milliseconds * 1000;
+                self.wait(who, TTL, void_after as u64, expected)
+            }
+            Releases(who, expected) => {
+                let token = who.to_string();
+                let claim = claim(&self.names, &token, TTL);
+                let released = self.lua.release(&mut self.connection, &claim);
+                same(released.map_err(|e| e.to_string())?, expected)
+            }
+            Cancels(who, expected) => same(self.cancel(who, 0), expected),
+            CancelsUnanswered(who, expected) => same(self.cancel(who, TOMBSTONE), expected),
+            Told(who, lease) => {
+                let words = self.next_news(who)?;
+                let mut words = words.splitn(5, ' ');
+                same(words.next(), Some("grant"))?;
+                same(words.next(), Some(&*who.to_string()))?;
+                let at: u64 = words.next().unwrap().parse().unwrap();
+                let (seconds, _): (u64, u64) = ask(&mut self.connection, &["TIME"]);
+                same(seconds.abs_diff(at / 1_000_000) <= 2, true)?;
+                same(words.next(), Some(&*lease.to_string()))?;
+                same(words.next(), Some(&*self.names.lock))
+            }
+            ToldOfOthers(who) => same(self.next_news(who)?, format!("others {who}")),
+            Quiet => {
+                for who in 'a'..='d' {
+                    self.listen(who);
+                    same(self.news.entry(who).or_default(), &mut Vec::new())?;
+                }
+                Ok(())
+            }
+            Holder(who) => same(self.holder(), Some(who.to_string())),
+            Free => same(self.holder(), None),
+            Queue(expected) => {
+                let names = &self.names;
+                let range = ["ZRANGE", &*names.queue, "0", "-1"];
+                let queue: Vec<String> = ask(&mut self.connection, &range);
+                same(&*queue.concat(), expected)?;
+                // And no more is known of others than of these.
+                let known: usize = ask(&mut self.connection, &["HLEN", &names.waiters]);
+                same(known, queue.len())
+            }
+            Lease(least, most) => {
+                let left: u64 = ask(&mut self.connection, &["PTTL", &self.names.lock]);
+                match (least..=most).contains(&left) {
+                    true => Ok(()),
+                    false => Err(format!("{left} ms are left")),
+                }
+            }
+            LeaseIsCutTo(left) => {
+                let words = ["PEXPIRE", &self.names.lock, &left.to_string()];
+                same(ask(&mut self.connection, &words), true)
+            }
+            Expires => same(ask(&mut self.connection, &["DEL", &self.names.lock]), true),
+            FallsSilent(who) => {
+                let (waiters, who) = (&self.names.waiters, who.to_string());
+                let waiter: String = ask(&mut self.connection, &["HGET", waiters, &who]);
+                let (_, rest) = waiter.split_once(' ').unwrap();
+                let silent = format!("1700000000000000 {rest}");
+                same(
+                    ask(&mut self.connection, &["HSET", waiters, &who, &silent]),
+                    0,
+                )
+            }
+            Disconnects(who) => {
+                self.ears.remove(&who);
+                let channel = channel(&who.to_string());
+                self.server.until_deaf(&channel);
+                Ok(())
+            }
+            Forgets(who) => {
+                let tombstone = tombstone(&who.to_string());
+                self.server
+                    .until_gone(&tombstone, std::time::Duration::from_secs(3));
+                Ok(())
+            }
+            MemoryIsFull => {
+                let _: () = ask(&mut self.connection, &["CONFIG", "SET", "maxmemory", "1"]);
+                let full = redis::cmd("SET")
+                    .arg("x")
+                    .arg("x")
+                    .exec(&mut self.connection);
+                same(full.unwrap_err().code(), Some("OOM"))
+            }
+            MemoryIsFree => {
+                let _: () = ask(&mut self.connection, &["CONFIG", "SET", "maxmemory", "0"]);
+                Ok(())
+            }
+        }
+    }
+
+    fn wait(
+        &mut self,
+        who: char,
+        ttl: u64,
+        void_after: u64,
+        expected: Answer,
+    ) -> Result<(), String> {
+        let token = who.to_string();
+        let claim = claim(&self.names, &token, ttl);
+        let answer = self.lua.wait(&mut self.connection, &claim, void_after);
+        let answer = match answer.map_err(|error| error.to_string())?[..] {
+            [0] => Answer::Void,
+            [1, left] if left == ttl as i64 => Answer::Gets,
+            [3, _] => Answer::Has,
+            [2, _, _, ahead, length] => Answer::Stands(ahead, length),
+            ref other => return Err(format!("the answer is {other:?}")),
+        };
+        same(answer, expected)
+    }
+
+    fn cancel(&mut self, who: char, tombstone: u64) -> bool {
+        let token = who.to_string();
+        let claim = claim(&self.names, &token, TTL);
+        self.lua
+            .cancel(&mut self.connection, &claim, tombstone)
+            .unwrap()
+    }
+
+    fn holder(&mut self) -> Option<String> {
+        ask(&mut self.connection, &["GET", &self.names.lock])
+    }
+
+    fn next_news(&mut self, who: char) -> Result<String, String> {
+        self.listen(who);
+        let news = self.news.entry(who).or_default();
+        if news.is_empty() {
+            return Err(format!("`{who}` has been told nothing"));
+        }
+        Ok(news.remove(0))
+    }
+
+    fn listen(&mut self, who: char) {
+        if let Some(ear) = self.ears.get_mut(&who) {
+            let heard = ear.heard().into_iter().map(|(_, text)| text);
+            self.news.entry(who).or_default().extend(heard);
+        }
+    }
+}
+
+fn claim<'a>(names: &'a Names, token: &'a str, ttl: u64) -> Claim<'a> {
+    Claim { names, token, ttl }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Result<(), String> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!("{found:?} instead of {expected:?}")),
+    }
+}
