@@ -125,3 +125,27 @@ async fn a_hundred_calls_dropped_together() {
         assert!(!site.is_held(&format!("cancel:{id}")));
     }
 }
+
+/// The lock is released to a waiter that goes away in the same moment, a little sooner or later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_dropped_while_the_lock_comes() {
+    let site = Site::start().await;
+    let other = site.another().await;
+    for n in 0..150 {
+        let key = format!("cancel:{n}");
+        let holder = other.lock(&*key).acquire().await.unwrap();
+        let waiter = site.locks().lock(&*key).wait(millis(20_000));
+        let waiter = tokio::spawn(async move { waiter.acquire().await.map(drop) });
+        tokio::time::sleep(millis(4)).await;
+        let release = tokio::spawn(holder.release());
+        // From before the release is sent until after the waiter has been told.
+        let moment = std::time::Instant::now() + std::time::Duration::from_micros(n * 15);
+        while std::time::Instant::now() < moment {
+            std::hint::spin_loop();
+        }
+        waiter.abort();
+        let _ = waiter.await;
+        within(NOISE, release).await.unwrap().unwrap();
+        site.until_free(&key, millis(1000));
+    }
+}

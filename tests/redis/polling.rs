@@ -4,7 +4,7 @@ use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
 use crate::support::server::Server;
-use crate::support::time::{NOISE, millis, within};
+use crate::support::time::{NOISE, eventually, millis, within};
 
 /// What `waiters` of one process send in half a second, while they wait for a foreign lock.
 async fn commands(waiters: usize) -> u64 {
@@ -59,4 +59,27 @@ async fn a_foreign_lock_that_expires_is_had_soon() {
     let acquire = locks.lock("door").wait(millis(5000)).acquire();
     let guard = within(millis(400) + NOISE, acquire).await.unwrap();
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_dropped_leaves_no_trace() {
+    let server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    server.query::<()>("SET lock:door somebody PX 60000");
+    for _ in 0..3 {
+        let waiter = locks.lock("door").wait(millis(20_000));
+        let waiting = tokio::time::timeout(millis(150), waiter.acquire());
+        assert!(waiting.await.is_err(), "somebody has the lock");
+        eventually(NOISE, "only the lock is left", || {
+            server.query::<usize>("DBSIZE") == 1
+        });
+    }
+    server.query::<()>("CONFIG RESETSTAT");
+    tokio::time::sleep(millis(300)).await;
+    assert_eq!(
+        server.calls(&["set", "evalsha", "eval"]),
+        0,
+        "nobody asks any more"
+    );
+    server.query::<()>("DEL lock:door");
 }
