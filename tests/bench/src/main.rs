@@ -1,74 +1,136 @@
 //! Measures the lock beside others. How to run it, and how to read it: see `Cargo.toml`.
 
+mod child;
 mod contenders;
+mod load;
+mod monitor;
+mod numbers;
+mod process;
+mod report;
+mod round;
+mod runtime;
 mod server;
-mod table;
-mod workload;
+mod work;
 
+use report::Report;
 use server::Server;
 use std::process::exit;
+use std::sync::Arc;
 use std::time::Duration;
 
 const HELP: &str = "\
-Measures acquire + release beside other locks, on a redis-server of its own.
+Measures locks beside each other, on a redis-server of its own.
 
 Usage: lock-bench [options]
 
 Options:
-  --rounds <number>    how often each contender has its turn [default: 9]
-  --millis <number>    how long a turn is [default: 500]
-  --help               prints this";
+  --only <names>       only this work, as `alone,many`; see below
+  --quick              a few short rounds: to see that it runs, not to believe it
+  --rounds <number>    how often each contender has its turn, instead of what suits the work
+  --millis <number>    how long a turn is [default: 200]
+  --help               prints this
 
-/// Two threads, as on a small server; the loops are tasks on them, as handlers are.
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() {
-    let (rounds, time) = options();
-    let server = Server::start();
-    let contenders = contenders::all(&server.url()).await;
-    let names: Vec<&str> = contenders
-        .iter()
-        .map(|contender| contender.name())
-        .collect();
-    let version = server.version().expect("the server answers");
-    println!("redis-server {version}, medians of {rounds} rounds of {time:?}");
+Work:";
 
-    for workload in workload::ALL {
-        let mut samples = vec![Vec::new(); contenders.len()];
-        for round in 0..rounds {
-            for turn in 0..contenders.len() {
-                // Nobody always has the turn after the same other one.
-                let next = (round + turn) % contenders.len();
-                samples[next].push(contenders[next].run(workload, time).await);
-            }
+pub struct Bench {
+    pub server: Arc<Server>,
+    pub report: Report,
+    /// How long a turn is.
+    pub time: Duration,
+    pub quick: bool,
+    rounds: Option<usize>,
+}
+
+impl Bench {
+    fn rounds(&self, usual: usize) -> usize {
+        match self.rounds {
+            Some(rounds) => rounds,
+            None if self.quick => 3,
+            None => usual,
         }
-        table::print(workload, &names, &samples);
-        let left = server.keys().expect("the server answers");
-        assert_eq!(left, 0, "locks were left behind");
     }
 }
 
-fn options() -> (usize, Duration) {
-    let (mut rounds, mut millis) = (9, 500);
-    let mut arguments = std::env::args().skip(1);
-    while let Some(option) = arguments.next() {
-        let value = || arguments.next()?.parse().ok().filter(|value| *value > 0);
-        match (option.as_str(), value) {
-            ("--help" | "-h", _) => {
-                println!("{HELP}");
-                exit(0);
-            }
-            ("--rounds", mut value) => rounds = value().unwrap_or_else(|| complain(&option)),
-            ("--millis", mut value) => millis = value().unwrap_or_else(|| complain(&option)),
-            _ => {
-                eprintln!("`{option}` is not known\n\n{HELP}");
-                exit(2);
-            }
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [child, kind, arguments @ ..] = &arguments[..]
+        && child == child::CHILD
+    {
+        return work::child(kind, arguments);
+    }
+    let options = Options::read(arguments);
+    let mut bench = Bench {
+        server: Arc::new(Server::start()),
+        report: Report::default(),
+        time: options.time,
+        quick: options.quick,
+        rounds: options.rounds,
+    };
+    println!("redis-server {}, turns of {:?}", bench.server.version(), bench.time);
+    for work in work::ALL {
+        if options.only.is_empty() || options.only.iter().any(|name| name == work.name) {
+            (work.run)(&mut bench);
         }
     }
-    (rounds, Duration::from_millis(millis as u64))
+    bench.report.print();
 }
 
-fn complain(option: &str) -> usize {
-    eprintln!("`{option}` needs a whole number greater than zero");
+struct Options {
+    only: Vec<String>,
+    quick: bool,
+    rounds: Option<usize>,
+    time: Duration,
+}
+
+impl Options {
+    fn read(arguments: Vec<String>) -> Options {
+        let mut options = Options {
+            only: Vec::new(),
+            quick: false,
+            rounds: None,
+            time: Duration::from_millis(200),
+        };
+        let mut arguments = arguments.into_iter();
+        while let Some(option) = arguments.next() {
+            let mut value = || arguments.next().unwrap_or_default();
+            match option.as_str() {
+                "--help" | "-h" => {
+                    println!("{HELP} {}", names().join(", "));
+                    exit(0);
+                }
+                "--quick" => {
+                    options.quick = true;
+                    options.time = Duration::from_millis(50);
+                }
+                "--only" => {
+                    options.only = value().split(',').map(str::to_owned).collect();
+                    for name in &options.only {
+                        if !names().contains(&name.as_str()) {
+                            refuse(&format!("there is no work `{name}`"));
+                        }
+                    }
+                }
+                "--rounds" => options.rounds = Some(number(&option, &value()) as usize),
+                "--millis" => options.time = Duration::from_millis(number(&option, &value())),
+                _ => refuse(&format!("`{option}` is not known")),
+            }
+        }
+        options
+    }
+}
+
+fn names() -> Vec<&'static str> {
+    work::ALL.iter().map(|work| work.name).collect()
+}
+
+fn number(option: &str, value: &str) -> u64 {
+    match value.parse() {
+        Ok(number) if number > 0 => number,
+        _ => refuse(&format!("`{option}` needs a whole number greater than zero")),
+    }
+}
+
+fn refuse(why: &str) -> ! {
+    eprintln!("{why}\n\n{HELP} {}", names().join(", "));
     exit(2);
 }

@@ -1,6 +1,8 @@
 //! A redis-server for this run alone.
 
+use redis::{Connection, InfoDict, RedisResult, cmd};
 use std::net::TcpListener;
+use std::ops::Sub;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +12,26 @@ pub struct Server {
     process: Child,
     directory: PathBuf,
     port: u16,
+}
+
+/// What the server has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Commands carried out, whoever sent them: those within scripts count too.
+    pub commands: u64,
+    pub cpu: Duration,
+}
+
+impl Sub for Usage {
+    type Output = Usage;
+
+    fn sub(self, before: Usage) -> Usage {
+        Usage {
+            // Less the question that told `before`.
+            commands: self.commands - before.commands - 1,
+            cpu: self.cpu.saturating_sub(before.cpu),
+        }
+    }
 }
 
 impl Server {
@@ -34,7 +56,7 @@ impl Server {
             port,
         };
         let start = Instant::now();
-        while server.keys().is_err() {
+        while server.try_connect().is_err() {
             let gone = server.process.try_wait().unwrap();
             assert!(
                 gone.is_none() && start.elapsed() < Duration::from_secs(10),
@@ -49,16 +71,56 @@ impl Server {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    pub fn version(&self) -> redis::RedisResult<String> {
-        let mut connection = redis::Client::open(self.url())?.get_connection()?;
-        let info: redis::InfoDict = redis::cmd("INFO").arg("server").query(&mut connection)?;
-        Ok(info.get("redis_version").unwrap_or_default())
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn version(&self) -> String {
+        self.info("server").get("redis_version").unwrap_or_default()
+    }
+
+    pub fn usage(&self) -> Usage {
+        let info = self.info("everything");
+        let commands = info
+            .iter()
+            .filter(|(name, _)| name.starts_with("cmdstat_"))
+            .filter(|(name, _)| !name.contains("client|setinfo") && *name != "cmdstat_hello")
+            .map(|(name, _)| {
+                let counts: String = info.get(name).unwrap_or_default();
+                let calls = counts.split([',', '=']).nth(1);
+                calls.and_then(|calls| calls.parse().ok()).unwrap_or(0)
+            })
+            .sum();
+        let seconds = |name| info.get::<f64>(name).unwrap_or_default();
+        Usage {
+            commands,
+            cpu: Duration::from_secs_f64(seconds("used_cpu_user") + seconds("used_cpu_sys")),
+        }
     }
 
     /// How many keys there are: none, if all locks were released.
-    pub fn keys(&self) -> redis::RedisResult<usize> {
-        let mut connection = redis::Client::open(self.url())?.get_connection()?;
-        redis::cmd("DBSIZE").query(&mut connection)
+    pub fn keys(&self) -> u64 {
+        cmd("DBSIZE").query(&mut self.connect()).unwrap()
+    }
+
+    /// Forgets what those left behind who were sent away.
+    pub fn clear(&self) {
+        cmd("FLUSHALL").exec(&mut self.connect()).unwrap();
+    }
+
+    pub fn connect(&self) -> Connection {
+        self.try_connect().expect("the server answers")
+    }
+
+    fn try_connect(&self) -> RedisResult<Connection> {
+        redis::Client::open(self.url())?.get_connection()
+    }
+
+    fn info(&self, section: &str) -> InfoDict {
+        cmd("INFO")
+            .arg(section)
+            .query(&mut self.connect())
+            .expect("the server answers")
     }
 }
 

@@ -1,61 +1,128 @@
 //! Those who are measured, each in a file of its own.
 
+mod async_redis_lock;
+mod distkit;
 mod ours;
 mod raw;
+mod rlock;
 mod rslock;
 
-use crate::workload::{Sample, Workload, measure};
+use crate::load::{Outcome, Plan, drive};
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The lease of every lock.
-const TTL: Duration = Duration::from_secs(30);
+pub const TTL: Duration = Duration::from_secs(30);
+
+/// How those who wait by trying again are set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Retry {
+    Default,
+    /// Every 10 ms, or 10 ms on average for who chooses at random.
+    Tuned,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Who {
+    Raw,
+    Ours,
+    Rslock(Retry),
+    Rlock(Retry),
+    AsyncRedisLock(Retry),
+    Distkit(Retry),
+}
+
+use Retry::{Default, Tuned};
+
+/// Everybody as they are when nothing is set. The first is what the others are compared with.
+pub const FREE: [Who; 6] = [
+    Who::Raw,
+    Who::Ours,
+    Who::Rslock(Default),
+    Who::Rlock(Default),
+    Who::AsyncRedisLock(Default),
+    Who::Distkit(Default),
+];
+
+/// Those who can wait.
+pub const WAITING: [Who; 9] = [
+    Who::Ours,
+    Who::Rslock(Tuned),
+    Who::Rlock(Tuned),
+    Who::AsyncRedisLock(Tuned),
+    Who::Distkit(Tuned),
+    Who::Rslock(Default),
+    Who::Rlock(Default),
+    Who::AsyncRedisLock(Default),
+    Who::Distkit(Default),
+];
+
+impl Who {
+    pub fn is_peer(self) -> bool {
+        !matches!(self, Who::Raw | Who::Ours)
+    }
+
+    pub fn by_name(name: &str) -> Option<Who> {
+        FREE.into_iter()
+            .chain(WAITING)
+            .find(|who| who.to_string() == name)
+    }
+
+    pub async fn connect(self, url: &str) -> Box<dyn Entrant> {
+        match self {
+            Who::Raw => enter::<raw::Raw>(url, Default).await,
+            Who::Ours => enter::<ours::Ours>(url, Default).await,
+            Who::Rslock(retry) => enter::<rslock::Rslock>(url, retry).await,
+            Who::Rlock(retry) => enter::<rlock::Rlock>(url, retry).await,
+            Who::AsyncRedisLock(retry) => {
+                enter::<async_redis_lock::AsyncRedisLock>(url, retry).await
+            }
+            Who::Distkit(retry) => enter::<distkit::Distkit>(url, retry).await,
+        }
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, retry) = match *self {
+            Who::Raw => ("raw", Default),
+            Who::Ours => ("lock-runtime", Default),
+            Who::Rslock(retry) => ("rslock", retry),
+            Who::Rlock(retry) => ("rlock", retry),
+            Who::AsyncRedisLock(retry) => ("async-redis-lock", retry),
+            Who::Distkit(retry) => ("distkit", retry),
+        };
+        let tuned = match retry {
+            Default => "",
+            Tuned => "@10ms",
+        };
+        f.pad(&format!("{name}{tuned}"))
+    }
+}
 
 /// A way to take a lock. Whatever goes wrong panics: a number would mean nothing then.
 pub trait Contender: Sized + Send + Sync + 'static {
-    const NAME: &'static str;
     type Hold: Send;
 
-    fn connect(url: &str) -> impl Future<Output = Self> + Send;
+    fn connect(url: &str, retry: Retry) -> impl Future<Output = Self> + Send;
     fn acquire(&self, key: &str) -> impl Future<Output = Self::Hold> + Send;
     fn release(&self, hold: Self::Hold) -> impl Future<Output = ()> + Send;
 }
 
-/// The first one is what the others are compared with.
-pub async fn all(url: &str) -> Vec<Box<dyn Entrant>> {
-    vec![
-        enter::<raw::Raw>(url).await,
-        enter::<ours::Ours>(url).await,
-        enter::<rslock::Rslock>(url).await,
-    ]
-}
-
-async fn enter<C: Contender>(url: &str) -> Box<dyn Entrant> {
-    Box::new(Arc::new(C::connect(url).await))
+async fn enter<C: Contender>(url: &str, retry: Retry) -> Box<dyn Entrant> {
+    Box::new(Arc::new(C::connect(url, retry).await))
 }
 
 /// A contender whose type doesn't matter any more.
-pub trait Entrant {
-    fn name(&self) -> &'static str;
-    fn run(
-        &self,
-        workload: Workload,
-        time: Duration,
-    ) -> Pin<Box<dyn Future<Output = Sample> + Send + '_>>;
+pub trait Entrant: Send + Sync {
+    fn drive(&self, plan: Plan) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>>;
 }
 
 impl<C: Contender> Entrant for Arc<C> {
-    fn name(&self) -> &'static str {
-        C::NAME
-    }
-
-    fn run(
-        &self,
-        workload: Workload,
-        time: Duration,
-    ) -> Pin<Box<dyn Future<Output = Sample> + Send + '_>> {
-        Box::pin(measure(self, workload, time))
+    fn drive(&self, plan: Plan) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        Box::pin(drive(self, plan))
     }
 }

@@ -1,18 +1,19 @@
-use super::{Contender, TTL};
+use super::{Contender, Retry, TTL};
 use lock_runtime::{LockGuard, LockManager};
+use std::time::Duration;
 
 pub struct Ours(LockManager);
 
 impl Contender for Ours {
-    const NAME: &'static str = "lock-runtime";
     type Hold = LockGuard;
 
-    async fn connect(url: &str) -> Ours {
+    async fn connect(url: &str, _: Retry) -> Ours {
         Ours(LockManager::connect(url).await.unwrap())
     }
 
     async fn acquire(&self, key: &str) -> LockGuard {
-        self.0.lock(key).ttl(TTL).acquire().await.unwrap()
+        let lock = self.0.lock(key).ttl(TTL).wait(Duration::MAX);
+        lock.acquire().await.unwrap()
     }
 
     async fn release(&self, hold: LockGuard) {

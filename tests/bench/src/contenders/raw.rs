@@ -1,7 +1,7 @@
 //! The least that a safe lock on Redis can do: two commands on one connection, with the driver's
 //! own settings. (Without Nagle's delay it gets through a quarter less at 64 tasks.)
 
-use super::{Contender, TTL};
+use super::{Contender, Retry, TTL};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Value, cmd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,10 +21,9 @@ pub struct Hold {
 }
 
 impl Contender for Raw {
-    const NAME: &'static str = "raw";
     type Hold = Hold;
 
-    async fn connect(url: &str) -> Raw {
+    async fn connect(url: &str, _: Retry) -> Raw {
         let client = Client::open(url).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let mut load = cmd("SCRIPT");

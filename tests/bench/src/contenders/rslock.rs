@@ -1,14 +1,21 @@
-use super::{Contender, TTL};
+//! Tries again after 0 to 200 ms, chosen at random; tuned, after 0 to 20 ms. Three times, and then
+//! three times again.
+
+use super::{Contender, Retry, TTL};
 use rslock::{LockGuard, LockManager};
+use std::time::Duration;
 
 pub struct Rslock(LockManager);
 
 impl Contender for Rslock {
-    const NAME: &'static str = "rslock";
     type Hold = LockGuard;
 
-    async fn connect(url: &str) -> Rslock {
-        Rslock(LockManager::new(vec![url]))
+    async fn connect(url: &str, retry: Retry) -> Rslock {
+        let mut manager = LockManager::new(vec![url]);
+        if retry == Retry::Tuned {
+            manager.set_retry(3, Duration::from_millis(20));
+        }
+        Rslock(manager)
     }
 
     async fn acquire(&self, key: &str) -> LockGuard {

@@ -1,0 +1,77 @@
+//! Other processes of this program, which do as they are told: a line in, a line out.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+
+/// What tells a child from the one who was started by hand.
+pub const CHILD: &str = "--child";
+
+/// Killed when dropped.
+pub struct Child {
+    process: std::process::Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Child {
+    /// Starts a process that does work of that kind, and waits until it is ready.
+    pub fn start(kind: &str, arguments: &[&str]) -> Child {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args([CHILD, kind])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut child = Child {
+            orders: process.stdin.take().unwrap(),
+            answers: BufReader::new(process.stdout.take().unwrap()),
+            process,
+        };
+        assert_eq!(child.answer(), "ready");
+        child
+    }
+
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub fn tell(&mut self, order: &str) {
+        writeln!(self.orders, "{order}").unwrap();
+    }
+
+    pub fn answer(&mut self) -> String {
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).unwrap();
+        assert!(answer.ends_with('\n'), "a child has ended");
+        answer.trim_end().to_owned()
+    }
+
+    pub fn ask(&mut self, order: &str) -> String {
+        self.tell(order);
+        self.answer()
+    }
+
+    /// The same for a number of children, at the same time.
+    pub fn ask_all(children: &mut [Child], order: &str) -> Vec<String> {
+        for child in &mut *children {
+            child.tell(order);
+        }
+        children.iter_mut().map(Child::answer).collect()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A child's life: it answers, until nobody is left to ask.
+pub fn serve(mut answer: impl FnMut(&str) -> String) {
+    println!("ready");
+    for order in std::io::stdin().lines() {
+        println!("{}", answer(&order.unwrap()));
+    }
+}

@@ -1,0 +1,38 @@
+//! Tries again every 50 ms. A mutex for every acquisition: its owner is fixed when it is made, so two
+//! who share one don't exclude each other.
+
+use super::{Contender, Retry, TTL};
+use distkit::DistkitRedisKey;
+use distkit::lock::{LockOptions, Mutex, MutexGuard};
+use redis::aio::ConnectionManager;
+use std::time::Duration;
+
+pub struct Distkit {
+    connection: ConnectionManager,
+    retry: Retry,
+}
+
+impl Contender for Distkit {
+    type Hold = MutexGuard;
+
+    async fn connect(url: &str, retry: Retry) -> Distkit {
+        let client = redis::Client::open(url).unwrap();
+        Distkit {
+            connection: client.get_connection_manager().await.unwrap(),
+            retry,
+        }
+    }
+
+    async fn acquire(&self, key: &str) -> MutexGuard {
+        let key = DistkitRedisKey::try_from(key.to_owned()).unwrap();
+        let mut options = LockOptions::builder(key, self.connection.clone()).ttl(TTL);
+        if self.retry == Retry::Tuned {
+            options = options.retry_interval(Duration::from_millis(10));
+        }
+        Mutex::new(options.build()).lock().await.unwrap()
+    }
+
+    async fn release(&self, mut hold: MutexGuard) {
+        hold.release().await.unwrap();
+    }
+}

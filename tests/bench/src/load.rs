@@ -1,0 +1,268 @@
+//! What a contender does while the clock runs, in one process.
+
+use crate::contenders::Contender;
+use crate::numbers::Summary;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::time::timeout;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    pub tasks: usize,
+    /// Whether all tasks want the same lock, or each one of its own.
+    pub keys: Keys,
+    /// For how long a lock is kept.
+    pub body: Duration,
+    pub until: Until,
+    /// Tells keys of different turns apart.
+    pub turn: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Keys {
+    Same,
+    Own,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Until {
+    /// Every task goes on until the time is up. Who still waits then is sent away.
+    Time(Duration),
+    /// Every task takes so many locks.
+    Locks(u64),
+}
+
+impl Plan {
+    /// Nobody wants another's lock.
+    pub fn free(tasks: usize, time: Duration) -> Plan {
+        Plan {
+            tasks,
+            keys: Keys::Own,
+            body: Duration::ZERO,
+            until: Until::Time(time),
+            turn: 0,
+        }
+    }
+
+    /// All want one lock, and have nothing to do with it.
+    pub fn contended(tasks: usize, time: Duration) -> Plan {
+        Plan {
+            keys: Keys::Same,
+            ..Plan::free(tasks, time)
+        }
+    }
+
+    /// All want one lock at the same time, once.
+    pub fn line(tasks: usize, body: Duration) -> Plan {
+        Plan {
+            tasks,
+            keys: Keys::Same,
+            body,
+            until: Until::Locks(1),
+            turn: 0,
+        }
+    }
+
+    /// A plan like this, with keys that nobody has used.
+    pub fn fresh(self) -> Plan {
+        static TURN: AtomicU64 = AtomicU64::new(1);
+        Plan {
+            turn: TURN.fetch_add(1, Ordering::Relaxed),
+            ..self
+        }
+    }
+
+    /// The same, short: connections are warm and scripts are loaded after it.
+    pub fn warm_up(self) -> Plan {
+        let until = match self.until {
+            Until::Time(time) => Until::Time(time / 10),
+            locks => locks,
+        };
+        Plan { until, ..self }.fresh()
+    }
+
+    fn key(self, task: usize) -> String {
+        let turn = self.turn;
+        match self.keys {
+            Keys::Same => format!("bench-{turn}"),
+            Keys::Own => format!("bench-{turn}-{task}"),
+        }
+    }
+
+    /// As words for another process.
+    pub fn write(self) -> String {
+        let until = match self.until {
+            Until::Time(time) => format!("time {}", time.as_nanos()),
+            Until::Locks(locks) => format!("locks {locks}"),
+        };
+        let keys = match self.keys {
+            Keys::Same => "same",
+            Keys::Own => "own",
+        };
+        let body = self.body.as_nanos();
+        format!("{} {keys} {body} {until} {}", self.tasks, self.turn)
+    }
+
+    pub fn read(words: &str) -> Option<Plan> {
+        let mut words = words.split(' ');
+        Some(Plan {
+            tasks: words.next()?.parse().ok()?,
+            keys: match words.next()? {
+                "same" => Keys::Same,
+                _ => Keys::Own,
+            },
+            body: Duration::from_nanos(words.next()?.parse().ok()?),
+            until: match (words.next()?, words.next()?.parse().ok()?) {
+                ("time", time) => Until::Time(Duration::from_nanos(time)),
+                (_, locks) => Until::Locks(locks),
+            },
+            turn: words.next()?.parse().ok()?,
+        })
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outcome {
+    /// From the first question to the last release, or the end of the time.
+    pub elapsed: Duration,
+    /// When the first question was asked, and the last lock was released.
+    pub began: Duration,
+    pub ended: Duration,
+    /// Acquire and release without the body.
+    pub cost: Summary,
+    /// Acquire alone.
+    pub wait: Summary,
+}
+
+impl Outcome {
+    pub fn locks(&self) -> u64 {
+        self.cost.count
+    }
+
+    pub fn rate(&self) -> f64 {
+        self.locks() as f64 / self.elapsed.as_secs_f64()
+    }
+
+    pub fn write(&self) -> String {
+        let Outcome {
+            elapsed,
+            began,
+            ended,
+            cost,
+            wait,
+        } = self;
+        let times = [elapsed, began, ended].map(|time| time.as_nanos().to_string());
+        format!("{} {} {}", times.join(" "), cost.write(), wait.write())
+    }
+
+    pub fn read(words: &str) -> Option<Outcome> {
+        let mut numbers = words.split(' ').map_while(|word| word.parse().ok());
+        let mut time = || numbers.next().map(Duration::from_nanos);
+        Some(Outcome {
+            elapsed: time()?,
+            began: time()?,
+            ended: time()?,
+            cost: Summary::read(&mut numbers)?,
+            wait: Summary::read(&mut numbers)?,
+        })
+    }
+}
+
+/// Clocks of different processes agree on this one.
+pub fn clock() -> Duration {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+}
+
+#[derive(Default)]
+struct Tally {
+    costs: Vec<Duration>,
+    waits: Vec<Duration>,
+}
+
+pub async fn drive<C: Contender>(contender: &Arc<C>, plan: Plan) -> Outcome {
+    let began = clock();
+    let start = Instant::now();
+    let tasks: Vec<_> = (0..plan.tasks)
+        .map(|task| {
+            let contender = contender.clone();
+            let tally = Arc::new(Mutex::new(Tally::default()));
+            let work = work(contender, plan, plan.key(task), start, tally.clone());
+            (tokio::spawn(work), tally)
+        })
+        .collect();
+    let mut all = Tally::default();
+    let grace = match plan.until {
+        Until::Time(time) => start + time + Duration::from_millis(50),
+        Until::Locks(_) => start + Duration::from_secs(3600),
+    };
+    for (mut task, tally) in tasks {
+        let left = grace.saturating_duration_since(Instant::now());
+        match timeout(left, &mut task).await {
+            Ok(done) => done.unwrap(),
+            Err(_) => task.abort(),
+        }
+        let mut tally = tally.lock().unwrap();
+        all.costs.append(&mut tally.costs);
+        all.waits.append(&mut tally.waits);
+    }
+    let elapsed = match plan.until {
+        Until::Time(time) => time,
+        Until::Locks(_) => start.elapsed(),
+    };
+    Outcome {
+        elapsed,
+        began,
+        ended: began + elapsed,
+        cost: Summary::of(all.costs),
+        wait: Summary::of(all.waits),
+    }
+}
+
+async fn work<C: Contender>(
+    contender: Arc<C>,
+    plan: Plan,
+    key: String,
+    start: Instant,
+    tally: Arc<Mutex<Tally>>,
+) {
+    let (end, mut left) = match plan.until {
+        Until::Time(time) => (start + time, u64::MAX),
+        Until::Locks(locks) => (start + Duration::from_secs(3600), locks),
+    };
+    let mut asked = Instant::now();
+    while left > 0 && asked < end {
+        left -= 1;
+        let hold = contender.acquire(&key).await;
+        let got = Instant::now();
+        let mut done = got;
+        if !plan.body.is_zero() {
+            keep(got + plan.body).await;
+            done = Instant::now();
+        }
+        contender.release(hold).await;
+        let released = Instant::now();
+        if released <= end {
+            let mut tally = tally.lock().unwrap();
+            tally.waits.push(got - asked);
+            tally.costs.push(released - asked - (done - got));
+        }
+        asked = released;
+    }
+}
+
+/// A body that ends at that moment, not at the next tick of the runtime's millisecond clock.
+async fn keep(until: Instant) {
+    let tick = Duration::from_micros(1200);
+    if let Some(early) = until.checked_sub(tick)
+        && early > Instant::now()
+    {
+        tokio::time::sleep_until(early.into()).await;
+    }
+    while Instant::now() < until {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,23 @@
+//! What a process uses, as the system tells it.
+
+use std::fs;
+use std::time::Duration;
+
+/// Time on a core so far, of all its threads that still run.
+pub fn cpu(id: u32) -> Duration {
+    let threads = fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    threads
+        .filter_map(|thread| {
+            let statistics = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+            let on_core = statistics.split(' ').next()?.parse().ok()?;
+            Some(Duration::from_nanos(on_core))
+        })
+        .sum()
+}
+
+/// Bytes of memory that are there, not just reserved.
+pub fn resident() -> u64 {
+    const PAGE: u64 = 4096;
+    let pages = fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * PAGE
+}
