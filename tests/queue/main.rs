@@ -1,8 +1,11 @@
 //! Waiting for a lock, in order and pushed: the scripts, the queue, and what goes wrong with both.
 
+mod crew;
 mod ear;
+mod foreign;
 mod interleavings;
 mod lua;
+mod order;
 mod scripts;
 #[path = "../support/mod.rs"]
 mod support;

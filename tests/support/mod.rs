@@ -3,7 +3,9 @@
 
 pub mod certificates;
 pub mod database;
+pub mod dice;
 pub mod proxy;
+pub mod resp;
 pub mod server;
 pub mod time;
 pub mod worker;

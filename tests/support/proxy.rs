@@ -6,12 +6,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
+use super::dice::Dice;
+use super::resp::Frames;
+
 pub struct Proxy {
     port: u16,
     network: Arc<Network>,
 }
 
-#[derive(Default)]
 struct Network {
     state: Mutex<State>,
     changed: Condvar,
@@ -25,6 +27,9 @@ struct State {
     holds_replies: bool,
     loses_reply: bool,
     lost_replies: usize,
+    /// What comes from the server is read, and of its messages so many in a hundred are lost.
+    loses_messages: Option<(u64, Dice)>,
+    lost_messages: usize,
     delay: Duration,
     streams: Vec<TcpStream>,
     connections: usize,
@@ -40,9 +45,26 @@ enum Way {
 
 impl Proxy {
     pub fn to(server: u16) -> Self {
+        Self::with(server, State::default())
+    }
+
+    /// Loses so many in a hundred of the messages that the server pushes, and nothing else.
+    pub fn losing_messages(server: u16, percent: u64) -> Self {
+        let loses_messages = Some((percent, Dice::new()));
+        let state = State {
+            loses_messages,
+            ..State::default()
+        };
+        Self::with(server, state)
+    }
+
+    fn with(server: u16, state: State) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let network = Arc::new(Network::default());
+        let network = Arc::new(Network {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        });
         let theirs = network.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -109,6 +131,10 @@ impl Proxy {
     pub fn lost_replies(&self) -> usize {
         self.network.state().lost_replies
     }
+
+    pub fn lost_messages(&self) -> usize {
+        self.network.state().lost_messages
+    }
 }
 
 impl Drop for Proxy {
@@ -160,6 +186,7 @@ impl Network {
 
     fn carry(&self, mut from: &TcpStream, mut to: &TcpStream, way: Way, number: usize) {
         let mut bytes = [0; 16 * 1024];
+        let mut frames = Frames::default();
         while let Ok(n @ 1..) = from.read(&mut bytes) {
             let holds =
                 |state: &mut State| !state.closed && (state.holds(way) || number < state.stranded);
@@ -169,9 +196,16 @@ impl Network {
                 return;
             }
             let delay = state.delay;
+            let passed = match way {
+                Way::Replies => state.read(&mut frames, &bytes[..n]),
+                Way::Requests => None,
+            };
             drop(state);
             thread::sleep(delay);
-            if to.write_all(&bytes[..n]).is_err() {
+            if to
+                .write_all(passed.as_deref().unwrap_or(&bytes[..n]))
+                .is_err()
+            {
                 return;
             }
         }
@@ -184,6 +218,17 @@ impl State {
             Way::Requests => self.holds_requests,
             Way::Replies => self.holds_replies,
         }
+    }
+
+    /// What is left of it, if it's to be read.
+    fn read(&mut self, frames: &mut Frames, bytes: &[u8]) -> Option<Vec<u8>> {
+        let (percent, dice) = self.loses_messages.as_mut()?;
+        let lost = &mut self.lost_messages;
+        Some(frames.pass(bytes, || {
+            let passes = dice.roll(100) >= *percent;
+            *lost += usize::from(!passes);
+            passes
+        }))
     }
 
     fn close_all(&mut self) {

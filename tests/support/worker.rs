@@ -67,6 +67,11 @@ impl Worker {
         }
     }
 
+    /// The next event, whatever it is; none if the process has ended, or took too long.
+    pub fn event(&self, limit: Duration) -> Option<String> {
+        self.events.recv_timeout(limit).ok()
+    }
+
     pub fn order(&mut self, order: &str) {
         writeln!(self.orders, "{order}").unwrap();
     }

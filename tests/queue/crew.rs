@@ -1,0 +1,44 @@
+//! Managers that share nothing but the server, as processes would, and those who wait with them.
+
+use std::time::Duration;
+
+use lock_runtime::{Config, Lock, LockError, LockGuard, LockManager};
+use tokio::task::JoinHandle;
+
+pub const LONG: Duration = Duration::from_secs(60);
+
+pub type Waiter = JoinHandle<Result<LockGuard, LockError>>;
+
+pub async fn managers(url: &str, count: usize) -> Vec<LockManager> {
+    managers_with(count, || Config::new(url)).await
+}
+
+pub async fn managers_with(count: usize, config: impl Fn() -> Config) -> Vec<LockManager> {
+    let mut managers = Vec::new();
+    for _ in 0..count {
+        managers.push(LockManager::connect(config()).await.unwrap());
+    }
+    managers
+}
+
+/// Nobody is served before somebody who came earlier.
+pub fn fair(url: &str) -> Config {
+    Config::new(url).hand_over(0, Duration::ZERO)
+}
+
+pub fn waiter(lock: Lock) -> Waiter {
+    tokio::spawn(lock.acquire())
+}
+
+pub fn waits(locks: &LockManager, key: &str) -> Waiter {
+    waiter(locks.lock(key).wait(LONG))
+}
+
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}

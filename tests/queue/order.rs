@@ -1,0 +1,114 @@
+//! The lock goes to who came first, wherever that is.
+
+use std::sync::{Arc, Mutex};
+
+use lock_runtime::LockManager;
+use tokio::task::JoinSet;
+
+use crate::crew::{LONG, block_on, fair, managers_with, waits};
+use crate::support::server::Server;
+use crate::support::time::{NOISE, millis, within};
+use crate::support::worker::{Worker, arguments, next_order, tell};
+
+const MANY: usize = 16;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grants_come_in_order_of_arrival() {
+    let server = Server::start();
+    let managers = managers_with(MANY, || fair(&server.url())).await;
+    let holder = managers[5].lock("door").acquire().await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = JoinSet::new();
+    // Not in the order in which they have connected.
+    let arrivals: Vec<_> = (0..MANY).map(|n| n * 7 % MANY).collect();
+    for (before, n) in arrivals.iter().enumerate() {
+        let (lock, order, n) = (managers[*n].lock("door").wait(LONG), order.clone(), *n);
+        waiters.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            order.lock().unwrap().push(n);
+            guard.release().await.unwrap();
+        });
+        server.until_waiting("door", before + 1);
+    }
+    holder.release().await.unwrap();
+    within(NOISE * 4, waiters.join_all()).await;
+    assert_eq!(*order.lock().unwrap(), arrivals);
+}
+
+/// Those who come back stand behind those who were there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_back_stands_last() {
+    const ROUNDS: usize = 30;
+    let server = Server::start();
+    let managers = managers_with(4, || fair(&server.url())).await;
+    let holder = managers[0].lock("door").acquire().await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = JoinSet::new();
+    for (n, locks) in managers.iter().enumerate() {
+        let (locks, order) = (locks.clone(), order.clone());
+        waiters.spawn(async move {
+            let mut next = waits(&locks, "door");
+            for _ in 0..ROUNDS {
+                let guard = next.await.unwrap().unwrap();
+                order.lock().unwrap().push(n);
+                // In line again before it has left.
+                let again = waits(&locks, "door");
+                tokio::time::sleep(millis(5)).await;
+                guard.release().await.unwrap();
+                next = again;
+            }
+            drop(next.await.unwrap().unwrap());
+        });
+        server.until_waiting("door", n + 1);
+    }
+    holder.release().await.unwrap();
+    within(LONG, waiters.join_all()).await;
+    let order = order.lock().unwrap();
+    for turns in order.chunks(4) {
+        let mut turns = turns.to_vec();
+        turns.sort_unstable();
+        assert_eq!(turns, [0, 1, 2, 3], "each once a round: {order:?}");
+    }
+}
+
+/// In the other process: stands in line when it's told to, and tells its number.
+fn stand(url: &str) {
+    block_on(async {
+        let locks = LockManager::connect(fair(url)).await.unwrap();
+        tell("ready");
+        next_order();
+        let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
+        tell(format!("had {}", guard.fencing_token().await.unwrap()));
+        guard.release().await.unwrap();
+        locks.shutdown().await;
+    });
+}
+
+#[test]
+fn grants_come_in_order_of_arrival_over_processes() {
+    if let Some(arguments) = arguments() {
+        return stand(&arguments[0]);
+    }
+    let server = Server::start();
+    let start = |_| {
+        Worker::start(
+            grants_come_in_order_of_arrival_over_processes,
+            &[&server.url()],
+        )
+    };
+    let mut workers: Vec<_> = (0..6).map(start).collect();
+    let numbers = block_on(async {
+        let locks = LockManager::connect(server.url()).await.unwrap();
+        let holder = locks.lock("door").acquire().await.unwrap();
+        for (before, worker) in workers.iter_mut().enumerate() {
+            worker.expect("ready", LONG);
+            worker.order("stand in line");
+            server.until_waiting("door", before + 1);
+        }
+        holder.release().await.unwrap();
+        let number = |worker: &Worker| worker.expect("had", LONG).parse::<u64>().unwrap();
+        workers.iter().map(number).collect::<Vec<_>>()
+    });
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+    workers.iter_mut().for_each(|worker| worker.succeeds(LONG));
+}

@@ -1,0 +1,46 @@
+//! What a server sends, cut into replies and messages.
+
+#[derive(Default)]
+pub struct Frames {
+    bytes: Vec<u8>,
+}
+
+impl Frames {
+    /// What of it has come in whole, but for the messages that are not to pass.
+    pub fn pass(&mut self, bytes: &[u8], mut passes: impl FnMut() -> bool) -> Vec<u8> {
+        self.bytes.extend_from_slice(bytes);
+        let mut passed = Vec::new();
+        while let Some(length) = length(&self.bytes) {
+            let frame: Vec<u8> = self.bytes.drain(..length).collect();
+            if !is_message(&frame) || passes() {
+                passed.extend(frame);
+            }
+        }
+        passed
+    }
+}
+
+/// A push, in the protocol's third version, that carries what somebody published.
+fn is_message(frame: &[u8]) -> bool {
+    frame.starts_with(b">3\r\n$7\r\nmessage\r\n")
+}
+
+/// How long the first frame is, if it's there whole.
+fn length(bytes: &[u8]) -> Option<usize> {
+    let line = bytes.windows(2).position(|two| two == b"\r\n")? + 2;
+    let number = || str::from_utf8(&bytes[1..line - 2]).unwrap().parse::<i64>();
+    let parts = match bytes[0] {
+        b'$' | b'=' | b'!' => {
+            let whole = line + usize::try_from(number().unwrap()).map_or(0, |text| text + 2);
+            return (whole <= bytes.len()).then_some(whole);
+        }
+        b'*' | b'>' | b'~' => number().unwrap(),
+        b'%' => 2 * number().unwrap(),
+        _ => 0,
+    };
+    let mut whole = line;
+    for _ in 0..parts {
+        whole += length(&bytes[whole..])?;
+    }
+    Some(whole)
+}
