@@ -1,5 +1,7 @@
 //! Pauses between tries.
 
+use once_cell::sync::Lazy;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -28,9 +30,15 @@ impl Backoff {
 
 /// A random part of `whole`.
 pub(crate) fn fraction(whole: Duration) -> Duration {
-    // The low half of a version 4 UUID has 62 random bits.
-    let (_, random) = Uuid::new_v4().as_u64_pair();
-    whole.mul_f64((random & 0xFFFF_FFFF) as f64 / 4_294_967_296.0)
+    static SEQUENCE: Lazy<AtomicU64> = Lazy::new(|| {
+        let (_, seed) = Uuid::new_v4().as_u64_pair();
+        AtomicU64::new(seed)
+    });
+    // SplitMix64 (Steele, Lea, Flood 2014): a Weyl sequence, mixed.
+    let mut random = SEQUENCE.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+    random = (random ^ (random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    random = (random ^ (random >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    whole.mul_f64((random >> 32) as f64 / 4_294_967_296.0)
 }
 
 #[cfg(test)]

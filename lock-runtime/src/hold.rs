@@ -186,10 +186,10 @@ impl Hold {
             return;
         }
         if !ours {
-            return self.lose(&mut state, LostCause::Gone);
+            return self.lose(state, LostCause::Gone);
         }
         if state.remaining(now).is_zero() {
-            return self.expire(&mut state, now);
+            return self.expire(state, now);
         }
         state.lease = Lease::new(sent, ttl);
         if state.terms.renew {
@@ -219,7 +219,7 @@ impl Hold {
             return Duty::Nothing;
         }
         if state.remaining(now).is_zero() {
-            self.expire(&mut state, now);
+            self.expire(state, now);
             return Duty::Nothing;
         }
         let renew = state.renew_at.is_some_and(|at| at <= instant);
@@ -243,11 +243,15 @@ impl Hold {
     /// The loss of the lease, found out by asking the clock if need be.
     pub(crate) fn loss(&self) -> Option<LockError> {
         let now = self.shared.clock.now();
-        let mut state = self.state();
-        if state.phase == Phase::Held && state.remaining(now).is_zero() {
-            self.expire(&mut state, now);
-        }
-        match state.phase {
+        let state = self.state();
+        let phase = match state.phase {
+            Phase::Held if state.remaining(now).is_zero() => {
+                self.expire(state, now);
+                self.state().phase
+            }
+            phase => phase,
+        };
+        match phase {
             Phase::Lost(cause, since) => Some(self.lost_error(cause, since)),
             _ => None,
         }
@@ -321,11 +325,7 @@ impl Hold {
         match token {
             Ok((Some(token), _)) => Ok(token),
             Ok((None, _)) => {
-                let mut state = self.state();
-                if state.phase == Phase::Held {
-                    self.lose(&mut state, LostCause::Gone);
-                }
-                drop(state);
+                self.is_gone();
                 Err(self.loss().unwrap_or_else(|| self.gone()))
             }
             Err(error) => Err(self
@@ -334,7 +334,15 @@ impl Hold {
         }
     }
 
-    fn expire(&self, state: &mut State, now: Moment) {
+    /// The server says that the lock isn't ours.
+    fn is_gone(&self) {
+        let state = self.state();
+        if state.phase == Phase::Held {
+            self.lose(state, LostCause::Gone);
+        }
+    }
+
+    fn expire(&self, state: MutexGuard<'_, State>, now: Moment) {
         let cause = match state.limit {
             Some((limit, cause)) if limit.remaining(now).is_zero() => cause,
             _ => LostCause::Expired,
@@ -342,9 +350,11 @@ impl Hold {
         self.lose(state, cause);
     }
 
-    fn lose(&self, state: &mut State, cause: LostCause) {
+    fn lose(&self, mut state: MutexGuard<'_, State>, cause: LostCause) {
         state.phase = Phase::Lost(cause, std::time::Instant::now());
-        self.leave_agenda(state);
+        self.leave_agenda(&mut state);
+        drop(state);
+        self.shared.waiters.vacated(&self.name, self.token);
         trace::lost(self.key(), cause);
         self.lost.notify_waiters();
     }

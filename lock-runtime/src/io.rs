@@ -5,12 +5,19 @@
 
 use once_cell::sync::OnceCell;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
+use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, Timeout};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Io(&'static Handle);
+
+static PULSE: Pulse = Pulse {
+    wanted: AtomicBool::new(false),
+    start: Notify::const_new(),
+};
 
 impl Io {
     /// Starts the thread on first use.
@@ -22,7 +29,7 @@ impl Io {
                 let handle = runtime.handle().clone();
                 std::thread::Builder::new()
                     .name("lock-io".into())
-                    .spawn(move || runtime.block_on(std::future::pending::<()>()))?;
+                    .spawn(move || runtime.block_on(PULSE.beat()))?;
                 Ok(handle)
             })
             .map(Io)
@@ -37,6 +44,7 @@ impl Io {
 
     /// A timeout that this thread's clock drives, whatever executor polls it.
     pub(crate) fn timeout_at<F: Future>(self, until: Instant, work: F) -> Timeout<F> {
+        PULSE.keep();
         let _context = self.0.enter();
         tokio::time::timeout_at(until, work)
     }
@@ -46,10 +54,42 @@ impl Io {
         let _context = self.0.enter();
         tokio::time::sleep_until(until)
     }
+
+    /// Whether the caller runs on this thread.
+    pub(crate) fn is_here(self, runtime: &Handle) -> bool {
+        self.0.id() == runtime.id()
+    }
 }
 
 /// So long from now; a wait too long to be told in clock time ends in thirty years.
 pub(crate) fn after(wait: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
     Instant::now() + wait.min(FAR)
+}
+
+/// Wakes the thread ten times a second as long as there are requests. A timeout set by another thread
+/// would have to wake it otherwise, each time, for a system call or two: it knows that it will wake
+/// before that.
+struct Pulse {
+    wanted: AtomicBool,
+    start: Notify,
+}
+
+impl Pulse {
+    const BEAT: Duration = Duration::from_millis(100);
+
+    fn keep(&self) {
+        if !self.wanted.load(Ordering::Relaxed) && !self.wanted.swap(true, Ordering::Relaxed) {
+            self.start.notify_one();
+        }
+    }
+
+    async fn beat(&self) {
+        loop {
+            self.start.notified().await;
+            while self.wanted.swap(false, Ordering::Relaxed) {
+                tokio::time::sleep(Self::BEAT).await;
+            }
+        }
+    }
 }

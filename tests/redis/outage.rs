@@ -106,7 +106,8 @@ async fn connections_may_be_closed_by_the_server() {
             .unwrap();
     }
     guard.release().await.unwrap();
-    assert_eq!(server.connections(), 1);
+    // One of the process, and one of this runtime.
+    assert!(server.connections() <= 2);
 }
 
 /// Nothing new can be written, but what is held is kept and released.

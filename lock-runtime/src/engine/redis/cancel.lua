@@ -1,17 +1,18 @@
+-- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] what is known of those in it
 -- KEYS[4] the token's tombstone   ARGV[1] the token   ARGV[2] how long the tombstone stands, in
 -- milliseconds; 0 for none, when no request of the token can still be on its way
 -- 1: the lock had been granted to it, and has been passed on. 0: it had not.
-redis.call('ZREM', queue, ARGV[1])
-redis.call('HDEL', waiters, ARGV[1])
-local holder = redis.call('GET', lock)
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('HDEL', KEYS[3], ARGV[1])
+local holder = redis.call('GET', KEYS[1])
 local held = holder == ARGV[1]
 if held then
-  redis.call('DEL', lock)
-end
-if held or not holder then
-  hand_on()
+  redis.call('DEL', KEYS[1])
 end
 if ARGV[2] ~= '0' then
   redis.call('SET', KEYS[4], '', 'PX', ARGV[2])
 end
-return held and 1 or 0
+local answer = held and 1 or 0
+if holder and not held then
+  return answer
+end

@@ -1,8 +1,8 @@
 //! What the server tells this process without being asked: one channel, on a connection of its own.
 
-use super::link::{Link, Subscriber};
-use super::target::Target;
-use super::{EngineError, Timeouts};
+use super::EngineError;
+use super::connection::{Dialer, Subscriber};
+use super::link::Link;
 use crate::engine::{Ear, Grant, News, ServerTime, Token};
 use crate::io::Io;
 use redis::{FromRedisValue, ProtocolVersion, Value};
@@ -15,42 +15,18 @@ use tokio::time::Instant;
 pub(crate) struct Grants {
     pub(crate) channel: String,
     io: Io,
-    target: Target,
-    timeouts: Timeouts,
-    ear: Ear,
+    dialer: Dialer,
     link: OnceCell<Link>,
 }
 
 impl Grants {
-    pub(crate) fn new(io: Io, target: &Target, timeouts: Timeouts, prefix: &str, ear: Ear) -> Self {
+    /// The subscription of a process that otherwise speaks to the server as `dialer` says.
+    pub(crate) fn new(dialer: &Dialer, prefix: &str, ear: Ear) -> Self {
         let process = Token::fresh();
-        Grants {
-            channel: format!("{prefix}::grants:{}", process.encode(&mut [0; 32])),
-            io,
-            target: target.speaking(ProtocolVersion::RESP3),
-            timeouts,
-            ear,
-            link: OnceCell::new(),
-        }
-    }
-
-    /// Waits until the subscription stands: before that, nobody must grant anything to this process.
-    pub(crate) async fn ready(&self, until: Instant) -> Result<(), EngineError> {
-        let link = self.link.get_or_try_init(|| self.subscribe()).await?;
-        link.ready(until).await
-    }
-
-    /// Subscribes anew: something that should have come has not.
-    pub(crate) fn replace(&self) {
-        if let Some(link) = self.link.get() {
-            link.replace();
-        }
-    }
-
-    async fn subscribe(&self) -> Result<Link, EngineError> {
+        let channel = format!("{prefix}::grants:{}", process.encode(&mut [0; 32]));
         let mut subscribe = redis::cmd("SUBSCRIBE");
-        subscribe.arg(&self.channel);
-        let (ear, again) = (self.ear.clone(), self.ear.clone());
+        subscribe.arg(&channel);
+        let again = ear.clone();
         let subscriber = Subscriber {
             message: Arc::new(move |message| {
                 if let Some(news) = read(message) {
@@ -59,14 +35,34 @@ impl Grants {
             }),
             connected: Arc::new(move || again(News::Resumed)),
         };
-        Link::connect(
-            self.io,
-            self.target.clone(),
-            self.timeouts,
-            vec![subscribe],
-            Some(subscriber),
-        )
-        .await
+        Grants {
+            channel,
+            io: dialer.io,
+            dialer: Dialer {
+                target: dialer.target.speaking(ProtocolVersion::RESP3),
+                greeting: vec![subscribe],
+                subscriber: Some(subscriber),
+                ..dialer.clone()
+            },
+            link: OnceCell::new(),
+        }
+    }
+
+    /// Waits until the subscription stands: before that, nobody must grant anything to this process.
+    pub(crate) async fn ready(&self, until: Instant) -> Result<(), EngineError> {
+        let subscribe = || Link::connect(self.io, self.dialer.clone());
+        self.link
+            .get_or_try_init(subscribe)
+            .await?
+            .ready(until)
+            .await
+    }
+
+    /// Subscribes anew: something that should have come has not.
+    pub(crate) fn replace(&self) {
+        if let Some(link) = self.link.get() {
+            link.replace();
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 //! A lock is a plain string: `<prefix><key>` holds its holder's token and expires after the ttl, so
 //! every client that uses `SET NX PX` and compare-and-delete excludes and is excluded.
 
+mod connection;
 mod grants;
+mod home;
 mod link;
 mod script;
 pub(crate) mod target;
@@ -12,9 +14,12 @@ use super::{
     ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, ServerTime, Standing, TOMBSTONE, Waiting,
 };
 use crate::io::Io;
+use connection::Dialer;
 use grants::Grants;
+use home::{Home, Homes};
 use link::Link;
-use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
+use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind, Value};
+use std::sync::Arc;
 
 use script::Script;
 use std::time::Duration;
@@ -31,6 +36,7 @@ pub(crate) struct Timeouts {
 
 pub(crate) struct Redis {
     link: Link,
+    homes: Arc<Homes>,
     grants: Grants,
     scripts: Scripts,
     prefix: String,
@@ -53,16 +59,18 @@ impl Redis {
         prefix: &str,
         ear: Ear,
     ) -> Result<Redis, EngineError> {
-        // Each of these begins with what all know of the queue.
-        macro_rules! on_queue {
-            ($script:literal) => {
-                Script::new(concat!(include_str!("queue.lua"), include_str!($script)))
-            };
-        }
         let scripts = Scripts {
-            wait: on_queue!("wait.lua"),
-            cancel: on_queue!("cancel.lua"),
-            release: on_queue!("release.lua"),
+            wait: Script::new(concat!(include_str!("queue.lua"), include_str!("wait.lua"))),
+            cancel: Script::new(concat!(
+                include_str!("cancel.lua"),
+                include_str!("queue.lua"),
+                include_str!("hand_on.lua"),
+            )),
+            release: Script::new(concat!(
+                include_str!("release.lua"),
+                include_str!("queue.lua"),
+                include_str!("hand_on.lua"),
+            )),
             renew: Script::new(include_str!("renew.lua")),
             fence: Script::new(include_str!("fence.lua")),
         };
@@ -74,17 +82,40 @@ impl Redis {
             &scripts.fence,
         ]
         .map(Script::load);
+        let dialer = Dialer {
+            io,
+            target,
+            timeouts,
+            greeting: greeting.into(),
+            subscriber: None,
+            dialled: 0,
+            last: None,
+        };
         Ok(Redis {
-            grants: Grants::new(io, &target, timeouts, prefix, ear),
-            link: Link::connect(io, target, timeouts, greeting.into(), None).await?,
+            grants: Grants::new(&dialer, prefix, ear),
+            homes: Homes::new(&dialer),
+            link: Link::connect(io, dialer).await?,
             scripts,
             prefix: prefix.to_owned(),
         })
     }
 
+    async fn ask<T: FromRedisValue>(
+        &self,
+        home: Option<&Home>,
+        command: &Cmd,
+        until: Instant,
+    ) -> Result<T, EngineError> {
+        match home {
+            Some(home) => home.ask(command, until).await,
+            None => self.link.ask(command, until).await,
+        }
+    }
+
     /// Calls a script. `arguments` adds the keys, then the rest.
     async fn call<T: FromRedisValue>(
         &self,
+        home: Option<&Home>,
         script: &Script,
         keys: usize,
         until: Instant,
@@ -92,11 +123,11 @@ impl Redis {
     ) -> Result<T, EngineError> {
         let mut command = script.by_digest(keys);
         arguments(&mut command);
-        match self.link.ask(&command, until).await {
+        match self.ask(home, &command, until).await {
             Err(error) if is_unknown_script(&error) => {
                 let mut command = script.by_source(keys);
                 arguments(&mut command);
-                self.link.ask(&command, until).await
+                self.ask(home, &command, until).await
             }
             answer => answer,
         }
@@ -126,6 +157,23 @@ impl Redis {
     }
 }
 
+impl Redis {
+    async fn release_from(
+        &self,
+        home: Option<&Home>,
+        claim: &Claim,
+        until: Instant,
+    ) -> Result<bool, EngineError> {
+        let arguments = |command: &mut Cmd| {
+            self.queue_keys(command, claim);
+            command.arg(claim.token.encode(&mut [0; 32]));
+        };
+        let script = &self.scripts.release;
+        let released: u8 = self.call(home, script, 3, until, arguments).await?;
+        Ok(released == 1)
+    }
+}
+
 impl Engine for Redis {
     fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
@@ -136,7 +184,13 @@ impl Engine for Redis {
                 .arg("NX")
                 .arg("PX")
                 .arg(milliseconds(claim.ttl));
-            let answer: Option<String> = self.link.ask(&command, until).await?;
+            let answer: Option<String> = match self.homes.here() {
+                Some(home) => {
+                    let homes = &self.homes;
+                    homes.acquire(home, claim.token, &command, until).await?
+                }
+                None => self.link.ask(&command, until).await?,
+            };
             Ok(answer.is_some())
         })
     }
@@ -151,7 +205,7 @@ impl Engine for Redis {
             self.grants.ready(until).await?;
             let void_after = void_after.map_or(0, |time| time.0.as_micros());
             let standing: Vec<u64> = self
-                .call(&self.scripts.wait, 4, until, |command| {
+                .call(None, &self.scripts.wait, 4, until, |command| {
                     self.queue_keys(command, claim);
                     command
                         .arg(self.tombstone(claim))
@@ -190,7 +244,7 @@ impl Engine for Redis {
                 0
             };
             let held: u8 = self
-                .call(&self.scripts.cancel, 4, until, |command| {
+                .call(None, &self.scripts.cancel, 4, until, |command| {
                     self.queue_keys(command, claim);
                     command
                         .arg(self.tombstone(claim))
@@ -208,20 +262,31 @@ impl Engine for Redis {
 
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
-            let released: u8 = self
-                .call(&self.scripts.release, 3, until, |command| {
-                    self.queue_keys(command, claim);
-                    command.arg(claim.token.encode(&mut [0; 32]));
-                })
-                .await?;
-            Ok(released == 1)
+            let Some(home) = self.homes.unsettled(claim.token) else {
+                return self
+                    .release_from(self.homes.here().as_deref(), claim, until)
+                    .await;
+            };
+            match self.release_from(Some(&home), claim, until).await {
+                Err(error) if error.is_transient() => {}
+                answer => return answer,
+            }
+            // The home is gone. What it has sent must not be carried out later than this.
+            if let Some(peer) = &home.connection.peer
+                && let Err(error) = self.link.ask::<Value>(&peer.kill(), until).await
+                && error.is_transient()
+            {
+                self.homes.leave_unsettled(claim.token, home);
+                return Err(error);
+            }
+            self.release_from(None, claim, until).await
         })
     }
 
     fn renew<'a>(&'a self, claims: &'a [Claim], until: Instant) -> Answer<'a, Vec<bool>> {
         Box::pin(async move {
             let renewed: Vec<u8> = self
-                .call(&self.scripts.renew, claims.len(), until, |command| {
+                .call(None, &self.scripts.renew, claims.len(), until, |command| {
                     for claim in claims {
                         command.arg(&*claim.name);
                     }
@@ -241,7 +306,7 @@ impl Engine for Redis {
     }
 
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
-        Box::pin(self.call(&self.scripts.fence, 2, until, |command| {
+        Box::pin(self.call(None, &self.scripts.fence, 2, until, |command| {
             command
                 .arg(&*claim.name)
                 .arg(self.derived("fence", ""))

@@ -1,0 +1,272 @@
+//! One connection: made, greeted, asked, and given up when it breaks or falls silent.
+
+use super::target::Target;
+use super::{EngineError, Fault, Timeouts};
+use crate::io::{Io, after};
+use redis::aio::{MultiplexedConnection, SendError};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, PushInfo, PushKind, RedisError,
+    ServerErrorKind, Value,
+};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Driven by the runtime it was made on.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    pub(crate) number: u64,
+    pub(crate) peer: Option<Peer>,
+    io: Io,
+    redis: MultiplexedConnection,
+    traffic: Arc<Traffic>,
+    /// A connection on which nothing has been answered for so long is given up.
+    silence: Duration,
+}
+
+#[derive(Default)]
+struct Traffic {
+    under_way: AtomicUsize,
+    /// Since when a request has been out without any answer coming in.
+    waiting_since: Mutex<Option<Instant>>,
+}
+
+/// Why a question brought no answer.
+pub(crate) struct Failure {
+    pub(crate) error: EngineError,
+    /// The connection is of no more use.
+    pub(crate) broken: bool,
+}
+
+impl Connection {
+    /// Sends a command and waits for its answer until then.
+    pub(crate) async fn ask<T: FromRedisValue>(
+        &self,
+        command: &Cmd,
+        until: Instant,
+    ) -> Result<T, Failure> {
+        let _under_way = self.traffic.enter();
+        let mut redis = self.redis.clone();
+        let answer = command.query_async(&mut redis);
+        let (error, broken) = match self.io.timeout_at(until, answer).await {
+            Ok(Ok(answer)) => {
+                self.traffic.answered();
+                return Ok(answer);
+            }
+            Ok(Err(error)) if is_broken(&error) => {
+                (EngineError::new(Fault::Unanswered, error), true)
+            }
+            Ok(Err(error)) => {
+                self.traffic.answered();
+                (EngineError::new(fault(&error), error), false)
+            }
+            Err(_) => {
+                let words = "no answer from the server in time";
+                let silent = self.traffic.silent_for() >= self.silence;
+                (EngineError::new(Fault::Unanswered, words), silent)
+            }
+        };
+        Err(Failure { error, broken })
+    }
+
+    /// How many requests are out on it.
+    pub(crate) fn under_way(&self) -> usize {
+        self.traffic.under_way.load(Ordering::Relaxed)
+    }
+}
+
+impl Traffic {
+    fn enter(&self) -> UnderWay<'_> {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.waiting_since().get_or_insert_with(Instant::now);
+        UnderWay(self)
+    }
+
+    fn answered(&self) {
+        *self.waiting_since() = None;
+    }
+
+    fn silent_for(&self) -> Duration {
+        self.waiting_since()
+            .map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn waiting_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.waiting_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct UnderWay<'a>(&'a Traffic);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+type Message = Arc<dyn Fn(&[Value]) + Send + Sync>;
+
+/// Who is given what comes in on a connection without having been asked for.
+#[derive(Clone)]
+pub(crate) struct Subscriber {
+    pub(crate) message: Message,
+    /// Called for every new connection, when the greeting has been answered.
+    pub(crate) connected: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// Makes connections, one after the other.
+#[derive(Clone)]
+pub(crate) struct Dialer {
+    pub(crate) io: Io,
+    pub(crate) target: Target,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) greeting: Vec<Cmd>,
+    pub(crate) subscriber: Option<Subscriber>,
+    pub(crate) dialled: u64,
+    /// What the server calls the last connection.
+    pub(crate) last: Option<Peer>,
+}
+
+/// A connection as the server knows it.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    id: String,
+    address: String,
+}
+
+impl Dialer {
+    /// Makes the next connection. `gone` is told when it ends, if there is a subscriber.
+    pub(crate) async fn dial(
+        &mut self,
+        gone: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Connection, EngineError> {
+        let (io, patience) = (self.io, self.timeouts.connect);
+        let dialled = io.timeout_at(after(patience), self.dial_and_greet(gone));
+        match dialled.await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) if is_refusal(&error) => Err(EngineError::new(Fault::Refused, error)),
+            Ok(Err(error)) if error.kind() == ErrorKind::Parse => Err(EngineError::new(
+                Fault::Down,
+                "what answers there does not speak the Redis protocol",
+            )),
+            Ok(Err(error)) => Err(EngineError::new(Fault::Down, error)),
+            Err(_) => Err(EngineError::new(
+                Fault::Down,
+                format!("no answer within {patience:?}"),
+            )),
+        }
+    }
+
+    async fn dial_and_greet(
+        &mut self,
+        gone: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Connection, RedisError> {
+        // Every request has a bound of its own, so the connection sets none.
+        let mut config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None);
+        self.dialled += 1;
+        if let Some(subscriber) = &self.subscriber {
+            let (message, number) = (subscriber.message.clone(), self.dialled);
+            config = config.set_push_sender(move |push: PushInfo| {
+                match push.kind {
+                    PushKind::Message => message(&push.data),
+                    PushKind::Disconnection => gone(number),
+                    _ => {}
+                }
+                Ok::<(), SendError>(())
+            });
+        }
+        let client = &self.target.client;
+        let mut redis = client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?;
+        // What is still on its way on the last connection must not be carried out after what will be
+        // sent on this one: a late acquisition would hold the lock for nobody.
+        if let Some(last) = &self.last {
+            let _ = last.kill().exec_async(&mut redis).await;
+        }
+        let description: Result<String, _> = redis::cmd("CLIENT")
+            .arg("INFO")
+            .query_async(&mut redis)
+            .await;
+        self.last = description.ok().as_deref().and_then(Peer::parse);
+        for command in &self.greeting {
+            match command.exec_async(&mut redis).await {
+                Err(error) if is_broken(&error) || is_refusal(&error) => return Err(error),
+                // A server that won't load scripts ahead is sent their source when they are called.
+                _ => {}
+            }
+        }
+        if let Some(subscriber) = &self.subscriber {
+            (subscriber.connected)();
+        }
+        Ok(Connection {
+            number: self.dialled,
+            peer: self.last.clone(),
+            io: self.io,
+            redis,
+            traffic: Arc::default(),
+            silence: self.timeouts.command,
+        })
+    }
+}
+
+impl Peer {
+    fn parse(description: &str) -> Option<Peer> {
+        let field = |name| {
+            let mut fields = description.split_whitespace();
+            fields
+                .find_map(|field| field.strip_prefix(name))
+                .map(str::to_owned)
+        };
+        Some(Peer {
+            id: field("id=")?,
+            address: field("addr=")?,
+        })
+    }
+
+    /// By number and address: a server that was restarted gives the same numbers to others.
+    pub(crate) fn kill(&self) -> Cmd {
+        let mut command = redis::cmd("CLIENT");
+        command.arg("KILL").arg("ID").arg(&self.id);
+        command.arg("ADDR").arg(&self.address);
+        command
+    }
+}
+
+fn is_broken(error: &RedisError) -> bool {
+    error.is_io_error() || error.is_connection_dropped() || error.kind() == ErrorKind::Parse
+}
+
+/// Whether a server doesn't let us in: a wrong password, none, or no such database.
+fn is_refusal(error: &RedisError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig
+    ) || error.code() == Some("NOAUTH")
+}
+
+fn fault(error: &RedisError) -> Fault {
+    use ServerErrorKind::{
+        BusyLoading, ClusterDown, MasterDown, NoScript, NotBusy, ReadOnly, TryAgain,
+    };
+    match error.kind() {
+        ErrorKind::Server(
+            BusyLoading | ClusterDown | MasterDown | NoScript | NotBusy | ReadOnly | TryAgain,
+        ) => Fault::Hindered,
+        // `BUSY` (a slow script), `NOREPLICAS`, `OOM`: they pass.
+        ErrorKind::Extension
+            if matches!(
+                error.code(),
+                Some("BUSY" | "NOREPLICAS" | "OOM" | "MISCONF")
+            ) =>
+        {
+            Fault::Hindered
+        }
+        _ => Fault::Refused,
+    }
+}

@@ -1,0 +1,3 @@
+
+hand_on()
+return answer

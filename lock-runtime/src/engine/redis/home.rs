@@ -1,0 +1,191 @@
+//! Home connections: one for each runtime that takes locks, driven by that runtime itself.
+//!
+//! A request from a runtime with little to do then costs no hop to the I/O thread and back. With many
+//! requests at once the I/O thread's connection is the faster one, since it works beside the runtime;
+//! and it is there when a home has gone with its runtime.
+
+use super::connection::{Connection, Dialer};
+use super::{EngineError, Fault};
+use crate::engine::Token;
+use redis::{Cmd, FromRedisValue};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::runtime::{Handle, Id};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// A runtime that has asked so often is worth a connection.
+const SETTLED: u32 = 16;
+
+/// With more requests than this under way on a home, the I/O thread takes the next.
+const QUIET: usize = 2;
+
+pub(crate) struct Homes {
+    dialer: Dialer,
+    homes: Mutex<HashMap<Id, Place>>,
+    /// Acquisitions that were sent from a home and whose answer nobody waits for any more.
+    unsettled: Mutex<HashMap<Token, Arc<Home>>>,
+}
+
+enum Place {
+    /// So often has the runtime asked.
+    Visitor(u32),
+    /// A connection is being made, or can't be had.
+    None,
+    Home(Arc<Home>),
+}
+
+pub(crate) struct Home {
+    pub(crate) connection: Connection,
+    left: Notify,
+}
+
+impl Homes {
+    pub(crate) fn new(dialer: &Dialer) -> Arc<Homes> {
+        Arc::new(Homes {
+            dialer: dialer.clone(),
+            homes: Mutex::default(),
+            unsettled: Mutex::default(),
+        })
+    }
+
+    /// The home of the calling runtime, if it has one that is quiet.
+    pub(crate) fn here(self: &Arc<Self>) -> Option<Arc<Home>> {
+        let runtime = Handle::try_current().ok()?;
+        let mut homes = self.homes();
+        match homes.entry(runtime.id()).or_insert(Place::Visitor(0)) {
+            Place::Home(home) => (home.connection.under_way() < QUIET).then(|| home.clone()),
+            Place::None => None,
+            Place::Visitor(times) => {
+                *times = times.saturating_add(1);
+                if *times >= SETTLED && !self.dialer.io.is_here(&runtime) {
+                    homes.insert(runtime.id(), Place::None);
+                    drop(homes);
+                    runtime.spawn(settle(
+                        Arc::downgrade(self),
+                        runtime.id(),
+                        self.dialer.clone(),
+                    ));
+                }
+                None
+            }
+        }
+    }
+
+    /// Sends an acquisition from a home. Unless it is answered, its release must follow it there.
+    pub(crate) async fn acquire<T: FromRedisValue>(
+        &self,
+        home: Arc<Home>,
+        token: Token,
+        command: &Cmd,
+        until: Instant,
+    ) -> Result<T, EngineError> {
+        let mut flight = Flight {
+            homes: self,
+            token,
+            home: Some(home.clone()),
+        };
+        let answer = home.ask(command, until).await;
+        if !matches!(&answer, Err(error) if error.fault == Fault::Unanswered) {
+            flight.home = None;
+        }
+        answer
+    }
+
+    /// The home that an acquisition was sent from without having been answered.
+    pub(crate) fn unsettled(&self, token: Token) -> Option<Arc<Home>> {
+        self.lock_unsettled().remove(&token)
+    }
+
+    pub(crate) fn leave_unsettled(&self, token: Token, home: Arc<Home>) {
+        self.lock_unsettled().insert(token, home);
+    }
+
+    fn homes(&self) -> MutexGuard<'_, HashMap<Id, Place>> {
+        self.homes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_unsettled(&self) -> MutexGuard<'_, HashMap<Token, Arc<Home>>> {
+        self.unsettled
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Homes {
+    fn drop(&mut self) {
+        for place in self.homes().values() {
+            if let Place::Home(home) = place {
+                home.left.notify_one();
+            }
+        }
+    }
+}
+
+impl Home {
+    pub(crate) async fn ask<T: FromRedisValue>(
+        &self,
+        command: &Cmd,
+        until: Instant,
+    ) -> Result<T, EngineError> {
+        let answer = self.connection.ask(command, until).await;
+        answer.map_err(|failure| {
+            if failure.broken {
+                self.left.notify_one();
+            }
+            failure.error
+        })
+    }
+}
+
+/// Makes a home on the present runtime, and stays until it is left or the runtime ends.
+async fn settle(homes: Weak<Homes>, runtime: Id, mut dialer: Dialer) {
+    // Dropped with this task, on whatever path.
+    let _leaving = Leaving {
+        homes: homes.clone(),
+        runtime,
+    };
+    let Ok(connection) = dialer.dial(|_| {}).await else {
+        return;
+    };
+    let home = Arc::new(Home {
+        connection,
+        left: Notify::new(),
+    });
+    match homes.upgrade() {
+        Some(homes) => homes.homes().insert(runtime, Place::Home(home.clone())),
+        None => return,
+    };
+    home.left.notified().await;
+}
+
+struct Leaving {
+    homes: Weak<Homes>,
+    runtime: Id,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        // A runtime without I/O panics at the try to connect; it is not tried again.
+        if let Some(homes) = self.homes.upgrade()
+            && !std::thread::panicking()
+        {
+            homes.homes().remove(&self.runtime);
+        }
+    }
+}
+
+/// An acquisition under way from a home.
+struct Flight<'a> {
+    homes: &'a Homes,
+    token: Token,
+    home: Option<Arc<Home>>,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            self.homes.leave_unsettled(self.token, home);
+        }
+    }
+}
