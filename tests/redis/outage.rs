@@ -5,7 +5,7 @@ use std::time::Instant;
 use lock_runtime::LockManager;
 
 use crate::support::server::Server;
-use crate::support::time::{millis, within};
+use crate::support::time::{NOISE, eventually, millis, within};
 
 async fn away_and_back(away: fn(&mut Server), back: fn(&mut Server)) {
     let mut server = Server::start();

@@ -227,12 +227,13 @@ impl Server {
         statistics.lines().filter_map(calls).sum()
     }
 
-    /// Connections over TCP: those of the library, not the test's own.
+    /// Connections over TCP that send commands: the library's, not the test's own, and not those
+    /// that only listen.
     pub fn connections(&self) -> usize {
         let clients: String = self.query("CLIENT LIST");
         clients
             .lines()
-            .filter(|line| line.contains(" addr=127.0.0.1:"))
+            .filter(|line| line.contains(" addr=127.0.0.1:") && line.contains(" sub=0 "))
             .count()
     }
 
