@@ -16,7 +16,7 @@ pub struct Lua {
     pub fence: Script,
 }
 
-/// With what all scripts of the queue begin with, as the library puts them together.
+/// Of the parts that the library makes it of.
 macro_rules! script {
     ($($file:literal),+) => {
         Script::new(concat!(
@@ -29,8 +29,8 @@ impl Lua {
     pub fn new() -> Self {
         Self {
             wait: script!("queue.lua", "wait.lua"),
-            cancel: script!("queue.lua", "cancel.lua"),
-            release: script!("queue.lua", "release.lua"),
+            cancel: script!("cancel.lua", "queue.lua", "hand_on.lua"),
+            release: script!("release.lua", "queue.lua", "hand_on.lua"),
             renew: script!("renew.lua"),
             fence: script!("fence.lua"),
         }

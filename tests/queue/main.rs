@@ -1,11 +1,13 @@
 //! Waiting for a lock, in order and pushed: the scripts, the queue, and what goes wrong with both.
 
 mod crew;
+mod dead;
 mod ear;
 mod foreign;
 mod interleavings;
 mod lua;
 mod order;
+mod pushes;
 mod scripts;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,202 @@
+//! Processes that die in line, or stop there.
+
+use std::time::{Duration, Instant};
+
+use lock_runtime::LockManager;
+
+use crate::crew::{LONG, block_on, fair, waits};
+use crate::support::server::Server;
+use crate::support::time::{NOISE, millis, within};
+use crate::support::worker::{Worker, arguments, tell};
+
+/// How long a lock is granted for at first.
+const GRANT: Duration = Duration::from_secs(2);
+
+/// In the other process: waits, and tells what it comes to believe.
+fn stand(url: &str) {
+    block_on(async {
+        let locks = LockManager::connect(fair(url)).await.unwrap();
+        let acquire = locks.lock("door").wait(LONG).acquire();
+        tell("waits");
+        let guard = acquire.await.unwrap();
+        let before = guard.is_valid();
+        tell(format!(
+            "had {before} {}",
+            guard.fencing_token().await.is_ok()
+        ));
+        guard.release().await.unwrap();
+        locks.shutdown().await;
+    });
+}
+
+struct Line {
+    server: Server,
+    workers: Vec<Worker>,
+}
+
+/// The test stands in line behind so many processes, which it then does something to; the holder
+/// releases. How long it has waited from then on.
+fn behind<T: Fn() + Copy>(
+    test: T,
+    processes: usize,
+    happens: impl FnOnce(&mut [Worker]),
+) -> Option<(Line, Duration)> {
+    if let Some(arguments) = arguments() {
+        stand(&arguments[0]);
+        return None;
+    }
+    let server = Server::start();
+    let mut workers = Vec::new();
+    let waited = block_on(async {
+        let locks = LockManager::connect(fair(&server.url())).await.unwrap();
+        let other = LockManager::connect(fair(&server.url())).await.unwrap();
+        let holder = locks.lock("door").acquire().await.unwrap();
+        for before in 0..processes {
+            workers.push(Worker::start(test, &[&server.url()]));
+            workers[before].expect("waits", LONG);
+            server.until_waiting("door", before + 1);
+        }
+        let last = waits(&other, "door");
+        server.until_waiting("door", processes + 1);
+        happens(&mut workers);
+        holder.release().await.unwrap();
+        let start = Instant::now();
+        let guard = within(LONG, last).await.unwrap().unwrap();
+        let waited = start.elapsed();
+        guard.release().await.unwrap();
+        locks.shutdown().await;
+        other.shutdown().await;
+        waited
+    });
+    Some((Line { server, workers }, waited))
+}
+
+#[test]
+fn a_killed_first_costs_the_others_nothing() {
+    let kill = |workers: &mut [Worker]| workers[0].kill();
+    let line = behind(a_killed_first_costs_the_others_nothing, 1, kill);
+    if let Some((_line, waited)) = line {
+        assert!(waited < millis(1000), "{waited:?}");
+    }
+}
+
+#[test]
+fn a_line_of_killed_processes_costs_the_others_nothing() {
+    let kill = |workers: &mut [Worker]| workers.iter_mut().for_each(Worker::kill);
+    let line = behind(a_line_of_killed_processes_costs_the_others_nothing, 5, kill);
+    if let Some((_line, waited)) = line {
+        assert!(waited < millis(1000), "{waited:?}");
+    }
+}
+
+#[test]
+fn a_killed_one_in_the_middle_costs_the_others_nothing() {
+    let kill = |workers: &mut [Worker]| workers[1].kill();
+    let line = behind(a_killed_one_in_the_middle_costs_the_others_nothing, 3, kill);
+    if let Some((mut line, waited)) = line {
+        assert!(waited < millis(1000), "{waited:?}");
+        for worker in [0, 2] {
+            line.workers[worker].expect("had true true", LONG);
+            line.workers[worker].succeeds(LONG);
+        }
+    }
+}
+
+/// It's handed the lock and doesn't take it; when it goes on, it knows that it has nothing.
+#[test]
+fn a_stopped_first_costs_the_others_the_lease_of_a_grant() {
+    let stop = |workers: &mut [Worker]| workers[0].pause();
+    let line = behind(
+        a_stopped_first_costs_the_others_the_lease_of_a_grant,
+        1,
+        stop,
+    );
+    if let Some((mut line, waited)) = line {
+        assert!(waited < GRANT + millis(700), "{waited:?}");
+        assert!(waited > GRANT / 2, "{waited:?}: it was never granted");
+        // Somebody else has it now, for longer than the first one sleeps.
+        line.server.query::<()>("SET lock:door somebody PX 60000");
+        line.workers[0].resume();
+        line.server.until_waiting("door", 1);
+        assert_eq!(
+            line.workers[0].event(millis(300)),
+            None,
+            "it believes it holds"
+        );
+        line.server.query::<()>("DEL lock:door");
+        line.workers[0].expect("had true true", NOISE + millis(1000));
+        line.workers[0].succeeds(LONG);
+    }
+}
+
+/// Two that are stopped cost two leases of a grant, and not a ttl.
+#[test]
+fn each_stopped_one_costs_the_others_the_lease_of_a_grant() {
+    let stop = |workers: &mut [Worker]| workers.iter().for_each(Worker::pause);
+    let line = behind(
+        each_stopped_one_costs_the_others_the_lease_of_a_grant,
+        2,
+        stop,
+    );
+    if let Some((line, waited)) = line {
+        assert!(waited < GRANT * 2 + millis(1200), "{waited:?}");
+        line.workers.iter().for_each(Worker::resume);
+        for mut worker in line.workers {
+            worker.expect("had true true", LONG);
+            worker.succeeds(LONG);
+        }
+    }
+}
+
+/// Not so long that its lease ended: it has the lock, and may believe so.
+#[test]
+fn who_was_stopped_for_a_moment_has_the_lock() {
+    if let Some(arguments) = arguments() {
+        return stand(&arguments[0]);
+    }
+    let server = Server::start();
+    let mut worker = Worker::start(who_was_stopped_for_a_moment_has_the_lock, &[&server.url()]);
+    block_on(async {
+        let locks = LockManager::connect(server.url()).await.unwrap();
+        let holder = locks.lock("door").acquire().await.unwrap();
+        worker.expect("waits", LONG);
+        server.until_waiting("door", 1);
+        worker.pause();
+        holder.release().await.unwrap();
+        tokio::time::sleep(GRANT / 4).await;
+        worker.resume();
+        worker.expect("had true true", NOISE);
+        worker.succeeds(LONG);
+    });
+}
+
+/// The holder is killed, and the first in line with it: the lease ends, and the next one has it.
+#[test]
+fn a_killed_holder_and_a_killed_first() {
+    if let Some(arguments) = arguments() {
+        return block_on(async {
+            let locks = LockManager::connect(fair(&arguments[0])).await.unwrap();
+            let ttl = millis(1500);
+            let guard = locks.lock("door").ttl(ttl).wait(LONG).acquire().await;
+            tell("held");
+            let _waits = waits(&locks, "door");
+            std::future::pending::<()>().await;
+            drop(guard);
+        });
+    }
+    let server = Server::start();
+    let mut worker = Worker::start(a_killed_holder_and_a_killed_first, &[&server.url()]);
+    worker.expect("held", LONG);
+    server.until_waiting("door", 1);
+    block_on(async {
+        let locks = LockManager::connect(fair(&server.url())).await.unwrap();
+        let next = waits(&locks, "door");
+        server.until_waiting("door", 2);
+        // Past what was left of the lease when the next one asked: it has been renewed since.
+        tokio::time::sleep(millis(1600)).await;
+        worker.kill();
+        let guard = within(millis(1500 + 1000), next).await.unwrap().unwrap();
+        guard.release().await.unwrap();
+        locks.shutdown().await;
+    });
+}

@@ -1,0 +1,127 @@
+//! Messages that get lost delay those who wait, and that is all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockManager};
+use tokio::task::JoinSet;
+
+use crate::crew::{LONG, fair, managers_with, waits};
+use crate::support::proxy::Proxy;
+use crate::support::server::Server;
+use crate::support::time::{NOISE, millis, within};
+
+/// Each of the managers takes the lock so often, over and over, from the others. The longest that
+/// anybody has waited.
+async fn take_turns(managers: &[LockManager], rounds: usize) -> Duration {
+    let longest = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    for locks in managers {
+        let (locks, longest) = (locks.clone(), longest.clone());
+        tasks.spawn(async move {
+            for _ in 0..rounds {
+                let start = Instant::now();
+                let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
+                let waited = start.elapsed().as_millis() as u64;
+                longest.fetch_max(waited, Relaxed);
+                tokio::time::sleep(millis(1)).await;
+                assert!(guard.is_valid());
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    within(LONG, tasks.join_all()).await;
+    Duration::from_millis(longest.load(Relaxed))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_messages_delay_nobody_for_long() {
+    let server = Server::start();
+    let proxy = Proxy::losing_messages(server.port(), 5);
+    let managers = managers_with(4, || fair(&proxy.url())).await;
+    let longest = take_turns(&managers, 60).await;
+    let lost = proxy.lost_messages();
+    println!("{lost} messages lost; nobody waited longer than {longest:?}");
+    assert!(lost > 3, "{lost} messages lost");
+    assert!(
+        longest < Duration::from_secs(5),
+        "{longest:?} for one turn of four"
+    );
+}
+
+/// The line is served by asking alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_any_message_all_are_served() {
+    let server = Server::start();
+    let proxy = Proxy::losing_messages(server.port(), 100);
+    let managers = managers_with(3, || fair(&proxy.url())).await;
+    let longest = take_turns(&managers, 3).await;
+    assert!(proxy.lost_messages() > 3);
+    assert!(longest < Duration::from_secs(10), "{longest:?}");
+}
+
+/// A grant that wasn't told is found by asking, within the time that the first asks again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_grant_is_found() {
+    let server = Server::start();
+    let holders = LockManager::connect(server.url()).await.unwrap();
+    let proxy = Proxy::losing_messages(server.port(), 100);
+    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    for _ in 0..4 {
+        let holder = holders.lock("door").acquire().await.unwrap();
+        let waiter = waits(&locks, "door");
+        server.until_waiting("door", 1);
+        holder.release().await.unwrap();
+        let guard = within(millis(1000), waiter).await.unwrap().unwrap();
+        // And it stays: what it was granted for is renewed.
+        assert!(guard.remaining() > millis(500), "{:?}", guard.remaining());
+        guard.release().await.unwrap();
+    }
+    assert!(proxy.lost_messages() >= 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_subscriptions_delay_nobody_for_long() {
+    let server = Arc::new(Server::start());
+    let managers = managers_with(4, || fair(&server.url())).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let killer = std::thread::spawn({
+        let (server, done) = (server.clone(), done.clone());
+        move || {
+            let mut killed = 0;
+            while !done.load(Relaxed) {
+                killed += server.query::<usize>("CLIENT KILL TYPE pubsub");
+                std::thread::sleep(millis(100));
+            }
+            killed
+        }
+    });
+    let longest = take_turns(&managers, 150).await;
+    done.store(true, Relaxed);
+    let killed = killer.join().unwrap();
+    println!("{killed} subscriptions killed; nobody waited longer than {longest:?}");
+    assert!(killed > 5, "{killed} subscriptions killed");
+    assert!(
+        longest < Duration::from_secs(4),
+        "{longest:?} for one turn of four"
+    );
+}
+
+/// It's asked again at once when the subscription is back: nothing that was missed is waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_cut_off_while_the_lock_came_free_asks_at_once() {
+    let server = Server::start();
+    let managers = managers_with(3, || Config::new(server.url())).await;
+    let holder = managers[0].lock("door").acquire().await.unwrap();
+    let first = waits(&managers[1], "door");
+    server.until_waiting("door", 1);
+    let second = waits(&managers[2], "door");
+    server.until_waiting("door", 2);
+    tokio::time::sleep(millis(1000)).await;
+    server.query::<usize>("CLIENT KILL TYPE pubsub");
+    holder.release().await.unwrap();
+    let first = async { first.await.unwrap().unwrap().release().await.unwrap() };
+    let second = async { second.await.unwrap().unwrap().release().await.unwrap() };
+    within(NOISE, async { tokio::join!(first, second) }).await;
+}
