@@ -153,10 +153,9 @@ async fn an_acquire_that_arrives_when_nobody_expects_it_is_taken_back() {
         .unwrap();
     guard.release().await.unwrap();
     server.until_gone("lock:given-up", NOISE);
+    assert_eq!(proxy.ended(), 0, "the request is still under way");
     proxy.heal();
-    eventually(NOISE, "the late request has arrived", || {
-        server.connections() == 1
-    });
+    eventually(NOISE, "the late request has arrived", || proxy.ended() == 1);
     server.until_gone("lock:given-up", millis(3000));
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use lock_runtime::LockManager;
 
 use crate::support::server::Server;
-use crate::support::time::{NOISE, eventually, millis, within};
+use crate::support::time::{millis, within};
 
 async fn away_and_back(away: fn(&mut Server), back: fn(&mut Server)) {
     let mut server = Server::start();
@@ -107,7 +107,8 @@ async fn connections_may_be_closed_by_the_server() {
     }
     guard.release().await.unwrap();
     // One of the process, and one of this runtime.
-    assert!(server.connections() <= 2);
+    let left = server.connections();
+    assert!((1..=2).contains(&left), "{left} connections");
 }
 
 /// Nothing new can be written, but what is held is kept and released.

@@ -35,6 +35,7 @@ struct State {
     connections: usize,
     /// So many of the first ones carry nothing any more.
     stranded: usize,
+    ended: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -128,6 +129,11 @@ impl Proxy {
         self.network.set(|state| state.loses_reply = true);
     }
 
+    /// Connections whose last request has been carried to the server, or lost.
+    pub fn ended(&self) -> usize {
+        self.network.state().ended
+    }
+
     pub fn lost_replies(&self) -> usize {
         self.network.state().lost_replies
     }
@@ -178,6 +184,9 @@ impl Network {
             let network = self.clone();
             thread::spawn(move || {
                 network.carry(&from, &to, way, number);
+                if way == Way::Requests {
+                    network.state().ended += 1;
+                }
                 let _ = from.shutdown(Shutdown::Both);
                 let _ = to.shutdown(Shutdown::Both);
             });
