@@ -266,3 +266,28 @@ async fn keep(until: Instant) {
         tokio::task::yield_now().await;
     }
 }
+
+/// Takes one lock again and again beside another who does the same, so that it passes between them.
+/// Tells when each hold began and ended.
+pub async fn alternate<C: Contender>(
+    contender: &Arc<C>,
+    turn: u64,
+    passes: u64,
+    rest: Duration,
+) -> Vec<Duration> {
+    let contender = contender.clone();
+    let key = format!("bench-{turn}");
+    let task = async move {
+        let mut times = Vec::new();
+        for _ in 0..passes {
+            let hold = contender.acquire(&key).await;
+            times.push(clock());
+            tokio::time::sleep(rest * 2).await;
+            times.push(clock());
+            contender.release(hold).await;
+            tokio::time::sleep(rest).await;
+        }
+        times
+    };
+    tokio::spawn(task).await.unwrap()
+}

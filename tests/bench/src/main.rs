@@ -2,6 +2,7 @@
 
 mod child;
 mod contenders;
+mod crew;
 mod load;
 mod monitor;
 mod numbers;
@@ -66,7 +67,11 @@ fn main() {
         quick: options.quick,
         rounds: options.rounds,
     };
-    println!("redis-server {}, turns of {:?}", bench.server.version(), bench.time);
+    println!(
+        "redis-server {}, turns of {:?}",
+        bench.server.version(),
+        bench.time
+    );
     for work in work::ALL {
         if options.only.is_empty() || options.only.iter().any(|name| name == work.name) {
             (work.run)(&mut bench);
@@ -126,7 +131,9 @@ fn names() -> Vec<&'static str> {
 fn number(option: &str, value: &str) -> u64 {
     match value.parse() {
         Ok(number) if number > 0 => number,
-        _ => refuse(&format!("`{option}` needs a whole number greater than zero")),
+        _ => refuse(&format!(
+            "`{option}` needs a whole number greater than zero"
+        )),
     }
 }
 

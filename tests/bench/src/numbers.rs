@@ -1,5 +1,6 @@
 //! Many numbers told in a few.
 
+use std::iter::Sum;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -48,6 +49,28 @@ impl Summary {
             p99: Duration::from_nanos(numbers.next()?),
             most: Duration::from_nanos(numbers.next()?),
         })
+    }
+}
+
+impl Sum for Summary {
+    /// Of several processes: the percentiles are the mean of theirs, but for the highest.
+    fn sum<I: Iterator<Item = Summary>>(parts: I) -> Summary {
+        let parts: Vec<Summary> = parts.filter(|part| part.count > 0).collect();
+        let count: u64 = parts.iter().map(|part| part.count).sum();
+        let mean = |of: fn(&Summary) -> Duration| {
+            let weighed = parts
+                .iter()
+                .map(|part| of(part).as_secs_f64() * part.count as f64);
+            Duration::from_secs_f64(weighed.sum::<f64>() / count.max(1) as f64)
+        };
+        let most = |of: fn(&Summary) -> Duration| parts.iter().map(of).max().unwrap_or_default();
+        Summary {
+            count,
+            mean: mean(|part| part.mean),
+            p50: mean(|part| part.p50),
+            p99: most(|part| part.p99),
+            most: most(|part| part.most),
+        }
     }
 }
 

@@ -45,7 +45,10 @@ pub struct Table {
 impl Table {
     pub fn new(corner: &str, columns: &[&str]) -> Table {
         let mut table = Table { rows: Vec::new() };
-        table.row(corner, columns.iter().map(|name| name.to_string()).collect());
+        table.row(
+            corner,
+            columns.iter().map(|name| name.to_string()).collect(),
+        );
         table
     }
 

@@ -1,9 +1,12 @@
 //! Turns: every contender does the same for a short time, and then again.
 
-use crate::contenders::{Entrant, Who};
+use crate::Bench;
+use crate::contenders::{Driver, Who};
+use crate::crew::Crew;
 use crate::load::{Outcome, Plan};
 use crate::numbers::{median, micros};
 use crate::report::Table;
+use crate::runtime::Flavor;
 use crate::server::{Server, Usage};
 
 /// What one contender did in all rounds.
@@ -53,10 +56,10 @@ impl Turn {
 }
 
 /// All take turns, in an order that changes, so that nobody always comes after the same other one.
-pub async fn turns(
+async fn turns(
     server: &Server,
-    entrants: &[(Who, Box<dyn Entrant>)],
-    plan: Plan,
+    entrants: &[(Who, Box<dyn Driver>)],
+    plan: impl Fn(Who) -> Plan,
     rounds: usize,
 ) -> Vec<Score> {
     let mut scores: Vec<Score> = entrants
@@ -69,7 +72,8 @@ pub async fn turns(
     for round in 0..rounds {
         for turn in 0..entrants.len() {
             let next = (round + turn) % entrants.len();
-            let (_, entrant) = &entrants[next];
+            let (who, entrant) = &entrants[next];
+            let plan = plan(*who);
             entrant.drive(plan.warm_up()).await;
             let before = server.usage();
             let outcome = entrant.drive(plan.fresh()).await;
@@ -82,15 +86,39 @@ pub async fn turns(
 }
 
 pub fn of(scores: &[Score], who: Who) -> &Score {
-    scores.iter().find(|score| score.who == who).expect("it took part")
+    scores
+        .iter()
+        .find(|score| score.who == who)
+        .expect("it took part")
 }
 
-pub async fn connect(url: &str, who: &[Who]) -> Vec<(Who, Box<dyn Entrant>)> {
+/// All in so many processes, but for raw commands, which can't wait for each other.
+async fn connect(url: &str, who: &[Who], processes: usize) -> Vec<(Who, Box<dyn Driver>)> {
     let mut entrants = Vec::new();
-    for who in who {
-        entrants.push((*who, who.connect(url).await));
+    for &who in who {
+        let entrant: Box<dyn Driver> = match (who, processes) {
+            (Who::Raw, _) | (_, 1) => who.connect(url).await,
+            _ => Box::new(Crew::start(who, processes, 1, url)),
+        };
+        entrants.push((who, entrant));
     }
     entrants
+}
+
+/// The turns of a run: connects, and drives everybody in tasks of a runtime.
+pub fn run(
+    bench: &Bench,
+    flavor: Flavor,
+    who: &'static [Who],
+    processes: usize,
+    plan: impl Fn(Who) -> Plan + Send + 'static,
+    rounds: usize,
+) -> Vec<Score> {
+    let server = bench.server.clone();
+    flavor.run(async move {
+        let entrants = connect(&server.url(), who, processes).await;
+        turns(&server, &entrants, plan, rounds).await
+    })
 }
 
 /// Everybody's numbers, compared with the first one's.
@@ -117,8 +145,14 @@ pub fn print(title: &str, scores: &[Score]) {
             format!("{:.3}", score.ratio(first, Turn::p50)),
             format!("{:.3}", score.ratio(first, Turn::rate)),
             format!("{least:.2}–{most:.2}"),
-            format!("{:.2}", score.median(|turn| turn.per_lock(|used| used.commands as f64))),
-            format!("{:.2}", score.median(|turn| turn.per_lock(|used| micros(used.cpu)))),
+            format!(
+                "{:.2}",
+                score.median(|turn| turn.per_lock(|used| used.commands as f64))
+            ),
+            format!(
+                "{:.2}",
+                score.median(|turn| turn.per_lock(|used| micros(used.cpu)))
+            ),
         ];
         table.row(&score.who.to_string(), cells);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 
 #[derive(Clone, Copy, Debug)]
 pub enum Flavor {
@@ -13,16 +13,20 @@ pub enum Flavor {
 }
 
 impl Flavor {
+    pub fn build(self) -> Runtime {
+        let mut builder = match self {
+            Flavor::Threads => Builder::new_multi_thread(),
+            Flavor::Current => Builder::new_current_thread(),
+        };
+        builder.worker_threads(2).enable_all().build().unwrap()
+    }
+
     /// Runs it in a task, as handlers are: what runs in `block_on` itself is woken across threads.
     pub fn run<F>(self, work: F) -> F::Output
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let mut builder = match self {
-            Flavor::Threads => Builder::new_multi_thread(),
-            Flavor::Current => Builder::new_current_thread(),
-        };
-        let runtime = builder.worker_threads(2).enable_all().build().unwrap();
+        let runtime = self.build();
         let task = runtime.spawn(work);
         runtime.block_on(task).unwrap()
     }

@@ -7,7 +7,7 @@ mod raw;
 mod rlock;
 mod rslock;
 
-use crate::load::{Outcome, Plan, drive};
+use crate::load::{Outcome, Plan, alternate, drive};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -116,13 +116,26 @@ async fn enter<C: Contender>(url: &str, retry: Retry) -> Box<dyn Entrant> {
     Box::new(Arc::new(C::connect(url, retry).await))
 }
 
+/// Who can follow a plan.
+pub trait Driver: Send + Sync {
+    fn drive(&self, plan: Plan) -> Doing<'_, Outcome>;
+}
+
 /// A contender whose type doesn't matter any more.
-pub trait Entrant: Send + Sync {
-    fn drive(&self, plan: Plan) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>>;
+pub trait Entrant: Driver {
+    fn alternate(&self, turn: u64, passes: u64, rest: Duration) -> Doing<'_, Vec<Duration>>;
+}
+
+pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+impl<C: Contender> Driver for Arc<C> {
+    fn drive(&self, plan: Plan) -> Doing<'_, Outcome> {
+        Box::pin(drive(self, plan))
+    }
 }
 
 impl<C: Contender> Entrant for Arc<C> {
-    fn drive(&self, plan: Plan) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
-        Box::pin(drive(self, plan))
+    fn alternate(&self, turn: u64, passes: u64, rest: Duration) -> Doing<'_, Vec<Duration>> {
+        Box::pin(alternate(self, turn, passes, rest))
     }
 }

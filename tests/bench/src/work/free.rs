@@ -9,7 +9,7 @@ use crate::runtime::Flavor;
 /// One at a time: what a lock costs a caller.
 pub fn alone(bench: &mut Bench) {
     for flavor in [Flavor::Threads, Flavor::Current] {
-        let scores = take_turns(bench, flavor, &FREE, 1, bench.rounds(15));
+        let scores = take_turns(bench, flavor, 1, bench.rounds(15));
         round::print(&format!("1 task, {flavor}"), &scores);
         let raw = round::of(&scores, Who::Raw);
         let ours = round::of(&scores, Who::Ours);
@@ -33,7 +33,7 @@ pub fn alone(bench: &mut Bench) {
 /// Many at a time: how many locks are had.
 pub fn many(bench: &mut Bench) {
     for tasks in [64, 1024] {
-        let scores = take_turns(bench, Flavor::Threads, &FREE, tasks, bench.rounds(9));
+        let scores = take_turns(bench, Flavor::Threads, tasks, bench.rounds(9));
         round::print(&format!("{tasks} tasks, distinct keys"), &scores);
         let raw = round::of(&scores, Who::Raw);
         let ours = round::of(&scores, Who::Ours);
@@ -68,17 +68,7 @@ fn against_peers(
         .expect("there are peers")
 }
 
-pub fn take_turns(
-    bench: &Bench,
-    flavor: Flavor,
-    who: &'static [Who],
-    tasks: usize,
-    rounds: usize,
-) -> Vec<Score> {
-    let server = bench.server.clone();
+fn take_turns(bench: &Bench, flavor: Flavor, tasks: usize, rounds: usize) -> Vec<Score> {
     let plan = Plan::free(tasks, bench.time);
-    flavor.run(async move {
-        let entrants = round::connect(&server.url(), who).await;
-        round::turns(&server, &entrants, plan, rounds).await
-    })
+    round::run(bench, flavor, &FREE, 1, move |_| plan, rounds)
 }

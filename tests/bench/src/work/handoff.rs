@@ -1,0 +1,201 @@
+//! A lock that is released in one process and wanted in another: how soon the body there starts,
+//! beside a message that is published by one and received by the other.
+
+use crate::Bench;
+use crate::child::{Child, serve};
+use crate::contenders::{Retry, Who};
+use crate::load::{Plan, clock};
+use crate::numbers::{Summary, median, micros};
+use crate::report::Table;
+use crate::runtime::Flavor;
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::{
+    AsyncConnectionConfig, Client, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
+};
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+pub const KIND: &str = "pass";
+pub const BARE: &str = "publish";
+
+/// The other has come to wait, or to listen, before it gets its turn.
+const REST: Duration = Duration::from_millis(3);
+
+pub fn handoff(bench: &mut Bench) {
+    let url = bench.server.url();
+    let passes = if bench.quick { 20 } else { 100 };
+    let ours = Who::Ours.to_string();
+    let mut bare = ["0", "1"].map(|side| Child::start(BARE, &[&url, side]));
+    let mut pair = [(); 2].map(|()| Child::start(KIND, &[&url, &ours]));
+    let (mut messages, mut locks) = (Vec::new(), Vec::new());
+    for _ in 0..bench.rounds(9) {
+        messages.push(publish(&mut bare, passes));
+        locks.push(pass(&mut pair, passes, REST));
+    }
+    let columns = ["p50 µs", "mean µs", "p99 µs", "p50 / bare"];
+    let mut table = Table::new("release in one process → body in another", &columns);
+    let mut row = |name: &str, rounds: &[Summary]| {
+        let of =
+            |part: fn(&Summary) -> Duration| median(rounds.iter().map(|round| micros(part(round))));
+        let both = rounds.iter().zip(&messages);
+        let ratio = median(both.map(|(a, b)| micros(a.p50) / micros(b.p50)));
+        let cells = vec![
+            format!("{:.0}", of(|round| round.p50)),
+            format!("{:.0}", of(|round| round.mean)),
+            format!("{:.0}", of(|round| round.p99)),
+            format!("{ratio:.2}"),
+        ];
+        table.row(name, cells);
+        ratio
+    };
+    row("publish → receive", &messages);
+    let ratio = row(&ours, &locks);
+    for peer in [
+        Who::Rslock(Retry::Tuned),
+        Who::Rlock(Retry::Tuned),
+        Who::AsyncRedisLock(Retry::Tuned),
+        Who::Distkit(Retry::Tuned),
+    ] {
+        let peer = peer.to_string();
+        let mut pair = [(); 2].map(|()| Child::start(KIND, &[&url, &peer]));
+        row(&peer, &[pass(&mut pair, 20, 7 * REST)]);
+    }
+    println!();
+    table.print();
+    bench.report.target(
+        "release in one process → body starts in another",
+        format!("{ratio:.2} × bare"),
+        "≤ 1.5 × a bare publish→receive",
+        ratio <= 1.5,
+    );
+}
+
+/// Each process gives, for each hold, when it began and when it ended.
+fn pass(pair: &mut [Child], passes: u64, rest: Duration) -> Summary {
+    let turn = Plan::line(1, rest).fresh().turn;
+    let order = format!("{turn} {} {}", passes / 2, rest.as_nanos());
+    let mut holds = Vec::new();
+    for (process, answer) in Child::ask_all(pair, &order).iter().enumerate() {
+        let times: Vec<u64> = numbers(answer);
+        holds.extend(times.chunks(2).map(|hold| (hold[0], hold[1], process)));
+    }
+    holds.sort_unstable();
+    let passed = holds.windows(2).filter(|two| two[0].2 != two[1].2);
+    let gap = |two: &[(u64, u64, usize)]| Duration::from_nanos(two[1].0.saturating_sub(two[0].1));
+    Summary::of(passed.map(gap).collect())
+}
+
+/// Each process gives when it sent and when it received.
+fn publish(pair: &mut [Child], passes: u64) -> Summary {
+    let order = format!("{} {}", passes / 2, (2 * REST).as_nanos());
+    let answers = Child::ask_all(pair, &order);
+    let [a, b] = [0, 1].map(|side| {
+        let times: Vec<u64> = numbers(&answers[side]);
+        let (sent, received) = times.split_at(times.len() / 2);
+        (sent.to_vec(), received.to_vec())
+    });
+    let ways = a.0.iter().zip(&b.1).chain(b.0.iter().zip(&a.1));
+    Summary::of(
+        ways.map(|(sent, got)| Duration::from_nanos(got - sent))
+            .collect(),
+    )
+}
+
+fn numbers(words: &str) -> Vec<u64> {
+    words.split(' ').map(|word| word.parse().unwrap()).collect()
+}
+
+fn words(numbers: &[Duration]) -> String {
+    let words: Vec<String> = numbers
+        .iter()
+        .map(|time| time.as_nanos().to_string())
+        .collect();
+    words.join(" ")
+}
+
+pub fn child(arguments: &[String]) {
+    let [url, who] = arguments else {
+        panic!("a URL and a contender");
+    };
+    let runtime = Flavor::Threads.build();
+    let who = Who::by_name(who).expect("a contender's name");
+    let entrant = runtime.block_on(who.connect(url));
+    serve(|order| {
+        let [turn, passes, rest] = numbers(order)[..] else {
+            panic!("a turn, how often, and how long to rest");
+        };
+        words(&runtime.block_on(entrant.alternate(turn, passes, Duration::from_nanos(rest))))
+    });
+}
+
+pub fn bare_child(arguments: &[String]) {
+    let [url, side] = arguments else {
+        panic!("a URL and a side");
+    };
+    let (url, first) = (url.clone(), side == "0");
+    let runtime = Flavor::Threads.build();
+    let (commands, messages) = runtime.block_on(listen(&url, first));
+    let mut inbox = Some(messages);
+    serve(|order| {
+        let [passes, rest] = numbers(order)[..] else {
+            panic!("how often, and how long to rest");
+        };
+        let (mut connection, theirs) = (commands.clone(), channel(!first));
+        let mut messages = inbox.take().unwrap();
+        let task = async move {
+            let (mut sent, mut received) = (Vec::new(), Vec::new());
+            for pass in 0..passes {
+                if pass > 0 || !first {
+                    messages.recv().await.unwrap();
+                    received.push(clock());
+                }
+                tokio::time::sleep(Duration::from_nanos(rest)).await;
+                sent.push(clock());
+                let mut publish = redis::cmd("PUBLISH");
+                publish.arg(theirs).arg("x");
+                publish.exec_async(&mut connection).await.unwrap();
+            }
+            if first {
+                messages.recv().await.unwrap();
+                received.push(clock());
+            }
+            (sent, received, messages)
+        };
+        let (sent, received, messages) = runtime.block_on(runtime.spawn(task)).unwrap();
+        inbox = Some(messages);
+        words(&[sent, received].concat())
+    });
+}
+
+fn channel(first: bool) -> &'static str {
+    if first { "bench-first" } else { "bench-second" }
+}
+
+/// Connections set as the lock's own are.
+async fn listen(url: &str, first: bool) -> (MultiplexedConnection, UnboundedReceiver<()>) {
+    let info = url.into_connection_info().unwrap();
+    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    let settings = info
+        .redis_settings()
+        .clone()
+        .set_protocol(ProtocolVersion::RESP3);
+    let client = Client::open(info.set_redis_settings(settings)).unwrap();
+    let (sender, messages) = unbounded_channel();
+    let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
+        if push.kind == PushKind::Message {
+            let _ = sender.send(());
+        }
+        Ok::<(), redis::aio::SendError>(())
+    });
+    let listening = client.get_multiplexed_async_connection_with_config(&config);
+    let mut listening = listening.await.unwrap();
+    listening.subscribe(channel(first)).await.unwrap();
+    let commands = client.get_multiplexed_async_connection().await.unwrap();
+    // It hears as long as it lives.
+    tokio::spawn(async move {
+        std::future::pending::<()>().await;
+        drop(listening);
+    });
+    (commands, messages)
+}
