@@ -14,9 +14,9 @@ use crate::key::{Key, ungrouped};
 use crate::nearest::nearest;
 use crate::{duration, error};
 
-const OPTIONS: [&str; 11] = [
-    "key", "ttl", "wait", "max_hold", "renew", "on_lost", "on_busy", "or_else", "guard", "manager",
-    "crate",
+const OPTIONS: [&str; 12] = [
+    "key", "ttl", "wait", "max_hold", "renew", "release", "on_lost", "on_busy", "or_else", "guard",
+    "manager", "crate",
 ];
 
 pub(crate) struct Args {
@@ -33,6 +33,7 @@ pub(crate) struct Options {
     wait: Option<Length>,
     max_hold: Option<Length>,
     renew: Option<bool>,
+    in_background: Option<bool>,
     goes_on: Option<bool>,
     pub(crate) on_busy: Option<Expr>,
     pub(crate) or_else: Option<Expr>,
@@ -140,6 +141,10 @@ impl Options {
             "wait" => self.wait = Some(Length::parse(input, &name)?),
             "max_hold" => self.max_hold = Some(Length::parse(input, &name)?),
             "renew" => self.renew = Some(choice(input, &name, ["false", "true"])?),
+            "release" => {
+                let words = ["\"confirmed\"", "\"background\""];
+                self.in_background = Some(choice(input, &name, words)?);
+            }
             "on_lost" => self.goes_on = Some(choice(input, &name, ["\"cancel\"", "\"continue\""])?),
             "on_busy" => self.on_busy = Some(input.parse()?),
             "or_else" => self.or_else = Some(input.parse()?),
@@ -168,6 +173,17 @@ impl Options {
             .collect();
         if let Some(renew) = self.renew {
             setters.extend(quote_spanned!(mixed=> .renew(#renew)));
+        }
+        if let Some(in_background) = self.in_background {
+            let choice = Ident::new(
+                if in_background {
+                    "Background"
+                } else {
+                    "Confirmed"
+                },
+                mixed,
+            );
+            setters.extend(quote_spanned!(mixed=> .release(#krate::Release::#choice)));
         }
         if let Some(goes_on) = self.goes_on {
             let choice = Ident::new(if goes_on { "Continue" } else { "Cancel" }, mixed);

@@ -1,6 +1,5 @@
 //! What is configured once, at startup.
 
-use crate::LockError;
 use crate::engine::memory::{Memory, Store};
 use crate::engine::redis::target::Target;
 use crate::engine::redis::{Redis, Timeouts};
@@ -8,6 +7,7 @@ use crate::engine::{Ear, Engine, Fault};
 use crate::io::Io;
 use crate::lock::check_time;
 use crate::manager::HandOver;
+use crate::{LockError, Release};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,7 @@ pub struct Config {
     pub(crate) wait: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
+    pub(crate) release: Release,
     pub(crate) hand_over: HandOver,
 }
 
@@ -69,6 +70,7 @@ impl Config {
             wait: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(2),
             command_timeout: Duration::from_millis(500),
+            release: Release::Confirmed,
             hand_over: HandOver {
                 most: 64,
                 time: Duration::from_millis(10),
@@ -123,6 +125,12 @@ impl Config {
     /// release that is waited for. A connection silent for so long is replaced. By default 500 ms.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
+        self
+    }
+
+    /// Whether calls wait for the release of locks that don't say so. By default they do.
+    pub fn release(mut self, release: Release) -> Self {
+        self.release = release;
         self
     }
 

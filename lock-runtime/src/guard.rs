@@ -1,7 +1,7 @@
 //! The guard: a lock that is held.
 
 use crate::LockError;
-use crate::hold::{Hold, OnLost};
+use crate::hold::{Hold, Terms};
 use crate::trace::Trace;
 use crate::wait::Wish;
 use once_cell::sync::OnceCell;
@@ -23,7 +23,7 @@ use std::time::Duration;
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct LockGuard {
     pub(crate) hold: Arc<Hold>,
-    pub(crate) on_lost: OnLost,
+    pub(crate) terms: Terms,
     pub(crate) trace: Trace,
     fencing_token: OnceCell<u64>,
     /// The hold is another guard's by now.
@@ -33,7 +33,7 @@ pub struct LockGuard {
 impl LockGuard {
     pub(crate) fn new(hold: Arc<Hold>, wish: &Wish) -> LockGuard {
         LockGuard {
-            on_lost: wish.terms.on_lost,
+            terms: wish.terms,
             trace: Trace::start(wish.template, hold.key(), wish.asked),
             fencing_token: OnceCell::new(),
             passed: AtomicBool::new(false),

@@ -4,7 +4,7 @@
 use crate::backoff::fraction;
 use crate::clock::Moment;
 use crate::engine::{Claim, EngineError, Token};
-use crate::io::after;
+use crate::io::{after, instant, since};
 use crate::lease::Lease;
 use crate::manager::Shared;
 use crate::trace;
@@ -29,6 +29,7 @@ pub(crate) struct Terms {
     pub(crate) renew: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) on_lost: OnLost,
+    pub(crate) release: Release,
 }
 
 /// What happens to a body whose lease is lost.
@@ -40,6 +41,19 @@ pub enum OnLost {
     Cancel,
     /// It goes on, and asks its [`LockGuard`](crate::LockGuard) before what can't be undone.
     Continue,
+}
+
+/// Whether a call waits for its lock to be released.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Release {
+    /// It returns when the server has confirmed the release, or has failed to within the command
+    /// timeout.
+    #[default]
+    Confirmed,
+    /// It returns when the release has been sent. The answer is waited for in the background, and
+    /// by [`shutdown`](crate::shutdown).
+    Background,
 }
 
 struct State {
@@ -98,7 +112,7 @@ impl Hold {
                 renew_at: None,
                 due: None,
                 passed: 0,
-                since: Instant::now(),
+                since: instant(),
             }),
         })
     }
@@ -139,7 +153,7 @@ impl Hold {
         let bound = self.shared.hand_over;
         let in_bounds = bound.most > 0
             && (others == Some(false)
-                || (state.passed < bound.most && state.since.elapsed() < bound.time));
+                || (state.passed < bound.most && since(state.since) < bound.time));
         let left = state.lease.remaining(now);
         let enough = match terms.renew {
             true => left >= (terms.ttl / 3).min(Duration::from_millis(500)),
@@ -207,7 +221,7 @@ impl Hold {
         }
         trace::renewal_failed(self.key(), error, state.remaining(now));
         let pause = state.terms.ttl / 40;
-        state.renew_at = Some(Instant::now() + pause + fraction(pause));
+        state.renew_at = Some(instant() + pause + fraction(pause));
         self.reschedule(&mut state, now);
     }
 
@@ -315,7 +329,7 @@ impl Hold {
             return Err(loss);
         }
         let claim = self.claim();
-        let until = Instant::now() + self.remaining();
+        let until = instant() + self.remaining();
         let token = self
             .shared
             .persist(until, |until| {
@@ -375,7 +389,7 @@ impl Hold {
     }
 
     fn reschedule(self: &Arc<Self>, state: &mut State, now: Moment) {
-        let end = Instant::now() + state.remaining(now);
+        let end = instant() + state.remaining(now);
         let due = state.renew_at.map_or(end, |renew| renew.min(end));
         let before = state.due.replace(due);
         if before != Some(due) {

@@ -61,10 +61,21 @@ impl Io {
     }
 }
 
+/// The present instant of this thread's clock. The caller's runtime may have another one: tests stop
+/// theirs.
+pub(crate) fn instant() -> Instant {
+    Instant::from_std(std::time::Instant::now())
+}
+
+/// How long ago that was.
+pub(crate) fn since(then: Instant) -> Duration {
+    instant().saturating_duration_since(then)
+}
+
 /// So long from now; a wait too long to be told in clock time ends in thirty years.
 pub(crate) fn after(wait: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
-    Instant::now() + wait.min(FAR)
+    instant() + wait.min(FAR)
 }
 
 /// Wakes the thread ten times a second as long as there are requests. A timeout set by another thread

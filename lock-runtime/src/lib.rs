@@ -58,7 +58,7 @@ pub use config::Config;
 pub use error::{LockError, LostCause};
 pub use global::{init, manager, shutdown};
 pub use guard::LockGuard;
-pub use hold::OnLost;
+pub use hold::{OnLost, Release};
 pub use lock::Lock;
 #[doc = include_str!("attribute.md")]
 pub use lock_macros::distributed_lock;

@@ -2,8 +2,8 @@
 
 use crate::backoff::Backoff;
 use crate::engine::{EngineError, Fault, Token};
-use crate::hold::{Hold, OnLost, Terms};
-use crate::io::after;
+use crate::hold::{Hold, OnLost, Release, Terms};
+use crate::io::{after, instant, since};
 use crate::lease::Lease;
 use crate::locked::Locked;
 use crate::manager::Shared;
@@ -43,6 +43,7 @@ pub struct Lock {
     renew: bool,
     max_hold: Option<Duration>,
     on_lost: OnLost,
+    release: Option<Release>,
 }
 
 impl Lock {
@@ -56,6 +57,7 @@ impl Lock {
             renew: true,
             max_hold: None,
             on_lost: OnLost::Cancel,
+            release: None,
         }
     }
 
@@ -90,6 +92,13 @@ impl Lock {
     /// What [`run`](Self::run) does with a body whose lease is lost. By default it is cancelled.
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.on_lost = on_lost;
+        self
+    }
+
+    /// Whether [`run`](Self::run) waits for the release. By default as the manager's
+    /// [`Config`](crate::Config) says, which is [`Release::Confirmed`].
+    pub fn release(mut self, release: Release) -> Self {
+        self.release = Some(release);
         self
     }
 
@@ -165,9 +174,10 @@ impl Lock {
                     renew: self.renew,
                     max_hold: self.max_hold,
                     on_lost: self.on_lost,
+                    release: self.release.unwrap_or(shared.release),
                 },
                 template: self.template,
-                asked: Instant::now(),
+                asked: instant(),
             },
             shared,
         })
@@ -254,7 +264,7 @@ impl Request {
                 }
             };
             drop(attempt);
-            let next = Instant::now() + backoff.pause();
+            let next = instant() + backoff.pause();
             if let Some(error) = error {
                 let in_vain = self.wait.is_zero() && error.fault == Fault::Down;
                 if in_vain || next >= until || !error.is_transient() {
@@ -272,7 +282,7 @@ impl Request {
             key: self.key(),
             waited: match self.wait.is_zero() {
                 true => Duration::ZERO,
-                false => self.wish.asked.elapsed(),
+                false => since(self.wish.asked),
             },
         }
     }

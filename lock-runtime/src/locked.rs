@@ -1,6 +1,6 @@
 //! A body that runs under a lock.
 
-use crate::hold::OnLost;
+use crate::hold::{OnLost, Release};
 use crate::{LockError, LockGuard};
 use pin_project_lite::pin_project;
 use std::future::Future;
@@ -59,7 +59,7 @@ impl<F: Future> Future for Locked<'_, F> {
         loop {
             match this.stage.as_mut().project() {
                 StageProjection::Body { body } => {
-                    if this.guard.on_lost == OnLost::Cancel {
+                    if this.guard.terms.on_lost == OnLost::Cancel {
                         // Listens before it looks, so that no loss falls in between.
                         let _ = this.lost.as_mut().poll(context);
                         if let Some(loss) = hold.loss() {
@@ -68,6 +68,11 @@ impl<F: Future> Future for Locked<'_, F> {
                         }
                     }
                     let value = ready!(this.guard.trace.within(|| body.poll(context)));
+                    if this.guard.terms.release == Release::Background {
+                        // Sent when the guard is dropped, which is next.
+                        this.stage.set(Stage::Done);
+                        return Poll::Ready(Ok(value));
+                    }
                     this.stage.set(Stage::Release {
                         value: Some(value),
                         release: Box::pin(this.guard.end()),

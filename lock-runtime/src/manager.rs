@@ -3,15 +3,16 @@
 use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::engine::{ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, News};
-use crate::io::{Io, after};
+use crate::io::{Io, after, instant};
 use crate::trace;
 use crate::wait::Waiters;
 use crate::watchdog::Watchdog;
-use crate::{Config, Lock, LockError};
+use crate::{Config, Lock, LockError, Release};
 use once_cell::sync::OnceCell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -69,6 +70,7 @@ pub(crate) struct Shared {
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
     pub(crate) command_timeout: Duration,
+    pub(crate) release: Release,
     pub(crate) hand_over: HandOver,
     prefix: String,
     /// The server's address, without credentials.
@@ -119,6 +121,7 @@ impl LockManager {
                 ttl: config.ttl,
                 wait: config.wait,
                 command_timeout: config.command_timeout,
+                release: config.release,
                 hand_over: config.hand_over,
                 prefix: config.prefix.clone(),
                 server,
@@ -195,7 +198,7 @@ impl Shared {
                 Ok(answer) => return Ok((answer, repeated)),
                 Err(error) if error.is_transient() => {
                     repeated |= error.fault == Fault::Unanswered;
-                    let next = Instant::now() + backoff.pause();
+                    let next = instant() + backoff.pause();
                     if next >= until {
                         return Err(error);
                     }
@@ -225,15 +228,20 @@ impl Shared {
         Ok(found)
     }
 
-    /// Releases in the background until the server has confirmed it, or the ttl has passed.
+    /// Releases in the background until the server has confirmed it, or the ttl has passed. It is
+    /// sent at once, before whatever the caller sends next.
     pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
         let shared = self.clone();
-        self.in_background(async move {
+        let mut release = Box::pin(async move {
             let until = after(claim.ttl);
             if let Err(error) = shared.release(&claim, until, held).await {
                 trace::release_failed(shared.key_of(&claim.name), &error);
             }
         });
+        let mut context = Context::from_waker(Waker::noop());
+        if release.as_mut().poll(&mut context).is_pending() {
+            self.in_background(release);
+        }
     }
 
     /// Has a claim leave its queue, and give back what it may have been granted.

@@ -156,7 +156,7 @@ impl StandIn {
         &mut self,
         claim: &Claim,
         anchor: Option<(Moment, ServerTime)>,
-        until: Instant,
+        mut until: Instant,
     ) -> Option<Lease> {
         while let Ok(Some(event)) = timeout_at(until, self.events.recv()).await {
             match event {
@@ -168,7 +168,10 @@ impl StandIn {
                         Lease::granted(now, then, grant.at.0.checked_sub(at.0)?, grant.lease);
                     return (!lease.remaining(now).is_zero()).then_some(lease);
                 }
-                Event::Granted(_) => {}
+                Event::First(token) if token == claim.token => {
+                    until = until.min(after(FIRST[0] / 2 + fraction(FIRST[0] / 2)));
+                }
+                Event::Granted(_) | Event::First(_) => {}
                 Event::Others => self.shared.waiters.learn(&self.name, Some(true), None),
                 Event::Look => return None,
             }

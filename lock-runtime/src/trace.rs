@@ -13,6 +13,7 @@ pub(crate) use disabled::*;
 mod enabled {
     use crate::LostCause;
     use crate::engine::EngineError;
+    use crate::io::{instant, since};
     use std::time::Duration;
     use tokio::time::Instant;
     use tracing::{Span, field};
@@ -28,7 +29,7 @@ mod enabled {
                 "distributed_lock",
                 template = field::Empty,
                 key,
-                waited = milliseconds(asked.elapsed()),
+                waited = milliseconds(since(asked)),
                 held = field::Empty,
             );
             if !template.is_empty() {
@@ -36,7 +37,7 @@ mod enabled {
             }
             Trace {
                 span,
-                since: Instant::now(),
+                since: instant(),
             }
         }
 
@@ -45,7 +46,7 @@ mod enabled {
         }
 
         pub(crate) fn ended(&self) {
-            self.span.record("held", milliseconds(self.since.elapsed()));
+            self.span.record("held", milliseconds(since(self.since)));
         }
     }
 

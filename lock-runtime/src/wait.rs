@@ -58,6 +58,8 @@ pub(crate) struct Wish {
 #[derive(Debug)]
 pub(crate) enum Event {
     Granted(Grant),
+    /// The claim is the first in its queue now.
+    First(Token),
     /// Other processes wait too.
     Others,
     /// The line has changed, or something may have been missed: look again.
@@ -225,6 +227,12 @@ impl Waiters {
                 }
                 None => Some(grant),
             },
+            News::First(token) => {
+                if let Some(events) = claims.get(&token) {
+                    let _ = events.send(Event::First(token));
+                }
+                None
+            }
             News::Others(token) => {
                 if let Some(events) = claims.get(&token) {
                     let _ = events.send(Event::Others);

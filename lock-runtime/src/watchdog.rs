@@ -7,7 +7,7 @@
 use crate::clock::Clock;
 use crate::engine::{Claim, Engine};
 use crate::hold::{Duty, Hold};
-use crate::io::{Io, after};
+use crate::io::{Io, after, instant, since};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -36,7 +36,7 @@ struct Agenda {
 impl Watchdog {
     pub(crate) fn start(io: Io, engine: Arc<dyn Engine>, clock: Clock) -> Arc<Watchdog> {
         let watchdog = Arc::new(Watchdog {
-            start: Instant::now(),
+            start: instant(),
             agenda: Mutex::default(),
             changed: Notify::new(),
         });
@@ -66,7 +66,7 @@ impl Watchdog {
     /// The instant so long from now, put off to the next point of a grid.
     pub(crate) fn on_grid(&self, wait: Duration, grid: Duration) -> Instant {
         let grid = grid.as_nanos().max(1);
-        let past = (self.start.elapsed() + wait).as_nanos();
+        let past = (since(self.start) + wait).as_nanos();
         let point = u64::try_from(past.div_ceil(grid) * grid).unwrap_or(u64::MAX);
         self.start + Duration::from_nanos(point)
     }
@@ -79,7 +79,7 @@ impl Watchdog {
 
     /// Takes all that are due, sees to them, and returns those to renew and when to come back.
     fn round(&self) -> Option<(Vec<Arc<Hold>>, Instant)> {
-        let now = Instant::now();
+        let now = instant();
         let due = {
             let mut agenda = self.agenda();
             if agenda.closed {
@@ -121,7 +121,7 @@ async fn renew_all(holds: Vec<Arc<Hold>>, engine: Arc<dyn Engine>, clock: Clock)
             .map(|(hold, claim)| (claim.ttl / 10).min(hold.remaining()))
             .min();
         let sent = clock.now();
-        let until = Instant::now() + patience.unwrap_or_default();
+        let until = instant() + patience.unwrap_or_default();
         match engine.renew(&claims, until).await {
             Ok(answers) => {
                 for ((hold, claim), ours) in holds.iter().zip(&claims).zip(answers) {

@@ -192,7 +192,13 @@ impl Locks {
 
     fn leave(&mut self, claim: &Claim) {
         let queue = self.queue(&claim.name);
+        let moved_up = queue
+            .front()
+            .is_some_and(|first| first.token == claim.token);
         queue.retain(|waiter| waiter.token != claim.token);
+        if moved_up {
+            tell_first(queue);
+        }
         if queue.is_empty() {
             self.queues.remove(&claim.name);
         }
@@ -208,23 +214,30 @@ impl Locks {
                 first => break first,
             }
         };
-        if queue.is_empty() {
-            self.queues.remove(name);
-        }
         if let Some(first) = first {
             let lease = first.ttl.min(GRANT);
-            self.give(name, first.token, lease, now);
             (first.ear)(News::Granted(Grant {
                 name: name.clone(),
                 token: first.token,
                 at,
                 lease,
             }));
+            tell_first(queue);
+            self.give(name, first.token, lease, now);
+        }
+        if self.queue(name).is_empty() {
+            self.queues.remove(name);
         }
     }
 
     fn time(&mut self, now: Moment) -> ServerTime {
         ServerTime(now.since(*self.start.get_or_insert(now)))
+    }
+}
+
+fn tell_first(queue: &VecDeque<Waiter>) {
+    if let Some(first) = queue.front() {
+        (first.ear)(News::First(first.token));
     }
 }
 
@@ -334,7 +347,7 @@ mod tests {
             panic!("the first is told");
         };
         assert_eq!((grant.token, grant.lease), (first.token, GRANT));
-        assert!(news_of_one.try_recv().is_err());
+        assert!(matches!(news_of_one.try_recv(), Ok(News::First(token)) if token == second.token));
         assert!(two.cancel(&first));
         assert!(matches!(news_of_one.try_recv(), Ok(News::Granted(_))));
         assert!(one.release(&second));

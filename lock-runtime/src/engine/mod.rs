@@ -96,6 +96,8 @@ pub(crate) struct Waiting {
 pub(crate) enum News {
     /// The lock has been granted to a claim that waits.
     Granted(Grant),
+    /// A claim is the first in its queue now.
+    First(Token),
     /// A claim that stood alone in its queue no longer does.
     Others(Token),
     /// Something may have been missed.

@@ -2,7 +2,7 @@
 
 use super::target::Target;
 use super::{EngineError, Fault, Timeouts};
-use crate::io::{Io, after};
+use crate::io::{Io, after, instant, since};
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, PushInfo, PushKind, RedisError,
@@ -79,7 +79,7 @@ impl Connection {
 impl Traffic {
     fn enter(&self) -> UnderWay<'_> {
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        self.waiting_since().get_or_insert_with(Instant::now);
+        self.waiting_since().get_or_insert_with(instant);
         UnderWay(self)
     }
 
@@ -88,8 +88,7 @@ impl Traffic {
     }
 
     fn silent_for(&self) -> Duration {
-        self.waiting_since()
-            .map_or(Duration::ZERO, |since| since.elapsed())
+        self.waiting_since().map_or(Duration::ZERO, since)
     }
 
     fn waiting_since(&self) -> MutexGuard<'_, Option<Instant>> {

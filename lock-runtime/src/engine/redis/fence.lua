@@ -2,7 +2,7 @@
 -- A number greater than any before, or nothing if the lock is not the holder's.
 -- A counter that was lost starts again from the server's time in microseconds, which lies ahead of
 -- every number given out so far as long as fewer than one a microsecond are.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
   return false
 end
 local now = redis.call('TIME')

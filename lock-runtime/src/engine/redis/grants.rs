@@ -70,8 +70,10 @@ impl Grants {
 fn read(message: &[Value]) -> Option<News> {
     let text = String::from_redis_value(message.last()?.clone()).ok()?;
     let (kind, rest) = text.split_once(' ')?;
-    if kind == "others" {
-        return Token::parse(rest).map(News::Others);
+    match kind {
+        "first" => return Token::parse(rest).map(News::First),
+        "others" => return Token::parse(rest).map(News::Others),
+        _ => {}
     }
     let mut words = rest.splitn(4, ' ');
     let token = Token::parse(words.next()?)?;

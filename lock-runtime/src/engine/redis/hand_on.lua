@@ -1,3 +1,7 @@
 
-hand_on()
+if vacant then
+  hand_on()
+elseif moved_up then
+  tell_first()
+end
 return answer

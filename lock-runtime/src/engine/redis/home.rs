@@ -18,7 +18,7 @@ use tokio::time::Instant;
 const SETTLED: u32 = 16;
 
 /// With more requests than this under way on a home, the I/O thread takes the next.
-const QUIET: usize = 2;
+const QUIET: usize = 4;
 
 pub(crate) struct Homes {
     dialer: Dialer,

@@ -1,4 +1,4 @@
--- KEYS[1] the lock   KEYS[2] its queue: tokens by order of arrival
+-- The queue of a lock. KEYS[1] the lock   KEYS[2] its queue: tokens by order of arrival
 -- KEYS[3] for each token in it: until when it counts as alive, its ttl, its process' channel
 local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
 
@@ -7,29 +7,41 @@ local function server_time()
   return time[1] * 1000000 + time[2]
 end
 
+local function waiter(token)
+  local known = redis.call('HGET', waiters, token) or '0 0 '
+  return string.match(known, '^(%d+) (%d+) (.*)$')
+end
+
+-- Whoever is first now hears of it: the first asks more often than the others.
+local function tell_first()
+  local first = redis.call('ZRANGE', queue, 0, 0)[1]
+  if first then
+    local _, _, channel = waiter(first)
+    redis.call('PUBLISH', channel, 'first ' .. first)
+  end
+end
+
 -- Gives the lock, which nobody holds, to the first in the queue who is alive.
 local function hand_on()
-  local first = redis.call('ZPOPMIN', queue)
-  if not first[1] then
+  local first = redis.call('ZPOPMIN', queue)[1]
+  if not first then
     return
   end
   local now = server_time()
-  while first[1] do
-    local token = first[1]
-    local waiter = redis.call('HGET', waiters, token) or '0 0 '
-    local alive, ttl, channel = string.match(waiter, '^(%d+) (%d+) (.*)$')
-    redis.call('HDEL', waiters, token)
+  while first do
+    local alive, ttl, channel = waiter(first)
+    redis.call('HDEL', waiters, first)
     if tonumber(alive) > now then
       local lease = math.min(tonumber(ttl), 2000)
-      redis.call('SET', lock, token, 'PX', lease)
-      local grant = string.format('grant %s %.0f %.0f %s', token, now, lease, lock)
+      redis.call('SET', lock, first, 'PX', lease)
+      local times = string.format('%.0f %.0f ', now, lease)
       -- Heard by nobody: that process is gone.
-      if redis.call('PUBLISH', channel, grant) > 0 then
-        return
+      if redis.call('PUBLISH', channel, 'grant ' .. first .. ' ' .. times .. lock) > 0 then
+        return tell_first()
       end
       redis.call('DEL', lock)
     end
-    first = redis.call('ZPOPMIN', queue)
+    first = redis.call('ZPOPMIN', queue)[1]
   end
 end
 

@@ -2,7 +2,7 @@
 -- For each: 1 if it is the holder's, and has its whole ttl again; 0 if not.
 local renewed = {}
 for i, key in ipairs(KEYS) do
-  if redis.call('GET', key) == ARGV[2 * i - 1] then
+  if redis.pcall('GET', key) == ARGV[2 * i - 1] then
     renewed[i] = redis.call('PEXPIRE', key, ARGV[2 * i])
   else
     renewed[i] = 0

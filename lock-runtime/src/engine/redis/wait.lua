@@ -4,6 +4,12 @@
 -- {0}: void. {1, ms}: the token gets the lock, for so long. {3, ms}: it had got it already.
 -- {2, time, ms, ahead, length}: it waits; the server's time, how long the holder has it for, how many
 -- stand before it, and how many in all.
+local function left()
+  local left = redis.call('PTTL', lock)
+  -- A lock that never expires is not one of ours; to ask once an hour is enough.
+  return left >= 0 and left or 3600000
+end
+
 local token, ttl, channel = ARGV[1], ARGV[2], ARGV[3]
 local now = server_time()
 local void_after = tonumber(ARGV[5])
@@ -11,11 +17,8 @@ if (void_after > 0 and now > void_after) or redis.call('EXISTS', KEYS[4]) == 1 t
   return {0}
 end
 
+-- A key of another kind is an error here, and so somebody's.
 local holder = redis.pcall('GET', lock)
-if type(holder) == 'table' then
-  -- A key of another kind: somebody's, if not a lock.
-  holder = ''
-end
 if not holder then
   -- Whoever is first, and alive; those who died in the queue fall out of it.
   local first = redis.call('ZRANGE', queue, 0, 0)[1]
@@ -31,11 +34,12 @@ if not holder then
   end
 end
 if holder == token then
-  return {3, redis.call('PTTL', lock)}
+  return {3, left()}
 end
 
 local arrives = redis.call('HEXISTS', waiters, token) == 0
-redis.call('HSET', waiters, token, string.format('%.0f %s %s', now + ARGV[4], ttl, channel))
+local alive = string.format('%.0f ', now + ARGV[4])
+redis.call('HSET', waiters, token, alive .. ttl .. ' ' .. channel)
 if arrives then
   local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
   redis.call('ZADD', queue, (last or 0) + 1, token)
@@ -48,9 +52,7 @@ local ahead = redis.call('ZRANK', queue, token)
 if arrives and length == 2 then
   -- The other was alone so far, and its process may have passed the lock on within itself.
   local other = redis.call('ZRANGE', queue, 0, 0)[1]
-  local theirs = string.match(redis.call('HGET', waiters, other) or '', '^%d+ %d+ (.*)$')
-  if theirs then
-    redis.call('PUBLISH', theirs, 'others ' .. other)
-  end
+  local _, _, theirs = waiter(other)
+  redis.call('PUBLISH', theirs, 'others ' .. other)
 end
-return {2, now, redis.call('PTTL', lock), ahead, length}
+return {2, now, left(), ahead, length}
