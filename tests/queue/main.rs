@@ -1,5 +1,6 @@
 //! Waiting for a lock, in order and pushed: the scripts, the queue, and what goes wrong with both.
 
+mod cancels;
 mod crew;
 mod dead;
 mod ear;
@@ -7,8 +8,10 @@ mod foreign;
 mod interleavings;
 mod lua;
 mod order;
+mod outage;
 mod pushes;
 mod scripts;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
+mod turns;

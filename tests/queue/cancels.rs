@@ -1,0 +1,264 @@
+//! Who leaves the line takes nothing along and leaves nothing behind.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use lock_runtime::{LockError, LockManager};
+use tokio::task::JoinSet;
+
+use crate::crew::{LONG, managers, waits};
+use crate::support::dice::Dice;
+use crate::support::server::Server;
+use crate::support::time::{NOISE, millis, within};
+
+const CANCELS: u64 = 10_000;
+const WAITERS: usize = 200;
+
+/// What all of them together have seen.
+struct Log {
+    start: Instant,
+    cancelled: AtomicU64,
+    had: AtomicU64,
+    /// When somebody last had the lock, in microseconds, and the longest time in which nobody had.
+    last: AtomicU64,
+    gap: AtomicU64,
+}
+
+impl Log {
+    fn has_it(&self) {
+        let now = self.start.elapsed().as_micros() as u64;
+        let before = self.last.swap(now, Relaxed);
+        self.gap.fetch_max(now.saturating_sub(before), Relaxed);
+        self.had.fetch_add(1, Relaxed);
+    }
+}
+
+/// Polls the future so often, then drops it.
+async fn polled<F: Future>(mut polls: u64, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        polls -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if polls == 0 => Poll::Ready(None),
+            Poll::Pending => {
+                // Polled again without anything having happened, now and then.
+                if polls % 2 == 0 {
+                    context.waker().wake_by_ref();
+                }
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+/// Asks for the lock and gives up, in one way or another, unless it comes first.
+async fn try_and_give_up(locks: &LockManager, log: &Log, dice: &mut Dice) {
+    let patience = Duration::from_micros(dice.roll(6000));
+    let lock = locks.lock("door").wait(LONG);
+    let guard = match dice.roll(4) {
+        0 => polled(1 + dice.roll(4), lock.acquire()).await,
+        1 => Some(lock.wait(patience).acquire().await),
+        _ => tokio::time::timeout(patience, lock.acquire()).await.ok(),
+    };
+    match guard {
+        Some(Ok(guard)) => {
+            log.has_it();
+            match dice.roll(3) {
+                0 => guard.release().await.unwrap(),
+                1 => drop(guard),
+                // A release that is given up too.
+                _ => drop(polled(1, guard.release()).await),
+            }
+        }
+        None => drop(log.cancelled.fetch_add(1, Relaxed)),
+        // It may have been too short a time for the server to answer at all.
+        Some(Err(error)) => {
+            assert!(error.is_busy() || error.is_unavailable(), "{error}");
+            log.cancelled.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_who_give_up_cost_nobody_the_lock() {
+    let server = Server::start();
+    let managers = managers(&server.url(), 4).await;
+    let log = Arc::new(Log {
+        start: Instant::now(),
+        cancelled: AtomicU64::new(0),
+        had: AtomicU64::new(0),
+        last: AtomicU64::new(0),
+        gap: AtomicU64::new(0),
+    });
+    let mut dice = Dice::new();
+    let mut waiters = JoinSet::new();
+    for n in 0..WAITERS {
+        let (locks, log, mut dice) = (managers[n % 4].clone(), log.clone(), dice.split());
+        waiters.spawn(async move {
+            while log.cancelled.load(Relaxed) < CANCELS {
+                try_and_give_up(&locks, &log, &mut dice).await;
+            }
+            let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
+            log.has_it();
+            guard.release().await.unwrap();
+        });
+    }
+    within(LONG, waiters.join_all()).await;
+    let had = log.had.load(Relaxed);
+    let gap = Duration::from_micros(log.gap.load(Relaxed));
+    println!("had {had} times, {CANCELS} cancelled; at most {gap:?} in which nobody had it");
+    assert!(had > WAITERS as u64 + 100, "had {had} times");
+    assert!(
+        gap < millis(1500),
+        "nobody had it for {gap:?}: a grant was lost"
+    );
+    server.until_waiting("door", 0);
+    server.until_gone("lock:door", NOISE);
+}
+
+/// The lock comes and the waiter goes in the same moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_for_somebody_who_has_just_left_is_given_back() {
+    let server = Server::start();
+    let managers = managers(&server.url(), 3).await;
+    let mut dice = Dice::new();
+    for _ in 0..150 {
+        let holder = managers[0].lock("door").acquire().await.unwrap();
+        let leaves = waits(&managers[1], "door");
+        server.until_waiting("door", 1);
+        let pause = Duration::from_micros(dice.roll(1500));
+        let release = tokio::spawn(holder.release());
+        tokio::time::sleep(pause).await;
+        leaves.abort();
+        drop(leaves.await);
+        release.await.unwrap().unwrap();
+        let next = managers[2].lock("door").wait(LONG).acquire();
+        let next = within(millis(1000), next).await.unwrap();
+        next.release().await.unwrap();
+    }
+    assert_eq!(server.waiting("door"), 0);
+}
+
+/// After that, the queue is empty, the lock comes free at its release, and the next one in the same
+/// process doesn't find anybody before it.
+async fn nothing_is_left(server: &Server, locks: &LockManager, holder: &LockManager) {
+    server.until_waiting("door", 0);
+    assert!(!server.exists("lock:::waiters:door"));
+    let had = server.calls(&["publish"]);
+    let guard = holder.lock("door").try_acquire().await.unwrap();
+    guard
+        .expect("it was never granted")
+        .release()
+        .await
+        .unwrap();
+    let next = locks.lock("door").wait(millis(200)).acquire();
+    next.await.unwrap().release().await.unwrap();
+    assert_eq!(server.calls(&["publish"]), had);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_waiter_leaves_nothing() {
+    let server = Server::start();
+    let managers = managers(&server.url(), 2).await;
+    let holder = managers[0].lock("door").acquire().await.unwrap();
+    let waiters: Vec<_> = (0..5).map(|_| waits(&managers[1], "door")).collect();
+    server.until_waiting("door", 1);
+    waiters.iter().for_each(|waiter| waiter.abort());
+    server.until_waiting("door", 0);
+    holder.release().await.unwrap();
+    nothing_is_left(&server, &managers[1], &managers[0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_time_is_over_leaves_nothing() {
+    let server = Server::start();
+    let managers = managers(&server.url(), 2).await;
+    let holder = managers[0].lock("door").acquire().await.unwrap();
+    let lock = managers[1].lock("door").wait(millis(200));
+    let waiter = tokio::spawn(lock.acquire());
+    server.until_waiting("door", 1);
+    let error = within(millis(200) + NOISE, waiter)
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(error.is_busy(), "{error}");
+    server.until_waiting("door", 0);
+    holder.release().await.unwrap();
+    nothing_is_left(&server, &managers[1], &managers[0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_runtime_is_dropped_leaves_nothing() {
+    let server = Server::start();
+    let managers = managers(&server.url(), 2).await;
+    let holder = managers[0].lock("door").acquire().await.unwrap();
+    let theirs = tokio::runtime::Runtime::new().unwrap();
+    for _ in 0..3 {
+        theirs.spawn(managers[1].lock("door").wait(LONG).acquire());
+    }
+    server.until_waiting("door", 1);
+    theirs.shutdown_background();
+    server.until_waiting("door", 0);
+    holder.release().await.unwrap();
+    nothing_is_left(&server, &managers[1], &managers[0]).await;
+}
+
+/// Its runtime neither runs nor ends: the lock is granted to nobody who could take it for long.
+#[test]
+fn a_runtime_that_ends_with_the_lock_just_granted_gives_it_back() {
+    let server = Server::start();
+    crate::crew::block_on(async {
+        let managers = managers(&server.url(), 2).await;
+        let holder = managers[0].lock("door").acquire().await.unwrap();
+        let theirs = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let waiter = theirs.spawn(managers[1].lock("door").wait(LONG).acquire());
+        let thread = std::thread::spawn(move || {
+            theirs.block_on(async { tokio::time::sleep(millis(100)).await });
+            theirs
+        });
+        server.until_waiting("door", 1);
+        let theirs = thread.join().unwrap();
+        holder.release().await.unwrap();
+        // Granted, and never polled again.
+        server.until_waiting("door", 0);
+        tokio::time::sleep(millis(50)).await;
+        std::thread::spawn(move || drop(theirs)).join().unwrap();
+        drop(waiter);
+        let next = managers[0].lock("door").wait(LONG).acquire();
+        within(NOISE, next).await.unwrap().release().await.unwrap();
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutdown_sends_those_who_wait_away() {
+    let server = Server::start();
+    let managers = managers(&server.url(), 3).await;
+    let holder = managers[0].lock("door").acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for (before, locks) in managers.iter().enumerate() {
+        let waiters: Vec<_> = (0..3).map(|_| waits(locks, "door")).collect();
+        server.until_waiting("door", before + 1);
+        waiting.push(waiters);
+    }
+    // The first, one in the middle; and last the one whose own guard is still held.
+    for (which, left) in [(1, 2), (2, 1), (0, 0)] {
+        within(millis(500), managers[which].shutdown()).await;
+        for waiter in &mut waiting[which] {
+            let error = within(millis(50), waiter).await.unwrap().unwrap_err();
+            assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+        }
+        assert_eq!(server.waiting("door"), left, "when shutdown has returned");
+    }
+    assert!(holder.is_valid());
+    holder.release().await.unwrap();
+    assert_eq!(server.query::<usize>("DBSIZE"), 0);
+}

@@ -1,0 +1,235 @@
+//! Within a process the lock passes from hold to hold without the server, for a while.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, Lock, LockGuard, LockManager};
+use tokio::task::{JoinSet, yield_now};
+
+use crate::crew::{LONG, fair, waiter, waits};
+use crate::support::server::Server;
+use crate::support::time::{NOISE, eventually, millis, within};
+
+/// Everything that asks the server about a lock.
+const ALL: [&str; 6] = ["set", "get", "evalsha", "eval", "del", "pexpire"];
+
+/// Nobody else waits, so that a process may keep a lock to itself.
+fn generous(url: &str) -> Config {
+    Config::new(url).hand_over(100_000, Duration::from_secs(20))
+}
+
+#[tokio::test]
+async fn passing_on_costs_no_command() {
+    let server = Server::start();
+    let locks = LockManager::connect(generous(&server.url())).await.unwrap();
+    let holder = locks.lock("door").acquire().await.unwrap();
+    let mut waiters = JoinSet::new();
+    for n in 0..100 {
+        let lock = locks.lock("door").wait(LONG);
+        waiters.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            assert!(guard.is_valid());
+            match n % 2 {
+                0 => guard.release().await.unwrap(),
+                _ => drop(guard),
+            }
+        });
+        yield_now().await;
+    }
+    let lock = locks.lock("door").wait(LONG);
+    let last = waiter(lock);
+    yield_now().await;
+    server.query::<()>("CONFIG RESETSTAT");
+    holder.release().await.unwrap();
+    let last = within(NOISE, last).await.unwrap().unwrap();
+    assert_eq!(server.calls(&ALL), 0);
+    last.release().await.unwrap();
+    waiters.join_all().await;
+}
+
+/// The lock passes to one with those options; what it gets.
+async fn passed(
+    locks: &LockManager,
+    before: LockGuard,
+    with: impl FnOnce(Lock) -> Lock,
+) -> LockGuard {
+    let next = waiter(with(locks.lock("door").wait(LONG)));
+    yield_now().await;
+    before.release().await.unwrap();
+    within(NOISE, next).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn each_hold_keeps_to_its_own_bounds() {
+    let server = Server::start();
+    let locks = LockManager::connect(generous(&server.url())).await.unwrap();
+    let guard = locks.lock("door").acquire().await.unwrap();
+    server.query::<()>("CONFIG RESETSTAT");
+
+    let guard = passed(&locks, guard, |lock| lock.max_hold(millis(400))).await;
+    assert!(guard.remaining() <= millis(400), "{:?}", guard.remaining());
+    let guard = passed(&locks, guard, |lock| lock).await;
+    assert!(
+        guard.remaining() > millis(20_000),
+        "{:?}",
+        guard.remaining()
+    );
+    let guard = passed(&locks, guard, |lock| lock.ttl(millis(500)).renew(false)).await;
+    assert!(guard.remaining() <= millis(500), "{:?}", guard.remaining());
+    let guard = passed(&locks, guard, |lock| lock.max_hold(millis(300))).await;
+    assert!(guard.remaining() <= millis(300), "{:?}", guard.remaining());
+    assert_eq!(server.calls(&["set"]), 0, "it was passed on");
+    let loss = within(millis(300) + NOISE, guard.lost()).await;
+    assert!(loss.to_string().contains("max_hold"), "{loss}");
+    let next = waits(&locks, "door");
+    drop(guard);
+    let guard = within(NOISE, next).await.unwrap().unwrap();
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hold_that_is_not_renewed_ends_though_the_one_before_was() {
+    let server = Server::start();
+    let locks = LockManager::connect(generous(&server.url())).await.unwrap();
+    let guard = locks.lock("door").acquire().await.unwrap();
+    let guard = passed(&locks, guard, |lock| lock.ttl(millis(300)).renew(false)).await;
+    let loss = within(millis(300) + NOISE, guard.lost()).await;
+    assert!(loss.is_lost(), "{loss}");
+    drop(guard);
+    let guard = within(NOISE, locks.lock("door").wait(LONG).acquire())
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+}
+
+/// A lock that is passed on to somebody with a short ttl must not outlive it by a long one.
+#[tokio::test]
+async fn the_lease_on_the_server_becomes_that_of_the_next_hold() {
+    let server = Server::start();
+    let locks = LockManager::connect(generous(&server.url())).await.unwrap();
+    let guard = locks
+        .lock("door")
+        .ttl(millis(30_000))
+        .acquire()
+        .await
+        .unwrap();
+    let guard = passed(&locks, guard, |lock| lock.ttl(millis(1500))).await;
+    eventually(millis(1500), "the lease is the second's", || {
+        server.query::<u64>("PTTL lock:door") <= 1500
+    });
+    let guard = passed(&locks, guard, |lock| lock.ttl(millis(30_000))).await;
+    eventually(millis(1500), "the lease is the third's", || {
+        server.query::<u64>("PTTL lock:door") > 20_000
+    });
+    assert!(
+        guard.remaining() > millis(20_000),
+        "{:?}",
+        guard.remaining()
+    );
+    guard.release().await.unwrap();
+}
+
+/// A lock that comes from another process comes with a short lease; what was asked for counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_is_not_renewed_lasts_its_ttl() {
+    let server = Server::start();
+    let locks = LockManager::connect(fair(&server.url())).await.unwrap();
+    let other = LockManager::connect(fair(&server.url())).await.unwrap();
+    let holder = other.lock("door").acquire().await.unwrap();
+    let lock = locks.lock("door").wait(LONG).ttl(millis(3000)).renew(false);
+    let waiter = waiter(lock);
+    server.until_waiting("door", 1);
+    holder.release().await.unwrap();
+    let guard = within(NOISE, waiter).await.unwrap().unwrap();
+    let start = Instant::now();
+    assert!(within(LONG, guard.lost()).await.is_lost());
+    let lasted = start.elapsed();
+    assert!(
+        lasted > millis(2700) && lasted < millis(3000) + NOISE,
+        "{lasted:?}"
+    );
+    drop(guard);
+    locks.shutdown().await;
+}
+
+/// In which order one other process had its turn among twelve holds of the first.
+async fn turn_of_another(config: impl FnOnce(Config) -> Config, body: Duration) -> usize {
+    let server = Server::start();
+    let locks = LockManager::connect(config(Config::new(server.url())))
+        .await
+        .unwrap();
+    let other = LockManager::connect(server.url()).await.unwrap();
+    let holder = locks.lock("door").acquire().await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = JoinSet::new();
+    let mut stand = |locks: &LockManager, name| {
+        let (lock, order) = (locks.lock("door").wait(LONG), order.clone());
+        waiters.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            order.lock().unwrap().push(name);
+            tokio::time::sleep(body).await;
+            guard.release().await.unwrap();
+        });
+    };
+    stand(&other, "other");
+    server.until_waiting("door", 1);
+    for _ in 0..12 {
+        stand(&locks, "own");
+    }
+    holder.release().await.unwrap();
+    within(LONG, waiters.join_all()).await;
+    let order = order.lock().unwrap();
+    order.iter().position(|name| *name == "other").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_have_their_turn_after_so_many() {
+    let often = |config: Config| config.hand_over(3, LONG);
+    let turn = turn_of_another(often, millis(1)).await;
+    assert!((1..=3).contains(&turn), "after {turn}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_have_their_turn_after_so_long() {
+    let long = |config: Config| config.hand_over(u32::MAX, millis(100));
+    let turn = turn_of_another(long, millis(30)).await;
+    assert!((1..=4).contains(&turn), "after {turn}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_have_their_turn_at_once_if_it_must_be_so() {
+    let never = |config: Config| config.hand_over(0, LONG);
+    assert_eq!(turn_of_another(never, millis(1)).await, 0);
+}
+
+/// Those who come while the process keeps the lock to itself are heard of, and have their turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_later_has_its_turn_too() {
+    let server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let other = LockManager::connect(server.url()).await.unwrap();
+    let mut crowd = JoinSet::new();
+    for _ in 0..8 {
+        let locks = locks.clone();
+        crowd.spawn(async move {
+            loop {
+                let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
+                yield_now().await;
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    tokio::time::sleep(millis(200)).await;
+    let mut longest = Duration::ZERO;
+    for _ in 0..30 {
+        let start = Instant::now();
+        let next = other.lock("door").wait(LONG).acquire();
+        let guard = within(LONG, next).await.unwrap();
+        longest = longest.max(start.elapsed());
+        guard.release().await.unwrap();
+    }
+    crowd.shutdown().await;
+    locks.shutdown().await;
+    assert!(longest < millis(500), "{longest:?}");
+}
