@@ -8,6 +8,8 @@ mod exit;
 mod fencing;
 #[path = "promises/global.rs"]
 mod global;
+#[path = "promises/queue.rs"]
+mod queue;
 #[path = "support/time.rs"]
 mod time;
 #[path = "promises/waiting.rs"]

@@ -1,6 +1,7 @@
 //! Waiting for a lock, in order and pushed: the scripts, the queue, and what goes wrong with both.
 
 mod cancels;
+mod chaos;
 mod crew;
 mod dead;
 mod ear;
@@ -9,9 +10,16 @@ mod interleavings;
 mod lua;
 mod order;
 mod outage;
+#[path = "../promises/queue.rs"]
+mod promises;
 mod pushes;
 mod scripts;
+#[path = "../redis/site.rs"]
+mod site;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
 mod turns;
+
+use site::Site;
+use support::time;
