@@ -1,6 +1,6 @@
 //! What the compiler says about a wrong annotation, and what it must not complain about.
 //!
-//! `TRYBUILD=overwrite cargo test --features full --test ui` renews the expected texts.
+//! `TRYBUILD=overwrite cargo test -p lock-macros --test ui` renews the expected texts.
 
 #[test]
 fn diagnostics() {
