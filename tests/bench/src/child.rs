@@ -1,7 +1,8 @@
 //! Other processes of this program, which do as they are told: a line in, a line out.
 
+use crate::process;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Stdio};
 
 /// What tells a child from the one who was started by hand.
 pub const CHILD: &str = "--child";
@@ -16,7 +17,12 @@ pub struct Child {
 impl Child {
     /// Starts a process that does work of that kind, and waits until it is ready.
     pub fn start(kind: &str, arguments: &[&str]) -> Child {
-        let mut process = Command::new(std::env::current_exe().unwrap())
+        Child::start_on(false, kind, arguments)
+    }
+
+    pub fn start_on(one_core: bool, kind: &str, arguments: &[&str]) -> Child {
+        let program = std::env::current_exe().unwrap();
+        let mut process = process::command(program.to_str().unwrap(), one_core)
             .args([CHILD, kind])
             .args(arguments)
             .stdin(Stdio::piped())

@@ -1,51 +1,81 @@
-//! A contender in several processes, and several times in each if need be.
+//! A contender in processes of its own, so that nobody else's connections live on its threads.
 
 use crate::child::{Child, serve};
-use crate::contenders::{Doing, Driver, Entrant, Who};
+use crate::contenders::{Entrant, Who};
 use crate::load::{Outcome, Plan, Until};
+use crate::process;
 use crate::runtime::Flavor;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::time::Duration;
 
 pub const KIND: &str = "drive";
 
 pub struct Crew {
-    children: Mutex<Vec<Child>>,
+    pub children: Vec<Child>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    pub processes: usize,
+    /// Each process has so many clients: none knows of the others.
+    pub clients: usize,
+    pub flavor: Flavor,
+    pub one_core: bool,
+}
+
+impl Size {
+    pub fn processes(processes: usize) -> Size {
+        Size {
+            processes,
+            clients: 1,
+            flavor: Flavor::Threads,
+            one_core: false,
+        }
+    }
 }
 
 impl Crew {
-    /// Each process has so many clients: whatever waits in one of them knows nothing of the others.
-    pub fn start(who: Who, processes: usize, clients: usize, url: &str) -> Crew {
-        let arguments = [&who.to_string(), &clients.to_string(), url];
-        let children = (0..processes).map(|_| Child::start(KIND, &arguments));
+    pub fn start(who: Who, size: Size, url: &str) -> Crew {
+        let words = [
+            who.to_string(),
+            size.clients.to_string(),
+            size.flavor.to_string(),
+        ];
+        let [who, clients, flavor] = &words;
+        let child = |_| Child::start_on(size.one_core, KIND, &[who, clients, flavor, url]);
         Crew {
-            children: Mutex::new(children.collect()),
+            children: (0..size.processes).map(child).collect(),
         }
     }
 
-    /// Each client follows the plan.
-    pub fn follow(&self, plan: Plan) -> Vec<Outcome> {
-        let mut children = self.children.lock().unwrap();
-        let answers = Child::ask_all(&mut children, &plan.write());
-        let outcomes = answers.iter().map(|answer| Outcome::read(answer));
-        outcomes
-            .map(|outcome| outcome.expect("an outcome"))
-            .collect()
-    }
-
-    pub fn ids(&self) -> Vec<u32> {
-        let children = self.children.lock().unwrap();
-        children.iter().map(Child::id).collect()
-    }
-}
-
-impl Driver for Crew {
     /// The tasks are spread over the processes.
-    fn drive(&self, plan: Plan) -> Doing<'_, Outcome> {
-        Box::pin(async move {
-            let processes = self.children.lock().unwrap().len();
-            let tasks = (plan.tasks / processes).max(1);
-            together(plan, &self.follow(Plan { tasks, ..plan }))
-        })
+    pub fn drive(&mut self, plan: Plan) -> Outcome {
+        let tasks = (plan.tasks / self.children.len()).max(1);
+        together(plan, &self.follow(Plan { tasks, ..plan }))
+    }
+
+    /// Each client of each process follows the plan.
+    pub fn follow(&mut self, plan: Plan) -> Vec<Outcome> {
+        self.begin(plan);
+        self.end()
+    }
+
+    pub fn begin(&mut self, plan: Plan) {
+        for child in &mut self.children {
+            child.tell(&plan.write());
+        }
+    }
+
+    pub fn end(&mut self) -> Vec<Outcome> {
+        let outcome = |child: &mut Child| Outcome::read(&child.answer()).expect("an outcome");
+        self.children.iter_mut().map(outcome).collect()
+    }
+
+    pub fn cpu(&self) -> Duration {
+        self.children
+            .iter()
+            .map(|child| process::cpu(child.id()))
+            .sum()
     }
 }
 
@@ -66,12 +96,12 @@ pub fn together(plan: Plan, outcomes: &[Outcome]) -> Outcome {
 }
 
 pub fn child(arguments: &[String]) {
-    let [who, clients, url] = arguments else {
-        panic!("a contender, how many times, and a URL");
+    let [who, clients, flavor, url] = arguments else {
+        panic!("a contender, how many times, a runtime and a URL");
     };
     let who = Who::by_name(who).expect("a contender's name");
     let clients: usize = clients.parse().unwrap();
-    let runtime = Flavor::Threads.build();
+    let runtime = Flavor::by_name(flavor).expect("a runtime").build();
     let entrants: Vec<Arc<dyn Entrant>> = runtime.block_on(async {
         let mut entrants = Vec::new();
         for _ in 0..clients {

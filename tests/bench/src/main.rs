@@ -16,7 +16,6 @@ mod work;
 use report::Report;
 use server::Server;
 use std::process::exit;
-use std::sync::Arc;
 use std::time::Duration;
 
 const HELP: &str = "\
@@ -34,7 +33,7 @@ Options:
 Work:";
 
 pub struct Bench {
-    pub server: Arc<Server>,
+    pub server: Server,
     pub report: Report,
     /// How long a turn is.
     pub time: Duration,
@@ -61,7 +60,7 @@ fn main() {
     }
     let options = Options::read(arguments);
     let mut bench = Bench {
-        server: Arc::new(Server::start()),
+        server: Server::start(false),
         report: Report::default(),
         time: options.time,
         quick: options.quick,

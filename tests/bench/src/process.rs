@@ -1,6 +1,7 @@
 //! What a process uses, as the system tells it.
 
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 /// Time on a core so far, of all its threads that still run.
@@ -20,4 +21,14 @@ pub fn resident() -> u64 {
     const PAGE: u64 = 4096;
     let pages = fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * PAGE
+}
+
+/// A program to be started: on one core only, if asked for.
+pub fn command(program: &str, one_core: bool) -> Command {
+    if !one_core {
+        return Command::new(program);
+    }
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", "0", program]);
+    command
 }

@@ -1,13 +1,12 @@
 //! Turns: every contender does the same for a short time, and then again.
 
-use crate::Bench;
-use crate::contenders::{Driver, Who};
-use crate::crew::Crew;
+use crate::contenders::Who;
+use crate::crew::{Crew, Size};
 use crate::load::{Outcome, Plan};
 use crate::numbers::{median, micros};
 use crate::report::Table;
-use crate::runtime::Flavor;
 use crate::server::{Server, Usage};
+use std::time::Duration;
 
 /// What one contender did in all rounds.
 pub struct Score {
@@ -19,6 +18,8 @@ pub struct Score {
 pub struct Turn {
     pub outcome: Outcome,
     pub usage: Usage,
+    /// What the contender's own processes used.
+    pub cpu: Duration,
 }
 
 impl Score {
@@ -56,30 +57,32 @@ impl Turn {
 }
 
 /// All take turns, in an order that changes, so that nobody always comes after the same other one.
-async fn turns(
-    server: &Server,
-    entrants: &[(Who, Box<dyn Driver>)],
-    plan: impl Fn(Who) -> Plan,
-    rounds: usize,
-) -> Vec<Score> {
-    let mut scores: Vec<Score> = entrants
+pub fn run(server: &Server, who: &[(Who, Size, Plan)], rounds: usize) -> Vec<Score> {
+    let url = server.url();
+    let mut scores: Vec<Score> = who
         .iter()
-        .map(|(who, _)| Score {
+        .map(|(who, ..)| Score {
             who: *who,
             turns: Vec::new(),
         })
         .collect();
+    let start = |(who, size, _): &(Who, Size, Plan)| Crew::start(*who, *size, &url);
+    let mut crews: Vec<Crew> = who.iter().map(start).collect();
     for round in 0..rounds {
-        for turn in 0..entrants.len() {
-            let next = (round + turn) % entrants.len();
-            let (who, entrant) = &entrants[next];
-            let plan = plan(*who);
-            entrant.drive(plan.warm_up()).await;
-            let before = server.usage();
-            let outcome = entrant.drive(plan.fresh()).await;
-            let usage = server.usage() - before;
+        for turn in 0..who.len() {
+            let next = (round + turn) % who.len();
+            let (.., plan) = who[next];
+            let crew = &mut crews[next];
+            crew.drive(plan.warm_up());
+            let (before, cpu) = (server.usage(), crew.cpu());
+            let outcome = crew.drive(plan.fresh());
+            let turn = Turn {
+                outcome,
+                usage: server.usage() - before,
+                cpu: crew.cpu().saturating_sub(cpu),
+            };
             server.clear();
-            scores[next].turns.push(Turn { outcome, usage });
+            scores[next].turns.push(turn);
         }
     }
     scores
@@ -90,35 +93,6 @@ pub fn of(scores: &[Score], who: Who) -> &Score {
         .iter()
         .find(|score| score.who == who)
         .expect("it took part")
-}
-
-/// All in so many processes, but for raw commands, which can't wait for each other.
-async fn connect(url: &str, who: &[Who], processes: usize) -> Vec<(Who, Box<dyn Driver>)> {
-    let mut entrants = Vec::new();
-    for &who in who {
-        let entrant: Box<dyn Driver> = match (who, processes) {
-            (Who::Raw, _) | (_, 1) => who.connect(url).await,
-            _ => Box::new(Crew::start(who, processes, 1, url)),
-        };
-        entrants.push((who, entrant));
-    }
-    entrants
-}
-
-/// The turns of a run: connects, and drives everybody in tasks of a runtime.
-pub fn run(
-    bench: &Bench,
-    flavor: Flavor,
-    who: &'static [Who],
-    processes: usize,
-    plan: impl Fn(Who) -> Plan + Send + 'static,
-    rounds: usize,
-) -> Vec<Score> {
-    let server = bench.server.clone();
-    flavor.run(async move {
-        let entrants = connect(&server.url(), who, processes).await;
-        turns(&server, &entrants, plan, rounds).await
-    })
 }
 
 /// Everybody's numbers, compared with the first one's.
@@ -134,6 +108,7 @@ pub fn print(title: &str, scores: &[Score]) {
         "(least–most)",
         "commands/lock",
         "server µs/lock",
+        "client µs/lock",
     ];
     let mut table = Table::new(title, &columns);
     for score in scores {
@@ -152,6 +127,10 @@ pub fn print(title: &str, scores: &[Score]) {
             format!(
                 "{:.2}",
                 score.median(|turn| turn.per_lock(|used| micros(used.cpu)))
+            ),
+            format!(
+                "{:.2}",
+                score.median(|turn| micros(turn.cpu) / turn.outcome.locks() as f64)
             ),
         ];
         table.row(&score.who.to_string(), cells);

@@ -1,34 +1,28 @@
 //! The runtimes that callers have.
 
 use std::fmt;
-use std::future::Future;
 use tokio::runtime::{Builder, Runtime};
 
 #[derive(Clone, Copy, Debug)]
 pub enum Flavor {
     /// Two threads, as on a small server.
     Threads,
-    /// One thread, as actix-web's workers.
+    /// One thread, as each of actix-web's workers has it.
     Current,
 }
 
 impl Flavor {
+    pub fn by_name(name: &str) -> Option<Flavor> {
+        let all = [Flavor::Threads, Flavor::Current];
+        all.into_iter().find(|flavor| flavor.to_string() == name)
+    }
+
     pub fn build(self) -> Runtime {
         let mut builder = match self {
             Flavor::Threads => Builder::new_multi_thread(),
             Flavor::Current => Builder::new_current_thread(),
         };
         builder.worker_threads(2).enable_all().build().unwrap()
-    }
-
-    /// Runs it in a task, as handlers are: what runs in `block_on` itself is woken across threads.
-    pub fn run<F>(self, work: F) -> F::Output
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
-        let runtime = self.build();
-        let task = runtime.spawn(work);
-        runtime.block_on(task).unwrap()
     }
 }
 

@@ -1,10 +1,11 @@
 //! A redis-server for this run alone.
 
+use crate::process;
 use redis::{Connection, InfoDict, RedisResult, cmd};
 use std::net::TcpListener;
 use std::ops::Sub;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// Killed when dropped, on a panic too.
@@ -35,15 +36,16 @@ impl Sub for Usage {
 }
 
 impl Server {
-    pub fn start() -> Server {
-        let directory = std::env::temp_dir().join(format!("lock-bench-{}", std::process::id()));
+    pub fn start(one_core: bool) -> Server {
+        let name = format!("lock-bench-{}-{one_core}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).unwrap();
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
             .unwrap()
             .port();
-        let process = Command::new("redis-server")
+        let process = process::command("redis-server", one_core)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--dir"])
             .arg(&directory)

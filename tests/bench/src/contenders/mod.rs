@@ -29,6 +29,8 @@ pub enum Retry {
 pub enum Who {
     Raw,
     Ours,
+    /// The same, with releases that nobody waits for.
+    Background,
     Rslock(Retry),
     Rlock(Retry),
     AsyncRedisLock(Retry),
@@ -38,9 +40,10 @@ pub enum Who {
 use Retry::{Default, Tuned};
 
 /// Everybody as they are when nothing is set. The first is what the others are compared with.
-pub const FREE: [Who; 6] = [
+pub const FREE: [Who; 7] = [
     Who::Raw,
     Who::Ours,
+    Who::Background,
     Who::Rslock(Default),
     Who::Rlock(Default),
     Who::AsyncRedisLock(Default),
@@ -62,7 +65,7 @@ pub const WAITING: [Who; 9] = [
 
 impl Who {
     pub fn is_peer(self) -> bool {
-        !matches!(self, Who::Raw | Who::Ours)
+        !matches!(self, Who::Raw | Who::Ours | Who::Background)
     }
 
     pub fn by_name(name: &str) -> Option<Who> {
@@ -75,6 +78,7 @@ impl Who {
         match self {
             Who::Raw => enter::<raw::Raw>(url, Default).await,
             Who::Ours => enter::<ours::Ours>(url, Default).await,
+            Who::Background => enter::<ours::Background>(url, Default).await,
             Who::Rslock(retry) => enter::<rslock::Rslock>(url, retry).await,
             Who::Rlock(retry) => enter::<rlock::Rlock>(url, retry).await,
             Who::AsyncRedisLock(retry) => {
@@ -90,6 +94,7 @@ impl fmt::Display for Who {
         let (name, retry) = match *self {
             Who::Raw => ("raw", Default),
             Who::Ours => ("lock-runtime", Default),
+            Who::Background => ("lock-runtime-background", Default),
             Who::Rslock(retry) => ("rslock", retry),
             Who::Rlock(retry) => ("rlock", retry),
             Who::AsyncRedisLock(retry) => ("async-redis-lock", retry),
@@ -116,25 +121,20 @@ async fn enter<C: Contender>(url: &str, retry: Retry) -> Box<dyn Entrant> {
     Box::new(Arc::new(C::connect(url, retry).await))
 }
 
-/// Who can follow a plan.
-pub trait Driver: Send + Sync {
-    fn drive(&self, plan: Plan) -> Doing<'_, Outcome>;
-}
-
 /// A contender whose type doesn't matter any more.
-pub trait Entrant: Driver {
+pub trait Entrant: Send + Sync {
+    fn drive(&self, plan: Plan) -> Doing<'_, Outcome>;
+
     fn alternate(&self, turn: u64, passes: u64, rest: Duration) -> Doing<'_, Vec<Duration>>;
 }
 
 pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-impl<C: Contender> Driver for Arc<C> {
+impl<C: Contender> Entrant for Arc<C> {
     fn drive(&self, plan: Plan) -> Doing<'_, Outcome> {
         Box::pin(drive(self, plan))
     }
-}
 
-impl<C: Contender> Entrant for Arc<C> {
     fn alternate(&self, turn: u64, passes: u64, rest: Duration) -> Doing<'_, Vec<Duration>> {
         Box::pin(alternate(self, turn, passes, rest))
     }

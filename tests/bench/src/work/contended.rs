@@ -2,9 +2,9 @@
 
 use crate::Bench;
 use crate::contenders::{Retry, Who};
+use crate::crew::Size;
 use crate::load::Plan;
 use crate::round::{self, Turn};
-use crate::runtime::Flavor;
 
 const ALL: [Who; 6] = [
     Who::Raw,
@@ -17,14 +17,13 @@ const ALL: [Who; 6] = [
 
 pub fn contended(bench: &mut Bench) {
     for (processes, least) in [(1, 20.0), (4, 3.0)] {
-        // Raw commands can't wait: the least that a lock costs is what one alone gets.
         let time = bench.time * 2;
-        let plan = move |who| match who {
-            Who::Raw => Plan::free(1, time),
-            _ => Plan::contended(64, time),
-        };
-        let rounds = bench.rounds(7);
-        let scores = round::run(bench, Flavor::Threads, &ALL, processes, plan, rounds);
+        let who = ALL.map(|who| match who {
+            // Raw commands can't wait: this is how often one gets a lock who is alone.
+            Who::Raw => (who, Size::processes(1), Plan::free(1, time)),
+            _ => (who, Size::processes(processes), Plan::contended(64, time)),
+        });
+        let scores = round::run(&bench.server, &who, bench.rounds(7));
         let tasks = 64 / processes;
         round::print(
             &format!("{processes} process(es) × {tasks} tasks, one key (raw: alone)"),

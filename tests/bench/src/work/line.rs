@@ -2,11 +2,11 @@
 
 use crate::Bench;
 use crate::contenders::{WAITING, Who};
+use crate::crew::Size;
 use crate::load::Plan;
 use crate::numbers::millis;
 use crate::report::Table;
 use crate::round::{self, Turn};
-use crate::runtime::Flavor;
 use std::time::Duration;
 
 const BODY: Duration = Duration::from_millis(5);
@@ -17,14 +17,8 @@ pub fn line(bench: &mut Bench) {
     for (processes, most) in [(1, 1.05), (4, 1.15)] {
         let plan = Plan::line(WAITERS, BODY);
         let rounds = bench.rounds(5);
-        let scores = round::run(
-            bench,
-            Flavor::Threads,
-            &WAITING,
-            processes,
-            move |_| plan,
-            rounds,
-        );
+        let who = WAITING.map(|who| (who, Size::processes(processes), plan));
+        let scores = round::run(&bench.server, &who, rounds);
         let title = format!("{WAITERS} × 5 ms in {processes} process(es)");
         let columns = [
             "all done ms",
