@@ -137,23 +137,19 @@ impl Redis {
 impl Redis {
     /// The name of a key that belongs to a lock, or to all of them. No lock has such a name.
     fn derived(&self, kind: &str, key: &str) -> String {
-        let prefix = &self.prefix;
-        match key {
-            "" => format!("{prefix}::{kind}"),
-            key => format!("{prefix}::{kind}:{key}"),
-        }
+        [&self.prefix, "::", kind, key].concat()
     }
 
     fn queue_keys(&self, command: &mut Cmd, claim: &Claim) {
         let key = &claim.name[self.prefix.len()..];
         command
             .arg(&*claim.name)
-            .arg(self.derived("queue", key))
-            .arg(self.derived("waiters", key));
+            .arg(self.derived("queue:", key))
+            .arg(self.derived("waiters:", key));
     }
 
     fn tombstone(&self, claim: &Claim) -> String {
-        self.derived("gone", claim.token.encode(&mut [0; 32]))
+        self.derived("gone:", claim.token.encode(&mut [0; 32]))
     }
 }
 
@@ -177,8 +173,9 @@ impl Redis {
 impl Engine for Redis {
     fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
-            let mut command = redis::cmd("SET");
+            let mut command = Cmd::with_capacity(6, 96 + claim.name.len());
             command
+                .arg("SET")
                 .arg(&*claim.name)
                 .arg(claim.token.encode(&mut [0; 32]))
                 .arg("NX")

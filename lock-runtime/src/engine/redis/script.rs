@@ -36,7 +36,8 @@ impl Script {
 }
 
 fn call(command: &str, script: &str, keys: usize) -> Cmd {
-    let mut command = redis::cmd(command);
-    command.arg(script).arg(keys);
-    command
+    // Room for what follows: a command that grows argument by argument is copied as often.
+    let mut call = Cmd::with_capacity(8 + 3 * keys, script.len() + 128 * keys);
+    call.arg(command).arg(script).arg(keys);
+    call
 }
