@@ -47,7 +47,7 @@ async fn polled<F: Future>(mut polls: u64, future: F) -> Option<F::Output> {
             Poll::Pending if polls == 0 => Poll::Ready(None),
             Poll::Pending => {
                 // Polled again without anything having happened, now and then.
-                if polls % 2 == 0 {
+                if polls.is_multiple_of(2) {
                     context.waker().wake_by_ref();
                 }
                 Poll::Pending

@@ -155,18 +155,41 @@ fn who_was_stopped_for_a_moment_has_the_lock() {
         return stand(&arguments[0]);
     }
     let server = Server::start();
-    let mut worker = Worker::start(who_was_stopped_for_a_moment_has_the_lock, &[&server.url()]);
     block_on(async {
         let locks = LockManager::connect(server.url()).await.unwrap();
         let holder = locks.lock("door").acquire().await.unwrap();
-        worker.expect("waits", LONG);
+        let url = server.url();
+        let mut worker = Worker::start(who_was_stopped_for_a_moment_has_the_lock, &[&url]);
         server.until_waiting("door", 1);
+        worker.expect("waits", LONG);
         worker.pause();
         holder.release().await.unwrap();
         tokio::time::sleep(GRANT / 4).await;
         worker.resume();
         worker.expect("had true true", NOISE);
         worker.succeeds(LONG);
+    });
+}
+
+/// Nobody tells those behind it that the first has died, nor that the lock was deleted.
+#[test]
+fn a_killed_first_hides_no_foreign_delete() {
+    if let Some(arguments) = arguments() {
+        return stand(&arguments[0]);
+    }
+    let server = Server::start();
+    server.query::<()>("SET lock:door somebody");
+    let mut worker = Worker::start(a_killed_first_hides_no_foreign_delete, &[&server.url()]);
+    server.until_waiting("door", 1);
+    block_on(async {
+        let locks = LockManager::connect(fair(&server.url())).await.unwrap();
+        let next = waits(&locks, "door");
+        server.until_waiting("door", 2);
+        worker.kill();
+        server.query::<()>("DEL lock:door");
+        let guard = within(millis(2000), next).await.unwrap().unwrap();
+        guard.release().await.unwrap();
+        locks.shutdown().await;
     });
 }
 

@@ -35,7 +35,7 @@ struct Model {
     queue: Vec<usize>,
     buried: Vec<usize>,
     deaf: Vec<usize>,
-    /// Who has been told: a grant, or that others wait.
+    /// Who has been told what: a grant, that it's the first now, or no longer alone.
     told: Vec<(usize, &'static str)>,
 }
 
@@ -55,12 +55,16 @@ impl Model {
                 held.into()
             }
             Cancel | Bury => {
+                let first = self.queue.first() == Some(&who);
                 self.queue.retain(|other| *other != who);
                 if command == Bury {
                     self.buried.push(who);
                 }
                 let held = self.holder == Some(who);
-                self.give_up(held);
+                match first && self.holder.is_some() {
+                    true => self.tell_first(),
+                    false => self.give_up(held),
+                }
                 held.into()
             }
             Expire => self.holder.take().is_some().into(),
@@ -101,7 +105,14 @@ impl Model {
             let first = self.queue.remove(0);
             if self.tell(first, "grant") {
                 self.holder = Some(first);
+                self.tell_first();
             }
+        }
+    }
+
+    fn tell_first(&mut self) {
+        if let Some(first) = self.queue.first() {
+            self.tell(*first, "first");
         }
     }
 

@@ -365,6 +365,33 @@ fn the_first_is_told_when_it_is_no_longer_alone() {
     ]);
 }
 
+/// The first asks more often than the others: who becomes it must know.
+#[test]
+fn who_moves_up_to_the_first_place_is_told() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        Waits('c', Stands(2, 3)),
+        ToldOfOthers('a'),
+        Releases('d', true),
+        Told('a', 2000),
+        ToldFirst('b'),
+        Cancels('b', false),
+        ToldFirst('c'),
+        Waits('b', Stands(1, 2)),
+        ToldOfOthers('c'),
+        CancelsUnanswered('c', false),
+        ToldFirst('b'),
+        Waits('d', Stands(1, 2)),
+        ToldOfOthers('b'),
+        Cancels('a', true),
+        Told('b', 2000),
+        ToldFirst('d'),
+        Forgets('c'),
+    ]);
+}
+
 #[test]
 fn a_full_server_still_passes_locks_on() {
     play(&[

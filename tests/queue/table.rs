@@ -27,7 +27,9 @@ pub enum Step {
     Told(char, u64),
     /// It has been told that it is no longer alone.
     ToldOfOthers(char),
-    /// Nobody has been told anything else.
+    /// It has been told that nobody is before it any more.
+    ToldFirst(char),
+    /// Nobody has been told anything else, but perhaps that it's the first now.
     Quiet,
     Holder(char),
     Free,
@@ -64,6 +66,8 @@ pub struct Table {
     lua: Lua,
     ears: HashMap<char, Ear>,
     news: HashMap<char, Vec<String>>,
+    /// Who has been told that it is the first now, since that was last looked at.
+    firsts: Vec<char>,
     pub server: Server,
 }
 
@@ -87,6 +91,7 @@ impl Table {
             lua: Lua::new(),
             ears,
             news: HashMap::new(),
+            firsts: Vec::new(),
             server,
         }
     }
@@ -144,6 +149,10 @@ impl Table {
                 same(words.next(), Some(&*self.names.lock))
             }
             ToldOfOthers(who) => same(self.next_news(who)?, format!("others {who}")),
+            ToldFirst(who) => {
+                self.listen(who);
+                same(self.firsts.drain(..).collect(), vec![who])
+            }
             Quiet => {
                 for who in 'a'..='d' {
                     self.listen(who);
@@ -254,8 +263,12 @@ impl Table {
 
     fn listen(&mut self, who: char) {
         if let Some(ear) = self.ears.get_mut(&who) {
-            let heard = ear.heard().into_iter().map(|(_, text)| text);
-            self.news.entry(who).or_default().extend(heard);
+            for (_, text) in ear.heard() {
+                match text == format!("first {who}") {
+                    true => self.firsts.push(who),
+                    false => self.news.entry(who).or_default().push(text),
+                }
+            }
         }
     }
 }

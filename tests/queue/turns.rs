@@ -173,9 +173,13 @@ async fn turn_of_another(config: impl FnOnce(Config) -> Config, body: Duration) 
         });
     };
     stand(&other, "other");
-    server.until_waiting("door", 1);
+    while server.waiting("door") == 0 {
+        tokio::time::sleep(millis(2)).await;
+    }
     for _ in 0..12 {
         stand(&locks, "own");
+        // On this one thread it has now begun to wait.
+        yield_now().await;
     }
     holder.release().await.unwrap();
     within(LONG, waiters.join_all()).await;
@@ -183,21 +187,21 @@ async fn turn_of_another(config: impl FnOnce(Config) -> Config, body: Duration) 
     order.iter().position(|name| *name == "other").unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn others_have_their_turn_after_so_many() {
     let often = |config: Config| config.hand_over(3, LONG);
     let turn = turn_of_another(often, millis(1)).await;
     assert!((1..=3).contains(&turn), "after {turn}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn others_have_their_turn_after_so_long() {
     let long = |config: Config| config.hand_over(u32::MAX, millis(100));
     let turn = turn_of_another(long, millis(30)).await;
     assert!((1..=4).contains(&turn), "after {turn}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn others_have_their_turn_at_once_if_it_must_be_so() {
     let never = |config: Config| config.hand_over(0, LONG);
     assert_eq!(turn_of_another(never, millis(1)).await, 0);
