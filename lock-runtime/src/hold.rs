@@ -179,9 +179,14 @@ impl Hold {
             .into_iter()
             .flatten()
             .min_by_key(|(limit, _)| limit.remaining(now));
-        // Without renewal, only a lease that was granted for a shorter time than agreed is renewed.
-        let short = state.lease.remaining(now) < terms.ttl / 2;
-        if state.renew_at.is_none() && (terms.renew || short) {
+        // Without renewal, only a lease that is not the one agreed is renewed: that of a grant is
+        // shorter, and that of the guard before may be longer.
+        let agreed = Lease::new(now, terms.ttl).remaining(now);
+        let left = state.lease.remaining(now);
+        let slack = terms.ttl / 10 + Duration::from_millis(5);
+        if left > agreed + slack {
+            state.renew_at = Some(instant());
+        } else if state.renew_at.is_none() && (terms.renew || left + slack < agreed) {
             self.plan_renewal(state, now);
         }
         self.reschedule(state, now);

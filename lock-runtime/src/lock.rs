@@ -219,10 +219,11 @@ impl Request {
         {
             return Ok(guard);
         }
-        let place = shared.waiters.join(shared, &self.name, self.wish);
-        if let Ok(seated) = shared.io.timeout_at(until, place).await {
+        let mut place = shared.waiters.join(shared, &self.name, self.wish);
+        if let Ok(seated) = shared.io.timeout_at(until, &mut place).await {
             return seated;
         }
+        // Asked while the place is still taken: an empty line knows nothing.
         match shared.waiters.trouble(&self.name) {
             Some(trouble) => Err(self.unavailable(trouble)),
             None => Err(self.busy()),

@@ -17,8 +17,10 @@ use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, timeout_at};
 
-/// How soon, and then how often, the first in the queue asks again; and how often all others do.
+/// How soon, and then how often, the first in the queue asks again.
 const FIRST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
+/// How often the two behind do, should the first have died; and all others.
+const NEXT: Duration = Duration::from_secs(1);
 const OTHERS: Duration = Duration::from_secs(6);
 
 /// Starts standing for a line, until nobody is left in it.
@@ -208,9 +210,11 @@ impl StandIn {
 /// The first asks often, so that a lock freed by somebody who knows nothing of queues is had soon.
 /// Those who come next ask when the holder's lease runs out, in turn; the others seldom.
 fn until_asking_again(waiting: &Waiting, first: &mut Backoff) -> Duration {
+    let around = |beat: Duration| beat.mul_f64(0.9) + fraction(beat.mul_f64(0.2));
     let beat = match waiting.ahead {
         0 => first.pause(),
-        _ => OTHERS.mul_f64(0.9) + fraction(OTHERS.mul_f64(0.2)),
+        1 | 2 => around(NEXT),
+        _ => around(OTHERS),
     };
     match u32::try_from(waiting.ahead) {
         Ok(ahead @ 0..=2) => {

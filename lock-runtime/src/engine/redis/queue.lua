@@ -12,12 +12,18 @@ local function waiter(token)
   return string.match(known, '^(%d+) (%d+) (.*)$')
 end
 
--- Whoever is first now hears of it: the first asks more often than the others.
+-- Whoever is first now hears of it: the first asks more often than the others. One who can't hear is
+-- gone.
 local function tell_first()
   local first = redis.call('ZRANGE', queue, 0, 0)[1]
-  if first then
+  while first do
     local _, _, channel = waiter(first)
-    redis.call('PUBLISH', channel, 'first ' .. first)
+    if redis.call('PUBLISH', channel, 'first ' .. first) > 0 then
+      return
+    end
+    redis.call('ZREM', queue, first)
+    redis.call('HDEL', waiters, first)
+    first = redis.call('ZRANGE', queue, 0, 0)[1]
   end
 end
 
