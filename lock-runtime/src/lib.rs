@@ -38,6 +38,7 @@ mod lock;
 mod locked;
 mod manager;
 mod output;
+mod owed;
 #[cfg(any(feature = "actix", feature = "axum"))]
 mod problem;
 mod queue;

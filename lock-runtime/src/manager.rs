@@ -4,16 +4,19 @@ use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::engine::{ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, News};
 use crate::io::{Io, after, instant};
+use crate::owed::{self, Owed};
 use crate::trace;
 use crate::wait::Waiters;
 use crate::watchdog::Watchdog;
 use crate::{Config, Lock, LockError, Release};
 use once_cell::sync::OnceCell;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -72,6 +75,7 @@ pub(crate) struct Shared {
     pub(crate) command_timeout: Duration,
     pub(crate) release: Release,
     pub(crate) hand_over: HandOver,
+    owed: Arc<Owed>,
     prefix: String,
     /// The server's address, without credentials.
     server: Arc<str>,
@@ -111,7 +115,8 @@ impl LockManager {
         config: &Config,
     ) -> LockManager {
         let (releasing, _) = watch::channel(0);
-        LockManager {
+        let owed = Arc::<Owed>::default();
+        let manager = LockManager {
             shared: Arc::new(Shared {
                 watchdog: Watchdog::start(io, engine.clone(), clock.clone()),
                 io,
@@ -127,8 +132,11 @@ impl LockManager {
                 server,
                 closed: AtomicBool::new(false),
                 releasing,
+                owed: owed.clone(),
             }),
-        }
+        };
+        io.spawn(owed::look_after(owed, Arc::downgrade(&manager.shared)));
+        manager
     }
 
     /// A lock with this key, to be taken as its [`Lock`] says. Nothing is sent yet.
@@ -231,16 +239,39 @@ impl Shared {
     /// Releases in the background until the server has confirmed it, or the ttl has passed. It is
     /// sent at once, before whatever the caller sends next.
     pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
+        let runtime = Handle::try_current().ok();
+        let Some(runtime) = runtime.filter(|_| self.engine.is_at_home()) else {
+            let mut release = Box::pin(self.clone().release_for(claim.ttl, claim, held));
+            if begin(release.as_mut()).is_pending() {
+                self.in_background(release);
+            }
+            return;
+        };
+        self.owed.enter(claim.clone(), held);
+        self.releasing.send_modify(|releasing| *releasing += 1);
         let shared = self.clone();
         let mut release = Box::pin(async move {
-            let until = after(claim.ttl);
-            if let Err(error) = shared.release(&claim, until, held).await {
-                trace::release_failed(shared.key_of(&claim.name), &error);
+            let until = after(shared.command_timeout);
+            let released = shared.release(&claim, until, held).await;
+            if released.is_ok() && shared.owed.settle(claim.token) {
+                shared.releasing.send_modify(|releasing| *releasing -= 1);
             }
         });
-        let mut context = Context::from_waker(Waker::noop());
-        if release.as_mut().poll(&mut context).is_pending() {
-            self.in_background(release);
+        if begin(release.as_mut()).is_pending() {
+            runtime.spawn(release);
+        }
+    }
+
+    /// Goes on with a release that its own runtime has not brought to an end.
+    pub(crate) fn take_over(self: &Arc<Self>, release: owed::Release) {
+        let owed::Release { claim, held, .. } = release;
+        self.in_background(self.clone().release_for(claim.ttl, claim, held));
+        self.releasing.send_modify(|releasing| *releasing -= 1);
+    }
+
+    async fn release_for(self: Arc<Self>, time: Duration, claim: Claim, held: bool) {
+        if let Err(error) = self.release(&claim, after(time), held).await {
+            trace::release_failed(self.key_of(&claim.name), &error);
         }
     }
 
@@ -283,8 +314,14 @@ impl Shared {
     }
 }
 
+/// Polls a future the first time, so that what it sends is sent.
+fn begin<F: Future<Output = ()>>(work: Pin<&mut F>) -> Poll<()> {
+    work.poll(&mut Context::from_waker(Waker::noop()))
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         self.watchdog.close();
+        self.owed.close();
     }
 }

@@ -47,6 +47,11 @@ pub(crate) trait Engine: Send + Sync {
     /// be broken.
     fn missed(&self) {}
 
+    /// Whether a request would be served by the calling runtime itself.
+    fn is_at_home(&self) -> bool {
+        false
+    }
+
     /// Frees the lock if it is the claim's, and grants it to the first in the queue; false if it
     /// was not.
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool>;

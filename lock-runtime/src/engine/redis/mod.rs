@@ -257,6 +257,10 @@ impl Engine for Redis {
         self.grants.replace();
     }
 
+    fn is_at_home(&self) -> bool {
+        self.homes.here().is_some()
+    }
+
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
             let Some(home) = self.homes.unsettled(claim.token) else {
