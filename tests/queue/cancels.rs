@@ -11,9 +11,11 @@ use lock_runtime::{LockError, LockManager};
 use tokio::task::JoinSet;
 
 use crate::crew::{LONG, managers, waits};
+use crate::lua::tombstone;
 use crate::support::dice::Dice;
+use crate::support::proxy::Proxy;
 use crate::support::server::Server;
-use crate::support::time::{NOISE, millis, within};
+use crate::support::time::{NOISE, eventually, millis, within};
 
 const CANCELS: u64 = 10_000;
 const WAITERS: usize = 200;
@@ -128,13 +130,17 @@ async fn a_grant_for_somebody_who_has_just_left_is_given_back() {
     let server = Server::start();
     let managers = managers(&server.url(), 3).await;
     let mut dice = Dice::new();
-    for _ in 0..150 {
+    for _ in 0..400 {
         let holder = managers[0].lock("door").acquire().await.unwrap();
         let leaves = waits(&managers[1], "door");
         server.until_waiting("door", 1);
-        let pause = Duration::from_micros(dice.roll(1500));
+        let pause = Duration::from_micros(dice.roll(500));
         let release = tokio::spawn(holder.release());
-        tokio::time::sleep(pause).await;
+        // Far more exact than a timer.
+        let start = Instant::now();
+        while start.elapsed() < pause {
+            std::hint::spin_loop();
+        }
         leaves.abort();
         drop(leaves.await);
         release.await.unwrap().unwrap();
@@ -142,6 +148,42 @@ async fn a_grant_for_somebody_who_has_just_left_is_given_back() {
         let next = within(millis(1000), next).await.unwrap();
         next.release().await.unwrap();
     }
+    assert_eq!(server.waiting("door"), 0);
+}
+
+/// The server has given it the lock, and the answer is on its way when it leaves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_comes_when_nobody_is_left_is_given_back() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    server.query::<()>("SET lock:door somebody");
+    let waiter = waits(&locks, "door");
+    server.until_waiting("door", 1);
+    proxy.delay(millis(40));
+    server.query::<()>("DEL lock:door");
+    let granted = || server.exists("lock:door");
+    eventually(millis(1500), "it asks again and gets it", granted);
+    waiter.abort();
+    server.until_gone("lock:door", NOISE);
+    assert_eq!(server.waiting("door"), 0);
+}
+
+/// A claim that the process has given up, for another one, is granted after all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_nobody_expects_is_given_back() {
+    let server = Server::start();
+    let managers = managers(&server.url(), 2).await;
+    let holder = managers[0].lock("door").acquire().await.unwrap();
+    let waiter = waits(&managers[1], "door");
+    server.until_waiting("door", 1);
+    let claims: Vec<String> = server.query("ZRANGE lock:::queue:door 0 0");
+    // As if it had been cancelled: then it's void, and the process stands in line with a new one.
+    server.query::<()>(&format!("SET {} x PX 5000", tombstone(&claims[0])));
+    server.until_waiting("door", 2);
+    holder.release().await.unwrap();
+    let guard = within(millis(1000), waiter).await.unwrap().unwrap();
+    guard.release().await.unwrap();
     assert_eq!(server.waiting("door"), 0);
 }
 

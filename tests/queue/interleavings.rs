@@ -110,9 +110,13 @@ impl Model {
         }
     }
 
+    /// Who can't hear it is gone.
     fn tell_first(&mut self) {
-        if let Some(first) = self.queue.first() {
-            self.tell(*first, "first");
+        while let Some(first) = self.queue.first() {
+            if self.tell(*first, "first") {
+                return;
+            }
+            self.queue.remove(0);
         }
     }
 

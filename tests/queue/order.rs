@@ -71,6 +71,24 @@ async fn who_comes_back_stands_last() {
     }
 }
 
+/// A lease hardly longer than its way: it may end before it's known, and then comes again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_shortest_leases_are_served_too() {
+    let server = Server::start();
+    let managers = managers_with(4, || fair(&server.url()).ttl(millis(10))).await;
+    let mut waiters = JoinSet::new();
+    for locks in managers {
+        waiters.spawn(async move {
+            for _ in 0..50 {
+                let guard = waits(&locks, "door").await.unwrap().unwrap();
+                drop(guard.release().await);
+            }
+            locks.shutdown().await;
+        });
+    }
+    within(millis(10_000), waiters.join_all()).await;
+}
+
 /// In the other process: stands in line when it's told to, and tells its number.
 fn stand(url: &str) {
     block_on(async {

@@ -141,3 +141,32 @@ async fn a_process_in_a_black_hole_costs_the_others_the_lease_of_a_grant() {
     guard.release().await.unwrap();
     within(LONG, lost.shutdown()).await;
 }
+
+/// It has given up before the network was back: then what it had asked for, and what it was granted
+/// meanwhile, is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_left_while_it_was_cut_off_gets_nothing() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let holders = LockManager::connect(fair(&server.url())).await.unwrap();
+    let locks = LockManager::connect(fair(&proxy.url())).await.unwrap();
+    let holder = holders.lock("door").acquire().await.unwrap();
+    let waiter = tokio::spawn(locks.lock("door").wait(millis(900)).acquire());
+    server.until_waiting("door", 1);
+    proxy.black_hole();
+    within(millis(900) + NOISE, waiter)
+        .await
+        .unwrap()
+        .unwrap_err();
+    holder.release().await.unwrap();
+    proxy.heal();
+    server.until_waiting("door", 0);
+    server.until_gone("lock:door", millis(1000));
+    within(NOISE, locks.shutdown()).await;
+    let guard = holders.lock("door").try_acquire().await.unwrap();
+    guard
+        .expect("nobody has come back")
+        .release()
+        .await
+        .unwrap();
+}

@@ -393,6 +393,20 @@ fn who_moves_up_to_the_first_place_is_told() {
 }
 
 #[test]
+fn the_first_whose_process_is_gone_makes_room() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        Waits('c', Stands(2, 3)),
+        Disconnects('b'),
+        Cancels('a', false),
+        ToldFirst('c'),
+        Queue("c"),
+    ]);
+}
+
+#[test]
 fn a_full_server_still_passes_locks_on() {
     play(&[
         Takes('d', true),

@@ -7,8 +7,9 @@ use lock_runtime::{Config, Lock, LockGuard, LockManager};
 use tokio::task::{JoinSet, yield_now};
 
 use crate::crew::{LONG, fair, waiter, waits};
+use crate::support::proxy::Proxy;
 use crate::support::server::Server;
-use crate::support::time::{NOISE, eventually, millis, within};
+use crate::support::time::{NOISE, comes_true, eventually, millis, within};
 
 /// Everything that asks the server about a lock.
 const ALL: [&str; 6] = ["set", "get", "evalsha", "eval", "del", "pexpire"];
@@ -74,8 +75,6 @@ async fn each_hold_keeps_to_its_own_bounds() {
         "{:?}",
         guard.remaining()
     );
-    let guard = passed(&locks, guard, |lock| lock.ttl(millis(500)).renew(false)).await;
-    assert!(guard.remaining() <= millis(500), "{:?}", guard.remaining());
     let guard = passed(&locks, guard, |lock| lock.max_hold(millis(300))).await;
     assert!(guard.remaining() <= millis(300), "{:?}", guard.remaining());
     assert_eq!(server.calls(&["set"]), 0, "it was passed on");
@@ -128,6 +127,35 @@ async fn the_lease_on_the_server_becomes_that_of_the_next_hold() {
         guard.remaining()
     );
     guard.release().await.unwrap();
+}
+
+/// Nobody has answered to the request that made the lease shorter; the server has carried it out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_made_shorter_is_not_believed_in_for_longer() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::connect(generous(&proxy.url())).await.unwrap();
+    let guard = locks
+        .lock("door")
+        .ttl(millis(30_000))
+        .acquire()
+        .await
+        .unwrap();
+    let next = waiter(locks.lock("door").wait(LONG).ttl(millis(1000)));
+    tokio::time::sleep(millis(50)).await;
+    proxy.hold_replies();
+    guard.release().await.unwrap();
+    let guard = within(NOISE, next).await.unwrap().unwrap();
+    comes_true(millis(800), || {
+        server.query::<i64>("PTTL lock:door") <= 1000
+    });
+    proxy.black_hole();
+    let gone = comes_true(millis(2000), || !server.exists("lock:door"));
+    let valid = guard.is_valid();
+    proxy.heal();
+    drop(guard);
+    locks.shutdown().await;
+    assert!(!gone || !valid, "it is anybody's on the server");
 }
 
 /// A lock that comes from another process comes with a short lease; what was asked for counts.
