@@ -236,14 +236,15 @@ async fn work<C: Contender>(
     let mut asked = Instant::now();
     while left > 0 && asked < end {
         left -= 1;
-        let hold = contender.acquire(&key).await;
-        let got = Instant::now();
-        let mut done = got;
-        if !plan.body.is_zero() {
+        let body = async {
+            let got = Instant::now();
+            if plan.body.is_zero() {
+                return (got, got);
+            }
             keep(got + plan.body).await;
-            done = Instant::now();
-        }
-        contender.release(hold).await;
+            (got, Instant::now())
+        };
+        let (got, done) = contender.run(&key, body).await;
         let released = Instant::now();
         if released <= end {
             let mut tally = tally.lock().unwrap();

@@ -115,6 +115,20 @@ pub trait Contender: Sized + Send + Sync + 'static {
     fn connect(url: &str, retry: Retry) -> impl Future<Output = Self> + Send;
     fn acquire(&self, key: &str) -> impl Future<Output = Self::Hold> + Send;
     fn release(&self, hold: Self::Hold) -> impl Future<Output = ()> + Send;
+
+    /// Does something under a lock.
+    fn run<T: Send>(
+        &self,
+        key: &str,
+        body: impl Future<Output = T> + Send,
+    ) -> impl Future<Output = T> + Send {
+        async {
+            let hold = self.acquire(key).await;
+            let value = body.await;
+            self.release(hold).await;
+            value
+        }
+    }
 }
 
 async fn enter<C: Contender>(url: &str, retry: Retry) -> Box<dyn Entrant> {

@@ -1,5 +1,5 @@
 use super::{Contender, Retry, TTL};
-use lock_runtime::{Config, LockGuard, LockManager, Release};
+use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
 use std::time::Duration;
 
 pub struct Ours(LockManager);
@@ -27,9 +27,8 @@ impl Contender for Ours {
 impl Contender for Background {
     type Hold = LockGuard;
 
-    async fn connect(url: &str, _: Retry) -> Background {
-        let config = Config::new(url).release(Release::Background);
-        Background(Ours(LockManager::connect(config).await.unwrap()))
+    async fn connect(url: &str, retry: Retry) -> Background {
+        Background(Ours::connect(url, retry).await)
     }
 
     async fn acquire(&self, key: &str) -> LockGuard {
@@ -37,6 +36,21 @@ impl Contender for Background {
     }
 
     async fn release(&self, hold: LockGuard) {
-        self.0.release(hold).await;
+        drop(hold);
     }
+
+    async fn run<T: Send>(&self, key: &str, body: impl Future<Output = T> + Send) -> T {
+        annotated(&self.0.0, key, body).await.unwrap()
+    }
+}
+
+#[distributed_lock(
+    key = "<key>", ttl = TTL, wait = "forever", release = "background", manager = locks
+)]
+async fn annotated<T>(
+    locks: &LockManager,
+    key: &str,
+    body: impl Future<Output = T>,
+) -> Result<T, LockError> {
+    Ok(body.await)
 }
