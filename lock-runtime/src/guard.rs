@@ -1,7 +1,8 @@
 //! The guard: a lock that is held.
 
 use crate::LockError;
-use crate::hold::{Hold, Terms};
+use crate::hold::Hold;
+use crate::terms::Terms;
 use crate::trace::Trace;
 use crate::wait::Wish;
 use once_cell::sync::OnceCell;

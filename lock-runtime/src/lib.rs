@@ -24,6 +24,7 @@
 mod actix;
 #[cfg(feature = "axum")]
 mod axum;
+mod background;
 mod backoff;
 mod clock;
 mod config;
@@ -42,6 +43,7 @@ mod owed;
 #[cfg(any(feature = "actix", feature = "axum"))]
 mod problem;
 mod queue;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -59,9 +61,9 @@ pub use config::Config;
 pub use error::{LockError, LostCause};
 pub use global::{init, manager, shutdown};
 pub use guard::LockGuard;
-pub use hold::{OnLost, Release};
 pub use lock::Lock;
 #[doc = include_str!("attribute.md")]
 pub use lock_macros::distributed_lock;
 pub use manager::LockManager;
 pub use output::FromLockError;
+pub use terms::{OnLost, Release};

@@ -2,11 +2,12 @@
 
 use crate::backoff::Backoff;
 use crate::engine::{EngineError, Fault, Token};
-use crate::hold::{Hold, OnLost, Release, Terms};
+use crate::hold::Hold;
 use crate::io::{after, instant, since};
 use crate::lease::Lease;
 use crate::locked::Locked;
 use crate::manager::Shared;
+use crate::terms::{OnLost, Release, Terms};
 use crate::wait::Wish;
 use crate::{LockError, LockGuard};
 use std::sync::Arc;

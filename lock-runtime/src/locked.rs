@@ -1,6 +1,6 @@
 //! A body that runs under a lock.
 
-use crate::hold::{OnLost, Release};
+use crate::terms::{OnLost, Release};
 use crate::{LockError, LockGuard};
 use pin_project_lite::pin_project;
 use std::future::Future;

@@ -1,24 +1,18 @@
 //! The lock manager: connects, and hands out locks.
 
-use crate::backoff::Backoff;
 use crate::clock::Clock;
-use crate::engine::{ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, News};
-use crate::io::{Io, after, instant};
+use crate::engine::{Claim, Ear, Engine, EngineError, News};
+use crate::io::Io;
 use crate::owed::{self, Owed};
-use crate::trace;
 use crate::wait::Waiters;
 use crate::watchdog::Watchdog;
 use crate::{Config, Lock, LockError, Release};
 use once_cell::sync::OnceCell;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 /// Hands out locks that are kept on one lock server. Cheap to clone: clones are the same manager.
 ///
@@ -75,13 +69,13 @@ pub(crate) struct Shared {
     pub(crate) command_timeout: Duration,
     pub(crate) release: Release,
     pub(crate) hand_over: HandOver,
-    owed: Arc<Owed>,
+    pub(crate) owed: Arc<Owed>,
     prefix: String,
     /// The server's address, without credentials.
     server: Arc<str>,
     closed: AtomicBool,
     /// How many releases are under way in the background.
-    releasing: watch::Sender<usize>,
+    pub(crate) releasing: watch::Sender<usize>,
 }
 
 impl LockManager {
@@ -191,106 +185,6 @@ impl Shared {
         }
     }
 
-    /// Repeats a request that does no harm when repeated, through passing troubles, until then.
-    /// Each try is given the command timeout. Says beside the answer whether an earlier try may
-    /// have been carried out.
-    pub(crate) async fn persist<'a, T>(
-        &self,
-        until: Instant,
-        request: impl Fn(Instant) -> Answer<'a, T>,
-    ) -> Result<(T, bool), EngineError> {
-        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
-        let mut repeated = false;
-        loop {
-            match request(after(self.command_timeout).min(until)).await {
-                Ok(answer) => return Ok((answer, repeated)),
-                Err(error) if error.is_transient() => {
-                    repeated |= error.fault == Fault::Unanswered;
-                    let next = instant() + backoff.pause();
-                    if next >= until {
-                        return Err(error);
-                    }
-                    self.io.sleep_until(next).await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Releases a lock, and says whether it was still the claim's. `held`: it was until now, as far
-    /// as we know, so that it should be.
-    pub(crate) async fn release(
-        &self,
-        claim: &Claim,
-        until: Instant,
-        held: bool,
-    ) -> Result<bool, EngineError> {
-        let (found, repeated) = self
-            .persist(until, |until| self.engine.release(claim, until))
-            .await?;
-        // What an earlier try has freed, a later one can't find.
-        let found = found || repeated;
-        if !found && held {
-            trace::release_found_nothing(self.key_of(&claim.name));
-        }
-        Ok(found)
-    }
-
-    /// Releases in the background until the server has confirmed it, or the ttl has passed. It is
-    /// sent at once, before whatever the caller sends next.
-    pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
-        let runtime = Handle::try_current().ok();
-        let Some(runtime) = runtime.filter(|_| self.engine.is_at_home()) else {
-            let mut release = Box::pin(self.clone().release_for(claim.ttl, claim, held));
-            if begin(release.as_mut()).is_pending() {
-                self.in_background(release);
-            }
-            return;
-        };
-        self.owed.enter(claim.clone(), held);
-        self.releasing.send_modify(|releasing| *releasing += 1);
-        let shared = self.clone();
-        let mut release = Box::pin(async move {
-            let until = after(shared.command_timeout);
-            let released = shared.release(&claim, until, held).await;
-            if released.is_ok() && shared.owed.settle(claim.token) {
-                shared.releasing.send_modify(|releasing| *releasing -= 1);
-            }
-        });
-        if begin(release.as_mut()).is_pending() {
-            runtime.spawn(release);
-        }
-    }
-
-    /// Goes on with a release that its own runtime has not brought to an end.
-    pub(crate) fn take_over(self: &Arc<Self>, release: owed::Release) {
-        let owed::Release { claim, held, .. } = release;
-        self.in_background(self.clone().release_for(claim.ttl, claim, held));
-        self.releasing.send_modify(|releasing| *releasing -= 1);
-    }
-
-    async fn release_for(self: Arc<Self>, time: Duration, claim: Claim, held: bool) {
-        if let Err(error) = self.release(&claim, after(time), held).await {
-            trace::release_failed(self.key_of(&claim.name), &error);
-        }
-    }
-
-    /// Has a claim leave its queue, and give back what it may have been granted.
-    pub(crate) fn cancel_later(self: &Arc<Self>, claim: Claim, unanswered: bool) {
-        let shared = self.clone();
-        self.in_background(async move {
-            let until = after(claim.ttl.max(ALIVE));
-            let engine = &shared.engine;
-            let cancelled = shared
-                .persist(until, |until| engine.cancel(&claim, unanswered, until))
-                .await;
-            shared.waiters.forget(claim.token);
-            if let Err(error) = cancelled {
-                trace::release_failed(shared.key_of(&claim.name), &error);
-            }
-        });
-    }
-
     /// Takes what the engine tells.
     fn hear(self: Arc<Self>, news: News) {
         if let Some(unwanted) = self.waiters.hear(news) {
@@ -302,21 +196,6 @@ impl Shared {
             self.cancel_later(claim, false);
         }
     }
-
-    /// Does what [`shutdown`](LockManager::shutdown) waits for.
-    pub(crate) fn in_background(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        self.releasing.send_modify(|releasing| *releasing += 1);
-        let shared = self.clone();
-        self.io.spawn(async move {
-            work.await;
-            shared.releasing.send_modify(|releasing| *releasing -= 1);
-        });
-    }
-}
-
-/// Polls a future the first time, so that what it sends is sent.
-fn begin<F: Future<Output = ()>>(work: Pin<&mut F>) -> Poll<()> {
-    work.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 impl Drop for Shared {

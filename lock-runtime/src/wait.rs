@@ -6,8 +6,9 @@
 
 use crate::engine::{EngineError, Grant, News, Token};
 use crate::guard::LockGuard;
-use crate::hold::{Hold, Terms};
+use crate::hold::Hold;
 use crate::manager::Shared;
+use crate::terms::Terms;
 use crate::{LockError, queue};
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;

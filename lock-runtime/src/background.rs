@@ -1,0 +1,131 @@
+//! Releases, and what else goes on after a call has returned.
+
+use crate::backoff::Backoff;
+use crate::engine::{ALIVE, Answer, Claim, EngineError, Fault};
+use crate::io::{after, instant};
+use crate::manager::Shared;
+use crate::{owed, trace};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+impl Shared {
+    /// Repeats a request that does no harm when repeated, through passing troubles, until then.
+    /// Each try is given the command timeout. Says beside the answer whether an earlier try may
+    /// have been carried out.
+    pub(crate) async fn persist<'a, T>(
+        &self,
+        until: Instant,
+        request: impl Fn(Instant) -> Answer<'a, T>,
+    ) -> Result<(T, bool), EngineError> {
+        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+        let mut repeated = false;
+        loop {
+            match request(after(self.command_timeout).min(until)).await {
+                Ok(answer) => return Ok((answer, repeated)),
+                Err(error) if error.is_transient() => {
+                    repeated |= error.fault == Fault::Unanswered;
+                    let next = instant() + backoff.pause();
+                    if next >= until {
+                        return Err(error);
+                    }
+                    self.io.sleep_until(next).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Releases a lock, and says whether it was still the claim's. `held`: it was until now, as far
+    /// as we know, so that it should be.
+    pub(crate) async fn release(
+        &self,
+        claim: &Claim,
+        until: Instant,
+        held: bool,
+    ) -> Result<bool, EngineError> {
+        let (found, repeated) = self
+            .persist(until, |until| self.engine.release(claim, until))
+            .await?;
+        // What an earlier try has freed, a later one can't find.
+        let found = found || repeated;
+        if !found && held {
+            trace::release_found_nothing(self.key_of(&claim.name));
+        }
+        Ok(found)
+    }
+
+    /// Releases in the background until the server has confirmed it, or the ttl has passed. It is
+    /// sent at once, before whatever the caller sends next.
+    pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
+        let runtime = Handle::try_current().ok();
+        let Some(runtime) = runtime.filter(|_| self.engine.is_at_home()) else {
+            let mut release = Box::pin(self.clone().release_for(claim.ttl, claim, held));
+            if begin(release.as_mut()).is_pending() {
+                self.in_background(release);
+            }
+            return;
+        };
+        self.owed.enter(claim.clone(), held);
+        self.releasing.send_modify(|releasing| *releasing += 1);
+        let shared = self.clone();
+        let mut release = Box::pin(async move {
+            let until = after(shared.command_timeout);
+            let released = shared.release(&claim, until, held).await;
+            if released.is_ok() && shared.owed.settle(claim.token) {
+                shared.releasing.send_modify(|releasing| *releasing -= 1);
+            }
+        });
+        if begin(release.as_mut()).is_pending() {
+            runtime.spawn(release);
+        }
+    }
+
+    /// Goes on with a release that its own runtime has not brought to an end.
+    pub(crate) fn take_over(self: &Arc<Self>, release: owed::Release) {
+        let owed::Release { claim, held, .. } = release;
+        self.in_background(self.clone().release_for(claim.ttl, claim, held));
+        self.releasing.send_modify(|releasing| *releasing -= 1);
+    }
+
+    async fn release_for(self: Arc<Self>, time: Duration, claim: Claim, held: bool) {
+        if let Err(error) = self.release(&claim, after(time), held).await {
+            trace::release_failed(self.key_of(&claim.name), &error);
+        }
+    }
+
+    /// Has a claim leave its queue, and give back what it may have been granted.
+    pub(crate) fn cancel_later(self: &Arc<Self>, claim: Claim, unanswered: bool) {
+        let shared = self.clone();
+        self.in_background(async move {
+            let until = after(claim.ttl.max(ALIVE));
+            let engine = &shared.engine;
+            let cancelled = shared
+                .persist(until, |until| engine.cancel(&claim, unanswered, until))
+                .await;
+            shared.waiters.forget(claim.token);
+            if let Err(error) = cancelled {
+                trace::release_failed(shared.key_of(&claim.name), &error);
+            }
+        });
+    }
+
+    /// Does what [`shutdown`](LockManager::shutdown) waits for.
+    pub(crate) fn in_background(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        self.releasing.send_modify(|releasing| *releasing += 1);
+        let shared = self.clone();
+        self.io.spawn(async move {
+            work.await;
+            shared.releasing.send_modify(|releasing| *releasing -= 1);
+        });
+    }
+}
+
+/// Polls a future the first time, so that what it sends is sent.
+fn begin<F: Future<Output = ()>>(work: Pin<&mut F>) -> Poll<()> {
+    work.poll(&mut Context::from_waker(Waker::noop()))
+}
