@@ -3,7 +3,7 @@
 mod async_redis_lock;
 mod distkit;
 mod ours;
-mod raw;
+pub mod raw;
 mod rlock;
 mod rslock;
 

@@ -1,9 +1,15 @@
 //! What is measured.
 
+mod check;
 mod contended;
+mod crowd;
+mod fair;
 mod free;
 mod handoff;
+mod held;
+mod idle;
 mod line;
+mod size;
 
 use crate::{Bench, crew};
 
@@ -12,28 +18,26 @@ pub struct Work {
     pub run: fn(&mut Bench),
 }
 
-pub const ALL: &[Work] = &[
-    Work {
-        name: "alone",
-        run: free::alone,
-    },
-    Work {
-        name: "many",
-        run: free::many,
-    },
-    Work {
-        name: "line",
-        run: line::line,
-    },
-    Work {
-        name: "contended",
-        run: contended::contended,
-    },
-    Work {
-        name: "handoff",
-        run: handoff::handoff,
-    },
-];
+macro_rules! all {
+    ($($module:ident::$name:ident),* $(,)?) => {
+        pub const ALL: &[Work] = &[$(Work { name: stringify!($name), run: $module::$name }),*];
+    };
+}
+
+all! {
+    free::alone,
+    free::many,
+    line::line,
+    contended::contended,
+    handoff::handoff,
+    crowd::crowd,
+    idle::idle,
+    held::held,
+    held::memory,
+    fair::fair,
+    size::size,
+    check::check,
+}
 
 /// The life of a child that does work of that kind.
 pub fn child(kind: &str, arguments: &[String]) {
@@ -41,6 +45,7 @@ pub fn child(kind: &str, arguments: &[String]) {
         crew::KIND => crew::child(arguments),
         handoff::KIND => handoff::child(arguments),
         handoff::BARE => handoff::bare_child(arguments),
-        _ => panic!("`{kind}` {arguments:?} is no work"),
+        held::KIND => held::child(arguments),
+        _ => panic!("`{kind}` is no work"),
     }
 }

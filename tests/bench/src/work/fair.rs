@@ -1,0 +1,74 @@
+//! Processes that want one lock all the time: who gets it how often, and who waits how long.
+
+use crate::Bench;
+use crate::contenders::{Retry, Who};
+use crate::crew::{Crew, Size, together};
+use crate::load::Plan;
+use crate::numbers::{micros, millis};
+use crate::report::Table;
+use std::time::Duration;
+
+const PROCESSES: usize = 8;
+
+pub fn fair(bench: &mut Bench) {
+    let time = Duration::from_secs(if bench.quick { 2 } else { 30 });
+    let url = bench.server.url();
+    let columns = [
+        "locks/s",
+        "most / least",
+        "mean wait µs",
+        "longest ms",
+        "longest / mean",
+    ];
+    let title = format!("{PROCESSES} processes for {time:?}");
+    let mut table = Table::new(&title, &columns);
+    let mut fairness = |who: Who, tasks: usize, body: Duration, time: Duration| {
+        let mut crew = Crew::start(who, Size::processes(PROCESSES), &url);
+        let plan = Plan {
+            body,
+            ..Plan::contended(tasks, time)
+        };
+        crew.follow(plan.warm_up());
+        let outcomes = crew.follow(plan.fresh());
+        let counts = outcomes.iter().map(|outcome| outcome.locks());
+        let most = counts.clone().max().unwrap_or(0) as f64;
+        let least = counts.min().unwrap_or(0) as f64;
+        let all = together(plan, &outcomes);
+        let longest = millis(all.wait.most) / millis(all.wait.mean);
+        let cells = vec![
+            format!("{:.0}", all.rate()),
+            format!("{:.2}", most / least),
+            format!("{:.0}", micros(all.wait.mean)),
+            format!("{:.1}", millis(all.wait.most)),
+            format!("{longest:.1}"),
+        ];
+        table.row(&format!("{who}, {tasks} task(s), body {body:?}"), cells);
+        (most / least, longest)
+    };
+    let millisecond = Duration::from_millis(1);
+    let mut ours = Vec::new();
+    for (tasks, body) in [(1, millisecond), (1, Duration::ZERO), (4, millisecond)] {
+        ours.push((tasks, body, fairness(Who::Ours, tasks, body, time)));
+    }
+    for peer in [Who::Rslock, Who::Rlock, Who::AsyncRedisLock, Who::Distkit] {
+        fairness(peer(Retry::Tuned), 1, millisecond, time / 6);
+    }
+    println!();
+    table.print();
+    for (tasks, body, (ratio, longest)) in ours {
+        let work = format!("fairness, {PROCESSES} processes × {tasks}, body {body:?}");
+        bench.report.target(
+            &format!("{work}: most / least locks"),
+            format!("{ratio:.2}"),
+            "≤ 1.5",
+            ratio <= 1.5,
+        );
+        bench.report.target(
+            &format!("{work}: longest wait"),
+            format!("{longest:.1} × the mean"),
+            "≤ 3 × the mean",
+            longest <= 3.0,
+        );
+    }
+    bench.server.clear();
+}

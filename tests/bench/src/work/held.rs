@@ -1,0 +1,261 @@
+//! Very many locks held at the same time, by one process.
+
+use crate::Bench;
+use crate::child::{Child, serve};
+use crate::contenders::raw::Raw;
+use crate::contenders::{Contender, Retry, TTL};
+use crate::numbers::{Summary, micros};
+use crate::process;
+use crate::report::Table;
+use crate::runtime::Flavor;
+use lock_runtime::{LockGuard, LockManager};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+
+pub const KIND: &str = "hold";
+
+pub fn held(bench: &mut Bench) {
+    let url = bench.server.url();
+    let most: u64 = if bench.quick { 10_000 } else { 100_000 };
+    let seconds = if bench.quick { 3 } else { 24 };
+    let mut child = Child::start(KIND, &[&url]);
+
+    let columns = [
+        "p50 µs",
+        "p99 µs",
+        "raw p50 µs",
+        "p50 / raw",
+        "/ with 1 held",
+    ];
+    let mut table = Table::new("acquire + release with so many held", &columns);
+    let mut ratios = Vec::new();
+    let mut count = 1;
+    while count <= most {
+        child.ask(&format!("hold {count}"));
+        let [ours, raw] = measure(&mut child, if bench.quick { 300 } else { 2000 });
+        let ratio = micros(ours.p50) / micros(raw.p50);
+        ratios.push(ratio);
+        let cells = vec![
+            format!("{:.1}", micros(ours.p50)),
+            format!("{:.0}", micros(ours.p99)),
+            format!("{:.1}", micros(raw.p50)),
+            format!("{ratio:.3}"),
+            format!("{:.3}", ratio / ratios[0]),
+        ];
+        table.row(&count.to_string(), cells);
+        count *= 10;
+    }
+    println!();
+    table.print();
+    let off = ratios.iter().map(|ratio| (ratio / ratios[0] - 1.0) * 100.0);
+    let off = off.fold(
+        0.0,
+        |worst: f64, off| if off.abs() > worst.abs() { off } else { worst },
+    );
+    bench.report.target(
+        &format!("cost per lock from 1 to {most} held, beside raw"),
+        format!("{off:+.0} %"),
+        "flat ±20 %",
+        off.abs() <= 20.0,
+    );
+
+    // All that were taken together are renewed together: what counts is a whole round.
+    let (start, before) = (Instant::now(), process::cpu(child.id()));
+    sleep(Duration::from_secs(seconds));
+    let cpu = (process::cpu(child.id()) - before).as_secs_f64();
+    let share = cpu / start.elapsed().as_secs_f64() * 100.0;
+    bench.report.target(
+        &format!("{most} held locks, ttl {TTL:?}: renewal in our process, over {seconds} s"),
+        format!("{share:.2} % of a core"),
+        "< 3 % of a core",
+        share < 3.0,
+    );
+    let beside = pace(&mut child, seconds);
+    child.ask("hold 0");
+    let alone = pace(&mut child, seconds);
+    println!(
+        "a lock every 2 ms: p50 {:.0} µs, p99 {:.0} µs beside {most} held; p50 {:.0} µs, p99 {:.0} µs without",
+        micros(beside.p50),
+        micros(beside.p99),
+        micros(alone.p50),
+        micros(alone.p99)
+    );
+    let ratio = micros(beside.p99) / micros(alone.p99);
+    bench.report.target(
+        &format!("{most} held locks: p99 of acquire beside"),
+        format!("{ratio:.2} × undisturbed"),
+        "< 3 × undisturbed",
+        ratio < 3.0,
+    );
+    drop(child);
+    bench.server.clear();
+}
+
+pub fn memory(bench: &mut Bench) {
+    let url = bench.server.url();
+    let count: u64 = if bench.quick { 10_000 } else { 100_000 };
+    let mut child = Child::start(KIND, &[&url]);
+    child.ask("hold 100");
+    let before: f64 = child.ask("resident").parse().unwrap();
+    child.ask(&format!("hold {}", count + 100));
+    let each = (child.ask("resident").parse::<f64>().unwrap() - before) / count as f64;
+    bench.report.target(
+        "memory per held lock, its guard included",
+        format!("{each:.0} bytes"),
+        "< 1024 bytes",
+        each < 1024.0,
+    );
+    drop(child);
+    bench.server.clear();
+    for (name, keys) in [("one key", 1), ("a key each", 20_000)] {
+        let mut child = Child::start(KIND, &[&url]);
+        let waiters = 20_000;
+        child.ask(&format!("hold {keys}"));
+        let future: f64 = child.ask("future").parse().unwrap();
+        child.ask(&format!("wait 100 {keys}"));
+        sleep(Duration::from_secs(1));
+        let before: f64 = child.ask("resident").parse().unwrap();
+        child.ask(&format!("wait {waiters} {keys}"));
+        sleep(Duration::from_secs(4));
+        let after: f64 = child.ask("resident").parse().unwrap();
+        let each = (after - before) / f64::from(waiters) - future;
+        bench.report.target(
+            &format!("memory per waiter, {name}, beyond its future of {future:.0} bytes"),
+            format!("{each:.0} bytes"),
+            "< 2048 bytes",
+            each < 2048.0,
+        );
+        drop(child);
+        bench.server.clear();
+    }
+}
+
+fn measure(child: &mut Child, locks: u64) -> [Summary; 2] {
+    let words = child.ask(&format!("measure {locks}"));
+    let mut numbers = words.split(' ').map_while(|word| word.parse().ok());
+    [(); 2].map(|()| Summary::read(&mut numbers).expect("a summary"))
+}
+
+fn pace(child: &mut Child, seconds: u64) -> Summary {
+    let words = child.ask(&format!("pace {seconds}"));
+    let mut numbers = words.split(' ').map_while(|word| word.parse().ok());
+    Summary::read(&mut numbers).expect("a summary")
+}
+
+/// Holds locks, waits for locks, and takes some others meanwhile.
+pub fn child(arguments: &[String]) {
+    let [url] = arguments else {
+        panic!("a URL");
+    };
+    let runtime = Flavor::Threads.build();
+    let connect = async {
+        let raw = Arc::new(Raw::connect(url, Retry::Default).await);
+        let ours = LockManager::connect(url.as_str()).await.unwrap();
+        let waiting = LockManager::connect(url.as_str()).await.unwrap();
+        (ours, waiting, raw)
+    };
+    let (ours, waiting, raw) = runtime.block_on(connect);
+    let mut guards = Vec::new();
+    let mut waiters: Vec<JoinHandle<()>> = Vec::new();
+    serve(|order| {
+        let (what, rest) = order.split_once(' ').unwrap_or((order, ""));
+        let numbers: Vec<u64> = rest
+            .split(' ')
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        match (what, &numbers[..]) {
+            ("hold", [count]) => {
+                let hold = hold(ours.clone(), std::mem::take(&mut guards), *count as usize);
+                guards = runtime.block_on(runtime.spawn(hold)).unwrap();
+            }
+            ("wait", [count, keys]) => {
+                let locks = &waiting;
+                waiters.extend((0..*count).map(|number| {
+                    let lock = locks.lock(key(number % keys)).ttl(TTL).wait(Duration::MAX);
+                    let wait = lock.acquire();
+                    runtime.spawn(async move { drop(wait.await) })
+                }));
+            }
+            ("future", []) => {
+                let wait = waiting.lock("x").acquire();
+                return size_of_val(&wait).to_string();
+            }
+            ("resident", []) => return process::resident().to_string(),
+            ("measure", [locks]) => {
+                let both = both(ours.clone(), raw.clone(), *locks);
+                let [ours, raw] = runtime.block_on(runtime.spawn(both)).unwrap();
+                return format!("{} {}", ours.write(), raw.write());
+            }
+            ("pace", [seconds]) => {
+                let paced = paced(ours.clone(), Duration::from_secs(*seconds));
+                return runtime.block_on(runtime.spawn(paced)).unwrap().write();
+            }
+            _ => panic!("`{order}` is no order"),
+        }
+        "done".to_owned()
+    });
+}
+
+fn key(number: u64) -> String {
+    format!("held-{number}")
+}
+
+/// Takes locks, or releases them, until there are so many.
+async fn hold(locks: LockManager, mut guards: Vec<LockGuard>, count: usize) -> Vec<LockGuard> {
+    while guards.len() > count {
+        let release = guards.split_off(guards.len().saturating_sub(256).max(count));
+        let releases: Vec<_> = release
+            .into_iter()
+            .map(|guard| tokio::spawn(guard.release()))
+            .collect();
+        for release in releases {
+            release.await.unwrap().unwrap();
+        }
+    }
+    while guards.len() < count {
+        let next = guards.len()..count.min(guards.len() + 256);
+        let acquire = |number| locks.lock(key(number as u64)).ttl(TTL).acquire();
+        let acquires: Vec<_> = next.map(|number| tokio::spawn(acquire(number))).collect();
+        for acquire in acquires {
+            guards.push(acquire.await.unwrap().unwrap());
+        }
+    }
+    guards
+}
+
+async fn take(locks: &LockManager) -> Duration {
+    let start = Instant::now();
+    let guard = locks.lock("measured").ttl(TTL).acquire().await.unwrap();
+    guard.release().await.unwrap();
+    start.elapsed()
+}
+
+/// Ours and raw commands, in turns.
+async fn both(locks: LockManager, raw: Arc<Raw>, count: u64) -> [Summary; 2] {
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for turn in 0..count {
+        for _ in 0..2 {
+            let time = take(&locks).await;
+            let start = Instant::now();
+            raw.run("raw-measured", async {}).await;
+            let raw = start.elapsed();
+            if turn > 20 {
+                ours.push(time);
+                theirs.push(raw);
+            }
+        }
+    }
+    [Summary::of(ours), Summary::of(theirs)]
+}
+
+async fn paced(locks: LockManager, time: Duration) -> Summary {
+    let start = Instant::now();
+    let mut times = Vec::new();
+    while start.elapsed() < time {
+        times.push(take(&locks).await);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Summary::of(times)
+}
