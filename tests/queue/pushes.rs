@@ -45,7 +45,7 @@ async fn lost_messages_delay_nobody_for_long() {
     println!("{lost} messages lost; nobody waited longer than {longest:?}");
     assert!(lost > 3, "{lost} messages lost");
     assert!(
-        longest < Duration::from_secs(5),
+        longest < Duration::from_secs(3),
         "{longest:?} for one turn of four"
     );
 }
@@ -124,4 +124,23 @@ async fn who_was_cut_off_while_the_lock_came_free_asks_at_once() {
     let first = async { first.await.unwrap().unwrap().release().await.unwrap() };
     let second = async { second.await.unwrap().unwrap().release().await.unwrap() };
     within(NOISE, async { tokio::join!(first, second) }).await;
+}
+
+/// It asks, and gets the lock past somebody who is gone: it's both answered and told. The guard is
+/// good, whichever comes first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_is_told_late_takes_nothing_away() {
+    let server = Server::start();
+    let locks = LockManager::connect(fair(&server.url())).await.unwrap();
+    for _ in 0..40 {
+        server.query::<()>("SET lock:door somebody");
+        let waiter = waits(&locks, "door");
+        server.until_waiting("door", 1);
+        server.query::<()>("ZADD lock:::queue:door 0 ghost");
+        server.query::<()>("DEL lock:door");
+        let guard = within(millis(1500), waiter).await.unwrap().unwrap();
+        guard.release().await.expect("it was the guard's own");
+        server.until_gone("lock:door", NOISE);
+    }
+    locks.shutdown().await;
 }
