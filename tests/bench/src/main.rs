@@ -6,6 +6,7 @@ mod crew;
 mod load;
 mod monitor;
 mod numbers;
+mod plot;
 mod process;
 mod report;
 mod round;

@@ -6,7 +6,10 @@ use crate::crew::{Crew, Size, together};
 use crate::load::Plan;
 use crate::numbers::{micros, millis};
 use crate::report::Table;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
 
 const PROCESSES: usize = 8;
 
@@ -19,6 +22,8 @@ pub fn fair(bench: &mut Bench) {
         "mean wait µs",
         "longest ms",
         "longest / mean",
+        "p99 ms",
+        "machine stood ms",
     ];
     let title = format!("{PROCESSES} processes for {time:?}");
     let mut table = Table::new(&title, &columns);
@@ -29,7 +34,9 @@ pub fn fair(bench: &mut Bench) {
             ..Plan::contended(tasks, time)
         };
         crew.follow(plan.warm_up());
+        let stalls = Stalls::watch();
         let outcomes = crew.follow(plan.fresh());
+        let stall = stalls.longest();
         let counts = outcomes.iter().map(|outcome| outcome.locks());
         let most = counts.clone().max().unwrap_or(0) as f64;
         let least = counts.min().unwrap_or(0) as f64;
@@ -41,6 +48,8 @@ pub fn fair(bench: &mut Bench) {
             format!("{:.0}", micros(all.wait.mean)),
             format!("{:.1}", millis(all.wait.most)),
             format!("{longest:.1}"),
+            format!("{:.1}", millis(all.wait.p99)),
+            format!("{:.1}", millis(stall)),
         ];
         table.row(&format!("{who}, {tasks} task(s), body {body:?}"), cells);
         (most / least, longest)
@@ -71,4 +80,32 @@ pub fn fair(bench: &mut Bench) {
         );
     }
     bench.server.clear();
+}
+
+/// Somebody who only wants to be woken every millisecond, and finds out how late that is at worst.
+struct Stalls {
+    over: Arc<AtomicBool>,
+    watcher: JoinHandle<Duration>,
+}
+
+impl Stalls {
+    fn watch() -> Stalls {
+        let over = Arc::new(AtomicBool::new(false));
+        let end = over.clone();
+        let watcher = spawn(move || {
+            let mut longest = Duration::ZERO;
+            while !end.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                sleep(Duration::from_millis(1));
+                longest = longest.max(start.elapsed());
+            }
+            longest
+        });
+        Stalls { over, watcher }
+    }
+
+    fn longest(self) -> Duration {
+        self.over.store(true, Ordering::Relaxed);
+        self.watcher.join().unwrap()
+    }
 }

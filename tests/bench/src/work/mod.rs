@@ -9,6 +9,7 @@ mod handoff;
 mod held;
 mod idle;
 mod line;
+mod plots;
 mod size;
 
 use crate::{Bench, crew};
@@ -37,6 +38,8 @@ all! {
     fair::fair,
     size::size,
     check::check,
+    plots::scale,
+    plots::waiting,
 }
 
 /// The life of a child that does work of that kind.

@@ -1,0 +1,121 @@
+//! What the plots show.
+
+use crate::Bench;
+use crate::contenders::{FREE, Retry, Who};
+use crate::crew::Size;
+use crate::load::Plan;
+use crate::numbers::millis;
+use crate::plot::{Line, Plot, Style};
+use crate::round::{self, Score, Turn};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// What a lock takes, and how many are had, with more and more at a time that nobody else wants.
+pub fn scale(bench: &mut Bench) {
+    let steps = [1, 4, 16, 64, 256, 1024];
+    let scores = steps.map(|tasks| {
+        let plan = Plan::free(tasks, bench.time);
+        let who = FREE.map(|who| (who, Size::processes(1), plan));
+        let scores = round::run(&bench.server, &who, bench.rounds(7));
+        round::print(&format!("{tasks} tasks, distinct keys"), &scores);
+        (tasks as f64, scores)
+    });
+    let latency = Plot {
+        title: "acquire + release, distinct keys: latency",
+        x: "tasks at a time",
+        y: "median, µs (less is better)",
+        lines: lines(&scores, |score| score.median(Turn::p50)),
+    };
+    save(bench, "latency", &latency);
+    let throughput = Plot {
+        title: "acquire + release, distinct keys: throughput",
+        x: "tasks at a time",
+        y: "locks per second (more is better)",
+        lines: lines(&scores, |score| score.median(Turn::rate)),
+    };
+    save(bench, "throughput", &throughput);
+}
+
+const WAITING: [Who; 7] = [
+    Who::Ours,
+    Who::Rslock(Retry::Tuned),
+    Who::Rlock(Retry::Tuned),
+    Who::Distkit(Retry::Tuned),
+    Who::Rslock(Retry::Default),
+    Who::Rlock(Retry::Default),
+    Who::Distkit(Retry::Default),
+];
+
+/// How long those wait who want one lock at the same time, each for 5 ms, in four processes.
+pub fn waiting(bench: &mut Bench) {
+    let body = Duration::from_millis(5);
+    let wait = |turn: &Turn| millis(turn.outcome.wait.mean);
+    let steps = [4, 8, 16, 32, 64];
+    let scores = steps.map(|waiters| {
+        let plan = Plan::line(waiters, body);
+        let who = WAITING.map(|who| (who, Size::processes(4), plan));
+        let scores = round::run(&bench.server, &who, bench.rounds(3));
+        for score in &scores {
+            println!(
+                "{waiters} waiters: {:<28} {:.1} ms",
+                score.who,
+                score.median(wait)
+            );
+        }
+        (waiters as f64, scores)
+    });
+    let mut lines = lines(&scores, |score| score.median(wait));
+    let ideal = |waiters: usize| (waiters as f64, (waiters as f64 - 1.0) / 2.0 * millis(body));
+    lines.push(Line {
+        name: "no time in between".to_owned(),
+        points: steps.map(ideal).into(),
+        style: Style::Floor,
+    });
+    let plot = Plot {
+        title: "one lock, 5 ms each, four processes: waiting",
+        x: "waiters",
+        y: "mean wait, ms (less is better)",
+        lines,
+    };
+    save(bench, "waiting", &plot);
+}
+
+fn lines(steps: &[(f64, Vec<Score>)], value: impl Fn(&Score) -> f64) -> Vec<Line> {
+    let first = &steps[0].1;
+    let shown = first.iter().filter(|score| score.who != Who::Background);
+    let line = |score: &Score| Line {
+        name: score.who.to_string(),
+        points: steps
+            .iter()
+            .map(|(step, scores)| (*step, value(round::of(scores, score.who))))
+            .collect(),
+        style: style(score.who),
+    };
+    shown.map(line).collect()
+}
+
+fn style(who: Who) -> Style {
+    let (peer, retry) = match who {
+        Who::Ours | Who::Background => return Style::Ours,
+        Who::Raw => return Style::Floor,
+        Who::Rslock(retry) => (0, retry),
+        Who::Rlock(retry) => (1, retry),
+        Who::AsyncRedisLock(retry) => (2, retry),
+        Who::Distkit(retry) => (3, retry),
+    };
+    Style::Peer {
+        peer,
+        dashed: retry == Retry::Tuned,
+    }
+}
+
+fn save(bench: &Bench, name: &str, plot: &Plot) {
+    if bench.quick {
+        return println!("no plot `{name}`: too quick to be shown");
+    }
+    let plots = Path::new(env!("CARGO_MANIFEST_DIR")).join("plots");
+    let file = plots.join(format!("{name}.svg"));
+    fs::write(&file, plot.draw()).unwrap();
+    println!("drew {}", file.display());
+}
