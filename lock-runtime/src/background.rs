@@ -48,9 +48,12 @@ impl Shared {
         until: Instant,
         held: bool,
     ) -> Result<bool, EngineError> {
-        let (found, repeated) = self
+        let released = self
             .persist(until, |until| self.engine.release(claim, until))
-            .await?;
+            .await;
+        // Not sooner: a grant that is told late would be taken for one that nobody wants.
+        self.waiters.forget(claim.token);
+        let (found, repeated) = released?;
         // What an earlier try has freed, a later one can't find.
         let found = found || repeated;
         if !found && held {

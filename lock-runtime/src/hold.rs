@@ -152,6 +152,8 @@ impl Hold {
         let left = state.lease.remaining(now);
         let slack = terms.ttl / 10 + Duration::from_millis(5);
         if left > agreed + slack {
+            // What will be on the server is never less than what is believed here.
+            state.lease = Lease::new(now, terms.ttl);
             state.renew_at = Some(instant());
         } else if state.renew_at.is_none() && (terms.renew || left + slack < agreed) {
             self.plan_renewal(state, now);
@@ -177,7 +179,8 @@ impl Hold {
         if state.remaining(now).is_zero() {
             return self.expire(state, now);
         }
-        state.lease = Lease::new(sent, ttl);
+        // An answer to what was asked for an earlier guard gives this one no more than it asked for.
+        state.lease = Lease::new(sent, ttl.min(state.terms.ttl));
         if state.terms.renew {
             self.plan_renewal(&mut state, now);
         }

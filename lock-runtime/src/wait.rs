@@ -173,7 +173,6 @@ impl Waiters {
 
     /// The lock is no longer this process'.
     pub(crate) fn vacated(&self, name: &str, token: Token) {
-        self.forget(token);
         let mut lines = self.lines();
         let Some(line) = lines.get_mut(name) else {
             return;

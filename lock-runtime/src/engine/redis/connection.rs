@@ -1,12 +1,13 @@
 //! One connection: made, greeted, asked, and given up when it breaks or falls silent.
 
+use super::batch::Batches;
 use super::target::Target;
 use super::{EngineError, Fault, Timeouts};
 use crate::io::{Io, after, instant, since};
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, PushInfo, PushKind, RedisError,
-    ServerErrorKind, Value,
+    RedisResult, ServerErrorKind, Value,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,10 +20,17 @@ pub(crate) struct Connection {
     pub(crate) number: u64,
     pub(crate) peer: Option<Peer>,
     io: Io,
-    redis: MultiplexedConnection,
+    way: Way,
     traffic: Arc<Traffic>,
     /// A connection on which nothing has been answered for so long is given up.
     silence: Duration,
+}
+
+#[derive(Clone)]
+enum Way {
+    /// Each request for itself, by the caller.
+    Single(MultiplexedConnection),
+    Batched(Arc<Batches>),
 }
 
 #[derive(Default)]
@@ -43,13 +51,13 @@ impl Connection {
     /// Sends a command and waits for its answer until then.
     pub(crate) async fn ask<T: FromRedisValue>(
         &self,
-        command: &Cmd,
+        command: Cmd,
         until: Instant,
     ) -> Result<T, Failure> {
         let _under_way = self.traffic.enter();
-        let mut redis = self.redis.clone();
-        let answer = command.query_async(&mut redis);
-        let (error, broken) = match self.io.timeout_at(until, answer).await {
+        let answer = self.io.timeout_at(until, self.way.send(command));
+        let answer = answer.await.map(|answer| answer.and_then(read::<T>));
+        let (error, broken) = match answer {
             Ok(Ok(answer)) => {
                 self.traffic.answered();
                 return Ok(answer);
@@ -74,6 +82,26 @@ impl Connection {
     pub(crate) fn under_way(&self) -> usize {
         self.traffic.under_way.load(Ordering::Relaxed)
     }
+}
+
+impl Way {
+    async fn send(&self, command: Cmd) -> RedisResult<Value> {
+        match self {
+            Way::Single(redis) => redis
+                .clone()
+                .send_packed_command(&command)
+                .await?
+                .extract_error(),
+            Way::Batched(batches) => match batches.hand_in(command).await {
+                Ok(answer) => answer,
+                Err(_) => Err((ErrorKind::Io, "the connection has ended").into()),
+            },
+        }
+    }
+}
+
+fn read<T: FromRedisValue>(value: Value) -> RedisResult<T> {
+    T::from_redis_value(value).map_err(RedisError::from)
 }
 
 impl Traffic {
@@ -124,6 +152,8 @@ pub(crate) struct Dialer {
     pub(crate) timeouts: Timeouts,
     pub(crate) greeting: Vec<Cmd>,
     pub(crate) subscriber: Option<Subscriber>,
+    /// Whether requests of many callers are sent together.
+    pub(crate) batched: bool,
     pub(crate) dialled: u64,
     /// What the server calls the last connection.
     pub(crate) last: Option<Peer>,
@@ -207,7 +237,10 @@ impl Dialer {
             number: self.dialled,
             peer: self.last.clone(),
             io: self.io,
-            redis,
+            way: match self.batched {
+                true => Way::Batched(Arc::new(Batches::start(redis))),
+                false => Way::Single(redis),
+            },
             traffic: Arc::default(),
             silence: self.timeouts.command,
         })

@@ -42,6 +42,7 @@ impl Grants {
                 target: dialer.target.speaking(ProtocolVersion::RESP3),
                 greeting: vec![subscribe],
                 subscriber: Some(subscriber),
+                batched: false,
                 ..dialer.clone()
             },
             link: OnceCell::new(),

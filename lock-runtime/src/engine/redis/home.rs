@@ -18,7 +18,7 @@ use tokio::time::Instant;
 const SETTLED: u32 = 16;
 
 /// With more requests than this under way on a home, the I/O thread takes the next.
-const QUIET: usize = 4;
+const QUIET: usize = 8;
 
 pub(crate) struct Homes {
     dialer: Dialer,
@@ -43,7 +43,10 @@ pub(crate) struct Home {
 impl Homes {
     pub(crate) fn new(dialer: &Dialer) -> Arc<Homes> {
         Arc::new(Homes {
-            dialer: dialer.clone(),
+            dialer: Dialer {
+                batched: false,
+                ..dialer.clone()
+            },
             homes: Mutex::default(),
             unsettled: Mutex::default(),
         })
@@ -77,7 +80,7 @@ impl Homes {
         &self,
         home: Arc<Home>,
         token: Token,
-        command: &Cmd,
+        command: Cmd,
         until: Instant,
     ) -> Result<T, EngineError> {
         let mut flight = Flight {
@@ -125,7 +128,7 @@ impl Drop for Homes {
 impl Home {
     pub(crate) async fn ask<T: FromRedisValue>(
         &self,
-        command: &Cmd,
+        command: Cmd,
         until: Instant,
     ) -> Result<T, EngineError> {
         let answer = self.connection.ask(command, until).await;

@@ -76,7 +76,7 @@ impl Link {
     /// Sends a command and waits for its answer until then.
     pub(crate) async fn ask<T: FromRedisValue>(
         &self,
-        command: &Cmd,
+        command: Cmd,
         until: Instant,
     ) -> Result<T, EngineError> {
         let connection = self.connection(until).await?;

@@ -3,6 +3,7 @@
 //! A lock is a plain string: `<prefix><key>` holds its holder's token and expires after the ttl, so
 //! every client that uses `SET NX PX` and compare-and-delete excludes and is excluded.
 
+mod batch;
 mod connection;
 mod grants;
 mod home;
@@ -88,6 +89,7 @@ impl Redis {
             timeouts,
             greeting: greeting.into(),
             subscriber: None,
+            batched: true,
             dialled: 0,
             last: None,
         };
@@ -103,7 +105,7 @@ impl Redis {
     async fn ask<T: FromRedisValue>(
         &self,
         home: Option<&Home>,
-        command: &Cmd,
+        command: Cmd,
         until: Instant,
     ) -> Result<T, EngineError> {
         match home {
@@ -123,11 +125,11 @@ impl Redis {
     ) -> Result<T, EngineError> {
         let mut command = script.by_digest(keys);
         arguments(&mut command);
-        match self.ask(home, &command, until).await {
+        match self.ask(home, command, until).await {
             Err(error) if is_unknown_script(&error) => {
                 let mut command = script.by_source(keys);
                 arguments(&mut command);
-                self.ask(home, &command, until).await
+                self.ask(home, command, until).await
             }
             answer => answer,
         }
@@ -184,9 +186,9 @@ impl Engine for Redis {
             let answer: Option<String> = match self.homes.here() {
                 Some(home) => {
                     let homes = &self.homes;
-                    homes.acquire(home, claim.token, &command, until).await?
+                    homes.acquire(home, claim.token, command, until).await?
                 }
-                None => self.link.ask(&command, until).await?,
+                None => self.link.ask(command, until).await?,
             };
             Ok(answer.is_some())
         })
@@ -274,7 +276,7 @@ impl Engine for Redis {
             }
             // The home is gone. What it has sent must not be carried out later than this.
             if let Some(peer) = &home.connection.peer
-                && let Err(error) = self.link.ask::<Value>(&peer.kill(), until).await
+                && let Err(error) = self.link.ask::<Value>(peer.kill(), until).await
                 && error.is_transient()
             {
                 self.homes.leave_unsettled(claim.token, home);

@@ -27,8 +27,9 @@ local function tell_first()
   end
 end
 
--- Gives the lock, which nobody holds, to the first in the queue who is alive.
-local function hand_on()
+-- Gives the lock, which nobody holds, to the first in the queue who is alive. The asker, if there is one,
+-- will be answered.
+local function hand_on(asker)
   local first = redis.call('ZPOPMIN', queue)[1]
   if not first then
     return
@@ -41,8 +42,9 @@ local function hand_on()
       local lease = math.min(tonumber(ttl), 2000)
       redis.call('SET', lock, first, 'PX', lease)
       local times = string.format('%.0f %.0f ', now, lease)
+      local grant = 'grant ' .. first .. ' ' .. times .. lock
       -- Heard by nobody: that process is gone.
-      if redis.call('PUBLISH', channel, 'grant ' .. first .. ' ' .. times .. lock) > 0 then
+      if first == asker or redis.call('PUBLISH', channel, grant) > 0 then
         return tell_first()
       end
       redis.call('DEL', lock)
