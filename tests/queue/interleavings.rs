@@ -77,7 +77,7 @@ impl Model {
         }
         if self.holder.is_none() {
             if self.queue.first().is_some_and(|first| *first != who) {
-                self.give_up(true);
+                self.hand_on(Some(who));
             }
             if self.holder.is_none() {
                 self.queue.retain(|other| *other != who);
@@ -101,9 +101,14 @@ impl Model {
         if held {
             self.holder = None;
         }
+        self.hand_on(None);
+    }
+
+    /// The asker will be answered, and need not be told.
+    fn hand_on(&mut self, asker: Option<usize>) {
         while self.holder.is_none() && !self.queue.is_empty() {
             let first = self.queue.remove(0);
-            if self.tell(first, "grant") {
+            if Some(first) == asker || self.tell(first, "grant") {
                 self.holder = Some(first);
                 self.tell_first();
             }

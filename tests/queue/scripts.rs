@@ -302,18 +302,20 @@ fn behind_the_dead_a_vacant_lock_goes_to_who_asks() {
     ]);
 }
 
-/// It is the first who is alive, and is told both ways.
+/// It is the first who is alive, and has its answer: nobody need tell it.
 #[test]
 fn behind_the_dead_a_vacant_lock_goes_to_the_next_in_the_queue_who_asks() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
         Waits('b', Stands(1, 2)),
+        ToldOfOthers('a'),
         Disconnects('a'),
         Expires,
         Waits('b', Has),
-        Told('b', 2000),
+        Lease(1, 2000),
         Queue(""),
+        Quiet,
     ]);
 }
 
