@@ -75,11 +75,18 @@ impl Plan {
 
     /// The same, short: connections are warm and scripts are loaded after it.
     pub fn warm_up(self) -> Plan {
-        let until = match self.until {
-            Until::Time(time) => Until::Time(time / 10),
-            locks => locks,
+        let short = match self.until {
+            Until::Time(time) => Plan {
+                until: Until::Time(time / 10),
+                ..self
+            },
+            Until::Locks(_) => Plan {
+                tasks: 1,
+                body: Duration::ZERO,
+                ..self
+            },
         };
-        Plan { until, ..self }.fresh()
+        short.fresh()
     }
 
     fn key(self, task: usize) -> String {

@@ -32,7 +32,7 @@ impl Contender for Distkit {
         Mutex::new(options.build()).lock().await.unwrap()
     }
 
-    async fn release(&self, mut hold: MutexGuard) {
+    async fn release(&self, hold: MutexGuard) {
         hold.release().await.unwrap();
     }
 }
