@@ -206,7 +206,7 @@ struct Request {
 impl Request {
     /// One question to the server, repeated only if it could not be put.
     async fn once(&self) -> Result<Option<LockGuard>, LockError> {
-        if self.shared.waiters.has_line(&self.name) {
+        if self.shared.waiters.is_taken(&self.name) {
             return Ok(None);
         }
         self.attempt(after(self.shared.command_timeout)).await

@@ -23,6 +23,9 @@ const FIRST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(5
 const NEXT: Duration = Duration::from_secs(1);
 const OTHERS: Duration = Duration::from_secs(6);
 
+/// How long a line that has become empty is remembered as one that others wait for too.
+const LINGER: Duration = Duration::from_millis(20);
+
 /// Starts standing for a line, until nobody is left in it.
 pub(crate) fn stand(shared: Arc<Shared>, name: Arc<str>) -> UnboundedSender<Event> {
     let (sender, events) = mpsc::unbounded_channel();
@@ -61,7 +64,11 @@ impl StandIn {
             self.leave_it_to_the_holder().await;
             let shared = self.shared.clone();
             let Some(terms) = shared.waiters.first(&self.name) else {
-                return;
+                self.linger().await;
+                if shared.waiters.leave_queue(&self.name) {
+                    return;
+                }
+                continue;
             };
             let claim = Claim {
                 name: self.name.clone(),
@@ -96,6 +103,21 @@ impl StandIn {
             && waiters.is_held(&self.name)
             && waiters.others(&self.name) != Some(true)
             && !waiters.is_empty(&self.name)
+            && !self.shared.is_closed()
+        {
+            if timeout_at(until, self.events.recv()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Where others wait too, the next to come here goes straight to the queue, instead of trying in
+    /// vain before.
+    async fn linger(&mut self) {
+        let until = after(LINGER);
+        let waiters = &self.shared.waiters;
+        while waiters.others(&self.name) == Some(true)
+            && waiters.is_empty(&self.name)
             && !self.shared.is_closed()
         {
             if timeout_at(until, self.events.recv()).await.is_err() {

@@ -68,9 +68,16 @@ pub(crate) enum Event {
 }
 
 impl Waiters {
-    /// Whether this process holds that lock, or waits for it.
+    /// Whether this process holds that lock, or waits for it, or has until a moment ago beside others.
     pub(crate) fn has_line(&self, name: &str) -> bool {
         self.lines().contains_key(name)
+    }
+
+    /// Whether this process holds that lock, or waits for it.
+    pub(crate) fn is_taken(&self, name: &str) -> bool {
+        let lines = self.lines();
+        let line = lines.get(name);
+        line.is_some_and(|line| line.held.is_some() || !line.waiting.is_empty())
     }
 
     /// Takes the last place in line.
@@ -83,6 +90,8 @@ impl Waiters {
         line.waiting.push_back(Waiter { number, wish, seat });
         if line.queue.is_none() {
             line.queue = Some(queue::stand(shared.clone(), name.clone()));
+        } else if line.waiting.len() == 1 {
+            line.look();
         }
         Place {
             shared: shared.clone(),
@@ -133,13 +142,20 @@ impl Waiters {
         }
     }
 
-    /// What the first in line asked for. Without one, the line needs nobody in the queue, and is
-    /// told so.
+    /// What the first in line asked for.
     pub(crate) fn first(&self, name: &str) -> Option<Terms> {
+        let lines = self.lines();
+        Some(lines.get(name)?.waiting.front()?.wish.terms)
+    }
+
+    /// Has nobody stand in the queue for the line any more. False if somebody has joined it.
+    pub(crate) fn leave_queue(&self, name: &str) -> bool {
         let mut lines = self.lines();
-        let line = lines.get_mut(name)?;
-        if let Some(first) = line.waiting.front() {
-            return Some(first.wish.terms);
+        let Some(line) = lines.get_mut(name) else {
+            return true;
+        };
+        if !line.waiting.is_empty() {
+            return false;
         }
         line.queue = None;
         line.others = None;
@@ -147,7 +163,7 @@ impl Waiters {
         if line.held.is_none() {
             lines.remove(name);
         }
-        None
+        true
     }
 
     pub(crate) fn is_empty(&self, name: &str) -> bool {
