@@ -4,13 +4,12 @@ use crate::backoff::Backoff;
 use crate::engine::{ALIVE, Answer, Claim, EngineError, Fault};
 use crate::io::{after, instant};
 use crate::manager::Shared;
-use crate::{owed, trace};
+use crate::trace;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 impl Shared {
@@ -65,34 +64,33 @@ impl Shared {
     /// Releases in the background until the server has confirmed it, or the ttl has passed. It is
     /// sent at once, before whatever the caller sends next.
     pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
-        let runtime = Handle::try_current().ok();
-        let Some(runtime) = runtime.filter(|_| self.engine.is_at_home()) else {
+        if !self.owed.has_room() || !self.engine.is_at_home() {
             let mut release = Box::pin(self.clone().release_for(claim.ttl, claim, held));
             if begin(release.as_mut()).is_pending() {
                 self.in_background(release);
             }
             return;
-        };
-        self.owed.enter(claim.clone(), held);
+        }
+        let (shared, claimed) = (self.clone(), claim.clone());
         self.releasing.send_modify(|releasing| *releasing += 1);
-        let shared = self.clone();
-        let mut release = Box::pin(async move {
+        let owed = self.owed.enter(claim, held, async move {
             let until = after(shared.command_timeout);
-            let released = shared.release(&claim, until, held).await;
-            if released.is_ok() && shared.owed.settle(claim.token) {
-                shared.releasing.send_modify(|releasing| *releasing -= 1);
-            }
+            shared.release(&claimed, until, held).await.is_ok()
         });
-        if begin(release.as_mut()).is_pending() {
-            runtime.spawn(release);
+        if !owed {
+            self.settled();
         }
     }
 
-    /// Goes on with a release that its own runtime has not brought to an end.
-    pub(crate) fn take_over(self: &Arc<Self>, release: owed::Release) {
-        let owed::Release { claim, held, .. } = release;
-        self.in_background(self.clone().release_for(claim.ttl, claim, held));
+    /// A background release has come to an end.
+    pub(crate) fn settled(&self) {
         self.releasing.send_modify(|releasing| *releasing -= 1);
+    }
+
+    /// Goes on with a release that its own runtime has not brought to an end.
+    pub(crate) fn take_over(self: &Arc<Self>, claim: Claim, held: bool) {
+        self.in_background(self.clone().release_for(claim.ttl, claim, held));
+        self.settled();
     }
 
     async fn release_for(self: Arc<Self>, time: Duration, claim: Claim, held: bool) {
@@ -123,7 +121,7 @@ impl Shared {
         let shared = self.clone();
         self.io.spawn(async move {
             work.await;
-            shared.releasing.send_modify(|releasing| *releasing -= 1);
+            shared.settled();
         });
     }
 }

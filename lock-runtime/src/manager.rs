@@ -129,7 +129,7 @@ impl LockManager {
                 owed: owed.clone(),
             }),
         };
-        io.spawn(owed::look_after(owed, Arc::downgrade(&manager.shared)));
+        io.spawn(owed::collect(owed, Arc::downgrade(&manager.shared)));
         manager
     }
 
@@ -148,6 +148,7 @@ impl LockManager {
     pub async fn shutdown(&self) {
         self.shared.closed.store(true, Ordering::Release);
         self.shared.waiters.look();
+        self.shared.owed.hurry();
         let mut releasing = self.shared.releasing.subscribe();
         // The sender is ours, so there is an end to wait for.
         let _ = releasing.wait_for(|releasing| *releasing == 0).await;
@@ -201,6 +202,6 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.watchdog.close();
-        self.owed.close();
+        self.owed.hurry();
     }
 }

@@ -1,20 +1,30 @@
-//! Releases that callers' runtimes see to themselves, and a look after them.
+//! Background releases that were sent from a runtime's own connection.
 //!
-//! It costs least to wait for the answer to a background release on the runtime that sent it. But that
-//! runtime may end, or be blocked for ever: what isn't settled in time the I/O thread takes over.
+//! Nobody needs their answers at once, so that no task is woken for them: the I/O thread collects them
+//! from time to time, and takes over what its runtime has not brought to an end, since it was blocked or
+//! has gone.
 
-use crate::engine::{Claim, Token};
+use crate::engine::Claim;
 use crate::io::{after, instant, since};
 use crate::manager::Shared;
-use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
+
+/// How often answers are collected while there are any to come.
+const ROUND: Duration = Duration::from_millis(50);
+
+/// So many releases may be owed; the driver of a connection takes no more without being waited for.
+const MOST: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct Owed {
-    releases: Mutex<HashMap<Token, Release>>,
-    some: Notify,
+    releases: Mutex<Vec<Release>>,
+    hurry: Notify,
 }
 
 pub(crate) struct Release {
@@ -22,55 +32,87 @@ pub(crate) struct Release {
     /// The lock was ours until now, as far as we know.
     pub(crate) held: bool,
     from: Instant,
+    /// Whether it was confirmed.
+    answer: Pin<Box<dyn Future<Output = bool> + Send>>,
 }
 
 impl Owed {
-    pub(crate) fn enter(&self, claim: Claim, held: bool) {
+    pub(crate) fn has_room(&self) -> bool {
+        self.releases().len() < MOST
+    }
+
+    /// Sends the release. False if it is confirmed already.
+    pub(crate) fn enter(
+        &self,
+        claim: Claim,
+        held: bool,
+        release: impl Future<Output = bool> + Send + 'static,
+    ) -> bool {
+        let mut release = Release {
+            claim,
+            held,
+            from: instant(),
+            // Many are polled in one go.
+            answer: Box::pin(tokio::task::unconstrained(release)),
+        };
+        if release.is_confirmed() == Poll::Ready(true) {
+            return false;
+        }
         let mut releases = self.releases();
         if releases.is_empty() {
-            self.some.notify_one();
+            self.hurry.notify_one();
         }
-        let from = instant();
-        releases.insert(claim.token, Release { claim, held, from });
+        releases.push(release);
+        true
     }
 
-    /// Strikes out a release that was confirmed. False if somebody else has taken it over.
-    pub(crate) fn settle(&self, token: Token) -> bool {
-        self.releases().remove(&token).is_some()
+    /// Has the answers collected now.
+    pub(crate) fn hurry(&self) {
+        self.hurry.notify_one();
     }
 
-    /// Ends the look.
-    pub(crate) fn close(&self) {
-        self.some.notify_one();
+    /// Looks for answers. False if none is missing any more.
+    fn round(&self, shared: &Arc<Shared>) -> bool {
+        let mut releases = std::mem::take(&mut *self.releases());
+        releases.retain_mut(|release| match release.is_confirmed() {
+            Poll::Ready(true) => {
+                shared.settled();
+                false
+            }
+            Poll::Pending if since(release.from) < shared.command_timeout => true,
+            _ => {
+                shared.take_over(release.claim.clone(), release.held);
+                false
+            }
+        });
+        let mut owing = self.releases();
+        owing.append(&mut releases);
+        !owing.is_empty()
     }
 
-    fn releases(&self) -> MutexGuard<'_, HashMap<Token, Release>> {
+    fn releases(&self) -> MutexGuard<'_, Vec<Release>> {
         self.releases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes over what has been owed for longer than a command may take, as long as the manager lives.
-pub(crate) async fn look_after(owed: Arc<Owed>, shared: Weak<Shared>) {
+impl Release {
+    fn is_confirmed(&mut self) -> Poll<bool> {
+        let mut context = Context::from_waker(Waker::noop());
+        self.answer.as_mut().poll(&mut context)
+    }
+}
+
+/// Collects answers as long as the manager lives.
+pub(crate) async fn collect(owed: Arc<Owed>, shared: Weak<Shared>) {
     loop {
-        owed.some.notified().await;
-        while !owed.releases().is_empty() {
-            let Some(shared) = shared.upgrade() else {
-                return;
-            };
-            let patience = shared.command_timeout;
-            let overdue: Vec<Release> = owed
-                .releases()
-                .extract_if(|_, release| since(release.from) >= patience)
-                .map(|(_, release)| release)
-                .collect();
-            for release in overdue {
-                shared.take_over(release);
+        owed.hurry.notified().await;
+        loop {
+            match shared.upgrade() {
+                Some(shared) if owed.round(&shared) => {}
+                Some(_) => break,
+                None => return,
             }
-            drop(shared);
-            tokio::time::sleep_until(after(patience / 2)).await;
-        }
-        if shared.strong_count() == 0 {
-            return;
+            let _ = timeout_at(after(ROUND), owed.hurry.notified()).await;
         }
     }
 }

@@ -9,7 +9,6 @@ use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, PushInfo, PushKind, RedisError,
     RedisResult, ServerErrorKind, Value,
 };
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -35,7 +34,6 @@ enum Way {
 
 #[derive(Default)]
 struct Traffic {
-    under_way: AtomicUsize,
     /// Since when a request has been out without any answer coming in.
     waiting_since: Mutex<Option<Instant>>,
 }
@@ -54,7 +52,7 @@ impl Connection {
         command: Cmd,
         until: Instant,
     ) -> Result<T, Failure> {
-        let _under_way = self.traffic.enter();
+        self.traffic.sent();
         let answer = self.io.timeout_at(until, self.way.send(command));
         let answer = answer.await.map(|answer| answer.and_then(read::<T>));
         let (error, broken) = match answer {
@@ -76,11 +74,6 @@ impl Connection {
             }
         };
         Err(Failure { error, broken })
-    }
-
-    /// How many requests are out on it.
-    pub(crate) fn under_way(&self) -> usize {
-        self.traffic.under_way.load(Ordering::Relaxed)
     }
 }
 
@@ -105,10 +98,8 @@ fn read<T: FromRedisValue>(value: Value) -> RedisResult<T> {
 }
 
 impl Traffic {
-    fn enter(&self) -> UnderWay<'_> {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
+    fn sent(&self) {
         self.waiting_since().get_or_insert_with(instant);
-        UnderWay(self)
     }
 
     fn answered(&self) {
@@ -123,14 +114,6 @@ impl Traffic {
         self.waiting_since
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-struct UnderWay<'a>(&'a Traffic);
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -9,6 +9,7 @@ use super::{EngineError, Fault};
 use crate::engine::Token;
 use redis::{Cmd, FromRedisValue};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 /// A runtime that has asked so often is worth a connection.
 const SETTLED: u32 = 16;
 
-/// With more requests than this under way on a home, the I/O thread takes the next.
+/// With so many acquisitions under way from a home, the I/O thread takes the next request.
 const QUIET: usize = 8;
 
 pub(crate) struct Homes {
@@ -37,6 +38,7 @@ enum Place {
 
 pub(crate) struct Home {
     pub(crate) connection: Connection,
+    acquisitions: AtomicUsize,
     left: Notify,
 }
 
@@ -57,7 +59,7 @@ impl Homes {
         let runtime = Handle::try_current().ok()?;
         let mut homes = self.homes();
         match homes.entry(runtime.id()).or_insert(Place::Visitor(0)) {
-            Place::Home(home) => (home.connection.under_way() < QUIET).then(|| home.clone()),
+            Place::Home(home) => home.is_quiet().then(|| home.clone()),
             Place::None => None,
             Place::Visitor(times) => {
                 *times = times.saturating_add(1);
@@ -83,15 +85,15 @@ impl Homes {
         command: Cmd,
         until: Instant,
     ) -> Result<T, EngineError> {
+        home.acquisitions.fetch_add(1, Ordering::Relaxed);
         let mut flight = Flight {
             homes: self,
             token,
-            home: Some(home.clone()),
+            home: &home,
+            landed: false,
         };
         let answer = home.ask(command, until).await;
-        if !matches!(&answer, Err(error) if error.fault == Fault::Unanswered) {
-            flight.home = None;
-        }
+        flight.landed = !matches!(&answer, Err(error) if error.fault == Fault::Unanswered);
         answer
     }
 
@@ -126,6 +128,10 @@ impl Drop for Homes {
 }
 
 impl Home {
+    fn is_quiet(&self) -> bool {
+        self.acquisitions.load(Ordering::Relaxed) < QUIET
+    }
+
     pub(crate) async fn ask<T: FromRedisValue>(
         &self,
         command: Cmd,
@@ -153,6 +159,7 @@ async fn settle(homes: Weak<Homes>, runtime: Id, mut dialer: Dialer) {
     };
     let home = Arc::new(Home {
         connection,
+        acquisitions: AtomicUsize::new(0),
         left: Notify::new(),
     });
     match homes.upgrade() {
@@ -182,13 +189,15 @@ impl Drop for Leaving {
 struct Flight<'a> {
     homes: &'a Homes,
     token: Token,
-    home: Option<Arc<Home>>,
+    home: &'a Arc<Home>,
+    landed: bool,
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        if let Some(home) = self.home.take() {
-            self.homes.leave_unsettled(self.token, home);
+        self.home.acquisitions.fetch_sub(1, Ordering::Relaxed);
+        if !self.landed {
+            self.homes.leave_unsettled(self.token, self.home.clone());
         }
     }
 }
