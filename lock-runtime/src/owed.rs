@@ -18,12 +18,17 @@ use tokio::time::{Instant, timeout_at};
 /// How often answers are collected while there are any to come.
 const ROUND: Duration = Duration::from_millis(50);
 
+/// How soon answers are looked for again where there is no room.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// So many releases may be owed; the driver of a connection takes no more without being waited for.
 const MOST: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct Owed {
     releases: Mutex<Vec<Release>>,
+    /// When answers were looked for last; held while they are.
+    looked: Mutex<Option<Instant>>,
     hurry: Notify,
 }
 
@@ -37,7 +42,17 @@ pub(crate) struct Release {
 }
 
 impl Owed {
-    pub(crate) fn has_room(&self) -> bool {
+    /// Whether one more may be owed, after a look at those that are.
+    pub(crate) fn has_room(&self, shared: &Arc<Shared>) -> bool {
+        if self.releases().len() < MOST {
+            return true;
+        }
+        // Many that come at once don't look again and again for answers that can't be there yet.
+        let looked = *self.looked();
+        if looked.is_some_and(|looked| since(looked) < PAUSE) {
+            return false;
+        }
+        self.round(shared);
         self.releases().len() < MOST
     }
 
@@ -73,6 +88,8 @@ impl Owed {
 
     /// Looks for answers. False if none is missing any more.
     fn round(&self, shared: &Arc<Shared>) -> bool {
+        let mut looked = self.looked();
+        *looked = Some(instant());
         let mut releases = std::mem::take(&mut *self.releases());
         releases.retain_mut(|release| match release.is_confirmed() {
             Poll::Ready(true) => {
@@ -88,6 +105,10 @@ impl Owed {
         let mut owing = self.releases();
         owing.append(&mut releases);
         !owing.is_empty()
+    }
+
+    fn looked(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn releases(&self) -> MutexGuard<'_, Vec<Release>> {
