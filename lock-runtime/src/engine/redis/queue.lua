@@ -29,12 +29,12 @@ end
 
 -- Gives the lock, which nobody holds, to the first in the queue who is alive. The asker, if there is one,
 -- will be answered.
-local function hand_on(asker)
+local function hand_on(asker, now)
   local first = redis.call('ZPOPMIN', queue)[1]
   if not first then
     return
   end
-  local now = server_time()
+  now = now or server_time()
   while first do
     local alive, ttl, channel = waiter(first)
     redis.call('HDEL', waiters, first)

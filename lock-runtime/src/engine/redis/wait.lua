@@ -23,7 +23,7 @@ if not holder then
   -- Whoever is first, and alive; those who died in the queue fall out of it.
   local first = redis.call('ZRANGE', queue, 0, 0)[1]
   if first and first ~= token then
-    hand_on(token)
+    hand_on(token, now)
     holder = redis.call('GET', lock)
   end
   if not holder then
