@@ -6,6 +6,7 @@ pub mod database;
 pub mod dice;
 pub mod proxy;
 pub mod resp;
+pub mod sentinel;
 pub mod server;
 pub mod time;
 pub mod worker;

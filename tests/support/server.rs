@@ -19,62 +19,65 @@ pub struct Server {
     directory: TempDir,
     port: u16,
     password: Option<String>,
+    /// Of a Sentinel, which keeps in it what it learns.
+    file: Option<PathBuf>,
     options: Vec<String>,
     paused: bool,
 }
 
 impl Server {
     pub fn start() -> Self {
-        Self::launch(None, |_, _| Vec::new())
+        Self::with(None, |_, _| Vec::new())
     }
 
     pub fn with_password(password: &str) -> Self {
-        Self::launch(Some(password.to_owned()), |_, _| {
-            vec!["--requirepass".to_owned(), password.to_owned()]
-        })
+        Self::with(Some(password), |_, _| Vec::new())
     }
 
     /// Speaks only TLS on its port.
     pub fn with_tls(certificates: &Certificates) -> Self {
-        Self::launch(None, |directory, port| {
-            let file = |name: &str, pem: &str| {
-                let path = directory.join(name);
-                std::fs::write(&path, pem).unwrap();
-                path.display().to_string()
-            };
-            let port = port.to_string();
-            let certificate = file("certificate.pem", &certificates.certificate);
-            let key = file("key.pem", &certificates.key);
-            let authority = file("authority.pem", &certificates.authority);
-            [
-                ["--port", "0"],
-                ["--tls-port", &port],
-                ["--tls-cert-file", &certificate],
-                ["--tls-key-file", &key],
-                ["--tls-ca-cert-file", &authority],
-                ["--tls-auth-clients", "no"],
-            ]
-            .concat()
-            .into_iter()
-            .map(str::to_owned)
-            .collect()
+        Self::with(None, |directory, port| {
+            tls_options(certificates, directory, port)
         })
     }
 
-    fn launch(password: Option<String>, options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
+    /// Started with whatever else is said for its directory and port.
+    pub fn with(password: Option<&str>, options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
+        let mut server = Self::prepare(password, options);
+        server.restart();
+        server
+    }
+
+    /// Not a server but a Sentinel that looks after some.
+    pub fn sentinel(
+        password: Option<&str>,
+        settings: &str,
+        options: impl FnOnce(&Path, u16) -> Vec<String>,
+    ) -> Self {
+        let mut server = Self::prepare(password, options);
+        let file = server.directory.path().join("sentinel.conf");
+        std::fs::write(&file, settings).unwrap();
+        server.file = Some(file);
+        server.restart();
+        server
+    }
+
+    fn prepare(password: Option<&str>, options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
         let directory = TempDir::with_prefix("lock-").unwrap();
         let port = free_port();
-        let options = options(directory.path(), port);
-        let mut server = Self {
+        let mut options = options(directory.path(), port);
+        if let Some(password) = password {
+            options.extend(["--requirepass".to_owned(), password.to_owned()]);
+        }
+        Self {
             process: None,
             directory,
             port,
-            password,
+            password: password.map(str::to_owned),
+            file: None,
             options,
             paused: false,
-        };
-        server.restart();
-        server
+        }
     }
 
     pub fn port(&self) -> u16 {
@@ -91,6 +94,11 @@ impl Server {
 
     fn pid(&self) -> u32 {
         self.process.as_ref().expect("the server runs").id()
+    }
+
+    /// Whether it has not been killed or paused.
+    pub fn runs(&self) -> bool {
+        self.process.is_some() && !self.paused
     }
 
     /// Freezes the server: it keeps its connections and answers nothing.
@@ -136,6 +144,9 @@ impl Server {
 
     fn command(&self) -> Command {
         let mut command = Command::new("redis-server");
+        if let Some(file) = &self.file {
+            command.arg(file).arg("--sentinel");
+        }
         command
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
@@ -168,14 +179,17 @@ impl Server {
     /// One command, beside whatever the test does, over the unix socket.
     #[track_caller]
     pub fn query<T: FromRedisValue>(&self, command: &str) -> T {
+        self.try_query(command)
+            .unwrap_or_else(|error| panic!("`{command}`: {error}"))
+    }
+
+    pub fn try_query<T: FromRedisValue>(&self, command: &str) -> redis::RedisResult<T> {
         let mut words = command.split_whitespace();
         let mut query = redis::cmd(words.next().expect("a command"));
         for word in words {
             query.arg(word);
         }
-        query
-            .query(&mut self.connect().expect("the server answers"))
-            .unwrap_or_else(|error| panic!("`{command}`: {error}"))
+        query.query(&mut self.connect()?)
     }
 
     pub fn exists(&self, key: &str) -> bool {
@@ -274,7 +288,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if self.process.is_some() && !self.paused && !std::thread::panicking() {
+        if self.runs() && self.file.is_none() && !std::thread::panicking() {
             let mut left = Vec::new();
             let clean = comes_true(Duration::from_secs(2), || {
                 left = self.leftovers();
@@ -312,6 +326,32 @@ impl Monitor {
             }
         }
     }
+}
+
+/// What makes a server speak only TLS on its port, to its replicas and Sentinels too.
+pub fn tls_options(certificates: &Certificates, directory: &Path, port: u16) -> Vec<String> {
+    let file = |name: &str, pem: &str| {
+        let path = directory.join(name);
+        std::fs::write(&path, pem).unwrap();
+        path.display().to_string()
+    };
+    let port = port.to_string();
+    let certificate = file("certificate.pem", &certificates.certificate);
+    let key = file("key.pem", &certificates.key);
+    let authority = file("authority.pem", &certificates.authority);
+    [
+        ["--port", "0"],
+        ["--tls-port", &port],
+        ["--tls-replication", "yes"],
+        ["--tls-cert-file", &certificate],
+        ["--tls-key-file", &key],
+        ["--tls-ca-cert-file", &authority],
+        ["--tls-auth-clients", "no"],
+    ]
+    .concat()
+    .into_iter()
+    .map(str::to_owned)
+    .collect()
 }
 
 /// Free now; a server that finds it taken is started again.

@@ -1,0 +1,300 @@
+//! A master, two replicas and the three Sentinels that look after them.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::certificates::Certificates;
+use super::server::{Server, tls_options};
+use super::time::{comes_true, eventually};
+
+/// What the Sentinels call the master.
+pub const NAME: &str = "mymaster";
+
+/// How long a failover by a Sentinel that has noticed may take on a busy machine.
+const FAILOVER: Duration = Duration::from_secs(30);
+
+/// How the servers are to be set up.
+pub struct Setup<'a> {
+    /// How long the master is silent before it counts as down.
+    pub down_after: Duration,
+    pub password: Option<&'a str>,
+    pub sentinel_password: Option<&'a str>,
+    /// Everybody speaks TLS, if there are any.
+    pub certificates: Option<&'a Certificates>,
+}
+
+impl Default for Setup<'_> {
+    fn default() -> Self {
+        Self {
+            down_after: Duration::from_secs(1),
+            password: None,
+            sentinel_password: None,
+            certificates: None,
+        }
+    }
+}
+
+/// Servers are called by number: the master is 0 at first. All are killed when dropped, and the
+/// master must have no lock left in it.
+pub struct Sentinels {
+    servers: Vec<Server>,
+    sentinels: Vec<Server>,
+}
+
+impl Sentinels {
+    pub const SERVERS: Range<usize> = 0..3;
+
+    pub fn start() -> Self {
+        Self::with(&Setup::default())
+    }
+
+    pub fn with(setup: &Setup) -> Self {
+        let master = setup.server(None);
+        let replica = || setup.server(Some(master.port()));
+        let (second, third) = (replica(), replica());
+        let sentinels = (0..3).map(|_| setup.sentinel(master.port())).collect();
+        let all = Self {
+            servers: vec![master, second, third],
+            sentinels,
+        };
+        all.until_settled();
+        all
+    }
+
+    /// What a client connects to.
+    pub fn url(&self) -> String {
+        self.url_with("redis-sentinel://")
+    }
+
+    /// The same with another scheme, or with credentials.
+    pub fn url_with(&self, beginning: &str) -> String {
+        let host = |sentinel: &Server| format!("127.0.0.1:{}", sentinel.port());
+        let hosts: Vec<_> = self.sentinels.iter().map(host).collect();
+        format!("{beginning}{}/{NAME}/0", hosts.join(","))
+    }
+
+    pub fn server(&self, number: usize) -> &Server {
+        &self.servers[number]
+    }
+
+    pub fn server_mut(&mut self, number: usize) -> &mut Server {
+        &mut self.servers[number]
+    }
+
+    pub fn sentinel_mut(&mut self, number: usize) -> &mut Server {
+        &mut self.sentinels[number]
+    }
+
+    /// Which server is the master, on which all Sentinels that run agree.
+    #[track_caller]
+    pub fn master(&self) -> usize {
+        let mut master = None;
+        eventually(FAILOVER, "the Sentinels agree on the master", || {
+            master = self.agreed();
+            master.is_some()
+        });
+        master.unwrap()
+    }
+
+    /// The servers that are not the master.
+    pub fn replicas(&self) -> Vec<usize> {
+        let master = self.master();
+        Self::SERVERS.filter(|number| *number != master).collect()
+    }
+
+    pub fn kill_master(&mut self) -> usize {
+        let master = self.master();
+        self.servers[master].kill();
+        master
+    }
+
+    /// Freezes it: it keeps its connections and answers nothing.
+    pub fn pause_master(&mut self) -> usize {
+        let master = self.master();
+        self.servers[master].pause();
+        master
+    }
+
+    pub fn resume(&mut self, number: usize) {
+        self.servers[number].resume();
+    }
+
+    /// Starts a server again that was killed: empty, as a master, until the Sentinels tell it whose
+    /// replica it is.
+    pub fn restart(&mut self, number: usize) {
+        self.servers[number].restart();
+    }
+
+    /// Has another server made the master though the present one is well; which one.
+    #[track_caller]
+    pub fn failover(&self) -> usize {
+        let from = self.master();
+        eventually(FAILOVER, "a Sentinel begins a failover", || {
+            let sentinel = self.running().next().expect("a Sentinel");
+            let begun = sentinel.try_query::<()>(&format!("SENTINEL FAILOVER {NAME}"));
+            begun.is_ok()
+        });
+        self.until_failed_over(from)
+    }
+
+    /// Another server than `from` is the master, and all Sentinels know; which one.
+    #[track_caller]
+    pub fn until_failed_over(&self, from: usize) -> usize {
+        let mut master = None;
+        eventually(FAILOVER, "another server is the master", || {
+            master = self.agreed().filter(|master| *master != from);
+            master.is_some()
+        });
+        master.unwrap()
+    }
+
+    /// Every server that runs is the master or its replica, and all Sentinels that run know all.
+    #[track_caller]
+    pub fn until_settled(&self) {
+        eventually(
+            FAILOVER,
+            "all servers and Sentinels know each other",
+            || self.is_settled(),
+        );
+    }
+
+    /// All that the master has written until now has reached so many of its replicas.
+    pub fn until_replicated(&self, replicas: usize) -> bool {
+        let master = &self.servers[self.master()];
+        comes_true(Duration::from_secs(10), || {
+            let information: String = master.query("INFO replication");
+            let written = field(&information, "master_repl_offset").unwrap_or_default();
+            let reached = format!(",offset={written},");
+            let replica = |line: &&str| line.starts_with("slave") && line.contains(&reached);
+            information.lines().filter(replica).count() >= replicas
+        })
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Server> {
+        self.sentinels.iter().filter(|sentinel| sentinel.runs())
+    }
+
+    /// The master whom all Sentinels name, if it thinks so itself.
+    fn agreed(&self) -> Option<usize> {
+        let mut named: Option<usize> = None;
+        for sentinel in self.running() {
+            let ask = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}");
+            let (_, port): (String, u16) = sentinel.try_query(&ask).ok()?;
+            let number = self.servers.iter().position(|s| s.port() == port)?;
+            if *named.get_or_insert(number) != number {
+                return None;
+            }
+        }
+        let master = &self.servers[named?];
+        if master.runs() && !is_master(master) {
+            return None;
+        }
+        named
+    }
+
+    fn is_settled(&self) -> bool {
+        let Some(master) = self.agreed() else {
+            return false;
+        };
+        let port = self.servers[master].port().to_string();
+        let replicas = Self::SERVERS.filter(|number| *number != master);
+        let replicas = replicas.map(|number| &self.servers[number]);
+        let follow = replicas.filter(|server| server.runs()).all(|server| {
+            let information = server.try_query::<String>("INFO replication");
+            information.is_ok_and(|information| {
+                field(&information, "master_port") == Some(&port)
+                    && field(&information, "master_link_status") == Some("up")
+            })
+        });
+        let healthy = |sentinel: &Server| {
+            let about: Vec<String> = sentinel
+                .try_query(&format!("SENTINEL MASTER {NAME}"))
+                .unwrap_or_default();
+            let says = |name: &str, value: &str| {
+                about
+                    .chunks_exact(2)
+                    .any(|pair| pair[0] == name && pair[1] == value)
+            };
+            says("flags", "master") && says("num-slaves", "2") && says("num-other-sentinels", "2")
+        };
+        follow && self.running().all(healthy)
+    }
+}
+
+impl Setup<'_> {
+    fn server(&self, master: Option<u16>) -> Server {
+        Server::with(self.password, |directory, port| {
+            let mut options = self.transport(directory, port);
+            let mut set = |option: &str, value: &str| {
+                options.extend([format!("--{option}"), value.to_owned()]);
+            };
+            // A replica is there at once.
+            set("repl-diskless-sync-delay", "0");
+            set("repl-ping-replica-period", "1");
+            if let Some(password) = self.password {
+                set("masterauth", password);
+            }
+            if let Some(master) = master {
+                set("replicaof", &format!("127.0.0.1 {master}"));
+            }
+            options
+        })
+    }
+
+    fn sentinel(&self, master: u16) -> Server {
+        let mut settings = format!(
+            "sentinel monitor {NAME} 127.0.0.1 {master} 2\n\
+             sentinel down-after-milliseconds {NAME} {}\n\
+             sentinel failover-timeout {NAME} 5000\n\
+             sentinel parallel-syncs {NAME} 2\n",
+            self.down_after.as_millis()
+        );
+        if let Some(password) = self.password {
+            settings += &format!("sentinel auth-pass {NAME} {password}\n");
+        }
+        if let Some(password) = self.sentinel_password {
+            settings += &format!("sentinel sentinel-pass {password}\n");
+        }
+        let sentinel = Server::sentinel(self.sentinel_password, &settings, |directory, port| {
+            self.transport(directory, port)
+        });
+        // They get to know each other soon, and a busy machine doesn't make them stand aside. Before
+        // Redis 7 they can't be told, and take longer.
+        let _ = sentinel.try_query::<()>(
+            "SENTINEL DEBUG info-period 500 ask-period 200 publish-period 200 \
+             tilt-trigger 20000 tilt-period 1000 min-link-reconnect-period 500",
+        );
+        sentinel
+    }
+
+    fn transport(&self, directory: &std::path::Path, port: u16) -> Vec<String> {
+        self.certificates
+            .map(|certificates| tls_options(certificates, directory, port))
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for Sentinels {
+    fn drop(&mut self) {
+        let master = match std::thread::panicking() {
+            true => None,
+            false => self.agreed(),
+        };
+        self.sentinels.iter_mut().for_each(Server::kill);
+        for (number, server) in self.servers.iter_mut().enumerate() {
+            if Some(number) != master {
+                server.kill();
+            }
+        }
+    }
+}
+
+fn is_master(server: &Server) -> bool {
+    let role = server.try_query::<String>("INFO replication");
+    role.is_ok_and(|information| field(&information, "role") == Some("master"))
+}
+
+fn field<'a>(information: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = information.lines();
+    fields.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+}
