@@ -184,12 +184,14 @@ impl Server {
     }
 
     pub fn try_query<T: FromRedisValue>(&self, command: &str) -> redis::RedisResult<T> {
-        let mut words = command.split_whitespace();
-        let mut query = redis::cmd(words.next().expect("a command"));
-        for word in words {
-            query.arg(word);
-        }
-        query.query(&mut self.connect()?)
+        let words: Vec<&str> = command.split_whitespace().collect();
+        self.ask(&words)
+    }
+
+    /// The same, word by word.
+    pub fn ask<T: FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
+        let mut query = redis::cmd(words[0]);
+        query.arg(&words[1..]).query(&mut self.connect()?)
     }
 
     pub fn exists(&self, key: &str) -> bool {
@@ -264,7 +266,7 @@ impl Server {
 
     /// All keys of all databases, but the counters of fencing tokens, and claims that are remembered
     /// for a moment because a request of theirs may still be on its way.
-    fn leftovers(&self) -> Vec<String> {
+    pub(super) fn leftovers(&self) -> Vec<String> {
         let keyspace: String = self.query("INFO keyspace");
         let mut connection = self.connect().unwrap();
         let mut left = Vec::new();

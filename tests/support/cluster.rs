@@ -1,0 +1,324 @@
+//! A Redis Cluster of one test's own: three masters with a replica each.
+
+use std::time::Duration;
+
+use super::certificates::Certificates;
+use super::server::{Server, free_port, tls_options};
+use super::time::{comes_true, eventually};
+
+const SLOTS: u16 = 16384;
+const MASTERS: usize = 3;
+const NODES: usize = 2 * MASTERS;
+const LONG: Duration = Duration::from_secs(30);
+
+/// Killed when dropped, node by node, after a last look for what the test left behind.
+pub struct Cluster {
+    nodes: Vec<Server>,
+    password: Option<String>,
+}
+
+/// What a cluster is to be like.
+#[derive(Default)]
+pub struct Plan {
+    node_timeout: Option<Duration>,
+    password: Option<String>,
+    certificates: Option<Certificates>,
+    options: Vec<String>,
+}
+
+impl Plan {
+    /// After how long a node that is silent counts as gone. A second, if nothing is said.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.node_timeout = Some(timeout);
+        self
+    }
+
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Its nodes speak only TLS.
+    pub fn tls(mut self, certificates: Certificates) -> Self {
+        self.certificates = Some(certificates);
+        self
+    }
+
+    /// An option of every node.
+    pub fn option(mut self, name: &str, value: &str) -> Self {
+        self.options.extend([format!("--{name}"), value.to_owned()]);
+        self
+    }
+
+    pub fn start(self) -> Cluster {
+        let nodes = std::thread::scope(|scope| {
+            let nodes: Vec<_> = (0..NODES).map(|_| scope.spawn(|| self.node())).collect();
+            let nodes = nodes.into_iter().map(|node| node.join().unwrap());
+            nodes.collect()
+        });
+        let cluster = Cluster {
+            nodes,
+            password: self.password,
+        };
+        cluster.assemble();
+        cluster
+    }
+
+    fn node(&self) -> Server {
+        let timeout = self.node_timeout.unwrap_or(Duration::from_secs(1));
+        let timeout = timeout.as_millis().to_string();
+        let bus = free_port().to_string();
+        Server::with(self.password.as_deref(), |directory, port| {
+            let mut options: Vec<String> = [
+                ["--cluster-enabled", "yes"],
+                ["--cluster-port", &bus],
+                ["--cluster-node-timeout", &timeout],
+                ["--repl-diskless-sync-delay", "0"],
+            ]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+            if let Some(password) = &self.password {
+                options.extend(["--masterauth".to_owned(), password.clone()]);
+            }
+            if let Some(certificates) = &self.certificates {
+                options.extend(tls_options(certificates, directory, port));
+                let both = ["--tls-cluster", "yes", "--tls-replication", "yes"];
+                options.extend(both.map(str::to_owned));
+            }
+            options.extend_from_slice(&self.options);
+            options
+        })
+    }
+}
+
+impl Cluster {
+    pub fn start() -> Self {
+        Self::plan().start()
+    }
+
+    pub fn plan() -> Plan {
+        Plan::default()
+    }
+
+    /// The first three are masters, of a third of the slots each, until something happens to them;
+    /// each has the replica that comes three after it.
+    pub fn node(&self, node: usize) -> &Server {
+        &self.nodes[node]
+    }
+
+    pub fn node_mut(&mut self, node: usize) -> &mut Server {
+        &mut self.nodes[node]
+    }
+
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// All nodes' addresses.
+    pub fn url(&self) -> String {
+        let addresses = |node: &Server| format!("127.0.0.1:{}", node.port());
+        let addresses: Vec<_> = self.nodes.iter().map(addresses).collect();
+        format!("redis-cluster://{}", addresses.join(","))
+    }
+
+    pub fn slot(&self, key: &str) -> u16 {
+        self.running()
+            .ask(&["CLUSTER", "KEYSLOT", key])
+            .expect("a slot")
+    }
+
+    /// The node that serves a slot now, if the others agree on one that runs.
+    pub fn master_of(&self, slot: u16) -> Option<usize> {
+        let owner = |node: &Server| {
+            let nodes: String = node.ask(&["CLUSTER", "NODES"]).ok()?;
+            let line = nodes.lines().find(|line| serves(line, slot))?;
+            Some(line.split(' ').next()?.to_owned())
+        };
+        let mut running = self.nodes.iter().filter(|node| node.runs());
+        let id = owner(running.next()?)?;
+        let master = (0..NODES).find(|&node| self.runs(node) && self.id(node) == id)?;
+        running
+            .all(|node| owner(node).as_ref() == Some(&id))
+            .then_some(master)
+    }
+
+    /// Whether all nodes that run say that every slot is served.
+    pub fn is_ok(&self) -> bool {
+        let mut running = self.nodes.iter().filter(|node| node.runs());
+        running.all(|node| info(node, "CLUSTER INFO", "cluster_state").as_deref() == Some("ok"))
+    }
+
+    #[track_caller]
+    pub fn until_ok(&self) {
+        eventually(LONG, "every slot is served", || self.is_ok());
+    }
+
+    /// The lock's key, wherever it is.
+    pub fn exists(&self, key: &str) -> bool {
+        let slot = self.slot(key);
+        let master = self.master_of(slot);
+        master.is_some_and(|master| self.nodes[master].exists(key))
+    }
+
+    /// Gives a slot with all its keys from one node to another, as a resharding does: in between,
+    /// keys are here or there, and requests are sent from one to the other.
+    #[track_caller]
+    pub fn move_slot(&self, slot: u16, from: usize, to: usize) {
+        self.begin_to_move(slot, from, to);
+        self.end_to_move(slot, from, to);
+    }
+
+    /// The first half: the slot has two nodes from now on, and none of its keys has moved.
+    #[track_caller]
+    pub fn begin_to_move(&self, slot: u16, from: usize, to: usize) {
+        self.set_slot(to, slot, &["IMPORTING", &self.id(from)]);
+        self.set_slot(from, slot, &["MIGRATING", &self.id(to)]);
+    }
+
+    /// The second half: its keys follow one by one, and then the slot itself.
+    #[track_caller]
+    pub fn end_to_move(&self, slot: u16, from: usize, to: usize) {
+        self.move_keys(slot, from, to);
+        let id = self.id(to);
+        for node in [to, from] {
+            self.set_slot(node, slot, &["NODE", &id]);
+        }
+        for node in (0..NODES).filter(|node| ![from, to].contains(node) && self.runs(*node)) {
+            // A replica refuses, and hears of it from the others.
+            let slot = slot.to_string();
+            let _ = self.nodes[node].ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+        }
+    }
+
+    fn move_keys(&self, slot: u16, from: usize, to: usize) {
+        let (slot, port) = (slot.to_string(), self.nodes[to].port().to_string());
+        loop {
+            let keys: Vec<String> = self.nodes[from]
+                .ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "1"])
+                .unwrap();
+            let Some(key) = keys.first() else {
+                return;
+            };
+            let mut command = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000"];
+            if let Some(password) = &self.password {
+                command.extend(["AUTH", password]);
+            }
+            command.extend(["KEYS", key]);
+            self.nodes[from].ask::<String>(&command).unwrap();
+        }
+    }
+
+    #[track_caller]
+    fn set_slot(&self, node: usize, slot: u16, state: &[&str]) {
+        let slot = slot.to_string();
+        let command = [&["CLUSTER", "SETSLOT", &slot], state].concat();
+        self.nodes[node].ask::<()>(&command).unwrap();
+    }
+
+    fn runs(&self, node: usize) -> bool {
+        self.nodes[node].runs()
+    }
+
+    fn running(&self) -> &Server {
+        let mut nodes = self.nodes.iter();
+        nodes.find(|node| node.runs()).expect("a node that runs")
+    }
+
+    fn id(&self, node: usize) -> String {
+        self.nodes[node].query("CLUSTER MYID")
+    }
+
+    fn assemble(&self) {
+        for (n, node) in self.nodes.iter().enumerate() {
+            node.query::<()>(&format!("CLUSTER SET-CONFIG-EPOCH {}", n + 1));
+            if n < MASTERS {
+                let bound = |n| usize::from(SLOTS) * n / MASTERS;
+                let (first, last) = (bound(n), bound(n + 1) - 1);
+                node.query::<()>(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+            }
+        }
+        eventually(LONG, "all nodes know one another", || self.have_met());
+        for n in MASTERS..NODES {
+            let replicate = ["CLUSTER", "REPLICATE", &self.id(n - MASTERS)];
+            eventually(LONG, "a replica knows its master", || {
+                self.nodes[n].ask::<()>(&replicate).is_ok()
+            });
+        }
+        self.until_ok();
+        eventually(LONG, "replicas follow their masters", || {
+            let known = |node: &Server| {
+                let nodes: String = node.query("CLUSTER NODES");
+                nodes.matches("slave").count() == MASTERS
+            };
+            let linked = |node: &Server| {
+                info(node, "INFO replication", "master_link_status").as_deref() == Some("up")
+            };
+            self.nodes.iter().all(known) && self.nodes[MASTERS..].iter().all(linked)
+        });
+    }
+
+    /// Whether all nodes know all others; those that don't are introduced.
+    fn have_met(&self) -> bool {
+        let ports = self.nodes.iter().map(|node| {
+            let bus: Vec<String> = node.query("CONFIG GET cluster-port");
+            format!("{} {}", node.port(), bus[1])
+        });
+        let ports: Vec<String> = ports.collect();
+        let mut all = true;
+        for (n, node) in self.nodes.iter().enumerate() {
+            let known: String = node.query("CLUSTER NODES");
+            for other in &ports[n + 1..] {
+                let address = format!("127.0.0.1:{}", other.replace(' ', "@"));
+                let line = known.lines().find(|line| line.contains(&address));
+                if line.is_none() {
+                    node.query::<()>(&format!("CLUSTER MEET 127.0.0.1 {other}"));
+                }
+                all &= line.is_some_and(|line| !line.contains("handshake"));
+            }
+            let known = known.lines().filter(|line| !line.contains("handshake"));
+            all &= known.count() == NODES;
+        }
+        all
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let mut left = Vec::new();
+        let clean = std::thread::panicking()
+            || comes_true(Duration::from_secs(5), || {
+                let running = self.nodes.iter().filter(|node| node.runs());
+                left = running.flat_map(Server::leftovers).collect();
+                left.is_empty()
+            });
+        self.nodes.iter_mut().for_each(Server::kill);
+        assert!(clean, "the test left keys behind: {left:?}");
+    }
+}
+
+/// One field of what a server tells about itself.
+fn info(node: &Server, command: &str, field: &str) -> Option<String> {
+    let words: Vec<&str> = command.split(' ').collect();
+    let info: String = node.ask(&words).ok()?;
+    let value = |line: &str| {
+        Some(
+            line.strip_prefix(field)?
+                .strip_prefix(':')?
+                .trim()
+                .to_owned(),
+        )
+    };
+    info.lines().find_map(value)
+}
+
+/// Whether a line of `CLUSTER NODES` says that its node serves a slot.
+fn serves(line: &str, slot: u16) -> bool {
+    let ranges = line.split(' ').skip(8);
+    let mut bounds = ranges.filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    });
+    bounds.any(|range| range.contains(&slot))
+}
