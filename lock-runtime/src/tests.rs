@@ -125,7 +125,11 @@ impl Engine for Scripted {
         })
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim], until: Instant) -> Answer<'a, Vec<bool>> {
+    fn renew<'a>(
+        &'a self,
+        claims: &'a [Claim],
+        until: Instant,
+    ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
         self.answer(Request::Renew, &claims[0], || {
             done(Engine::renew(&self.memory, claims, until))
         })

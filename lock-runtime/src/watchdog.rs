@@ -124,8 +124,11 @@ async fn renew_all(holds: Vec<Arc<Hold>>, engine: Arc<dyn Engine>, clock: Clock)
         let until = instant() + patience.unwrap_or_default();
         match engine.renew(&claims, until).await {
             Ok(answers) => {
-                for ((hold, claim), ours) in holds.iter().zip(&claims).zip(answers) {
-                    hold.renewed(sent, claim.ttl, ours);
+                for ((hold, claim), answer) in holds.iter().zip(&claims).zip(answers) {
+                    match answer {
+                        Ok(ours) => hold.renewed(sent, claim.ttl, ours),
+                        Err(error) => hold.renewal_failed(&error),
+                    }
                 }
             }
             Err(error) => {

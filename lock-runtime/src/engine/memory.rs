@@ -1,7 +1,8 @@
 //! The embedded engine: locks within one process, for tests and a first try.
 
 use super::{
-    ALIVE, Answer, Claim, Ear, Engine, GRANT, Grant, News, ServerTime, Standing, Token, Waiting,
+    ALIVE, Answer, Claim, Ear, Engine, EngineError, GRANT, Grant, News, ServerTime, Standing,
+    Token, Waiting,
 };
 use crate::clock::{Clock, Moment};
 use once_cell::sync::Lazy;
@@ -268,8 +269,12 @@ impl Engine for Memory {
         at_once(self.release(claim))
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim], _: Instant) -> Answer<'a, Vec<bool>> {
-        at_once(claims.iter().map(|claim| self.renew(claim)).collect())
+    fn renew<'a>(
+        &'a self,
+        claims: &'a [Claim],
+        _: Instant,
+    ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
+        at_once(claims.iter().map(|claim| Ok(self.renew(claim))).collect())
     }
 
     fn fencing_token<'a>(&'a self, claim: &'a Claim, _: Instant) -> Answer<'a, Option<u64>> {

@@ -56,8 +56,13 @@ pub(crate) trait Engine: Send + Sync {
     /// was not.
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool>;
 
-    /// Gives each lock that is still the claim's its whole ttl again; says of each whether it was.
-    fn renew<'a>(&'a self, claims: &'a [Claim], until: Instant) -> Answer<'a, Vec<bool>>;
+    /// Gives each lock that is still the claim's its whole ttl again; says of each whether it was, or
+    /// why that is not known.
+    fn renew<'a>(
+        &'a self,
+        claims: &'a [Claim],
+        until: Instant,
+    ) -> Answer<'a, Vec<Result<bool, EngineError>>>;
 
     /// A number greater than any given out before, or none if the lock is not the claim's.
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>>;

@@ -286,7 +286,11 @@ impl Engine for Redis {
         })
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim], until: Instant) -> Answer<'a, Vec<bool>> {
+    fn renew<'a>(
+        &'a self,
+        claims: &'a [Claim],
+        until: Instant,
+    ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
         Box::pin(async move {
             let renewed: Vec<u8> = self
                 .call(None, &self.scripts.renew, claims.len(), until, |command| {
@@ -304,7 +308,10 @@ impl Engine for Redis {
                 let words = format!("{} answers to {} renewals", renewed.len(), claims.len());
                 return Err(nonsense(words));
             }
-            Ok(renewed.into_iter().map(|renewed| renewed == 1).collect())
+            Ok(renewed
+                .into_iter()
+                .map(|renewed| Ok(renewed == 1))
+                .collect())
         })
     }
 
