@@ -11,7 +11,7 @@ use crate::io::Io;
 use redis::{Cmd, FromRedisValue};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 pub(crate) struct Link {
@@ -33,28 +33,24 @@ enum State {
 impl Link {
     /// Connects, sends the greeting, and keeps the connection alive from then on.
     pub(crate) async fn connect(io: Io, dialer: Dialer) -> Result<Link, EngineError> {
+        let (link, first) = Link::open(io, dialer);
+        match first.await {
+            Ok(connected) => connected.map(|()| link),
+            Err(_) => Err(EngineError::new(Fault::Down, "the I/O thread has ended")),
+        }
+    }
+
+    /// Begins to connect, and keeps at it even if the first try fails; what came of that one is
+    /// told.
+    pub(crate) fn open(
+        io: Io,
+        dialer: Dialer,
+    ) -> (Link, oneshot::Receiver<Result<(), EngineError>>) {
         let (state, changes) = watch::channel(State::Reconnecting);
         let state = Arc::new(state);
-        let mut dialer = dialer;
-        let weak = Arc::downgrade(&state);
-        let first = io.spawn(async move {
-            let first = dialer.dial(report(&weak)).await;
-            (first, dialer, weak)
-        });
-        let Ok((first, dialer, weak)) = first.await else {
-            return Err(EngineError::new(Fault::Down, "the I/O thread has ended"));
-        };
-        // A connection may break before it is known here.
-        let first = State::Up(first?);
-        state.send_if_modified(|state| match state {
-            State::Reconnecting => {
-                *state = first;
-                true
-            }
-            _ => false,
-        });
-        io.spawn(supervise(dialer, weak, changes));
-        Ok(Link { io, state })
+        let (first, told) = oneshot::channel();
+        io.spawn(supervise(dialer, Arc::downgrade(&state), changes, first));
+        (Link { io, state }, told)
     }
 
     /// Waits until there is a connection.
@@ -132,16 +128,20 @@ impl Drop for Link {
     }
 }
 
-/// Makes a new connection whenever the present one has been given up.
+/// Makes a connection, and a new one whenever the present one has been given up.
 async fn supervise(
     mut dialer: Dialer,
     state: Weak<watch::Sender<State>>,
     mut changes: watch::Receiver<State>,
+    first: oneshot::Sender<Result<(), EngineError>>,
 ) {
+    let mut first = Some(first);
     while broken(&mut changes).await {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
         loop {
-            let next = match dialer.dial(report(&state)).await {
+            let dialled = dialer.dial(report(&state)).await;
+            let outcome = dialled.as_ref().map(drop).map_err(EngineError::clone);
+            let next = match dialled {
                 Ok(connection) => State::Up(connection),
                 // What the server refuses now, as a password, it may take later.
                 Err(error) => State::Down(EngineError {
@@ -149,7 +149,6 @@ async fn supervise(
                     ..error
                 }),
             };
-            let connected = matches!(next, State::Up(_));
             let Some(state) = state.upgrade() else {
                 return;
             };
@@ -160,11 +159,18 @@ async fn supervise(
                 }
                 open
             });
+            let connected = outcome.is_ok();
+            if let Some(first) = first.take() {
+                let _ = first.send(outcome);
+            }
             if connected || !open {
                 break;
             }
             drop(state);
             tokio::time::sleep(backoff.pause()).await;
+            if changes.has_changed().is_err() {
+                return;
+            }
         }
     }
 }
