@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use lock_runtime::LockManager;
+use lock_runtime::{Config, LockManager};
+use tokio::task::JoinSet;
 
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
@@ -157,6 +158,31 @@ async fn an_acquire_that_arrives_when_nobody_expects_it_is_taken_back() {
     proxy.heal();
     eventually(NOISE, "the late request has arrived", || proxy.ended() == 1);
     server.until_gone("lock:given-up", millis(3000));
+}
+
+/// The runtime has a connection of its own by the time its caller goes, and that one is faster.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_is_taken_back_the_way_it_went() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let config = Config::new(proxy.url()).command_timeout(millis(20_000));
+    let locks = LockManager::connect(config).await.unwrap();
+    proxy.strand();
+    let mut acquires = JoinSet::new();
+    for n in 0..40 {
+        acquires.spawn(locks.lock(format!("row:{n}")).acquire());
+        tokio::task::yield_now().await;
+    }
+    eventually(NOISE, "there is a second connection", || {
+        server.connections() == 2
+    });
+    // It has to be known here, too.
+    tokio::time::sleep(millis(100)).await;
+    acquires.shutdown().await;
+    tokio::time::sleep(millis(100)).await;
+    proxy.heal();
+    within(millis(4000), locks.shutdown()).await;
+    server.until_gone("lock:row:0", millis(1000));
 }
 
 /// The connection is dead, as after a firewall has forgotten it, and nobody was told.

@@ -24,8 +24,9 @@ const QUIET: usize = 8;
 pub(crate) struct Homes {
     dialer: Dialer,
     homes: Mutex<HashMap<Id, Place>>,
-    /// Acquisitions that were sent from a home and whose answer nobody waits for any more.
-    unsettled: Mutex<HashMap<Token, Arc<Home>>>,
+    /// Acquisitions whose answer nobody waits for any more, and the home they were sent from, if it
+    /// wasn't the I/O thread.
+    unsettled: Mutex<HashMap<Token, Option<Arc<Home>>>>,
 }
 
 enum Place {
@@ -77,32 +78,26 @@ impl Homes {
         }
     }
 
-    /// Sends an acquisition from a home. Unless it is answered, its release must follow it there.
-    pub(crate) async fn acquire<T: FromRedisValue>(
-        &self,
-        home: Arc<Home>,
-        token: Token,
-        command: Cmd,
-        until: Instant,
-    ) -> Result<T, EngineError> {
-        home.acquisitions.fetch_add(1, Ordering::Relaxed);
-        let mut flight = Flight {
+    /// Follows an acquisition that is sent from a home, or by the I/O thread. Unless it is answered,
+    /// its release must follow it there.
+    pub(crate) fn follow(&self, token: Token, home: Option<Arc<Home>>) -> Flight<'_> {
+        if let Some(home) = &home {
+            home.acquisitions.fetch_add(1, Ordering::Relaxed);
+        }
+        Flight {
             homes: self,
             token,
-            home: &home,
+            home,
             landed: false,
-        };
-        let answer = home.ask(command, until).await;
-        flight.landed = !matches!(&answer, Err(error) if error.fault == Fault::Unanswered);
-        answer
+        }
     }
 
-    /// The home that an acquisition was sent from without having been answered.
-    pub(crate) fn unsettled(&self, token: Token) -> Option<Arc<Home>> {
+    /// Where an acquisition was sent from without having been answered.
+    pub(crate) fn unsettled(&self, token: Token) -> Option<Option<Arc<Home>>> {
         self.lock_unsettled().remove(&token)
     }
 
-    pub(crate) fn leave_unsettled(&self, token: Token, home: Arc<Home>) {
+    pub(crate) fn leave_unsettled(&self, token: Token, home: Option<Arc<Home>>) {
         self.lock_unsettled().insert(token, home);
     }
 
@@ -110,7 +105,7 @@ impl Homes {
         self.homes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_unsettled(&self) -> MutexGuard<'_, HashMap<Token, Arc<Home>>> {
+    fn lock_unsettled(&self) -> MutexGuard<'_, HashMap<Token, Option<Arc<Home>>>> {
         self.unsettled
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -185,19 +180,27 @@ impl Drop for Leaving {
     }
 }
 
-/// An acquisition under way from a home.
-struct Flight<'a> {
+/// An acquisition under way.
+pub(crate) struct Flight<'a> {
     homes: &'a Homes,
     token: Token,
-    home: &'a Arc<Home>,
+    pub(crate) home: Option<Arc<Home>>,
     landed: bool,
+}
+
+impl Flight<'_> {
+    pub(crate) fn landed<T>(mut self, answer: &Result<T, EngineError>) {
+        self.landed = !matches!(answer, Err(error) if error.fault == Fault::Unanswered);
+    }
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        self.home.acquisitions.fetch_sub(1, Ordering::Relaxed);
+        if let Some(home) = &self.home {
+            home.acquisitions.fetch_sub(1, Ordering::Relaxed);
+        }
         if !self.landed {
-            self.homes.leave_unsettled(self.token, self.home.clone());
+            self.homes.leave_unsettled(self.token, self.home.take());
         }
     }
 }

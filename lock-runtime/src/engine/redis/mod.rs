@@ -183,14 +183,10 @@ impl Engine for Redis {
                 .arg("NX")
                 .arg("PX")
                 .arg(milliseconds(claim.ttl));
-            let answer: Option<String> = match self.homes.here() {
-                Some(home) => {
-                    let homes = &self.homes;
-                    homes.acquire(home, claim.token, command, until).await?
-                }
-                None => self.link.ask(command, until).await?,
-            };
-            Ok(answer.is_some())
+            let flight = self.homes.follow(claim.token, self.homes.here());
+            let answer = self.ask(flight.home.as_deref(), command, until).await;
+            flight.landed(&answer);
+            answer.map(|set: Option<String>| set.is_some())
         })
     }
 
@@ -265,21 +261,25 @@ impl Engine for Redis {
 
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
-            let Some(home) = self.homes.unsettled(claim.token) else {
+            let Some(sent_from) = self.homes.unsettled(claim.token) else {
                 return self
                     .release_from(self.homes.here().as_deref(), claim, until)
                     .await;
             };
-            match self.release_from(Some(&home), claim, until).await {
-                Err(error) if error.is_transient() => {}
-                answer => return answer,
+            let answer = self.release_from(sent_from.as_deref(), claim, until).await;
+            if !matches!(&answer, Err(error) if error.is_transient()) {
+                return answer;
             }
+            let Some(home) = sent_from else {
+                self.homes.leave_unsettled(claim.token, None);
+                return answer;
+            };
             // The home is gone. What it has sent must not be carried out later than this.
             if let Some(peer) = &home.connection.peer
                 && let Err(error) = self.link.ask::<Value>(peer.kill(), until).await
                 && error.is_transient()
             {
-                self.homes.leave_unsettled(claim.token, home);
+                self.homes.leave_unsettled(claim.token, Some(home));
                 return Err(error);
             }
             self.release_from(None, claim, until).await
