@@ -10,16 +10,9 @@ mod interleavings;
 mod lua;
 mod order;
 mod outage;
-#[path = "../promises/queue.rs"]
-mod promises;
 mod pushes;
 mod scripts;
-#[path = "../redis/site.rs"]
-mod site;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
 mod turns;
-
-use site::Site;
-use support::time;

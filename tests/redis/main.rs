@@ -1,13 +1,4 @@
-//! The promises of the lock, on real Redis servers, broken networks and killed processes.
-
-#[path = "../promises/cancel.rs"]
-mod cancel;
-#[path = "../promises/exit.rs"]
-mod exit;
-#[path = "../promises/fencing.rs"]
-mod fencing;
-#[path = "../promises/waiting.rs"]
-mod waiting;
+//! The promises of the lock on broken networks, with killed servers and killed processes.
 
 mod bad_input;
 mod blocked;
@@ -24,6 +15,3 @@ mod reach;
 mod site;
 #[path = "../support/mod.rs"]
 mod support;
-
-use site::Site;
-use support::time;

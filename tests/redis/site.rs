@@ -1,7 +1,6 @@
-//! Where the promises are tested: a Redis server.
+//! A Redis server, and a manager connected to it.
 
 use std::ops::Deref;
-use std::time::Duration;
 
 use lock_runtime::LockManager;
 
@@ -22,21 +21,6 @@ impl Site {
 
     pub fn locks(&self) -> &LockManager {
         &self.locks
-    }
-
-    /// One that shares nothing with the first but the server, as another process would.
-    pub async fn another(&self) -> LockManager {
-        LockManager::connect(self.server.url()).await.unwrap()
-    }
-
-    pub fn is_held(&self, key: &str) -> bool {
-        self.server.exists(&format!("lock:{key}"))
-    }
-
-    /// Every lock has a ttl of half a minute here: who finds it free sees a release.
-    #[track_caller]
-    pub fn until_free(&self, key: &str, limit: Duration) {
-        self.server.until_gone(&format!("lock:{key}"), limit);
     }
 }
 

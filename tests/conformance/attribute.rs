@@ -1,0 +1,142 @@
+//! The attribute's options, on a manager that is named.
+
+use std::future::pending;
+use std::time::{Duration, Instant};
+
+use lock_runtime::{LockError, LockManager, distributed_lock};
+
+use crate::site::Site;
+use crate::support::time::{NOISE, millis, within};
+
+#[derive(Debug, PartialEq)]
+enum Failure {
+    OutOfStock,
+    Lock(String),
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error.to_string())
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    End,
+    Return,
+    Question,
+}
+
+#[distributed_lock(key = "<key>", manager = locks)]
+async fn ship(locks: &LockManager, key: &str, way: Way) -> Result<u32, Failure> {
+    tokio::task::yield_now().await;
+    match way {
+        Way::End => {}
+        Way::Return => return Ok(2),
+        Way::Question => Err(Failure::OutOfStock)?,
+    }
+    Ok(1)
+}
+
+pub async fn releases_whatever_the_body_gives(site: Site) {
+    let order = site.key("order");
+    let ends = [
+        (Way::End, Ok(1)),
+        (Way::Return, Ok(2)),
+        (Way::Question, Err(Failure::OutOfStock)),
+    ];
+    for (way, end) in ends {
+        assert_eq!(ship(site.locks(), &order, way).await, end);
+        assert!(!site.is_held(&order).await, "released before the call ends");
+    }
+}
+
+#[distributed_lock(key = "<key>", manager = locks, wait = "0s", on_busy = Ok("busy"))]
+async fn at_once(locks: &LockManager, key: &str) -> Result<&'static str, LockError> {
+    Ok("in")
+}
+
+#[distributed_lock(key = "<key>", manager = locks, wait = "600ms", or_else = |error| error.to_string())]
+async fn in_words(locks: &LockManager, key: &str) -> String {
+    "in".to_owned()
+}
+
+pub async fn tries_once(site: Site) {
+    let door = site.key("door");
+    let holder = site.other().lock(&*door).acquire().await.unwrap();
+    let start = Instant::now();
+    for locks in site.both() {
+        assert_eq!(at_once(&locks, &door).await.unwrap(), "busy");
+    }
+    assert!(start.elapsed() < NOISE, "{:?}", start.elapsed());
+    holder.release().await.unwrap();
+    assert_eq!(at_once(site.locks(), &door).await.unwrap(), "in");
+}
+
+pub async fn says_what_it_found(site: Site) {
+    let door = site.key("door");
+    let holder = site.other().lock(&*door).acquire().await.unwrap();
+    let words = in_words(site.locks(), &door).await;
+    assert!(
+        words.contains(&door) && words.contains("held by"),
+        "{words}"
+    );
+    let error = ship_soon(site.locks(), &door).await.unwrap_err();
+    assert!(
+        matches!(&error, Failure::Lock(words) if words.contains(&door)),
+        "{error:?}"
+    );
+    holder.release().await.unwrap();
+    assert_eq!(in_words(site.locks(), &door).await, "in");
+}
+
+#[distributed_lock(key = "<key>", manager = locks, wait = Duration::from_millis(50))]
+async fn ship_soon(locks: &LockManager, key: &str) -> Result<(), Failure> {
+    Ok(())
+}
+
+pub async fn cancels_a_body_that_is_held_for_too_long(site: Site) {
+    #[distributed_lock(key = "<key>", manager = locks, max_hold = "400ms")]
+    async fn hangs(locks: &LockManager, key: &str) -> Result<(), LockError> {
+        pending().await
+    }
+    let row = site.key("row");
+    let error = within(millis(400) + NOISE, hangs(site.locks(), &row)).await;
+    assert!(error.unwrap_err().to_string().contains("max_hold"));
+    site.until_free(&row, NOISE).await;
+}
+
+struct Service {
+    locks: LockManager,
+    site: Site,
+}
+
+impl Service {
+    #[distributed_lock(key = "<self.site.key(name)>", manager = self.locks, guard = lock)]
+    async fn token(&self, name: &str) -> Result<u64, LockError> {
+        assert!(self.site.is_held(&self.site.key(name)).await);
+        lock.fencing_token().await
+    }
+}
+
+pub async fn works_on_methods(site: Site) {
+    let locks = site.locks().clone();
+    let service = Service { locks, site };
+    let first = service.token("row").await.unwrap();
+    let (a, b) = tokio::join!(service.token("row"), service.token("row"));
+    assert!(a.unwrap() > first && b.unwrap() > first);
+    assert!(!service.site.is_held(&service.site.key("row")).await);
+}
+
+/// The call may return before the lock is free.
+pub async fn releases_in_the_background(site: Site) {
+    #[distributed_lock(key = "<key>", manager = locks, release = "background")]
+    async fn call(locks: &LockManager, key: &str) -> Result<(), LockError> {
+        Ok(())
+    }
+    let row = site.key("row");
+    for locks in site.both() {
+        within(NOISE * 2, call(&locks, &row)).await.unwrap();
+        site.until_free(&row, millis(1500)).await;
+    }
+}

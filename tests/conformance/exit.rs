@@ -1,0 +1,239 @@
+//! Release on every exit path. A key that was not released would be held for the whole ttl
+//! of half a minute; the cases look for it at once, or for a while where the release goes on
+//! in the background.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use lock_runtime::{LockError, LockManager, Release, distributed_lock};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+
+use crate::site::Site;
+use crate::support::time::{NOISE, begin, millis, within};
+
+const SOON: Duration = millis(1500);
+
+/// Tells when its body runs, then never ends.
+#[distributed_lock(key = "<key>", manager = locks)]
+async fn stay(
+    locks: LockManager,
+    key: String,
+    inside: oneshot::Sender<()>,
+) -> Result<(), LockError> {
+    let _ = inside.send(());
+    pending().await
+}
+
+pub async fn when_the_body_panics(site: Site) {
+    #[distributed_lock(key = "<key>", manager = locks)]
+    async fn panics(locks: LockManager, key: String) -> Result<(), LockError> {
+        tokio::task::yield_now().await;
+        std::panic::panic_any("out of paper")
+    }
+    let order = site.key("order");
+    let call = tokio::spawn(panics(site.locks().clone(), order.clone()));
+    let payload = call.await.unwrap_err().into_panic();
+    assert_eq!(payload.downcast_ref(), Some(&"out of paper"));
+    site.until_free(&order, SOON).await;
+}
+
+pub async fn when_run_ends_and_when_it_panics(site: Site) {
+    let order = site.key("order");
+    let run = site.locks().lock(&*order);
+    let value = run.run(async |lock| lock.key().len()).await;
+    assert_eq!(value.unwrap(), order.len());
+    assert!(!site.is_held(&order).await, "released before the call ends");
+
+    let lock = site.locks().lock(&*order);
+    let panics = async move {
+        let run = lock.run(async |_| panic!("out of paper"));
+        run.await.unwrap_or(())
+    };
+    assert!(tokio::spawn(panics).await.unwrap_err().is_panic());
+    site.until_free(&order, SOON).await;
+}
+
+pub async fn when_a_guard_is_released_or_dropped(site: Site) {
+    let order = site.key("order");
+    let guard = site.locks().lock(&*order).acquire().await.unwrap();
+    assert!(site.is_held(&order).await);
+    guard.release().await.unwrap();
+    assert!(!site.is_held(&order).await);
+
+    drop(site.locks().lock(&*order).acquire().await.unwrap());
+    site.until_free(&order, SOON).await;
+}
+
+pub async fn when_a_guard_is_dropped_outside_any_runtime(site: Site) {
+    let order = site.key("order");
+    let guard = site.locks().lock(&*order).acquire().await.unwrap();
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    site.until_free(&order, SOON).await;
+}
+
+pub async fn when_the_call_is_dropped_while_its_body_runs(site: Site) {
+    let order = site.key("order");
+    let (inside, entered) = oneshot::channel();
+    let task = tokio::spawn(stay(site.locks().clone(), order.clone(), inside));
+    within(NOISE * 2, entered).await.unwrap();
+    assert!(site.is_held(&order).await);
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    site.until_free(&order, SOON).await;
+}
+
+pub async fn when_select_drops_the_call(site: Site) {
+    let order = site.key("order");
+    let (inside, entered) = oneshot::channel();
+    tokio::select! {
+        _ = stay(site.locks().clone(), order.clone(), inside) => panic!("the body never ends"),
+        told = within(NOISE * 2, entered) => told.unwrap(),
+    }
+    site.until_free(&order, SOON).await;
+}
+
+pub async fn when_a_timeout_drops_the_call(site: Site) {
+    let order = site.key("order");
+    let (inside, mut entered) = oneshot::channel();
+    let call = stay(site.locks().clone(), order.clone(), inside);
+    let call = tokio::time::timeout(NOISE * 2, call);
+    assert!(call.await.is_err(), "the body never ends");
+    entered.try_recv().expect("the body ran");
+    site.until_free(&order, SOON).await;
+}
+
+pub async fn a_call_dropped_while_it_waits_never_has_the_lock(site: Site) {
+    let order = site.key("order");
+    let holder = site.other().lock(&*order).acquire().await.unwrap();
+    let (inside, mut entered) = oneshot::channel();
+    {
+        let mut call = Box::pin(stay(site.locks().clone(), order.clone(), inside));
+        assert!(begin(&mut call).is_pending());
+        assert!(tokio::time::timeout(millis(60), &mut call).await.is_err());
+    }
+    holder.release().await.unwrap();
+    site.until_free(&order, SOON).await;
+    assert!(entered.try_recv().is_err(), "its body never ran");
+}
+
+/// `end` makes away with the runtime that holds the lock.
+async fn with_a_runtime_that_ends(site: Site, holder: Runtime, end: fn(Runtime)) {
+    let here = Handle::current();
+    let ends = spawn_blocking(move || {
+        let (first, second) = (site.key("order:1"), site.key("order:2"));
+        let (inside, entered) = oneshot::channel();
+        let _task = holder.spawn(stay(site.locks().clone(), first.clone(), inside));
+        holder.block_on(within(NOISE * 2, entered)).unwrap();
+        // One more that was taken there and lives longer than its runtime.
+        let guard = site.locks().lock(&*second).acquire();
+        let guard = holder.block_on(guard).unwrap();
+        end(holder);
+        here.block_on(async {
+            site.until_free(&first, SOON).await;
+            assert!(guard.is_valid());
+            assert!(site.is_held(&second).await);
+            within(NOISE * 2, guard.release()).await.unwrap();
+            assert!(!site.is_held(&second).await);
+            let again = site.locks().lock(&*first).acquire();
+            let again = within(NOISE * 2, again).await.unwrap();
+            again.release().await.unwrap();
+        });
+    });
+    ends.await.unwrap();
+}
+
+fn current_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+pub async fn when_a_current_thread_runtime_is_dropped(site: Site) {
+    with_a_runtime_that_ends(site, current_thread(), drop).await;
+}
+
+pub async fn when_a_multi_thread_runtime_is_dropped(site: Site) {
+    with_a_runtime_that_ends(site, Runtime::new().unwrap(), drop).await;
+}
+
+pub async fn when_a_runtime_is_shut_down_in_the_background(site: Site) {
+    with_a_runtime_that_ends(site, Runtime::new().unwrap(), Runtime::shutdown_background).await;
+}
+
+/// The runtime stands still with the guard in it: dropping happens on another thread.
+pub async fn when_the_runtime_that_took_the_lock_is_never_polled_again(site: Site) {
+    let order = site.key("order");
+    let take = |idle: Runtime| {
+        let lock = site.locks().lock(&*order);
+        spawn_blocking(move || (idle.block_on(lock.acquire()), idle))
+    };
+    let (guard, idle) = take(current_thread()).await.unwrap();
+    drop(guard.unwrap());
+    site.until_free(&order, SOON).await;
+
+    let (guard, idle) = take(idle).await.unwrap();
+    within(NOISE * 2, guard.unwrap().release()).await.unwrap();
+    assert!(!site.is_held(&order).await);
+    idle.shutdown_background();
+}
+
+pub async fn the_body_is_dropped_before_the_lock_is_released(site: Site) {
+    struct OnDrop(Arc<AtomicBool>, Site, String);
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            let look = || current_thread().block_on(self.1.is_held(&self.2));
+            // On a thread of its own: this one is inside a runtime.
+            let held = std::thread::scope(|scope| scope.spawn(look).join().unwrap());
+            self.0.store(held, Relaxed);
+        }
+    }
+    let order = site.key("order");
+    let held_on_drop = Arc::new(AtomicBool::new(false));
+    let dropped = OnDrop(held_on_drop.clone(), site.clone(), order.clone());
+    let run = site.locks().lock(&*order).run(async |_| {
+        let _dropped = dropped;
+    });
+    run.await.unwrap();
+    assert!(
+        held_on_drop.load(Relaxed),
+        "what the body owns goes while the lock is held"
+    );
+    assert!(!site.is_held(&order).await);
+}
+
+/// The next call of the same task never finds what the last one has left.
+pub async fn background_releases_keep_their_order(site: Site) {
+    let order = site.key("order");
+    for n in 0..200 {
+        let lock = site.locks().lock(&*order).release(Release::Background);
+        let lock = lock.wait(millis(10_000));
+        assert_eq!(within(NOISE * 4, lock.run(async |_| n)).await.unwrap(), n);
+    }
+    let guard = site.other().lock(&*order).wait(SOON).acquire();
+    guard.await.unwrap().release().await.unwrap();
+}
+
+pub async fn shutdown_refuses_new_locks_and_waits_for_the_releases(site: Site) {
+    let locks = site.another().await;
+    let mut guards = Vec::new();
+    for n in 0..50 {
+        let lock = locks.lock(site.key(&n.to_string()));
+        guards.push(lock.acquire().await.unwrap());
+    }
+    drop(guards);
+    within(NOISE * 4, locks.shutdown()).await;
+    for n in 0..50 {
+        assert!(
+            !site.is_held(&site.key(&n.to_string())).await,
+            "released before the shutdown ends"
+        );
+    }
+    let refused = locks.lock(site.key("1")).acquire().await.unwrap_err();
+    assert!(
+        matches!(refused, LockError::ShuttingDown { .. }),
+        "{refused}"
+    );
+    assert_eq!(refused.key(), Some(&*site.key("1")));
+}

@@ -1,0 +1,99 @@
+//! Any text is a key, and keys have nothing to do with one another.
+
+use lock_runtime::LockError;
+use tokio::task::JoinSet;
+
+use crate::site::Site;
+use crate::support::time::{NOISE, eventually, millis, within};
+
+fn odd_keys() -> Vec<String> {
+    let mut keys: Vec<_> = [
+        "{}",
+        "{a}",
+        "}{",
+        "{",
+        "}",
+        "{{a}}",
+        "a{b",
+        "a}b{c}d{e}",
+        "{}{a}",
+        "two words",
+        " ",
+        "line\r\nbreak",
+        "tab\tnul\0",
+        "\"quoted\" 'twice' \\",
+        "größe:日本語:🔒",
+        "{größe}:日本語",
+        "a::queue:b",
+        "*?[a-z]",
+        "%s %d",
+        "lock:",
+    ]
+    .map(str::to_owned)
+    .into();
+    keys.push("long:".repeat(4000));
+    keys.push(format!("{{{}}}", "日本語".repeat(1000)));
+    keys
+}
+
+/// Each is taken, waited for from another process, handed on, fenced and released.
+pub async fn odd_ones(site: Site) {
+    let mut tasks = JoinSet::new();
+    for odd in odd_keys() {
+        let site = site.clone();
+        tasks.spawn(async move {
+            // As it is, and with something before it.
+            for key in [format!("{odd}{}", site.key("")), site.key(&odd)] {
+                let guard = site.locks().lock(&*key).acquire().await.unwrap();
+                assert_eq!(guard.key(), key);
+                assert!(site.is_held(&key).await, "{key}");
+                let next = site.other().lock(&*key).wait(millis(30_000));
+                let next = tokio::spawn(next.acquire());
+                tokio::time::sleep(millis(20)).await;
+                let first = guard.fencing_token().await.unwrap();
+                guard.release().await.unwrap();
+                let next = within(NOISE * 4, next).await.unwrap().unwrap();
+                assert!(next.fencing_token().await.unwrap() > first, "{key}");
+                next.release().await.unwrap();
+                site.until_free(&key, NOISE).await;
+            }
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+}
+
+pub async fn invalid_ones_are_refused(site: Site) {
+    for key in ["", "::fence", "::queue:a"] {
+        let error = site.locks().lock(key).acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
+    }
+}
+
+/// Hundreds are held together, each by itself, and released together.
+pub async fn many_at_once(site: Site) {
+    let keys: Vec<_> = (0..300).map(|n| site.key(&n.to_string())).collect();
+    let take = |key: &String| site.locks().lock(&**key).wait(millis(20_000)).acquire();
+    let taken: JoinSet<_> = keys.iter().map(take).collect();
+    let guards = taken.join_all().await;
+    let guards: Result<Vec<_>, _> = guards.into_iter().collect();
+    let guards = guards.unwrap();
+    for key in keys.iter().step_by(10) {
+        assert!(
+            site.other()
+                .lock(&**key)
+                .try_acquire()
+                .await
+                .unwrap()
+                .is_none()
+        );
+    }
+    eventually(NOISE, "all are held", || {
+        guards.iter().all(|guard| guard.is_valid())
+    });
+    drop(guards);
+    for key in &keys {
+        site.until_free(key, millis(5000)).await;
+    }
+}

@@ -1,0 +1,141 @@
+//! A lease lasts as long as it can be proven: renewed while it is held, and never believed in for
+//! longer than the server keeps it.
+
+use std::future::pending;
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinSet, spawn_blocking, yield_now};
+
+use crate::site::Site;
+use crate::support::time::{NOISE, millis, within};
+
+/// Long enough for a machine that is busy with all the other cases.
+const TTL: Duration = millis(1500);
+
+pub async fn a_lock_is_renewed_as_long_as_it_is_held(site: Site) {
+    let row = site.key("row");
+    let guard = site.locks().lock(&*row).ttl(TTL).acquire().await.unwrap();
+    let token = guard.fencing_token().await.unwrap();
+    let end = Instant::now() + TTL * 2;
+    while Instant::now() < end {
+        assert!(guard.is_valid());
+        assert!(site.is_held(&row).await);
+        tokio::time::sleep(millis(40)).await;
+    }
+    assert_eq!(guard.fencing_token().await.unwrap(), token);
+    guard.release().await.unwrap();
+    assert!(!site.is_held(&row).await);
+}
+
+pub async fn many_locks_are_renewed_together(site: Site) {
+    let mut taken = JoinSet::new();
+    for n in 0..250 {
+        let lock = site.locks().lock(site.key(&n.to_string()));
+        // Not all at the same time.
+        let ttl = TTL + millis(n % 10 * 50);
+        taken.spawn(lock.ttl(ttl).wait(millis(20_000)).acquire());
+    }
+    let guards: Result<Vec<_>, _> = taken.join_all().await.into_iter().collect();
+    let guards = guards.unwrap();
+    tokio::time::sleep(TTL * 2).await;
+    let lost = guards.iter().filter(|guard| !guard.is_valid());
+    assert_eq!(lost.count(), 0);
+    let releases: JoinSet<_> = guards.into_iter().map(|guard| guard.release()).collect();
+    for released in releases.join_all().await {
+        released.unwrap();
+    }
+}
+
+/// On a runtime of its own that has no other thread.
+pub async fn a_blocked_thread_keeps_its_lock(site: Site) {
+    let blocks = spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(async {
+            let lock = site.locks().lock(site.key("row")).ttl(TTL);
+            let run = lock.run(async |lock| {
+                std::thread::sleep(TTL * 2);
+                lock.is_valid()
+            });
+            assert!(run.await.unwrap());
+        });
+    });
+    blocks.await.unwrap();
+}
+
+pub async fn without_renewal_the_body_has_its_ttl(site: Site) {
+    let row = site.key("row");
+    let start = Instant::now();
+    let run = site.locks().lock(&*row).ttl(millis(500)).renew(false);
+    let run = run.run(async |_| pending::<()>().await);
+    let result = within(millis(500) + NOISE, run).await;
+    assert!(result.unwrap_err().is_lost());
+    assert!(start.elapsed() >= millis(450), "{:?}", start.elapsed());
+    site.until_free(&row, NOISE).await;
+}
+
+pub async fn renewal_ends_at_max_hold(site: Site) {
+    let row = site.key("row");
+    let start = Instant::now();
+    let run = site.locks().lock(&*row).ttl(TTL / 2).max_hold(TTL);
+    let run = run.run(async |_| pending::<()>().await);
+    let result = within(TTL + NOISE, run).await;
+    assert!(result.unwrap_err().is_lost());
+    assert!(
+        start.elapsed() >= TTL - millis(100),
+        "{:?}",
+        start.elapsed()
+    );
+    site.until_free(&row, NOISE).await;
+}
+
+/// This busy machine may stall for longer than such a lease lasts; it doesn't every time.
+pub async fn short_leases_are_kept(site: Site) {
+    let (row, ttl) = (site.key("row"), millis(200));
+    for _ in 0..10 {
+        let lock = site.locks().lock(&*row).ttl(ttl).wait(NOISE * 4);
+        let guard = lock.acquire().await.unwrap();
+        if tokio::time::timeout(ttl * 3, guard.lost()).await.is_err() {
+            guard.ensure(millis(1)).unwrap();
+            return guard.release().await.unwrap();
+        }
+        assert!(guard.release().await.unwrap_err().is_lost());
+    }
+    panic!("a ttl of {ttl:?} was lost ten times");
+}
+
+/// Not an instant longer than the time to live, whatever it was: exact, without any noise.
+pub async fn validity_never_outlasts_the_ttl(site: Site) {
+    for ttl in [millis(150), millis(400)] {
+        let lock = site.locks().lock(site.key("row")).wait(NOISE * 2);
+        let guard = lock.ttl(ttl).renew(false).acquire().await.unwrap();
+        let had = Instant::now();
+        let margin = ttl / 100 + millis(2);
+        assert!(guard.remaining() <= ttl - margin, "{:?}", guard.remaining());
+        // No later than it was looked at, however long this thread stood still in between.
+        let mut valid_at = Duration::ZERO;
+        loop {
+            let looked_at = had.elapsed();
+            if !guard.is_valid() {
+                break;
+            }
+            valid_at = looked_at;
+            yield_now().await;
+        }
+        assert!(valid_at <= ttl - margin, "valid after {valid_at:?}");
+        assert_eq!(guard.remaining(), Duration::ZERO);
+        assert!(guard.ensure(Duration::ZERO).unwrap_err().is_lost());
+        assert!(within(NOISE, guard.lost()).await.is_lost());
+        assert!(guard.release().await.unwrap_err().is_lost());
+    }
+}
+
+pub async fn ensure_looks_ahead(site: Site) {
+    let lock = site.locks().lock(site.key("row")).ttl(millis(8000));
+    let guard = lock.renew(false).acquire().await.unwrap();
+    guard.ensure(millis(2000)).unwrap();
+    assert!(guard.ensure(millis(8000)).unwrap_err().is_lost());
+    assert!(guard.is_valid(), "a look ahead loses nothing");
+    guard.release().await.unwrap();
+}

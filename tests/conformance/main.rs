@@ -1,0 +1,33 @@
+//! What every engine and every deployment must do alike: each case is written once, and runs on all.
+
+mod attribute;
+mod cancel;
+mod cases;
+mod exit;
+mod fencing;
+mod keys;
+mod lease;
+mod loss;
+mod queue;
+mod site;
+#[path = "../support/mod.rs"]
+mod support;
+mod topology;
+mod waiting;
+
+use topology::{Memory, Standalone};
+
+#[test]
+fn memory() {
+    cases::run(Memory::start());
+}
+
+#[test]
+fn standalone() {
+    cases::run(Standalone::start());
+}
+
+#[test]
+fn standalone_on_one_thread() {
+    cases::run_on_one_thread(Standalone::start());
+}

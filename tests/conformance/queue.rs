@@ -1,0 +1,195 @@
+//! Several processes wait for one lock: each is served, and who leaves takes nothing along.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use lock_runtime::{LockError, LockGuard, LockManager};
+use tokio::task::{JoinHandle, JoinSet, yield_now};
+
+use crate::site::Site;
+use crate::support::time::{NOISE, millis, within};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn waits(
+    locks: &LockManager,
+    key: &str,
+    wait: Duration,
+) -> JoinHandle<Result<LockGuard, LockError>> {
+    tokio::spawn(locks.lock(key).wait(wait).acquire())
+}
+
+/// Nothing is waited for but the release. Who waits asks for himself after 50 ms, and more seldom
+/// later.
+pub async fn a_released_lock_is_with_the_next_process_at_once(site: Site) {
+    let door = site.key("door");
+    let managers = site.both();
+    let mut guard = managers[0].lock(&*door).acquire().await.unwrap();
+    let mut times = Vec::new();
+    for turn in 0..40 {
+        let next = waits(&managers[(turn + 1) % 2], &door, LONG);
+        tokio::time::sleep(millis(20)).await;
+        let start = Instant::now();
+        let (released, next) = tokio::join!(guard.release(), within(NOISE * 4, next));
+        times.push(start.elapsed());
+        released.unwrap();
+        guard = next.unwrap().unwrap();
+        assert!(guard.is_valid());
+    }
+    guard.release().await.unwrap();
+    times.sort();
+    let middle = times[times.len() / 2];
+    let limit = if site.has_queue() {
+        millis(20)
+    } else {
+        millis(200)
+    };
+    assert!(middle < limit, "{middle:?} for half of the turns");
+}
+
+/// A lock that was handed on is held for as long as its guard lives, and not only for the moment
+/// for which it was granted.
+pub async fn a_lock_that_was_handed_on_is_kept(site: Site) {
+    let door = site.key("door");
+    let holder = site.other().lock(&*door).acquire().await.unwrap();
+    let waiter = waits(site.locks(), &door, LONG);
+    tokio::time::sleep(millis(50)).await;
+    holder.release().await.unwrap();
+    let guard = within(NOISE * 2, waiter).await.unwrap().unwrap();
+    tokio::time::sleep(millis(2500)).await;
+    assert!(guard.is_valid() && site.is_held(&door).await);
+    guard.release().await.unwrap();
+    site.until_free(&door, NOISE).await;
+}
+
+pub async fn a_waiter_that_leaves_is_passed_over(site: Site) {
+    let third = site.another().await;
+    for (n, leaves_by_itself) in [true, false].into_iter().enumerate() {
+        let door = site.key(&format!("door:{n}"));
+        let holder = site.locks().lock(&*door).acquire().await.unwrap();
+        let wait = if leaves_by_itself { millis(100) } else { LONG };
+        let first = waits(site.other(), &door, wait);
+        tokio::time::sleep(millis(50)).await;
+        let second = waits(&third, &door, LONG);
+        tokio::time::sleep(millis(50)).await;
+        if !leaves_by_itself {
+            first.abort();
+        }
+        let left = within(NOISE, first).await;
+        assert!(left.is_err() || left.unwrap().unwrap_err().is_busy());
+        holder.release().await.unwrap();
+        let guard = within(NOISE * 2, second).await.unwrap().unwrap();
+        guard.release().await.unwrap();
+        site.until_free(&door, NOISE).await;
+    }
+    third.shutdown().await;
+}
+
+pub async fn many_who_leave_cost_nobody_the_lock(site: Site) {
+    let door = site.key("door");
+    let managers = site.both();
+    let mut tasks = JoinSet::new();
+    for n in 0..40_u64 {
+        let (locks, door) = (managers[n as usize % 2].clone(), door.clone());
+        tasks.spawn(async move {
+            for round in 0..20 {
+                let patience = Duration::from_micros(n * 37 % 900 + round * 53 % 700);
+                let lock = locks.lock(&*door).wait(LONG);
+                let _ = tokio::time::timeout(patience, lock.acquire()).await;
+            }
+            let start = Instant::now();
+            let guard = locks.lock(&*door).wait(LONG).acquire().await.unwrap();
+            let waited = start.elapsed();
+            guard.release().await.unwrap();
+            waited
+        });
+    }
+    let waited = within(LONG, tasks.join_all()).await;
+    let longest = waited.into_iter().max().unwrap();
+    // A grant that is lost costs two seconds, a lock that is lost half a minute.
+    let limit = if site.has_queue() {
+        millis(1900)
+    } else {
+        millis(8000)
+    };
+    assert!(longest < limit, "{longest:?}: a grant was lost");
+    site.until_free(&door, NOISE).await;
+}
+
+/// One process that takes the lock over and over doesn't keep another one from it.
+pub async fn a_busy_process_lets_others_in(site: Site) {
+    let door = site.key("door");
+    let over = Arc::new(AtomicBool::new(false));
+    let taken = Arc::new(AtomicUsize::new(0));
+    let mut crowd = JoinSet::new();
+    for _ in 0..8 {
+        let (locks, door) = (site.locks().clone(), door.clone());
+        let (over, taken) = (over.clone(), taken.clone());
+        crowd.spawn(async move {
+            while !over.load(Relaxed) {
+                let guard = locks.lock(&*door).wait(LONG).acquire().await.unwrap();
+                taken.fetch_add(1, Relaxed);
+                yield_now().await;
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    for _ in 0..10 {
+        let before = taken.load(Relaxed);
+        let next = within(NOISE * 4, waits(site.other(), &door, LONG)).await;
+        next.unwrap().unwrap().release().await.unwrap();
+        // Nor the other way round.
+        let served = async {
+            while taken.load(Relaxed) == before {
+                tokio::time::sleep(millis(1)).await;
+            }
+        };
+        within(NOISE * 4, served).await;
+    }
+    over.store(true, Relaxed);
+    within(NOISE * 4, crowd.join_all()).await;
+}
+
+/// Many in one process don't keep the one in another process waiting till they all have had it.
+pub async fn other_processes_have_their_turn(site: Site) {
+    let door = site.key("door");
+    let holder = site.locks().lock(&*door).acquire().await.unwrap();
+    let served = Arc::new(AtomicUsize::new(0));
+    let mut waiters = JoinSet::new();
+    for _ in 0..300 {
+        let lock = site.locks().lock(&*door).wait(LONG);
+        let served = served.clone();
+        waiters.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            tokio::time::sleep(millis(1)).await;
+            served.fetch_add(1, Relaxed);
+            guard.release().await.unwrap();
+        });
+    }
+    let guest = waits(site.other(), &door, LONG);
+    tokio::time::sleep(millis(100)).await;
+    holder.release().await.unwrap();
+    let guest = within(millis(20_000), guest).await.unwrap().unwrap();
+    let before = served.load(Relaxed);
+    guest.release().await.unwrap();
+    assert!(before < 200, "{before} of 300 came before it");
+    within(LONG, waiters.join_all()).await;
+}
+
+pub async fn shutdown_sends_those_who_wait_away(site: Site) {
+    let door = site.key("door");
+    let closes = site.another().await;
+    let holder = site.locks().lock(&*door).acquire().await.unwrap();
+    let first = waits(&closes, &door, LONG);
+    tokio::time::sleep(millis(50)).await;
+    let second = waits(site.other(), &door, LONG);
+    tokio::time::sleep(millis(50)).await;
+    within(NOISE * 2, closes.shutdown()).await;
+    let error = within(NOISE, first).await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    holder.release().await.unwrap();
+    let guard = within(NOISE * 2, second).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    site.until_free(&door, NOISE).await;
+}

@@ -1,0 +1,110 @@
+//! What a case is given: managers of two processes, and a name of its own for its keys.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockManager};
+
+use crate::support::time::millis;
+use crate::topology::Topology;
+
+#[derive(Clone)]
+pub struct Site {
+    ground: Arc<Ground>,
+    case: &'static str,
+}
+
+/// What all cases share. Dropped in this order: the managers, then the servers, which look for what
+/// was left in them.
+pub struct Ground {
+    locks: LockManager,
+    other: LockManager,
+    looks: LockManager,
+    topology: Box<dyn Topology>,
+}
+
+impl Ground {
+    pub async fn on(topology: impl Topology + 'static) -> Self {
+        let connect = || async { LockManager::connect(topology.config()).await.unwrap() };
+        let (locks, other, looks) = tokio::join!(connect(), connect(), connect());
+        Self {
+            locks,
+            other,
+            looks,
+            topology: Box::new(topology),
+        }
+    }
+
+    pub async fn close(&self) {
+        tokio::join!(
+            self.locks.shutdown(),
+            self.other.shutdown(),
+            self.looks.shutdown()
+        );
+    }
+}
+
+impl Site {
+    pub fn new(ground: Arc<Ground>, case: &'static str) -> Self {
+        Self { ground, case }
+    }
+
+    /// A key that no other case has.
+    pub fn key(&self, name: &str) -> String {
+        format!("{}:{name}", self.case)
+    }
+
+    pub fn locks(&self) -> &LockManager {
+        &self.ground.locks
+    }
+
+    /// It shares nothing with the first but the server, as another process would.
+    pub fn other(&self) -> &LockManager {
+        &self.ground.other
+    }
+
+    /// Both, for those who take turns.
+    pub fn both(&self) -> [LockManager; 2] {
+        [self.locks().clone(), self.other().clone()]
+    }
+
+    /// One for this case alone, which may shut it down.
+    pub async fn another(&self) -> LockManager {
+        LockManager::connect(self.config()).await.unwrap()
+    }
+
+    pub fn config(&self) -> Config {
+        self.ground.topology.config()
+    }
+
+    pub fn has_queue(&self) -> bool {
+        self.ground.topology.has_queue()
+    }
+
+    /// The lock is deleted by a client of another kind; false where there is none.
+    pub fn deleted(&self, key: &str) -> bool {
+        self.ground.topology.tamper(&format!("lock:{key}"), None)
+    }
+
+    /// The lock is overwritten by a client of another kind; false where there is none.
+    pub fn stolen(&self, key: &str) -> bool {
+        let name = format!("lock:{key}");
+        self.ground.topology.tamper(&name, Some("thief"))
+    }
+
+    pub async fn is_held(&self, key: &str) -> bool {
+        match self.ground.looks.lock(key).try_acquire().await.unwrap() {
+            Some(guard) => guard.release().await.map(|()| false).unwrap(),
+            None => true,
+        }
+    }
+
+    /// Most locks have a ttl of half a minute: who finds one free sees a release.
+    pub async fn until_free(&self, key: &str, limit: Duration) {
+        let start = Instant::now();
+        while self.is_held(key).await {
+            assert!(start.elapsed() < limit, "`{key}` is held after {limit:?}");
+            tokio::time::sleep(millis(5)).await;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Where the cases run.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use lock_runtime::Config;
+
+use crate::support::server::Server;
+
+pub trait Topology: Send + Sync {
+    /// Where a service would connect to.
+    fn config(&self) -> Config;
+
+    /// What no client of ours does: the lock of that name is deleted, or becomes a thief's. False
+    /// where there are no other clients.
+    fn tamper(&self, name: &str, thief: Option<&str>) -> bool;
+
+    /// Whether those who wait stand in one queue, over all processes.
+    fn has_queue(&self) -> bool {
+        true
+    }
+}
+
+pub struct Memory {
+    url: String,
+}
+
+impl Memory {
+    pub fn start() -> Self {
+        static STORES: AtomicUsize = AtomicUsize::new(0);
+        let url = format!("memory://conformance-{}", STORES.fetch_add(1, Relaxed));
+        Self { url }
+    }
+}
+
+impl Topology for Memory {
+    fn config(&self) -> Config {
+        Config::new(&self.url)
+    }
+
+    fn tamper(&self, _: &str, _: Option<&str>) -> bool {
+        false
+    }
+}
+
+pub struct Standalone(Server);
+
+impl Standalone {
+    pub fn start() -> Self {
+        Self(Server::start())
+    }
+}
+
+impl Topology for Standalone {
+    fn config(&self) -> Config {
+        Config::new(self.0.url())
+    }
+
+    fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
+        tamper(&self.0, name, thief);
+        true
+    }
+}
+
+fn tamper(server: &Server, name: &str, thief: Option<&str>) {
+    match thief {
+        Some(thief) => server.query::<()>(&format!("SET {name} {thief} PX 60000")),
+        None => server.query::<()>(&format!("DEL {name}")),
+    }
+}
