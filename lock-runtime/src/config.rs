@@ -1,7 +1,9 @@
 //! What is configured once, at startup.
 
 use crate::engine::memory::{Memory, Store};
-use crate::engine::redis::target::Target;
+use crate::engine::redis::sentinel::Sentinels;
+use crate::engine::redis::site::Site;
+use crate::engine::redis::target::{Access, Target};
 use crate::engine::redis::{Redis, Timeouts};
 use crate::engine::{Ear, Engine, Fault};
 use crate::io::Io;
@@ -21,6 +23,8 @@ use std::time::Duration;
 /// | `redis://user:password@host:6379/0` | a Redis server; user, password, port and database may be left out |
 /// | `rediss://…` | the same over TLS, with the feature `tls` |
 /// | `redis+unix:///path?db=0&user=…&pass=…` | the same over a unix socket |
+/// | `redis-sentinel://user:password@h1:26379,h2,h3/mymaster/0` | the server that these Sentinels call the master `mymaster`, which is followed from one failover to the next; port and database may be left out |
+/// | `rediss-sentinel://…` | the same over TLS, to the Sentinels too |
 /// | `memory://` | the embedded engine: locks within this process, for tests and a first try |
 /// | `memory://name` | the same, shared by all in the process who connect by that name |
 ///
@@ -46,6 +50,7 @@ use std::time::Duration;
 pub struct Config {
     url: String,
     credentials: Option<(String, String)>,
+    sentinel_credentials: Option<(String, String)>,
     #[cfg(feature = "tls")]
     root_certificate: Option<Vec<u8>>,
     pub(crate) prefix: String,
@@ -63,6 +68,7 @@ impl Config {
         Config {
             url: url.into(),
             credentials: None,
+            sentinel_credentials: None,
             #[cfg(feature = "tls")]
             root_certificate: None,
             prefix: "lock:".to_owned(),
@@ -150,6 +156,17 @@ impl Config {
         self
     }
 
+    /// User and password for the Sentinels themselves, which are not those of the server. An empty
+    /// user is the default one. By default the Sentinels are told none.
+    pub fn sentinel_credentials(
+        mut self,
+        user: impl Into<String>,
+        password: impl Into<String>,
+    ) -> Self {
+        self.sentinel_credentials = Some((user.into(), password.into()));
+        self
+    }
+
     /// The certificate authority to trust, in PEM, instead of the public ones.
     #[cfg(feature = "tls")]
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
@@ -179,17 +196,18 @@ impl Config {
                 Ok((Arc::new(memory), self.url.as_str().into()))
             }
             Some((
-                "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "unix",
+                "redis-sentinel" | "rediss-sentinel" | "redis" | "rediss" | "valkey" | "valkeys"
+                | "redis+unix" | "valkey+unix" | "unix",
                 _,
             )) => self.open_redis(io, ear).await,
             Some((scheme, _))
                 if scheme
                     .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || c == '+') =>
+                    .all(|c| c.is_ascii_alphanumeric() || "+-".contains(c)) =>
             {
                 Err(invalid(&format!(
                     "the URL scheme `{scheme}://` is not known; \
-                     use `redis://`, `rediss://`, `redis+unix://` or `memory://`"
+                     use `redis://`, `rediss://`, `redis+unix://`, `redis-sentinel://` or `memory://`"
                 )))
             }
             _ => Err(invalid(
@@ -199,23 +217,39 @@ impl Config {
     }
 
     async fn open_redis(&self, io: Io, ear: Ear) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
-        let target = Target::parse(
-            &self.url,
-            self.credentials.as_ref(),
+        let access = Access {
+            credentials: self.credentials.as_ref(),
             #[cfg(feature = "tls")]
-            self.root_certificate.as_deref(),
-        )?;
-        let server: Arc<str> = target.to_string().into();
+            root_certificate: self.root_certificate.as_deref(),
+        };
         let timeouts = Timeouts {
             connect: self.connect_timeout,
             command: self.command_timeout,
         };
-        match Redis::connect(io, target, timeouts, &self.prefix, ear).await {
+        let site = if self.url.starts_with("redis-sentinel:")
+            || self.url.starts_with("rediss-sentinel:")
+        {
+            let credentials = self.sentinel_credentials.as_ref();
+            let sentinels = Sentinels::start(io, &self.url, &access, credentials, timeouts)?;
+            Site::Named(Arc::new(sentinels))
+        } else {
+            Site::fixed(Target::parse(&self.url, &access)?)
+        };
+        let server: Arc<str> = site.to_string().into();
+        let named = matches!(site, Site::Named(_));
+        match Redis::connect(io, site, timeouts, &self.prefix, ear).await {
             Ok(redis) => Ok((Arc::new(redis), server)),
             Err(error) if error.fault == Fault::Refused => Err(LockError::InvalidConfig {
-                reason: format!(
-                    "`{server}` does not let us in; check the user, the password and the database"
-                ),
+                reason: match named {
+                    true => format!(
+                        "`{server}` can't be used: {error}; check the name of the master, and user \
+                         and password of the server and of the Sentinels"
+                    ),
+                    false => format!(
+                        "`{server}` does not let us in; check the user, the password and the \
+                         database"
+                    ),
+                },
                 source: Some(error.source),
             }),
             Err(error) => Err(LockError::Unavailable {

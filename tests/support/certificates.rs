@@ -13,6 +13,10 @@ impl Certificates {
     pub fn new() -> Self {
         let authority_key = KeyPair::generate().unwrap();
         let mut authority = CertificateParams::default();
+        // Otherwise OpenSSL takes the certificate, which is called the same, for its own authority.
+        authority
+            .distinguished_name
+            .push(DnType::CommonName, "the authority");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority_certificate = authority.self_signed(&authority_key).unwrap();
         let issuer = Issuer::new(authority, authority_key);

@@ -81,6 +81,10 @@ impl Sentinels {
         &mut self.servers[number]
     }
 
+    pub fn sentinel_ports(&self) -> impl Iterator<Item = u16> {
+        self.sentinels.iter().map(Server::port)
+    }
+
     pub fn sentinel_mut(&mut self, number: usize) -> &mut Server {
         &mut self.sentinels[number]
     }

@@ -1,13 +1,13 @@
 //! One connection: made, greeted, asked, and given up when it breaks or falls silent.
 
 use super::batch::Batches;
-use super::target::Target;
+use super::site::{Place, Site};
 use super::{EngineError, Fault, Timeouts};
 use crate::io::{Io, after, instant, since};
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, PushInfo, PushKind, RedisError,
-    RedisResult, ServerErrorKind, Value,
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, ProtocolVersion, PushInfo, PushKind,
+    RedisError, RedisResult, ServerErrorKind, Value,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,6 +18,8 @@ use tokio::time::Instant;
 pub(crate) struct Connection {
     pub(crate) number: u64,
     pub(crate) peer: Option<Peer>,
+    pub(crate) place: Place,
+    made: Instant,
     io: Io,
     way: Way,
     traffic: Arc<Traffic>,
@@ -45,6 +47,8 @@ pub(crate) struct Failure {
     pub(crate) broken: bool,
 }
 
+const OVERTAKEN: &str = "the server is not the master any more";
+
 impl Connection {
     /// Sends a command and waits for its answer until then.
     pub(crate) async fn ask<T: FromRedisValue>(
@@ -52,10 +56,18 @@ impl Connection {
         command: Cmd,
         until: Instant,
     ) -> Result<T, Failure> {
+        if self.place.is_left() {
+            return Err(Failure {
+                error: EngineError::new(Fault::Down, OVERTAKEN),
+                broken: true,
+            });
+        }
         self.traffic.sent();
         let answer = self.io.timeout_at(until, self.way.send(command));
         let answer = answer.await.map(|answer| answer.and_then(read::<T>));
         let (error, broken) = match answer {
+            // A master of old knows nothing of the locks that the new one grants.
+            Ok(_) if self.place.is_left() => (EngineError::new(Fault::Unanswered, OVERTAKEN), true),
             Ok(Ok(answer)) => {
                 self.traffic.answered();
                 return Ok(answer);
@@ -65,7 +77,9 @@ impl Connection {
             }
             Ok(Err(error)) => {
                 self.traffic.answered();
-                (EngineError::new(fault(&error), error), false)
+                // Not at once each time, where it leads to the same server again.
+                let replica = is_replica(&error) && since(self.made) > Duration::from_millis(500);
+                (EngineError::new(fault(&error), error), replica)
             }
             Err(_) => {
                 let words = "no answer from the server in time";
@@ -131,7 +145,7 @@ pub(crate) struct Subscriber {
 #[derive(Clone)]
 pub(crate) struct Dialer {
     pub(crate) io: Io,
-    pub(crate) target: Target,
+    pub(crate) site: Site,
     pub(crate) timeouts: Timeouts,
     pub(crate) greeting: Vec<Cmd>,
     pub(crate) subscriber: Option<Subscriber>,
@@ -156,26 +170,27 @@ impl Dialer {
         gone: impl Fn(u64) + Send + Sync + 'static,
     ) -> Result<Connection, EngineError> {
         let (io, patience) = (self.io, self.timeouts.connect);
-        let dialled = io.timeout_at(after(patience), self.dial_and_greet(gone));
-        match dialled.await {
-            Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) if is_refusal(&error) => Err(EngineError::new(Fault::Refused, error)),
-            Ok(Err(error)) if error.kind() == ErrorKind::Parse => Err(EngineError::new(
-                Fault::Down,
-                "what answers there does not speak the Redis protocol",
-            )),
-            Ok(Err(error)) => Err(EngineError::new(Fault::Down, error)),
-            Err(_) => Err(EngineError::new(
-                Fault::Down,
-                format!("no answer within {patience:?}"),
-            )),
+        let site = self.site.clone();
+        let dialled = io.timeout_at(after(patience), async {
+            let place = site.place().await?;
+            let dialled = place.while_there(self.dial_and_greet(&place, gone)).await;
+            dialled.unwrap_or_else(|| Err(EngineError::new(Fault::Down, OVERTAKEN)))
+        });
+        let dialled = dialled.await.unwrap_or_else(|_| {
+            let words = format!("no answer within {patience:?}");
+            Err(EngineError::new(Fault::Down, words))
+        });
+        if dialled.is_err() {
+            site.doubt();
         }
+        dialled
     }
 
     async fn dial_and_greet(
         &mut self,
+        place: &Place,
         gone: impl Fn(u64) + Send + Sync + 'static,
-    ) -> Result<Connection, RedisError> {
+    ) -> Result<Connection, EngineError> {
         // Every request has a bound of its own, so the connection sets none.
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
@@ -192,10 +207,24 @@ impl Dialer {
                 Ok::<(), SendError>(())
             });
         }
-        let client = &self.target.client;
+        let client = match &self.subscriber {
+            Some(_) => &place.target.speaking(ProtocolVersion::RESP3).client,
+            None => &place.target.client,
+        };
         let mut redis = client
             .get_multiplexed_async_connection_with_config(&config)
-            .await?;
+            .await
+            .map_err(not_let_in)?;
+        if place.is_named() {
+            let role: Vec<Value> = redis::cmd("ROLE")
+                .query_async(&mut redis)
+                .await
+                .map_err(not_let_in)?;
+            if role.first() != Some(&Value::BulkString(b"master".to_vec())) {
+                let words = "the server that the Sentinels name is not the master";
+                return Err(EngineError::new(Fault::Down, words));
+            }
+        }
         // What is still on its way on the last connection must not be carried out after what will be
         // sent on this one: a late acquisition would hold the lock for nobody.
         if let Some(last) = &self.last {
@@ -208,7 +237,9 @@ impl Dialer {
         self.last = description.ok().as_deref().and_then(Peer::parse);
         for command in &self.greeting {
             match command.exec_async(&mut redis).await {
-                Err(error) if is_broken(&error) || is_refusal(&error) => return Err(error),
+                Err(error) if is_broken(&error) || is_refusal(&error) => {
+                    return Err(not_let_in(error));
+                }
                 // A server that won't load scripts ahead is sent their source when they are called.
                 _ => {}
             }
@@ -219,6 +250,8 @@ impl Dialer {
         Ok(Connection {
             number: self.dialled,
             peer: self.last.clone(),
+            place: place.clone(),
+            made: instant(),
             io: self.io,
             way: match self.batched {
                 true => Way::Batched(Arc::new(Batches::start(redis))),
@@ -253,6 +286,18 @@ impl Peer {
     }
 }
 
+/// Why there is no connection.
+fn not_let_in(error: RedisError) -> EngineError {
+    if is_refusal(&error) {
+        EngineError::new(Fault::Refused, error)
+    } else if error.kind() == ErrorKind::Parse {
+        let words = "what answers there does not speak the Redis protocol";
+        EngineError::new(Fault::Down, words)
+    } else {
+        EngineError::new(Fault::Down, error)
+    }
+}
+
 fn is_broken(error: &RedisError) -> bool {
     error.is_io_error() || error.is_connection_dropped() || error.kind() == ErrorKind::Parse
 }
@@ -262,7 +307,13 @@ fn is_refusal(error: &RedisError) -> bool {
     matches!(
         error.kind(),
         ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig
-    ) || error.code() == Some("NOAUTH")
+    ) || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
+}
+
+/// Whether it is a replica that says so, and may have been a master before.
+fn is_replica(error: &RedisError) -> bool {
+    use ServerErrorKind::{MasterDown, ReadOnly};
+    matches!(error.kind(), ErrorKind::Server(MasterDown | ReadOnly))
 }
 
 fn fault(error: &RedisError) -> Fault {

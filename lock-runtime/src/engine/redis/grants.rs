@@ -5,7 +5,7 @@ use super::connection::{Dialer, Subscriber};
 use super::link::Link;
 use crate::engine::{Ear, Grant, News, ServerTime, Token};
 use crate::io::Io;
-use redis::{FromRedisValue, ProtocolVersion, Value};
+use redis::{FromRedisValue, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OnceCell;
@@ -39,7 +39,6 @@ impl Grants {
             channel,
             io: dialer.io,
             dialer: Dialer {
-                target: dialer.target.speaking(ProtocolVersion::RESP3),
                 greeting: vec![subscribe],
                 subscriber: Some(subscriber),
                 batched: false,

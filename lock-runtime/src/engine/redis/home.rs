@@ -60,7 +60,7 @@ impl Homes {
         let runtime = Handle::try_current().ok()?;
         let mut homes = self.homes();
         match homes.entry(runtime.id()).or_insert(Place::Visitor(0)) {
-            Place::Home(home) => home.is_quiet().then(|| home.clone()),
+            Place::Home(home) => home.serves().then(|| home.clone()),
             Place::None => None,
             Place::Visitor(times) => {
                 *times = times.saturating_add(1);
@@ -123,8 +123,8 @@ impl Drop for Homes {
 }
 
 impl Home {
-    fn is_quiet(&self) -> bool {
-        self.acquisitions.load(Ordering::Relaxed) < QUIET
+    fn serves(&self) -> bool {
+        self.acquisitions.load(Ordering::Relaxed) < QUIET && !self.connection.place.is_left()
     }
 
     pub(crate) async fn ask<T: FromRedisValue>(
@@ -161,7 +161,8 @@ async fn settle(homes: Weak<Homes>, runtime: Id, mut dialer: Dialer) {
         Some(homes) => homes.homes().insert(runtime, Place::Home(home.clone())),
         None => return,
     };
-    home.left.notified().await;
+    let place = &home.connection.place;
+    place.while_there(home.left.notified()).await;
 }
 
 struct Leaving {

@@ -136,7 +136,7 @@ async fn supervise(
     first: oneshot::Sender<Result<(), EngineError>>,
 ) {
     let mut first = Some(first);
-    while broken(&mut changes).await {
+    while broken(&state, &mut changes).await {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
         loop {
             let dialled = dialer.dial(report(&state)).await;
@@ -175,10 +175,27 @@ async fn supervise(
     }
 }
 
-/// Waits until the connection has been given up; false if nobody needs a new one.
-async fn broken(changes: &mut watch::Receiver<State>) -> bool {
-    let broken = changes
-        .wait_for(|state| !matches!(state, State::Up(_)))
-        .await;
-    broken.is_ok_and(|state| !matches!(&*state, State::Closed))
+/// Waits until the connection has been given up, or the server is elsewhere; false if nobody needs a
+/// new one.
+async fn broken(state: &Weak<watch::Sender<State>>, changes: &mut watch::Receiver<State>) -> bool {
+    let up = match &*changes.borrow() {
+        State::Up(connection) => Some((connection.place.clone(), connection.number)),
+        _ => None,
+    };
+    let broken = async {
+        let broken = changes.wait_for(|state| !matches!(state, State::Up(_)));
+        broken
+            .await
+            .is_ok_and(|state| !matches!(&*state, State::Closed))
+    };
+    let Some((place, number)) = up else {
+        return broken.await;
+    };
+    if let Some(broken) = place.while_there(broken).await {
+        return broken;
+    }
+    if let Some(state) = state.upgrade() {
+        give_up(&state, number);
+    }
+    true
 }

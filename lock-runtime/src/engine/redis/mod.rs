@@ -7,8 +7,11 @@ mod batch;
 mod connection;
 mod grants;
 mod home;
+mod hosts;
 mod link;
 mod script;
+pub(crate) mod sentinel;
+pub(crate) mod site;
 pub(crate) mod target;
 
 use super::{
@@ -23,8 +26,8 @@ use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind, Value};
 use std::sync::Arc;
 
 use script::Script;
+use site::Site;
 use std::time::Duration;
-use target::Target;
 use tokio::time::Instant;
 
 /// How long to wait for what.
@@ -55,7 +58,7 @@ impl Redis {
     /// Connects, and fails if that can't be done within the connect timeout.
     pub(crate) async fn connect(
         io: Io,
-        target: Target,
+        site: Site,
         timeouts: Timeouts,
         prefix: &str,
         ear: Ear,
@@ -85,7 +88,7 @@ impl Redis {
         .map(Script::load);
         let dialer = Dialer {
             io,
-            target,
+            site,
             timeouts,
             greeting: greeting.into(),
             subscriber: None,

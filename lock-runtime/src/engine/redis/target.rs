@@ -13,19 +13,18 @@ pub(crate) struct Target {
     pub(crate) client: Client,
 }
 
+/// What lets a client in, beside the URL.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Access<'a> {
+    pub(crate) credentials: Option<&'a (String, String)>,
+    #[cfg(feature = "tls")]
+    pub(crate) root_certificate: Option<&'a [u8]>,
+}
+
 impl Target {
-    /// Reads a URL; `credentials` win over those in it.
-    pub(crate) fn parse(
-        url: &str,
-        credentials: Option<&(String, String)>,
-        #[cfg(feature = "tls")] root_certificate: Option<&[u8]>,
-    ) -> Result<Target, LockError> {
-        if url.starts_with("rediss:") && !cfg!(feature = "tls") {
-            return Err(invalid(
-                "`rediss://` needs TLS; enable the feature `tls` of `lock-runtime`",
-                None,
-            ));
-        }
+    /// Reads a URL; the credentials of `access` win over those in it.
+    pub(crate) fn parse(url: &str, access: &Access<'_>) -> Result<Target, LockError> {
+        check_tls(url.starts_with("rediss:"))?;
         let info = url.into_connection_info().map_err(|error| {
             invalid(
                 "the URL can't be read; write `redis://user:password@host:port/db`, with what is \
@@ -33,11 +32,39 @@ impl Target {
                 Some(error),
             )
         })?;
-        let info = with_settings(info, credentials);
+        Target::new(info, access)
+    }
+
+    /// The server that listens there.
+    pub(crate) fn at(
+        host: &str,
+        port: u16,
+        tls: bool,
+        database: i64,
+        access: &Access<'_>,
+    ) -> Result<Target, LockError> {
+        check_tls(tls)?;
+        let host = host.to_owned();
+        let address = match tls {
+            true => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: false,
+                tls_params: None,
+            },
+            false => ConnectionAddr::Tcp(host, port),
+        };
+        let info = address.into_connection_info().map_err(unusable)?;
+        let redis = info.redis_settings().clone().set_db(database);
+        Target::new(info.set_redis_settings(redis), access)
+    }
+
+    fn new(info: ConnectionInfo, access: &Access<'_>) -> Result<Target, LockError> {
+        let info = with_settings(info, access.credentials);
         #[cfg(feature = "tls")]
         provide_cryptography();
         #[cfg(feature = "tls")]
-        let client = match (info.addr(), root_certificate) {
+        let client = match (info.addr(), access.root_certificate) {
             (ConnectionAddr::TcpTls { .. }, Some(pem)) => Client::build_with_tls(
                 info,
                 redis::TlsCertificates {
@@ -49,10 +76,37 @@ impl Target {
         };
         #[cfg(not(feature = "tls"))]
         let client = Client::open(info);
-        match client {
-            Ok(client) => Ok(Target { client }),
-            Err(error) => Err(invalid("the server can't be used as given", Some(error))),
+        client.map(|client| Target { client }).map_err(unusable)
+    }
+
+    /// Another server that is spoken to in the same way.
+    pub(crate) fn moved_to(&self, (host, port): &(String, u16)) -> redis::RedisResult<Target> {
+        let mut address = self.addr().clone();
+        match &mut address {
+            ConnectionAddr::Tcp(old_host, old_port)
+            | ConnectionAddr::TcpTls {
+                host: old_host,
+                port: old_port,
+                ..
+            } => {
+                old_host.clone_from(host);
+                *old_port = *port;
+            }
+            ConnectionAddr::Unix(_) => address = ConnectionAddr::Tcp(host.clone(), *port),
+            _ => {}
         }
+        let info = self.client.get_connection_info().clone();
+        let client = Client::open(info.set_addr(address))?;
+        Ok(Target { client })
+    }
+
+    /// Host and port, or a path.
+    pub(crate) fn address(&self) -> String {
+        self.addr().to_string()
+    }
+
+    pub(crate) fn has_tls(&self) -> bool {
+        matches!(self.addr(), ConnectionAddr::TcpTls { .. })
     }
 
     /// The same server, spoken to in another version of its protocol.
@@ -101,7 +155,21 @@ fn provide_cryptography() {
     }
 }
 
-fn invalid(reason: &str, source: Option<redis::RedisError>) -> LockError {
+fn check_tls(wanted: bool) -> Result<(), LockError> {
+    if wanted && !cfg!(feature = "tls") {
+        return Err(invalid(
+            "a URL that begins with `rediss` needs TLS; enable the feature `tls` of `lock-runtime`",
+            None,
+        ));
+    }
+    Ok(())
+}
+
+fn unusable(error: redis::RedisError) -> LockError {
+    invalid("the server can't be used as given", Some(error))
+}
+
+pub(crate) fn invalid(reason: &str, source: Option<redis::RedisError>) -> LockError {
     LockError::InvalidConfig {
         reason: reason.to_owned(),
         source: source.map(|error| Arc::new(error) as _),

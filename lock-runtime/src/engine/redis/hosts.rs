@@ -1,0 +1,230 @@
+//! URLs that name several hosts: `user:password@h1:26379,h2,[::1]:26380/path/of/words`.
+
+use std::net::Ipv6Addr;
+
+/// What follows `scheme://`, taken apart.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Hosts {
+    pub(crate) credentials: Option<(String, String)>,
+    pub(crate) hosts: Vec<(String, u16)>,
+    pub(crate) path: Vec<String>,
+}
+
+impl Hosts {
+    /// Reads it; hosts that name no port have that one. An error says what is wrong, and nothing of
+    /// what stands there, which may be a secret.
+    pub(crate) fn parse(rest: &str, port: u16) -> Result<Hosts, &'static str> {
+        if rest.contains(['?', '#']) {
+            return Err(
+                "`?` and `#` have no meaning in it; what is special in a password is \
+                        percent-encoded",
+            );
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (credentials, hosts) = match authority.rsplit_once('@') {
+            Some((credentials, hosts)) => (Some(credentials), hosts),
+            None => (None, authority),
+        };
+        Ok(Hosts {
+            credentials: credentials.map(read_credentials).transpose()?,
+            hosts: hosts
+                .split(',')
+                .map(|host| read_host(host, port))
+                .collect::<Result<_, _>>()?,
+            path: match path.strip_suffix('/').unwrap_or(path) {
+                "" => Vec::new(),
+                path => path.split('/').map(decode).collect::<Result<_, _>>()?,
+            },
+        })
+    }
+}
+
+fn read_credentials(text: &str) -> Result<(String, String), &'static str> {
+    let (user, password) = text.split_once(':').unwrap_or((text, ""));
+    Ok((decode(user)?, decode(password)?))
+}
+
+fn read_host(text: &str, port: u16) -> Result<(String, u16), &'static str> {
+    let (host, rest) = match text.strip_prefix('[') {
+        Some(text) => {
+            let (address, rest) = text.split_once(']').ok_or("a `[` is not closed")?;
+            let address: Ipv6Addr = address
+                .parse()
+                .map_err(|_| "what stands in brackets is no IPv6 address")?;
+            (address.to_string(), rest)
+        }
+        None => {
+            let end = text.find(':').unwrap_or(text.len());
+            let host = decode(&text[..end])?;
+            if host.is_empty() {
+                return Err("a host is missing");
+            }
+            if host.contains(|c: char| c.is_whitespace() || c.is_control() || "@[]/".contains(c)) {
+                return Err("a host has characters that no host has");
+            }
+            (host, &text[end..])
+        }
+    };
+    match rest.strip_prefix(':') {
+        None if rest.is_empty() => Ok((host, port)),
+        None => Err("only a port can follow an address in brackets"),
+        Some(number) if number.contains(':') => {
+            Err("an IPv6 address stands in brackets: `[::1]:26379`")
+        }
+        Some(number) => match number.parse() {
+            Ok(number @ 1..) if !number_has_sign(rest) => Ok((host, number)),
+            _ => Err("a port is no number from 1 to 65535"),
+        },
+    }
+}
+
+/// Rust reads `+1` as a number.
+fn number_has_sign(rest: &str) -> bool {
+    rest.contains('+')
+}
+
+fn decode(text: &str) -> Result<String, &'static str> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        match (digit(), digit()) {
+            (Some(high), Some(low)) => bytes.push((16 * high + low) as u8),
+            _ => return Err("a `%` is not followed by two hexadecimal digits; write `%25`"),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| "what is percent-encoded is no UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(rest: &str) -> Result<Hosts, &'static str> {
+        Hosts::parse(rest, 26379)
+    }
+
+    fn hosts(rest: &str) -> Vec<(String, u16)> {
+        parse(rest).unwrap().hosts
+    }
+
+    #[test]
+    fn hosts_and_ports() {
+        assert_eq!(hosts("one"), [("one".to_owned(), 26379)]);
+        let several = hosts("one:1,two,[::1],[2001:DB8::2]:65535,10.0.0.3:26380/mymaster");
+        let expected = [
+            ("one", 1),
+            ("two", 26379),
+            ("::1", 26379),
+            ("2001:db8::2", 65535),
+            ("10.0.0.3", 26380),
+        ];
+        assert_eq!(
+            several,
+            expected.map(|(host, port)| (host.to_owned(), port))
+        );
+    }
+
+    #[test]
+    fn credentials_and_path_are_decoded() {
+        let parsed = parse("us%40er:p%2Fa%3Ass@one/my%20master/3/").unwrap();
+        let credentials = ("us@er".to_owned(), "p/a:ss".to_owned());
+        assert_eq!(parsed.credentials, Some(credentials));
+        assert_eq!(parsed.path, ["my master", "3"]);
+        // A password that was not encoded is read all the same, where it can be.
+        let parsed = parse(":p@ss@one").unwrap();
+        assert_eq!(parsed.credentials, Some((String::new(), "p@ss".to_owned())));
+        assert!(parsed.path.is_empty());
+        let user = parse("user@one").unwrap().credentials;
+        assert_eq!(user, Some(("user".to_owned(), String::new())));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_a_secret() {
+        for (rest, word) in [
+            ("", "host"),
+            ("one,", "host"),
+            (",one", "host"),
+            ("/mymaster", "host"),
+            ("user:secret@/mymaster", "host"),
+            ("one:", "port"),
+            ("one:0", "port"),
+            ("one:65536", "port"),
+            ("one:+1", "port"),
+            ("one:secret", "port"),
+            ("::1", "brackets"),
+            ("[::1", "closed"),
+            ("[secret]", "IPv6"),
+            ("[::1]1", "port"),
+            ("user:secret@o ne", "characters"),
+            ("one?secret", "percent"),
+            ("one#secret", "percent"),
+            ("user:%secret@one", "%25"),
+            ("user:secret%2@one", "%25"),
+            ("user:secret%ff@one", "UTF-8"),
+        ] {
+            let error = parse(rest).unwrap_err();
+            assert!(error.contains(word), "`{rest}`: {error}");
+            assert!(!error.contains("secret"), "`{rest}`: {error}");
+        }
+    }
+
+    /// Whatever stands there, it is read or refused.
+    #[test]
+    fn nothing_panics() {
+        let parts = [
+            "",
+            "a",
+            "é",
+            "%",
+            "%4",
+            "%zz",
+            "%00",
+            "%F0%9F",
+            ":",
+            "::",
+            "@",
+            "/",
+            "//",
+            ",",
+            "[",
+            "]",
+            "[::]",
+            "26379",
+            "99999999999999999999",
+            "-1",
+            " ",
+            "\0",
+            "\u{7f}",
+            "🔒",
+            "?",
+            "#",
+            "+",
+            ".",
+            "mymaster",
+        ];
+        let mut seed: usize = 1;
+        for _ in 0..50_000 {
+            let mut rest = String::new();
+            for _ in 0..8 {
+                // Knuth's MMIX generator.
+                seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                rest += parts[(seed >> 33) % parts.len()];
+            }
+            if let Ok(read) = parse(&rest) {
+                assert!(!read.hosts.is_empty(), "{rest}");
+                assert!(
+                    read.hosts
+                        .iter()
+                        .all(|(host, port)| !host.is_empty() && *port > 0)
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The ways in: credentials for both sides, TLS, a database; and what is said where there is none.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockError, LockManager};
+
+use crate::support::certificates::Certificates;
+use crate::support::sentinel::{Sentinels, Setup};
+use crate::support::server::free_port;
+use crate::support::time::{NOISE, millis};
+
+const SECRET: &str = "correct-horse";
+
+/// A lock is taken, seen on the master, and released.
+async fn works(all: &Sentinels, config: impl Into<Config>) {
+    let locks = LockManager::connect(config).await.unwrap();
+    let guard = locks.lock("row").acquire().await.unwrap();
+    let keyspace: String = all.server(all.master()).query("INFO keyspace");
+    assert!(keyspace.contains(":keys=1"), "{keyspace}");
+    guard.release().await.unwrap();
+}
+
+/// What the user is told, in time and without the secret.
+async fn refusal(config: impl Into<Config>) -> (LockError, String) {
+    let config = config.into().connect_timeout(millis(2000));
+    assert!(!format!("{config:?}").contains(SECRET));
+    let start = Instant::now();
+    let error = LockManager::connect(config).await.unwrap_err();
+    assert!(start.elapsed() < millis(2000) + NOISE, "{error}");
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text += &format!(": {error}");
+        source = error.source();
+    }
+    assert!(!format!("{text} {error:?}").contains(SECRET), "{text}");
+    (error, text)
+}
+
+#[track_caller]
+fn is_misconfigured((error, text): &(LockError, String), words: &[&str]) {
+    let misconfigured = matches!(error, LockError::InvalidConfig { .. });
+    assert!(misconfigured, "{error:?}");
+    let small = text.to_lowercase();
+    for word in words {
+        assert!(small.contains(word), "no `{word}` in: {text}");
+    }
+}
+
+#[tokio::test]
+async fn no_way_in() {
+    let mut all = Sentinels::start();
+    let url = all.url();
+    works(&all, url.replace("/mymaster/0", "/mymaster")).await;
+    works(&all, url.replace("/0", "/5")).await;
+
+    let unknown = refusal(url.replace("mymaster", "nobody")).await;
+    is_misconfigured(&unknown, &["no master called `nobody`", "check the name"]);
+    let database = refusal(url.replace("/0", "/4000")).await;
+    assert!(database.1.contains("database"), "{}", database.1);
+    for (from, to) in [
+        ("/0", "/x"),
+        ("/mymaster/0", ""),
+        (",", ",,"),
+        ("1:", "1:x"),
+    ] {
+        let bad = url.replace(from, to);
+        is_misconfigured(&refusal(bad.as_str()).await, &["h1:26379,h2,h3/mymaster/0"]);
+    }
+    let none = Config::new(&url).credentials("nobody", SECRET);
+    is_misconfigured(&refusal(none).await, &["password"]);
+
+    // Who can't be reached is passed over, as long as one is left.
+    all.sentinel_mut(0).kill();
+    let start = Instant::now();
+    works(&all, &*url).await;
+    assert!(start.elapsed() < NOISE, "{:?}", start.elapsed());
+    all.sentinel_mut(1).pause();
+    works(&all, &*url).await;
+    all.sentinel_mut(2).kill();
+    let (error, text) = refusal(&*url).await;
+    assert!(error.is_unavailable(), "{text}");
+    let nobody = format!("redis-sentinel://127.0.0.1:{}/mymaster", free_port());
+    let (error, text) = refusal(nobody).await;
+    assert!(error.is_unavailable(), "{text}");
+    assert!(text.contains("no Sentinel names the master"), "{text}");
+}
+
+#[tokio::test]
+async fn passwords() {
+    let all = Sentinels::with(&Setup {
+        password: Some("pass@word"),
+        sentinel_password: Some("other/word"),
+        ..Setup::default()
+    });
+    let url = all.url_with("redis-sentinel://:pass%40word@");
+    let own = |url: &str| Config::new(url).sentinel_credentials("", "other/word");
+    works(&all, own(&url)).await;
+    works(&all, own(&all.url()).credentials("default", "pass@word")).await;
+    let named = Config::new(&url).sentinel_credentials("default", "other/word");
+    works(&all, named).await;
+
+    let (sentinels, server) = ("sentinel", "password");
+    is_misconfigured(&refusal(&*url).await, &[sentinels, server]);
+    let wrong = Config::new(&url).sentinel_credentials("", SECRET);
+    is_misconfigured(&refusal(wrong).await, &[sentinels, server]);
+    let wrong = own(&all.url_with(&format!("redis-sentinel://:{SECRET}@")));
+    is_misconfigured(&refusal(wrong).await, &[server]);
+    is_misconfigured(&refusal(own(&all.url())).await, &["auth", server]);
+}
+
+#[tokio::test]
+async fn tls() {
+    let certificates = Certificates::new();
+    let mut all = Sentinels::with(&Setup {
+        certificates: Some(&certificates),
+        password: Some("pass"),
+        ..Setup::default()
+    });
+    let url = all.url_with("rediss-sentinel://:pass@");
+    let trusting = || Config::new(&url).root_certificate(certificates.authority.clone());
+    works(&all, trusting()).await;
+    let locks = LockManager::connect(trusting()).await.unwrap();
+    let before = all.kill_master();
+    all.until_failed_over(before);
+    let lock = locks.lock("row").wait(Duration::from_secs(2));
+    lock.acquire().await.unwrap().release().await.unwrap();
+
+    let (error, text) = refusal(&*url).await;
+    assert!(error.is_unavailable(), "{text}");
+    assert!(text.to_lowercase().contains("certificate"), "{text}");
+    let (error, _) = refusal(all.url_with("redis-sentinel://:pass@")).await;
+    assert!(error.is_unavailable(), "{error:?}");
+}

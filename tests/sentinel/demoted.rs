@@ -1,0 +1,74 @@
+//! A master that was frozen and comes back knows nothing of its successor. Nobody believes it.
+
+use std::time::Duration;
+
+use lock_runtime::{Config, LockError, LockGuard, LockManager};
+
+use crate::support::sentinel::Sentinels;
+use crate::support::time::millis;
+
+const LONG: Duration = Duration::from_secs(30);
+
+async fn connect(all: &Sentinels) -> LockManager {
+    LockManager::connect(all.url()).await.unwrap()
+}
+
+/// So often that the runtime has a connection of its own.
+async fn settle(locks: &LockManager) {
+    for n in 0..50 {
+        let guard = locks.lock(format!("settle:{n}")).acquire().await.unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+/// The new master knows of the lock.
+#[track_caller]
+fn is_from(all: &Sentinels, master: usize, guard: &LockGuard) {
+    let key = format!("lock:{}", guard.key());
+    assert!(guard.is_valid());
+    assert!(all.server(master).exists(&key), "`{key}` is the old one's");
+}
+
+#[tokio::test]
+async fn a_frozen_master_grants_nothing_when_it_is_back() {
+    let mut all = Sentinels::start();
+    let idle = connect(&all).await;
+    let settled = connect(&all).await;
+    let patient = Config::new(all.url()).command_timeout(LONG);
+    let patient = LockManager::connect(patient).await.unwrap();
+    settle(&settled).await;
+    let held = settled.lock("held").ttl(LONG).acquire().await.unwrap();
+    all.until_replicated(2);
+
+    let old = all.pause_master();
+    // Its answer is kept by the old master until that is back.
+    let asked = tokio::spawn(patient.lock("asked").wait(LONG).acquire());
+    let new = all.until_failed_over(old);
+    all.resume(old);
+    let tries = |locks: LockManager| async move {
+        let mut guards = Vec::new();
+        for n in 0..20 {
+            // The first finds out for all that there is another connection to be made.
+            guards.push(
+                locks
+                    .lock(format!("row:{n}"))
+                    .wait(millis(1000))
+                    .acquire()
+                    .await?,
+            );
+        }
+        Ok::<_, LockError>(guards)
+    };
+    let (first, second) = (tries(settled.clone()).await, tries(idle).await);
+    let guards = first.unwrap();
+    // Each is had by one of them only.
+    assert!(second.unwrap_err().is_busy());
+    guards.iter().for_each(|guard| is_from(&all, new, guard));
+    let asked = asked.await.unwrap().unwrap();
+    is_from(&all, new, &asked);
+    is_from(&all, new, &held);
+    all.until_settled();
+    for guard in guards.into_iter().chain([asked, held]) {
+        guard.release().await.unwrap();
+    }
+}

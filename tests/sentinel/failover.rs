@@ -1,0 +1,154 @@
+//! The master dies under those who use it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use lock_runtime::{Config, LockManager};
+use tokio::task::JoinSet;
+
+use crate::support::sentinel::Sentinels;
+use crate::support::time::{NOISE, eventually, millis, within};
+use crate::support::worker::{Worker, arguments, next_order, tell};
+
+const LONG: Duration = Duration::from_secs(60);
+const TTL: Duration = Duration::from_secs(3);
+
+fn milliseconds() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    now.as_millis().try_into().unwrap()
+}
+
+/// In each process: takes locks without end, eight tasks in turn, until it is ordered to stop. Says
+/// when the first was had after the master's death.
+async fn use_locks(url: &str) {
+    let locks = LockManager::connect(url).await.unwrap();
+    let died = Arc::new(AtomicU64::new(u64::MAX));
+    let stop = Arc::new(AtomicU64::new(0));
+    let (orders, ends) = (died.clone(), stop.clone());
+    std::thread::spawn(move || {
+        orders.store(next_order().parse().unwrap(), Relaxed);
+        next_order();
+        ends.store(1, Relaxed);
+    });
+    let mut tasks = JoinSet::new();
+    for task in 0..8 {
+        let (locks, died, stop) = (locks.clone(), died.clone(), stop.clone());
+        tasks.spawn(async move {
+            let mut taken = 0;
+            while stop.load(Relaxed) == 0 {
+                let key = format!("row:{}", (task + taken) % 6);
+                let asked = milliseconds();
+                let lock = locks.lock(key).ttl(TTL).wait(LONG);
+                let Ok(guard) = lock.acquire().await else {
+                    continue;
+                };
+                let killed = died.load(Relaxed);
+                if asked > killed && died.swap(u64::MAX, Relaxed) == killed {
+                    tell(format!("resumed {}", milliseconds()));
+                }
+                tokio::time::sleep(millis(2)).await;
+                let _ = guard.release().await;
+                taken += 1;
+                if taken == 1 {
+                    tell("runs");
+                }
+            }
+            taken
+        });
+    }
+    let taken: u64 = tasks.join_all().await.iter().sum();
+    locks.shutdown().await;
+    tell(format!("done {taken}"));
+}
+
+#[test]
+fn a_killed_master_is_followed_under_load() {
+    if let Some(arguments) = arguments() {
+        return block_on(use_locks(&arguments[0]));
+    }
+    let mut all = Sentinels::start();
+    let start = || Worker::start(a_killed_master_is_followed_under_load, &[&all.url()]);
+    let mut workers: Vec<_> = (0..4).map(|_| start()).collect();
+    for worker in &workers {
+        (0..8).for_each(|_| drop(worker.expect("runs", LONG)));
+    }
+    let old = all.kill_master();
+    let killed = milliseconds();
+    for worker in &mut workers {
+        worker.order(&killed.to_string());
+    }
+    all.until_failed_over(old);
+    let over = milliseconds();
+    println!("the failover took {} ms", over - killed);
+    for worker in &workers {
+        let resumed: u64 = worker.expect("resumed", LONG).parse().unwrap();
+        println!(
+            "locks were had again {} ms later",
+            resumed as i64 - over as i64
+        );
+        let limit = over + 2000 + NOISE.as_millis() as u64;
+        assert!(resumed < limit, "{} ms later", resumed - over);
+    }
+    workers.iter_mut().for_each(|worker| worker.order("stop"));
+    for worker in &mut workers {
+        // Not longer than a lock that the new master believes to be held.
+        let taken = worker.expect("done", TTL + millis(5000));
+        println!("{taken} locks");
+        worker.succeeds(LONG);
+    }
+    // What nobody could release before the master died is left until its time is over.
+    let limit = TTL + NOISE;
+    let new = all.master();
+    (0..6).for_each(|n| all.server(new).until_gone(&format!("lock:row:{n}"), limit));
+}
+
+/// The queue is on the new master as well, and those who stand in it listen there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_is_served_by_the_next_master() {
+    let mut all = Sentinels::start();
+    let fair = || Config::new(all.url()).hand_over(0, Duration::ZERO);
+    let holders = LockManager::connect(fair()).await.unwrap();
+    let holder = holders.lock("door").acquire().await.unwrap();
+    let (mut managers, mut waiting) = (Vec::new(), Vec::new());
+    let order = Arc::new(Mutex::new(Vec::new()));
+    for n in 0..4 {
+        let locks = LockManager::connect(fair()).await.unwrap();
+        let (lock, order) = (locks.lock("door").wait(LONG), order.clone());
+        waiting.push(tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            order.lock().unwrap().push((n, Instant::now()));
+            guard.release().await.unwrap();
+        }));
+        all.server(0).until_waiting("door", n + 1);
+        managers.push(locks);
+    }
+    assert!(all.until_replicated(2));
+    let old = all.kill_master();
+    let new = all.until_failed_over(old);
+    let new = all.server(new);
+    eventually(millis(2000), "all listen to the new master", || {
+        let channels: Vec<String> = new.query("PUBSUB CHANNELS lock:::grants:*");
+        channels.len() == managers.len()
+    });
+    assert!(holder.is_valid());
+    new.until_waiting("door", 4);
+    let released = Instant::now();
+    holder.release().await.unwrap();
+    for waiter in waiting {
+        within(millis(3000), waiter).await.unwrap();
+    }
+    let order = order.lock().unwrap();
+    assert!(order.iter().map(|(n, _)| *n).eq(0..4), "{order:?}");
+    let last = order[3].1 - released;
+    assert!(last < NOISE, "the last had it after {last:?}");
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}

@@ -1,0 +1,63 @@
+//! The Sentinels themselves go away, or are hard to hear.
+
+use std::time::Duration;
+
+use lock_runtime::LockManager;
+
+use crate::support::proxy::Proxy;
+use crate::support::sentinel::Sentinels;
+use crate::support::time::{NOISE, millis, within};
+
+async fn works(locks: &LockManager) {
+    let lock = locks.lock("row").wait(millis(2000)).acquire();
+    let guard = within(millis(2000) + NOISE, lock).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn locks_go_on_without_sentinels() {
+    let mut all = Sentinels::start();
+    let locks = LockManager::connect(all.url()).await.unwrap();
+    // The two that are left do what three did.
+    all.sentinel_mut(0).kill();
+    works(&locks).await;
+    let second = all.failover();
+    works(&locks).await;
+    let held = locks.lock("held").ttl(millis(600)).acquire().await.unwrap();
+    // They all die, and the connections too.
+    (1..3).for_each(|number| all.sentinel_mut(number).kill());
+    let server = all.server(second);
+    for _ in 0..5 {
+        server.query::<u64>("CLIENT KILL TYPE normal SKIPME yes");
+        works(&locks).await;
+        tokio::time::sleep(millis(200)).await;
+    }
+    assert!(held.is_valid(), "it was renewed");
+    held.release().await.unwrap();
+}
+
+/// No message gets through; they are asked often enough.
+#[tokio::test]
+async fn a_message_that_is_lost_is_found_out() {
+    let all = Sentinels::start();
+    let deaf = |port| Proxy::losing_messages(port, 100);
+    let proxies: Vec<_> = all.sentinel_ports().map(deaf).collect();
+    let hosts: Vec<_> = proxies
+        .iter()
+        .map(|proxy| format!("127.0.0.1:{}", proxy.port()))
+        .collect();
+    let url = format!("redis-sentinel://{}/mymaster", hosts.join(","));
+    let locks = LockManager::connect(url).await.unwrap();
+    works(&locks).await;
+    let before = all.master();
+    let new = all.failover();
+    // The old one is still there, and may think that it is the master.
+    tokio::time::sleep(Duration::from_millis(1500) + NOISE).await;
+    let guard = locks.lock("row").try_acquire().await.unwrap().unwrap();
+    assert!(
+        all.server(new).exists("lock:row"),
+        "{before} is asked still"
+    );
+    assert!(proxies.iter().any(|proxy| proxy.lost_messages() > 0));
+    guard.release().await.unwrap();
+}
