@@ -133,3 +133,31 @@ async fn tls() {
     let (error, _) = refusal(all.url_with("redis-sentinel://:pass@")).await;
     assert!(error.is_unavailable(), "{error:?}");
 }
+
+/// As much as `PROTOCOL.md` says that a user needs, and who may not ask for the role.
+#[tokio::test]
+async fn permissions() {
+    let protocol = include_str!("../../PROTOCOL.md");
+    let (_, permissions) = protocol.split_once("## Permissions").unwrap();
+    let (server, sentinel) = permissions.split_once("and there").unwrap();
+    let rules = |text: &str| {
+        let words = text.split(|c: char| c.is_whitespace() || c == '`');
+        let rules = words.filter(|word| word.starts_with(['~', '&', '+']));
+        rules.collect::<Vec<_>>().join(" ")
+    };
+    let all = Sentinels::start();
+    let user = format!("ACL SETUSER clerk on >{SECRET} {}", rules(server));
+    for number in Sentinels::SERVERS {
+        all.server(number).query::<()>(&user);
+    }
+    let user = format!("ACL SETUSER clerk on >other {}", rules(sentinel));
+    (0..3).for_each(|number| all.sentinel(number).query::<()>(&user));
+    let clerk = || {
+        Config::new(all.url())
+            .credentials("clerk", SECRET)
+            .sentinel_credentials("clerk", "other")
+    };
+    works(&all, clerk()).await;
+    all.server(0).query::<()>("ACL SETUSER clerk -role");
+    is_misconfigured(&refusal(clerk()).await, &["noperm", "role"]);
+}

@@ -85,6 +85,10 @@ impl Sentinels {
         self.sentinels.iter().map(Server::port)
     }
 
+    pub fn sentinel(&self, number: usize) -> &Server {
+        &self.sentinels[number]
+    }
+
     pub fn sentinel_mut(&mut self, number: usize) -> &mut Server {
         &mut self.sentinels[number]
     }

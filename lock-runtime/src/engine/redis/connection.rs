@@ -216,10 +216,14 @@ impl Dialer {
             .await
             .map_err(not_let_in)?;
         if place.is_named() {
-            let role: Vec<Value> = redis::cmd("ROLE")
-                .query_async(&mut redis)
-                .await
-                .map_err(not_let_in)?;
+            let role: Vec<Value> =
+                redis::cmd("ROLE")
+                    .query_async(&mut redis)
+                    .await
+                    .map_err(|error| match error.code() {
+                        Some("NOPERM") => EngineError::new(Fault::Refused, error),
+                        _ => not_let_in(error),
+                    })?;
             if role.first() != Some(&Value::BulkString(b"master".to_vec())) {
                 let words = "the server that the Sentinels name is not the master";
                 return Err(EngineError::new(Fault::Down, words));
