@@ -53,6 +53,9 @@ fn read_host(text: &str, port: u16) -> Result<(String, u16), &'static str> {
                 .map_err(|_| "what stands in brackets is no IPv6 address")?;
             (address.to_string(), rest)
         }
+        None if text.matches(':').count() > 1 => {
+            return Err("an IPv6 address stands in brackets: `[::1]:26379`");
+        }
         None => {
             let end = text.find(':').unwrap_or(text.len());
             let host = decode(&text[..end])?;
@@ -65,22 +68,17 @@ fn read_host(text: &str, port: u16) -> Result<(String, u16), &'static str> {
             (host, &text[end..])
         }
     };
-    match rest.strip_prefix(':') {
-        None if rest.is_empty() => Ok((host, port)),
-        None => Err("only a port can follow an address in brackets"),
-        Some(number) if number.contains(':') => {
-            Err("an IPv6 address stands in brackets: `[::1]:26379`")
-        }
-        Some(number) => match number.parse() {
-            Ok(number @ 1..) if !number_has_sign(rest) => Ok((host, number)),
-            _ => Err("a port is no number from 1 to 65535"),
-        },
+    if rest.is_empty() {
+        return Ok((host, port));
     }
-}
-
-/// Rust reads `+1` as a number.
-fn number_has_sign(rest: &str) -> bool {
-    rest.contains('+')
+    let number = rest
+        .strip_prefix(':')
+        .ok_or("only a port can follow an address in brackets")?;
+    match number.parse() {
+        // Rust reads `+1` as a number too.
+        Ok(port @ 1..) if !number.starts_with('+') => Ok((host, port)),
+        _ => Err("a port is no number from 1 to 65535"),
+    }
 }
 
 fn decode(text: &str) -> Result<String, &'static str> {

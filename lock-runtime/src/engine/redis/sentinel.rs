@@ -11,7 +11,7 @@ use super::site::Site;
 use super::target::{Access, Target, invalid};
 use super::{EngineError, Fault, Timeouts};
 use crate::LockError;
-use crate::backoff::{Backoff, fraction};
+use crate::backoff::fraction;
 use crate::io::{Io, after};
 use redis::Cmd;
 use std::collections::HashMap;
@@ -80,17 +80,10 @@ impl Sentinels {
     ) -> Result<Sentinels, LockError> {
         let tls = url.starts_with("rediss");
         let (hosts, name, database) = read(url)?;
-        let credentials = access.credentials.or(hosts.credentials.as_ref());
-        let server = Access {
-            credentials,
-            ..*access
-        };
+        let server = access.with(access.credentials.or(hosts.credentials.as_ref()));
         // Where it is, the Sentinels will say.
         let server = Target::at("", 0, tls, database, &server)?;
-        let access = Access {
-            credentials: own_credentials,
-            ..*access
-        };
+        let access = access.with(own_credentials);
         let targets = hosts.hosts.iter();
         let targets: Vec<Target> = targets
             .map(|(host, port)| Target::at(host, *port, tls, 0, &access))
@@ -177,15 +170,11 @@ impl Tenure {
 
 /// Listens to one Sentinel, and asks it.
 async fn listen(watch: Arc<Watch>, number: usize, dialer: Dialer) {
-    let (io, patience) = (dialer.io, dialer.timeouts.command);
-    let mut backoff = Backoff::new(Duration::from_millis(50), PERIOD);
-    let link = loop {
-        match Link::connect(io, dialer.clone()).await {
-            Ok(link) => break link,
-            Err(error) => watch.hear(number, Err(error)),
-        }
-        tokio::time::sleep(backoff.pause()).await;
-    };
+    let patience = dialer.timeouts.command;
+    let (link, connected) = Link::open(dialer.io, dialer);
+    if let Ok(Err(error)) = connected.await {
+        watch.hear(number, Err(error));
+    }
     loop {
         watch.hear(number, watch.ask(&link, patience).await);
         let next = after(PERIOD * 3 / 4 + fraction(PERIOD / 2));
@@ -245,13 +234,13 @@ impl Watch {
         })
     }
 
-    /// Takes what a Sentinel said, or why it said nothing.
+    /// Takes what a Sentinel said, or why it has said nothing so far.
     fn hear(&self, number: usize, view: Result<View, EngineError>) {
         self.said.send_if_modified(|said| {
             let known = &mut said.views[number];
             match (&known, &view) {
                 (Some(Ok(known)), Ok(view)) if known == view => return false,
-                (Some(Ok(_)), Err(_)) => return false,
+                (Some(_), Err(_)) => return false,
                 _ => *known = Some(view),
             }
             if let Some(master) = said.changed()

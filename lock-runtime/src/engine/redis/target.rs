@@ -21,6 +21,14 @@ pub(crate) struct Access<'a> {
     pub(crate) root_certificate: Option<&'a [u8]>,
 }
 
+impl<'a> Access<'a> {
+    /// The same, with other credentials.
+    pub(crate) fn with(mut self, credentials: Option<&'a (String, String)>) -> Access<'a> {
+        self.credentials = credentials;
+        self
+    }
+}
+
 impl Target {
     /// Reads a URL; the credentials of `access` win over those in it.
     pub(crate) fn parse(url: &str, access: &Access<'_>) -> Result<Target, LockError> {
