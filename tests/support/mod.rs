@@ -5,6 +5,7 @@ pub mod certificates;
 pub mod cluster;
 pub mod database;
 pub mod dice;
+pub mod history;
 pub mod proxy;
 pub mod resp;
 pub mod sentinel;
