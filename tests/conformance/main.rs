@@ -15,7 +15,7 @@ mod support;
 mod topology;
 mod waiting;
 
-use topology::{Memory, Standalone};
+use topology::{Memory, Sentinel, Standalone};
 
 #[test]
 fn memory() {
@@ -30,4 +30,9 @@ fn standalone() {
 #[test]
 fn standalone_on_one_thread() {
     cases::run_on_one_thread(Standalone::start());
+}
+
+#[test]
+fn sentinel() {
+    cases::run(Sentinel::start());
 }

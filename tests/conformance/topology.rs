@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use lock_runtime::Config;
 
+use crate::support::sentinel::Sentinels;
 use crate::support::server::Server;
 
 pub trait Topology: Send + Sync {
@@ -57,6 +58,25 @@ impl Topology for Standalone {
 
     fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
         tamper(&self.0, name, thief);
+        true
+    }
+}
+
+pub struct Sentinel(Sentinels);
+
+impl Sentinel {
+    pub fn start() -> Self {
+        Self(Sentinels::start())
+    }
+}
+
+impl Topology for Sentinel {
+    fn config(&self) -> Config {
+        Config::new(self.0.url())
+    }
+
+    fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
+        tamper(self.0.server(self.0.master()), name, thief);
         true
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::support::dice::Dice;
+use crate::support::sentinel::{Sentinels, Setup};
 use crate::support::server::Server;
 use crate::support::time::millis;
 
@@ -12,12 +13,16 @@ pub trait Ground {
 
     fn rules(&self) -> Rules;
 
-    fn servers(&self) -> usize;
+    /// Which server something happens to next.
+    fn victim(&self, dice: &mut Dice) -> usize;
 
     fn server(&mut self, number: usize) -> &mut Server;
 
+    /// It has just been killed.
+    fn killed(&mut self, _number: usize) {}
+
     /// Whether a server that was killed long enough ago may come back.
-    fn may_return(&mut self, _number: usize) -> bool {
+    fn may_return(&self, _number: usize) -> bool {
         true
     }
 
@@ -78,11 +83,119 @@ impl Ground for Standalone {
         self.rules.clone()
     }
 
-    fn servers(&self) -> usize {
-        1
+    fn victim(&self, _: &mut Dice) -> usize {
+        0
     }
 
     fn server(&mut self, _: usize) -> &mut Server {
         &mut self.server
+    }
+}
+
+/// What happens when a master goes away.
+#[derive(Clone, Copy)]
+enum Failover {
+    /// Nobody takes its place before all leases have ended, and by then it is away for good.
+    Late,
+    /// The first thing: what it knew may be lost, and it may still be asked when it comes back.
+    Early,
+}
+
+impl Failover {
+    fn by(dice: &mut Dice) -> Self {
+        match dice.one_in(2) {
+            true => Self::Early,
+            false => Self::Late,
+        }
+    }
+
+    fn rules(self) -> Rules {
+        match self {
+            Self::Late => Rules {
+                ttl: millis(800),
+                away: 1,
+                absence: millis(800),
+                // Too short to be noticed.
+                stop: millis(600),
+                exclusive: true,
+            },
+            Self::Early => Rules {
+                ttl: millis(4000),
+                away: 1,
+                absence: millis(0),
+                stop: millis(4000),
+                exclusive: false,
+            },
+        }
+    }
+
+    /// How long a master is silent before it counts as gone. A Sentinel counts from the last answer
+    /// that it had, up to a second before.
+    fn silence(self) -> Duration {
+        match self {
+            Self::Late => millis(2200),
+            Self::Early => millis(1000),
+        }
+    }
+}
+
+pub struct Sentinel {
+    all: Sentinels,
+    failover: Failover,
+    killed_master: Option<usize>,
+}
+
+impl Sentinel {
+    pub fn start(dice: &mut Dice) -> Self {
+        let failover = Failover::by(dice);
+        let all = Sentinels::with(&Setup {
+            down_after: failover.silence(),
+            ..Setup::default()
+        });
+        Self {
+            all,
+            failover,
+            killed_master: None,
+        }
+    }
+}
+
+impl Ground for Sentinel {
+    fn urls(&self) -> String {
+        self.all.url()
+    }
+
+    fn rules(&self) -> Rules {
+        self.failover.rules()
+    }
+
+    /// Most often the master.
+    fn victim(&self, dice: &mut Dice) -> usize {
+        let any = dice.roll(Sentinels::SERVERS.len() as u64) as usize;
+        let master = self.all.agreed().filter(|_| !dice.one_in(3));
+        master.unwrap_or(any)
+    }
+
+    fn server(&mut self, number: usize) -> &mut Server {
+        self.all.server_mut(number)
+    }
+
+    fn killed(&mut self, number: usize) {
+        let another = self.all.agreed().is_some_and(|master| master != number);
+        self.killed_master = (!another).then_some(number);
+    }
+
+    /// A master that comes back while it is still called so has forgotten everything.
+    fn may_return(&self, number: usize) -> bool {
+        match (self.failover, self.killed_master) {
+            (Failover::Late, Some(master)) if master == number => {
+                self.all.agreed().is_some_and(|now| now != number)
+            }
+            _ => true,
+        }
+    }
+
+    fn until_settled(&self) {
+        self.all.until_settled();
     }
 }

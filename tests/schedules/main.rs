@@ -10,7 +10,7 @@ mod schedule;
 #[path = "../support/mod.rs"]
 mod support;
 
-use ground::{Ground, Standalone};
+use ground::{Ground, Sentinel, Standalone};
 use support::worker::arguments;
 
 /// In a contender's process that, and in the test itself all schedules of a kind.
@@ -24,4 +24,9 @@ fn run<T: Fn() + Copy, G: Ground>(test: T, start: fn(&mut support::dice::Dice) -
 #[test]
 fn standalone() {
     run(standalone, Standalone::start);
+}
+
+#[test]
+fn sentinel() {
+    run(sentinel, Sentinel::start);
 }

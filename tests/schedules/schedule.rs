@@ -100,7 +100,7 @@ impl<G: Ground> Schedule<G> {
 
     fn do_harm<T: Fn() + Copy>(&mut self, workers: &mut [Worker], test: T) {
         let process = self.dice.roll(PROCESSES as u64) as usize;
-        let server = self.dice.roll(self.ground.servers() as u64) as usize;
+        let server = self.ground.victim(&mut self.dice);
         let is_away = self.away.iter().any(|away| away.server == server);
         let may_go = !is_away && self.away.len() < self.rules.away;
         let is_stopped = self.stopped.iter().any(|(stopped, _)| *stopped == process);
@@ -132,7 +132,10 @@ impl<G: Ground> Schedule<G> {
             false => now + self.rules.stop.mul_f64(self.dice.roll(100) as f64 / 100.0),
         };
         match killed {
-            true => self.ground.server(server).kill(),
+            true => {
+                self.ground.server(server).kill();
+                self.ground.killed(server);
+            }
             false => self.ground.server(server).pause(),
         }
         self.done.servers_killed += usize::from(killed);

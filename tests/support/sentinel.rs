@@ -183,7 +183,7 @@ impl Sentinels {
     }
 
     /// The master whom all Sentinels name, if it thinks so itself.
-    fn agreed(&self) -> Option<usize> {
+    pub fn agreed(&self) -> Option<usize> {
         let mut named: Option<usize> = None;
         for sentinel in self.running() {
             let ask = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}");
