@@ -18,8 +18,9 @@ use tokio::time::Instant;
 /// A runtime that has asked so often is worth a connection.
 const SETTLED: u32 = 16;
 
-/// With so many acquisitions under way from a home, the I/O thread takes the next request.
-const QUIET: usize = 8;
+/// With so many acquisitions under way from a runtime, the I/O thread takes the next request: its
+/// connection sends many at once, and the fuller its batches the less each costs.
+const QUIET: usize = 6;
 
 pub(crate) struct Homes {
     dialer: Dialer,
@@ -39,6 +40,7 @@ enum Place {
 
 pub(crate) struct Home {
     pub(crate) connection: Connection,
+    /// How many are under way from the runtime, by whatever connection.
     acquisitions: AtomicUsize,
     left: Notify,
 }
@@ -55,12 +57,17 @@ impl Homes {
         })
     }
 
-    /// The home of the calling runtime, if it has one that is quiet.
+    /// The home of the calling runtime, if it has one that serves.
     pub(crate) fn here(self: &Arc<Self>) -> Option<Arc<Home>> {
+        self.own().filter(|home| home.serves())
+    }
+
+    /// The home of the calling runtime, if it has one.
+    fn own(self: &Arc<Self>) -> Option<Arc<Home>> {
         let runtime = Handle::try_current().ok()?;
         let mut homes = self.homes();
         match homes.entry(runtime.id()).or_insert(Place::Visitor(0)) {
-            Place::Home(home) => home.serves().then(|| home.clone()),
+            Place::Home(home) => Some(home.clone()),
             Place::None => None,
             Place::Visitor(times) => {
                 *times = times.saturating_add(1);
@@ -78,15 +85,18 @@ impl Homes {
         }
     }
 
-    /// Follows an acquisition that is sent from a home, or by the I/O thread. Unless it is answered,
-    /// its release must follow it there.
-    pub(crate) fn follow(&self, token: Token, home: Option<Arc<Home>>) -> Flight<'_> {
-        if let Some(home) = &home {
-            home.acquisitions.fetch_add(1, Ordering::Relaxed);
+    /// Follows an acquisition that the calling runtime is about to send, from its home or by the I/O
+    /// thread. Unless it is answered, its release must follow it there.
+    pub(crate) fn follow(self: &Arc<Self>, token: Token) -> Flight<'_> {
+        let own = self.own();
+        let home = own.clone().filter(|home| home.serves());
+        if let Some(own) = &own {
+            own.acquisitions.fetch_add(1, Ordering::Relaxed);
         }
         Flight {
             homes: self,
             token,
+            own,
             home,
             landed: false,
         }
@@ -185,6 +195,9 @@ impl Drop for Leaving {
 pub(crate) struct Flight<'a> {
     homes: &'a Homes,
     token: Token,
+    /// The home of the runtime that sends it.
+    own: Option<Arc<Home>>,
+    /// The home that it is sent from; none is the I/O thread.
     pub(crate) home: Option<Arc<Home>>,
     landed: bool,
 }
@@ -197,8 +210,8 @@ impl Flight<'_> {
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        if let Some(home) = &self.home {
-            home.acquisitions.fetch_sub(1, Ordering::Relaxed);
+        if let Some(own) = &self.own {
+            own.acquisitions.fetch_sub(1, Ordering::Relaxed);
         }
         if !self.landed {
             self.homes.leave_unsettled(self.token, self.home.take());

@@ -186,7 +186,7 @@ impl Engine for Redis {
                 .arg("NX")
                 .arg("PX")
                 .arg(milliseconds(claim.ttl));
-            let flight = self.homes.follow(claim.token, self.homes.here());
+            let flight = self.homes.follow(claim.token);
             let answer = self.ask(flight.home.as_deref(), command, until).await;
             flight.landed(&answer);
             answer.map(|set: Option<String>| set.is_some())
