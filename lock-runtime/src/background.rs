@@ -5,6 +5,7 @@ use crate::engine::{ALIVE, Answer, Claim, EngineError, Fault};
 use crate::io::{after, instant};
 use crate::manager::Shared;
 use crate::trace;
+use pin_project_lite::pin_project;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -118,11 +119,31 @@ impl Shared {
     /// Does what [`shutdown`](LockManager::shutdown) waits for.
     pub(crate) fn in_background(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         self.releasing.send_modify(|releasing| *releasing += 1);
-        let shared = self.clone();
-        self.io.spawn(async move {
-            work.await;
-            shared.settled();
+        self.io.spawn(InBackground {
+            work,
+            shared: self.clone(),
         });
+    }
+}
+
+pin_project! {
+    struct InBackground<F> {
+        #[pin]
+        work: F,
+        shared: Arc<Shared>,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for InBackground<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        let done = this.work.poll(context);
+        if done.is_ready() {
+            this.shared.settled();
+        }
+        done
     }
 }
 

@@ -33,6 +33,7 @@ mod error;
 mod global;
 mod guard;
 mod hold;
+mod inbox;
 mod io;
 mod lease;
 mod lock;

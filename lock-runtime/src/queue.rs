@@ -8,42 +8,40 @@ use crate::backoff::{Backoff, fraction};
 use crate::clock::Moment;
 use crate::engine::{ALIVE, Claim, EngineError, Fault, ServerTime, Standing, Token, Waiting};
 use crate::hold::Hold;
+use crate::inbox::Inbox;
 use crate::io::after;
 use crate::lease::Lease;
 use crate::manager::Shared;
 use crate::wait::Event;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, timeout_at};
 
 /// How soon, and then how often, the first in the queue asks again.
 const FIRST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
 /// How often the two behind do, should the first have died; and all others.
 const NEXT: Duration = Duration::from_secs(1);
-const OTHERS: Duration = Duration::from_secs(6);
+const OTHERS: Duration = Duration::from_secs(12);
 
 /// How long a line that has become empty is remembered as one that others wait for too.
 const LINGER: Duration = Duration::from_millis(20);
 
 /// Starts standing for a line, until nobody is left in it.
-pub(crate) fn stand(shared: Arc<Shared>, name: Arc<str>) -> UnboundedSender<Event> {
-    let (sender, events) = mpsc::unbounded_channel();
+pub(crate) fn stand(shared: Arc<Shared>, name: Arc<str>) -> Arc<Inbox<Event>> {
+    let events = Arc::new(Inbox::new());
     let stand_in = StandIn {
         shared: shared.clone(),
         name,
-        sender: sender.clone(),
-        events,
+        events: events.clone(),
     };
     shared.in_background(stand_in.run());
-    sender
+    events
 }
 
 struct StandIn {
     shared: Arc<Shared>,
     name: Arc<str>,
-    sender: UnboundedSender<Event>,
-    events: UnboundedReceiver<Event>,
+    events: Arc<Inbox<Event>>,
 }
 
 /// How standing for a claim ended.
@@ -75,7 +73,7 @@ impl StandIn {
                 token: Token::fresh(),
                 ttl: terms.ttl,
             };
-            shared.waiters.expect(claim.token, self.sender.clone());
+            shared.waiters.expect(claim.token, self.events.clone());
             match self.stand_for(&claim).await {
                 End::Granted(lease) => self.take(&claim, lease),
                 End::Left { unanswered } => shared.cancel_later(claim, unanswered),
@@ -105,7 +103,7 @@ impl StandIn {
             && !waiters.is_empty(&self.name)
             && !self.shared.is_closed()
         {
-            if timeout_at(until, self.events.recv()).await.is_err() {
+            if timeout_at(until, self.events.next()).await.is_err() {
                 return;
             }
         }
@@ -120,7 +118,7 @@ impl StandIn {
             && waiters.is_empty(&self.name)
             && !self.shared.is_closed()
         {
-            if timeout_at(until, self.events.recv()).await.is_err() {
+            if timeout_at(until, self.events.next()).await.is_err() {
                 return;
             }
         }
@@ -182,7 +180,7 @@ impl StandIn {
         anchor: Option<(Moment, ServerTime)>,
         mut until: Instant,
     ) -> Option<Lease> {
-        while let Ok(Some(event)) = timeout_at(until, self.events.recv()).await {
+        while let Ok(event) = timeout_at(until, self.events.next()).await {
             match event {
                 Event::Granted(grant) if grant.token == claim.token => {
                     let now = self.shared.clock.now();

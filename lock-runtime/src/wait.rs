@@ -7,6 +7,7 @@
 use crate::engine::{EngineError, Grant, News, Token};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
+use crate::inbox::Inbox;
 use crate::manager::Shared;
 use crate::terms::Terms;
 use crate::{LockError, queue};
@@ -15,7 +16,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 pub(crate) struct Waiters {
     lines: Mutex<HashMap<Arc<str>, Line>>,
     /// The claims of this process that stand in queues, and the locks granted to them.
-    claims: Mutex<HashMap<Token, UnboundedSender<Event>>>,
+    claims: Mutex<HashMap<Token, Arc<Inbox<Event>>>>,
 }
 
 /// All that a process knows of a lock that it holds or waits for.
@@ -34,7 +34,7 @@ struct Line {
     waiting: VecDeque<Waiter>,
     arrivals: u64,
     /// Reaches the task that stands in the server's queue for the line.
-    queue: Option<UnboundedSender<Event>>,
+    queue: Option<Arc<Inbox<Event>>>,
     /// Whether other processes wait for the lock, if that is known.
     others: Option<bool>,
     /// Why the server can't be asked, if it can't.
@@ -85,6 +85,10 @@ impl Waiters {
         let (seat, taken) = oneshot::channel();
         let mut lines = self.lines();
         let line = lines.entry(name.clone()).or_default();
+        if line.waiting.capacity() == 0 {
+            // Most wait alone.
+            line.waiting.reserve_exact(1);
+        }
         line.arrivals += 1;
         let number = line.arrivals;
         line.waiting.push_back(Waiter { number, wish, seat });
@@ -224,7 +228,7 @@ impl Waiters {
     }
 
     /// Has grants of a claim sent there.
-    pub(crate) fn expect(&self, token: Token, events: UnboundedSender<Event>) {
+    pub(crate) fn expect(&self, token: Token, events: Arc<Inbox<Event>>) {
         self.claims().insert(token, events);
     }
 
@@ -238,20 +242,20 @@ impl Waiters {
         match news {
             News::Granted(grant) => match claims.get(&grant.token) {
                 Some(events) => {
-                    let _ = events.send(Event::Granted(grant));
+                    events.put(Event::Granted(grant));
                     None
                 }
                 None => Some(grant),
             },
             News::First(token) => {
                 if let Some(events) = claims.get(&token) {
-                    let _ = events.send(Event::First(token));
+                    events.put(Event::First(token));
                 }
                 None
             }
             News::Others(token) => {
                 if let Some(events) = claims.get(&token) {
-                    let _ = events.send(Event::Others);
+                    events.put(Event::Others);
                 }
                 None
             }
@@ -274,7 +278,7 @@ impl Waiters {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn claims(&self) -> MutexGuard<'_, HashMap<Token, UnboundedSender<Event>>> {
+    fn claims(&self) -> MutexGuard<'_, HashMap<Token, Arc<Inbox<Event>>>> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -290,7 +294,7 @@ impl Line {
 
     fn look(&self) {
         if let Some(queue) = &self.queue {
-            let _ = queue.send(Event::Look);
+            queue.put(Event::Look);
         }
     }
 }

@@ -5,7 +5,7 @@ use redis::{Connection, FromRedisValue, RedisResult, Script};
 use crate::support::server::Server;
 
 /// For how long a claim counts as alive, in microseconds, and how long a tombstone stands.
-pub const ALIVE: u64 = 15_000_000;
+pub const ALIVE: u64 = 25_000_000;
 pub const TOMBSTONE: u64 = 500;
 
 pub struct Lua {

@@ -127,14 +127,14 @@ pub(crate) struct Grant {
 pub(crate) struct ServerTime(pub(crate) Duration);
 
 /// For how long a claim in a queue counts as alive without asking again.
-pub(crate) const ALIVE: Duration = Duration::from_secs(15);
+pub(crate) const ALIVE: Duration = Duration::from_secs(25);
 
 /// How long a granted lock is held for at first, so that a claim that has died costs the others
 /// little. The scripts know it too.
 pub(crate) const GRANT: Duration = Duration::from_secs(2);
 
 /// How long a cancelled claim is remembered: longer than any request of it can be on its way.
-pub(crate) const TOMBSTONE: Duration = Duration::from_secs(30);
+pub(crate) const TOMBSTONE: Duration = Duration::from_secs(50);
 
 /// The identity of a hold: random, and new for every attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -94,9 +94,8 @@ impl Connection {
 impl Way {
     async fn send(&self, command: Cmd) -> RedisResult<Value> {
         match self {
-            Way::Single(redis) => redis
-                .clone()
-                .send_packed_command(&command)
+            // Boxed: a request that goes out with others has no use for the room.
+            Way::Single(redis) => Box::pin(redis.clone().send_packed_command(&command))
                 .await?
                 .extract_error(),
             Way::Batched(batches) => match batches.hand_in(command).await {

@@ -88,6 +88,10 @@ impl Link {
         if let State::Up(connection) = &*self.state.borrow() {
             return Ok(connection.clone());
         }
+        Box::pin(self.reconnected(until)).await
+    }
+
+    async fn reconnected(&self, until: Instant) -> Result<Connection, EngineError> {
         let mut state = self.state.subscribe();
         let settled = state.wait_for(|state| !matches!(state, State::Reconnecting));
         match self.io.timeout_at(until, settled).await {

@@ -37,7 +37,7 @@ impl Script {
 
 fn call(command: &str, script: &str, keys: usize) -> Cmd {
     // Room for what follows: a command that grows argument by argument is copied as often.
-    let mut call = Cmd::with_capacity(8 + 3 * keys, script.len() + 128 * keys);
+    let mut call = Cmd::with_capacity(3 + 3 * keys, script.len() + 72 * keys);
     call.arg(command).arg(script).arg(keys);
     call
 }

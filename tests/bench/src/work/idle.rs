@@ -48,7 +48,8 @@ pub fn idle(bench: &mut Bench) {
         sleep(time / 3);
         let counts = monitor.stop();
         let (start, server, client) = (Instant::now(), bench.server.usage(), waiters.cpu());
-        sleep(time * 2 / 3);
+        // Over whole beats, so that it doesn't matter when each began to wait.
+        sleep(time * 4 / 5);
         let elapsed = start.elapsed().as_secs_f64();
         let server = (bench.server.usage() - server).cpu.as_secs_f64() / elapsed * 100.0;
         let client = (waiters.cpu() - client).as_secs_f64() / elapsed * 100.0;
