@@ -93,11 +93,12 @@ fn guards_dropped_at_once() {
         worker.order("drop");
         worker.expect("dropped", Duration::from_secs(5));
         let start = Instant::now();
-        eventually(millis(5000), "all keys are gone", || {
+        eventually(millis(10_000), "all keys are gone", || {
             server.query::<usize>("DBSIZE") == 0
         });
         let took = start.elapsed();
-        assert!(took < millis(1000), "released in {took:?}");
+        // Much less than a second where nothing else runs; never a ttl.
+        assert!(took < millis(5000), "released in {took:?}");
         assert_eq!(server.connections(), connections);
         worker.order("go on");
     }
