@@ -26,11 +26,13 @@ pub fn handoff(bench: &mut Bench) {
     let url = bench.server.url();
     let passes = if bench.quick { 20 } else { 100 };
     let ours = Who::Ours.to_string();
-    let mut bare = ["0", "1"].map(|side| Child::start(BARE, &[&url, side]));
+    let [mut bare, mut apart] = ["own", "apart"]
+        .map(|listens| ["0", "1"].map(|side| Child::start(BARE, &[&url, side, listens])));
     let mut pair = [(); 2].map(|()| Child::start(KIND, &[&url, &ours]));
-    let (mut messages, mut locks) = (Vec::new(), Vec::new());
+    let (mut messages, mut heard, mut locks) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..bench.rounds(9) {
         messages.push(publish(&mut bare, passes));
+        heard.push(publish(&mut apart, passes));
         locks.push(pass(&mut pair, passes, REST));
     }
     let columns = ["p50 µs", "mean µs", "p99 µs", "p50 / bare"];
@@ -50,6 +52,7 @@ pub fn handoff(bench: &mut Bench) {
         ratio
     };
     row("publish → receive", &messages);
+    row("the same, heard by a thread apart", &heard);
     let ratio = row(&ours, &locks);
     for peer in [
         Who::Rslock(Retry::Tuned),
@@ -130,18 +133,28 @@ pub fn child(arguments: &[String]) {
 }
 
 pub fn bare_child(arguments: &[String]) {
-    let [url, side] = arguments else {
-        panic!("a URL and a side");
+    let [url, side, listens] = arguments else {
+        panic!("a URL, a side, and who listens");
     };
     let (url, first) = (url.clone(), side == "0");
     let runtime = Flavor::Threads.build();
-    let (commands, messages) = runtime.block_on(listen(&url, first));
+    // A thread that only listens has one more to wake: the one that the message is for.
+    let thread = (listens == "apart").then(|| {
+        let runtime = Flavor::Current.build();
+        let handle = runtime.handle().clone();
+        std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+        handle
+    });
+    let listener = thread.as_ref().unwrap_or(runtime.handle());
+    let listening = listener.spawn(listen(url.clone(), channel(listens, first)));
+    let messages = runtime.block_on(listening).unwrap();
+    let commands = runtime.block_on(connect(&url));
     let mut inbox = Some(messages);
     serve(|order| {
         let [passes, rest] = numbers(order)[..] else {
             panic!("how often, and how long to rest");
         };
-        let (mut connection, theirs) = (commands.clone(), channel(!first));
+        let (mut connection, theirs) = (commands.clone(), channel(listens, !first));
         let mut messages = inbox.take().unwrap();
         let task = async move {
             let (mut sent, mut received) = (Vec::new(), Vec::new());
@@ -153,7 +166,7 @@ pub fn bare_child(arguments: &[String]) {
                 tokio::time::sleep(Duration::from_nanos(rest)).await;
                 sent.push(clock());
                 let mut publish = redis::cmd("PUBLISH");
-                publish.arg(theirs).arg("x");
+                publish.arg(&theirs).arg("x");
                 publish.exec_async(&mut connection).await.unwrap();
             }
             if first {
@@ -168,19 +181,28 @@ pub fn bare_child(arguments: &[String]) {
     });
 }
 
-fn channel(first: bool) -> &'static str {
-    if first { "bench-first" } else { "bench-second" }
+fn channel(listens: &str, first: bool) -> String {
+    format!("bench-{listens}-{first}")
 }
 
-/// Connections set as the lock's own are.
-async fn listen(url: &str, first: bool) -> (MultiplexedConnection, UnboundedReceiver<()>) {
+/// A server as the lock's own connections see it.
+fn client(url: &str) -> Client {
     let info = url.into_connection_info().unwrap();
     let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
     let settings = info
         .redis_settings()
         .clone()
         .set_protocol(ProtocolVersion::RESP3);
-    let client = Client::open(info.set_redis_settings(settings)).unwrap();
+    Client::open(info.set_redis_settings(settings)).unwrap()
+}
+
+async fn connect(url: &str) -> MultiplexedConnection {
+    let connection = client(url).get_multiplexed_async_connection().await;
+    connection.unwrap()
+}
+
+/// Listens on the present runtime.
+async fn listen(url: String, channel: String) -> UnboundedReceiver<()> {
     let (sender, messages) = unbounded_channel();
     let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
         if push.kind == PushKind::Message {
@@ -188,14 +210,14 @@ async fn listen(url: &str, first: bool) -> (MultiplexedConnection, UnboundedRece
         }
         Ok::<(), redis::aio::SendError>(())
     });
+    let client = client(&url);
     let listening = client.get_multiplexed_async_connection_with_config(&config);
     let mut listening = listening.await.unwrap();
-    listening.subscribe(channel(first)).await.unwrap();
-    let commands = client.get_multiplexed_async_connection().await.unwrap();
+    listening.subscribe(channel).await.unwrap();
     // It hears as long as it lives.
     tokio::spawn(async move {
         std::future::pending::<()>().await;
         drop(listening);
     });
-    (commands, messages)
+    messages
 }
