@@ -1,6 +1,7 @@
 //! What is configured once, at startup.
 
 use crate::engine::memory::{Memory, Store};
+use crate::engine::redis::contacts::Contacts;
 use crate::engine::redis::sentinel::Sentinels;
 use crate::engine::redis::site::Site;
 use crate::engine::redis::target::{Access, Target};
@@ -25,6 +26,8 @@ use std::time::Duration;
 /// | `redis+unix:///path?db=0&user=…&pass=…` | the same over a unix socket |
 /// | `redis-sentinel://user:password@h1:26379,h2,h3/mymaster/0` | the server that these Sentinels call the master `mymaster`, which is followed from one failover to the next; port and database may be left out |
 /// | `rediss-sentinel://…` | the same over TLS, to the Sentinels too |
+/// | `redis-cluster://user:password@h1:6379,h2,h3` | a Redis Cluster, met at any of these nodes; ports may be left out |
+/// | `rediss-cluster://…` | the same over TLS |
 /// | `memory://` | the embedded engine: locks within this process, for tests and a first try |
 /// | `memory://name` | the same, shared by all in the process who connect by that name |
 ///
@@ -196,8 +199,8 @@ impl Config {
                 Ok((Arc::new(memory), self.url.as_str().into()))
             }
             Some((
-                "redis-sentinel" | "rediss-sentinel" | "redis" | "rediss" | "valkey" | "valkeys"
-                | "redis+unix" | "valkey+unix" | "unix",
+                "redis-sentinel" | "rediss-sentinel" | "redis-cluster" | "rediss-cluster" | "redis"
+                | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "unix",
                 _,
             )) => self.open_redis(io, ear).await,
             Some((scheme, _))
@@ -207,7 +210,8 @@ impl Config {
             {
                 Err(invalid(&format!(
                     "the URL scheme `{scheme}://` is not known; \
-                     use `redis://`, `rediss://`, `redis+unix://`, `redis-sentinel://` or `memory://`"
+                     use `redis://`, `rediss://`, `redis+unix://`, `redis-sentinel://`, \
+                     `redis-cluster://` or `memory://`"
                 )))
             }
             _ => Err(invalid(
@@ -232,6 +236,9 @@ impl Config {
             let credentials = self.sentinel_credentials.as_ref();
             let sentinels = Sentinels::start(io, &self.url, &access, credentials, timeouts)?;
             Site::Named(Arc::new(sentinels))
+        } else if self.url.starts_with("redis-cluster:") || self.url.starts_with("rediss-cluster:")
+        {
+            Site::Cluster(Arc::new(Contacts::read(&self.url, &access)?))
         } else {
             Site::fixed(Target::parse(&self.url, &access)?)
         };
@@ -240,15 +247,18 @@ impl Config {
         match Redis::connect(io, site, timeouts, &self.prefix, ear).await {
             Ok(redis) => Ok((Arc::new(redis), server)),
             Err(error) if error.fault == Fault::Refused => Err(LockError::InvalidConfig {
-                reason: match named {
-                    true => format!(
+                reason: if named {
+                    format!(
                         "`{server}` can't be used: {error}; check the name of the master, and user \
                          and password of the server and of the Sentinels"
-                    ),
-                    false => format!(
+                    )
+                } else if error.source.is::<redis::RedisError>() {
+                    format!(
                         "`{server}` does not let us in; check the user, the password and the \
                          database"
-                    ),
+                    )
+                } else {
+                    format!("`{server}` can't be used: {error}")
                 },
                 source: Some(error.source),
             }),

@@ -47,6 +47,7 @@ mod queue;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod together;
 mod trace;
 mod wait;
 mod watchdog;

@@ -105,11 +105,19 @@ impl Watchdog {
 
 async fn run(watchdog: Arc<Watchdog>, io: Io, engine: Arc<dyn Engine>, clock: Clock) {
     while let Some((renew, next)) = watchdog.round() {
-        if !renew.is_empty() {
+        for renew in by_server(renew, &*engine) {
             io.spawn(renew_all(renew, engine.clone(), clock.clone()));
         }
         let _ = tokio::time::timeout_at(next, watchdog.changed.notified()).await;
     }
+}
+
+/// For each server the holds whose locks it keeps, neighbours beside one another.
+fn by_server(mut holds: Vec<Arc<Hold>>, engine: &dyn Engine) -> Vec<Vec<Arc<Hold>>> {
+    let server = |hold: &Arc<Hold>| engine.kept_at(&hold.name).0;
+    holds.sort_by_cached_key(|hold| engine.kept_at(&hold.name));
+    let servers = holds.chunk_by(|one, next| server(one) == server(next));
+    servers.map(<[_]>::to_vec).collect()
 }
 
 async fn renew_all(holds: Vec<Arc<Hold>>, engine: Arc<dyn Engine>, clock: Clock) {

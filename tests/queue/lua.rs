@@ -16,10 +16,11 @@ pub struct Lua {
     pub fence: Script,
 }
 
-/// Of the parts that the library makes it of.
+/// Of the parts that the library makes it of, with a first line if it needs one.
 macro_rules! script {
-    ($($file:literal),+) => {
+    ($($first_line:literal,)? [$($file:literal),+]) => {
         Script::new(concat!(
+            $($first_line,)?
             $(include_str!(concat!("../../lock-runtime/src/engine/redis/", $file))),+
         ))
     };
@@ -28,11 +29,17 @@ macro_rules! script {
 impl Lua {
     pub fn new() -> Self {
         Self {
-            wait: script!("queue.lua", "wait.lua"),
-            cancel: script!("cancel.lua", "queue.lua", "hand_on.lua"),
-            release: script!("release.lua", "queue.lua", "hand_on.lua"),
-            renew: script!("renew.lua"),
-            fence: script!("fence.lua"),
+            wait: script!("local cluster = false\n", ["queue.lua", "wait.lua"]),
+            cancel: script!(
+                "local cluster = false\n",
+                ["cancel.lua", "queue.lua", "hand_on.lua"]
+            ),
+            release: script!(
+                "local cluster = false\n",
+                ["release.lua", "queue.lua", "hand_on.lua"]
+            ),
+            renew: script!(["renew.lua"]),
+            fence: script!(["fence.lua"]),
         }
     }
 }

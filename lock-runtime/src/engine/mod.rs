@@ -64,6 +64,12 @@ pub(crate) trait Engine: Send + Sync {
         until: Instant,
     ) -> Answer<'a, Vec<Result<bool, EngineError>>>;
 
+    /// On which server a lock is kept, and where there. Those in the same place are best renewed
+    /// together; a server that is slow must not hold up those of another.
+    fn kept_at(&self, _name: &str) -> (usize, u16) {
+        (0, 0)
+    }
+
     /// A number greater than any given out before, or none if the lock is not the claim's.
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>>;
 }

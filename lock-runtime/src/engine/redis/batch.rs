@@ -14,13 +14,47 @@ const MOST: usize = 256;
 
 /// The way into a connection that sends in batches. Its task ends when it is dropped.
 pub(crate) struct Batches {
-    requests: UnboundedSender<Request>,
+    requests: UnboundedSender<HandedIn>,
     task: JoinHandle<()>,
 }
 
-struct Request {
+/// What is sent, and must not be separated.
+pub(crate) struct Request {
+    /// A node of a cluster is told first that another one sent the command there.
+    asking: bool,
     command: Cmd,
+}
+
+struct HandedIn {
+    request: Request,
     answer: oneshot::Sender<RedisResult<Value>>,
+}
+
+impl Request {
+    pub(crate) fn asking(command: Cmd) -> Request {
+        Request {
+            asking: true,
+            command,
+        }
+    }
+
+    pub(crate) fn is_asking(&self) -> bool {
+        self.asking
+    }
+
+    /// The command alone.
+    pub(crate) fn command(self) -> Cmd {
+        self.command
+    }
+}
+
+impl From<Cmd> for Request {
+    fn from(command: Cmd) -> Request {
+        Request {
+            asking: false,
+            command,
+        }
+    }
 }
 
 impl Batches {
@@ -33,10 +67,10 @@ impl Batches {
         }
     }
 
-    /// Hands a command in; its answer comes, unless the connection ends.
-    pub(crate) fn hand_in(&self, command: Cmd) -> oneshot::Receiver<RedisResult<Value>> {
+    /// Hands a request in; its answer comes, unless the connection ends.
+    pub(crate) fn hand_in(&self, request: Request) -> oneshot::Receiver<RedisResult<Value>> {
         let (answer, answered) = oneshot::channel();
-        let _ = self.requests.send(Request { command, answer });
+        let _ = self.requests.send(HandedIn { request, answer });
         answered
     }
 }
@@ -47,29 +81,36 @@ impl Drop for Batches {
     }
 }
 
-async fn send(mut redis: MultiplexedConnection, mut requests: UnboundedReceiver<Request>) {
+async fn send(mut redis: MultiplexedConnection, mut requests: UnboundedReceiver<HandedIn>) {
     let mut batch = Vec::new();
     while requests.recv_many(&mut batch, MOST).await > 0 {
         let mut pipeline = Pipeline::with_capacity(batch.len());
         let mut answers = Vec::with_capacity(batch.len());
-        for request in batch.drain(..) {
+        let mut commands = 0;
+        for HandedIn { request, answer } in batch.drain(..) {
             // Nobody waits for it any more, and it has not been sent.
-            if !request.answer.is_closed() {
-                pipeline.add_command(request.command);
-                answers.push(request.answer);
+            if answer.is_closed() {
+                continue;
             }
+            if request.asking {
+                pipeline.cmd("ASKING");
+            }
+            pipeline.add_command(request.command);
+            commands += 1 + usize::from(request.asking);
+            answers.push((answer, request.asking));
         }
-        match redis
-            .send_packed_commands(&pipeline, 0, answers.len())
-            .await
-        {
+        match redis.send_packed_commands(&pipeline, 0, commands).await {
             Ok(values) => {
-                for (answer, value) in answers.into_iter().zip(values) {
-                    let _ = answer.send(value.extract_error());
+                let mut values = values.into_iter();
+                for (answer, asked) in answers {
+                    // What `ASKING` was answered tells nothing.
+                    if let Some(value) = values.nth(usize::from(asked)) {
+                        let _ = answer.send(value.extract_error());
+                    }
                 }
             }
             Err(error) => {
-                for answer in answers {
+                for (answer, _) in answers {
                     let _ = answer.send(Err(error.clone()));
                 }
             }

@@ -1,6 +1,7 @@
 -- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] what is known of those in it
--- KEYS[4] the token's tombstone   ARGV[1] the token   ARGV[2] how long the tombstone stands, in
--- milliseconds; 0 for none, when no request of the token can still be on its way
+-- KEYS[4] the token's tombstone   KEYS[5] in a cluster: a key that is never there, as for a release
+-- ARGV[1] the token   ARGV[2] how long the tombstone stands, in milliseconds; 0 for none, when no
+-- request of the token can still be on its way
 -- 1: the lock had been granted to it, and has been passed on. 0: it had not.
 local moved_up = redis.call('ZRANK', KEYS[2], ARGV[1]) == 0
 redis.call('ZREM', KEYS[2], ARGV[1])

@@ -1,6 +1,6 @@
 //! One connection: made, greeted, asked, and given up when it breaks or falls silent.
 
-use super::batch::Batches;
+use super::batch::{Batches, Request};
 use super::site::{Place, Site};
 use super::{EngineError, Fault, Timeouts};
 use crate::io::{Io, after, instant, since};
@@ -50,10 +50,10 @@ pub(crate) struct Failure {
 const OVERTAKEN: &str = "the server is not the master any more";
 
 impl Connection {
-    /// Sends a command and waits for its answer until then.
+    /// Sends a request and waits for its answer until then.
     pub(crate) async fn ask<T: FromRedisValue>(
         &self,
-        command: Cmd,
+        request: impl Into<Request>,
         until: Instant,
     ) -> Result<T, Failure> {
         if self.place.is_left() {
@@ -63,7 +63,7 @@ impl Connection {
             });
         }
         self.traffic.sent();
-        let answer = self.io.timeout_at(until, self.way.send(command));
+        let answer = self.io.timeout_at(until, self.way.send(request.into()));
         let answer = answer.await.map(|answer| answer.and_then(read::<T>));
         let (error, broken) = match answer {
             // A master of old knows nothing of the locks that the new one grants.
@@ -92,13 +92,13 @@ impl Connection {
 }
 
 impl Way {
-    async fn send(&self, command: Cmd) -> RedisResult<Value> {
+    async fn send(&self, request: Request) -> RedisResult<Value> {
         match self {
             // Boxed: a request that goes out with others has no use for the room.
-            Way::Single(redis) => Box::pin(redis.clone().send_packed_command(&command))
+            Way::Single(redis) => Box::pin(redis.clone().send_packed_command(&request.command()))
                 .await?
                 .extract_error(),
-            Way::Batched(batches) => match batches.hand_in(command).await {
+            Way::Batched(batches) => match batches.hand_in(request).await {
                 Ok(answer) => answer,
                 Err(_) => Err((ErrorKind::Io, "the connection has ended").into()),
             },

@@ -3,6 +3,7 @@
 use super::EngineError;
 use super::connection::{Dialer, Subscriber};
 use super::link::Link;
+use super::names::Names;
 use crate::engine::{Ear, Grant, News, ServerTime, Token};
 use crate::io::Io;
 use redis::{FromRedisValue, Value};
@@ -21,9 +22,9 @@ pub(crate) struct Grants {
 
 impl Grants {
     /// The subscription of a process that otherwise speaks to the server as `dialer` says.
-    pub(crate) fn new(dialer: &Dialer, prefix: &str, ear: Ear) -> Self {
+    pub(crate) fn new(dialer: &Dialer, names: &Names, ear: Ear) -> Self {
         let process = Token::fresh();
-        let channel = format!("{prefix}::grants:{}", process.encode(&mut [0; 32]));
+        let channel = names.grants(process.encode(&mut [0; 32]));
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(&channel);
         let again = ear.clone();

@@ -5,6 +5,7 @@
 //! and it is there when a home has gone with its runtime.
 
 use super::connection::{Connection, Dialer};
+use super::site::Site;
 use super::{EngineError, Fault};
 use crate::engine::Token;
 use redis::{Cmd, FromRedisValue};
@@ -64,6 +65,10 @@ impl Homes {
 
     /// The home of the calling runtime, if it has one.
     fn own(self: &Arc<Self>) -> Option<Arc<Home>> {
+        // Each node of a cluster would be one home more.
+        if matches!(self.dialer.site, Site::Cluster(_)) {
+            return None;
+        }
         let runtime = Handle::try_current().ok()?;
         let mut homes = self.homes();
         match homes.entry(runtime.id()).or_insert(Place::Visitor(0)) {

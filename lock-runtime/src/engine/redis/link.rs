@@ -4,11 +4,12 @@
 //! makes a new connection when the present one breaks or falls silent. While there is none, requests
 //! fail at once; nothing is ever sent twice.
 
+use super::batch::Request;
 use super::connection::{Connection, Dialer};
 use super::{EngineError, Fault};
 use crate::backoff::Backoff;
 use crate::io::Io;
-use redis::{Cmd, FromRedisValue};
+use redis::FromRedisValue;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -58,6 +59,10 @@ impl Link {
         self.connection(until).await.map(drop)
     }
 
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(&*self.state.borrow(), State::Up(_))
+    }
+
     /// Has the present connection replaced.
     pub(crate) fn replace(&self) {
         self.state.send_if_modified(|state| {
@@ -69,14 +74,14 @@ impl Link {
         });
     }
 
-    /// Sends a command and waits for its answer until then.
+    /// Sends a request and waits for its answer until then.
     pub(crate) async fn ask<T: FromRedisValue>(
         &self,
-        command: Cmd,
+        request: impl Into<Request>,
         until: Instant,
     ) -> Result<T, EngineError> {
         let connection = self.connection(until).await?;
-        connection.ask(command, until).await.map_err(|failure| {
+        connection.ask(request, until).await.map_err(|failure| {
             if failure.broken {
                 give_up(&self.state, connection.number);
             }

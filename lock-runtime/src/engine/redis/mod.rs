@@ -4,28 +4,37 @@
 //! every client that uses `SET NX PX` and compare-and-delete excludes and is excluded.
 
 mod batch;
+mod cluster;
 mod connection;
+pub(crate) mod contacts;
 mod grants;
 mod home;
 mod hosts;
 mod link;
+mod map;
+mod names;
+mod nodes;
+mod route;
 mod script;
 pub(crate) mod sentinel;
 pub(crate) mod site;
+mod slots;
 pub(crate) mod target;
 
 use super::{
     ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, ServerTime, Standing, TOMBSTONE, Waiting,
 };
 use crate::io::Io;
+use crate::together::all;
 use connection::Dialer;
 use grants::Grants;
 use home::{Home, Homes};
-use link::Link;
+use names::Names;
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind, Value};
 use std::sync::Arc;
 
-use script::Script;
+use route::Route;
+use script::{Script, Scripts};
 use site::Site;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -39,19 +48,11 @@ pub(crate) struct Timeouts {
 }
 
 pub(crate) struct Redis {
-    link: Link,
+    route: Route,
     homes: Arc<Homes>,
     grants: Grants,
     scripts: Scripts,
-    prefix: String,
-}
-
-struct Scripts {
-    wait: Script,
-    cancel: Script,
-    release: Script,
-    renew: Script,
-    fence: Script,
+    names: Names,
 }
 
 impl Redis {
@@ -63,133 +64,178 @@ impl Redis {
         prefix: &str,
         ear: Ear,
     ) -> Result<Redis, EngineError> {
-        let scripts = Scripts {
-            wait: Script::new(concat!(include_str!("queue.lua"), include_str!("wait.lua"))),
-            cancel: Script::new(concat!(
-                include_str!("cancel.lua"),
-                include_str!("queue.lua"),
-                include_str!("hand_on.lua"),
-            )),
-            release: Script::new(concat!(
-                include_str!("release.lua"),
-                include_str!("queue.lua"),
-                include_str!("hand_on.lua"),
-            )),
-            renew: Script::new(include_str!("renew.lua")),
-            fence: Script::new(include_str!("fence.lua")),
-        };
-        let greeting = [
-            &scripts.wait,
-            &scripts.cancel,
-            &scripts.release,
-            &scripts.renew,
-            &scripts.fence,
-        ]
-        .map(Script::load);
+        let cluster = matches!(site, Site::Cluster(_));
+        let names = Names::new(prefix, cluster);
+        let names = names.map_err(|reason| EngineError::new(Fault::Refused, reason))?;
+        let scripts = Scripts::new(cluster);
         let dialer = Dialer {
             io,
             site,
             timeouts,
-            greeting: greeting.into(),
+            greeting: scripts.load(),
             subscriber: None,
             batched: true,
             dialled: 0,
             last: None,
         };
         Ok(Redis {
-            grants: Grants::new(&dialer, prefix, ear),
+            grants: Grants::new(&dialer, &names, ear.clone()),
             homes: Homes::new(&dialer),
-            link: Link::connect(io, dialer).await?,
+            route: Route::connect(dialer, ear).await?,
             scripts,
-            prefix: prefix.to_owned(),
+            names,
         })
     }
 
     async fn ask<T: FromRedisValue>(
         &self,
         home: Option<&Home>,
+        lock: &str,
         command: Cmd,
         until: Instant,
     ) -> Result<T, EngineError> {
         match home {
             Some(home) => home.ask(command, until).await,
-            None => self.link.ask(command, until).await,
+            None => self.route.ask(lock, command, until).await,
         }
     }
 
-    /// Calls a script. `arguments` adds the keys, then the rest.
+    /// Calls a script on a lock's keys. `arguments` adds the keys, then the rest.
     async fn call<T: FromRedisValue>(
         &self,
         home: Option<&Home>,
         script: &Script,
-        keys: usize,
+        (lock, keys): (&str, usize),
         until: Instant,
         arguments: impl Fn(&mut Cmd),
     ) -> Result<T, EngineError> {
         let mut command = script.by_digest(keys);
         arguments(&mut command);
-        match self.ask(home, command, until).await {
+        match self.ask(home, lock, command, until).await {
             Err(error) if is_unknown_script(&error) => {
                 let mut command = script.by_source(keys);
                 arguments(&mut command);
-                self.ask(home, command, until).await
+                self.ask(home, lock, command, until).await
             }
             answer => answer,
         }
     }
-}
-
-impl Redis {
-    /// The name of a key that belongs to a lock, or to all of them. No lock has such a name.
-    fn derived(&self, kind: &str, key: &str) -> String {
-        [&self.prefix, "::", kind, key].concat()
-    }
 
     fn queue_keys(&self, command: &mut Cmd, claim: &Claim) {
-        let key = &claim.name[self.prefix.len()..];
         command
             .arg(&*claim.name)
-            .arg(self.derived("queue:", key))
-            .arg(self.derived("waiters:", key));
+            .arg(self.names.queue(&claim.name))
+            .arg(self.names.waiters(&claim.name));
     }
 
     fn tombstone(&self, claim: &Claim) -> String {
-        self.derived("gone:", claim.token.encode(&mut [0; 32]))
+        let names = &self.names;
+        names.tombstone(&claim.name, claim.token.encode(&mut [0; 32]))
     }
-}
 
-impl Redis {
+    /// Takes the lock if it is free.
+    async fn take(
+        &self,
+        home: Option<&Home>,
+        claim: &Claim,
+        until: Instant,
+    ) -> Result<bool, EngineError> {
+        let mut command = Cmd::with_capacity(6, 96 + claim.name.len());
+        command
+            .arg("SET")
+            .arg(&*claim.name)
+            .arg(claim.token.encode(&mut [0; 32]))
+            .arg("NX")
+            .arg("PX")
+            .arg(milliseconds(claim.ttl));
+        let set: Option<String> = self.ask(home, &claim.name, command, until).await?;
+        Ok(set.is_some())
+    }
+
     async fn release_from(
         &self,
         home: Option<&Home>,
         claim: &Claim,
         until: Instant,
     ) -> Result<bool, EngineError> {
-        let arguments = |command: &mut Cmd| {
-            self.queue_keys(command, claim);
-            command.arg(claim.token.encode(&mut [0; 32]));
-        };
+        let nothing = self.names.nothing(&claim.name);
+        let keys = (&*claim.name, 3 + nothing.iter().count());
         let script = &self.scripts.release;
-        let released: u8 = self.call(home, script, 3, until, arguments).await?;
-        Ok(released == 1)
+        let released = self.call(home, script, keys, until, |command| {
+            self.queue_keys(command, claim);
+            command.arg(&nothing).arg(claim.token.encode(&mut [0; 32]));
+        });
+        let released: Result<u8, _> = released.await;
+        if !matches!(&released, Err(error) if is_moving(error)) {
+            return released.map(|released| released == 1);
+        }
+        // Where the slot moves from node to node, one key is to be had, but not several.
+        let (script, keys) = (&self.scripts.free, (&*claim.name, 1));
+        let freed = self.call(home, script, keys, until, |command| {
+            command
+                .arg(&*claim.name)
+                .arg(claim.token.encode(&mut [0; 32]));
+        });
+        freed.await.map(|freed: u8| freed == 1)
+    }
+
+    fn slot(&self, claim: &Claim) -> u16 {
+        self.route.kept_at(&claim.name).1
+    }
+
+    async fn renew_in_slot(
+        &self,
+        claims: &[Claim],
+        until: Instant,
+    ) -> Vec<Result<bool, EngineError>> {
+        match self.renew_at_once(claims, until).await {
+            Ok(renewed) => renewed.into_iter().map(Ok).collect(),
+            Err(error) if is_moving(&error) => {
+                let each = claims.iter().map(async |claim| {
+                    let renewed = self.renew_at_once(std::slice::from_ref(claim), until).await;
+                    renewed.map(|renewed| renewed == [true])
+                });
+                all(each).await
+            }
+            Err(error) => claims.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn renew_at_once(
+        &self,
+        claims: &[Claim],
+        until: Instant,
+    ) -> Result<Vec<bool>, EngineError> {
+        let Some(first) = claims.first() else {
+            return Ok(Vec::new());
+        };
+        let keys = (&*first.name, claims.len());
+        let renewed = self.call(None, &self.scripts.renew, keys, until, |command| {
+            for claim in claims {
+                command.arg(&*claim.name);
+            }
+            for claim in claims {
+                command
+                    .arg(claim.token.encode(&mut [0; 32]))
+                    .arg(milliseconds(claim.ttl));
+            }
+        });
+        let renewed: Vec<u8> = renewed.await?;
+        if renewed.len() != claims.len() {
+            let words = format!("{} answers to {} renewals", renewed.len(), claims.len());
+            return Err(nonsense(words));
+        }
+        Ok(renewed.into_iter().map(|renewed| renewed == 1).collect())
     }
 }
 
 impl Engine for Redis {
     fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
-            let mut command = Cmd::with_capacity(6, 96 + claim.name.len());
-            command
-                .arg("SET")
-                .arg(&*claim.name)
-                .arg(claim.token.encode(&mut [0; 32]))
-                .arg("NX")
-                .arg("PX")
-                .arg(milliseconds(claim.ttl));
             let flight = self.homes.follow(claim.token);
-            let answer = self.ask(flight.home.as_deref(), command, until).await;
-            flight.landed(&answer);
-            answer.map(|set: Option<String>| set.is_some())
+            let taken = self.take(flight.home.as_deref(), claim, until).await;
+            flight.landed(&taken);
+            taken
         })
     }
 
@@ -202,18 +248,25 @@ impl Engine for Redis {
         Box::pin(async move {
             self.grants.ready(until).await?;
             let void_after = void_after.map_or(0, |time| time.0.as_micros());
-            let standing: Vec<u64> = self
-                .call(None, &self.scripts.wait, 4, until, |command| {
-                    self.queue_keys(command, claim);
-                    command
-                        .arg(self.tombstone(claim))
-                        .arg(claim.token.encode(&mut [0; 32]))
-                        .arg(milliseconds(claim.ttl))
-                        .arg(&self.grants.channel)
-                        .arg(ALIVE.as_micros() as u64)
-                        .arg(void_after as u64);
-                })
-                .await?;
+            let keys = (&*claim.name, 4);
+            let standing = self.call(None, &self.scripts.wait, keys, until, |command| {
+                self.queue_keys(command, claim);
+                command
+                    .arg(self.tombstone(claim))
+                    .arg(claim.token.encode(&mut [0; 32]))
+                    .arg(milliseconds(claim.ttl))
+                    .arg(&self.grants.channel)
+                    .arg(ALIVE.as_micros() as u64)
+                    .arg(void_after as u64);
+            });
+            let standing: Vec<u64> = match standing.await {
+                // Nobody can queue where the slot moves from node to node; the lock can be had.
+                Err(error) if is_moving(&error) => match self.take(None, claim, until).await? {
+                    true => vec![1, milliseconds(claim.ttl)],
+                    false => return Err(error),
+                },
+                standing => standing?,
+            };
             match standing[..] {
                 [0] => Ok(Standing::Void),
                 [3, left] => Ok(Standing::Adopted(Duration::from_millis(left))),
@@ -241,16 +294,17 @@ impl Engine for Redis {
             } else {
                 0
             };
-            let held: u8 = self
-                .call(None, &self.scripts.cancel, 4, until, |command| {
-                    self.queue_keys(command, claim);
-                    command
-                        .arg(self.tombstone(claim))
-                        .arg(claim.token.encode(&mut [0; 32]))
-                        .arg(stands);
-                })
-                .await?;
-            Ok(held == 1)
+            let nothing = self.names.nothing(&claim.name);
+            let keys = (&*claim.name, 4 + nothing.iter().count());
+            let held = self.call(None, &self.scripts.cancel, keys, until, |command| {
+                self.queue_keys(command, claim);
+                command
+                    .arg(self.tombstone(claim))
+                    .arg(&nothing)
+                    .arg(claim.token.encode(&mut [0; 32]))
+                    .arg(stands);
+            });
+            held.await.map(|held: u8| held == 1)
         })
     }
 
@@ -279,7 +333,8 @@ impl Engine for Redis {
             };
             // The home is gone. What it has sent must not be carried out later than this.
             if let Some(peer) = &home.connection.peer
-                && let Err(error) = self.link.ask::<Value>(peer.kill(), until).await
+                && let killed = self.route.ask::<Value>(&claim.name, peer.kill(), until)
+                && let Err(error) = killed.await
                 && error.is_transient()
             {
                 self.homes.leave_unsettled(claim.token, Some(home));
@@ -295,36 +350,26 @@ impl Engine for Redis {
         until: Instant,
     ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
         Box::pin(async move {
-            let renewed: Vec<u8> = self
-                .call(None, &self.scripts.renew, claims.len(), until, |command| {
-                    for claim in claims {
-                        command.arg(&*claim.name);
-                    }
-                    for claim in claims {
-                        command
-                            .arg(claim.token.encode(&mut [0; 32]))
-                            .arg(milliseconds(claim.ttl));
-                    }
-                })
-                .await?;
-            if renewed.len() != claims.len() {
-                let words = format!("{} answers to {} renewals", renewed.len(), claims.len());
-                return Err(nonsense(words));
-            }
-            Ok(renewed
-                .into_iter()
-                .map(|renewed| Ok(renewed == 1))
-                .collect())
+            let slots = claims.chunk_by(|one, next| self.slot(one) == self.slot(next));
+            let renewed = all(slots.map(|claims| self.renew_in_slot(claims, until))).await;
+            Ok(renewed.into_iter().flatten().collect())
         })
     }
 
+    fn kept_at(&self, name: &str) -> (usize, u16) {
+        self.route.kept_at(name)
+    }
+
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
-        Box::pin(self.call(None, &self.scripts.fence, 2, until, |command| {
-            command
-                .arg(&*claim.name)
-                .arg(self.derived("fence", ""))
-                .arg(claim.token.encode(&mut [0; 32]));
-        }))
+        let keys = (&*claim.name, 2);
+        Box::pin(
+            self.call(None, &self.scripts.fence, keys, until, |command| {
+                command
+                    .arg(&*claim.name)
+                    .arg(self.names.fence(&claim.name))
+                    .arg(claim.token.encode(&mut [0; 32]));
+            }),
+        )
     }
 }
 
@@ -337,8 +382,15 @@ fn milliseconds(ttl: Duration) -> u64 {
 }
 
 fn is_unknown_script(error: &EngineError) -> bool {
-    error
-        .source
-        .downcast_ref::<redis::RedisError>()
-        .is_some_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
+    is(error, ServerErrorKind::NoScript)
+}
+
+/// Whether some of the keys are on another node of the cluster, since their slot moves there now.
+fn is_moving(error: &EngineError) -> bool {
+    is(error, ServerErrorKind::TryAgain)
+}
+
+fn is(error: &EngineError, kind: ServerErrorKind) -> bool {
+    let error = error.source.downcast_ref::<redis::RedisError>();
+    error.is_some_and(|error| error.kind() == ErrorKind::Server(kind))
 }

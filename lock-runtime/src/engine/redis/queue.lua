@@ -1,5 +1,6 @@
 -- The queue of a lock. KEYS[1] the lock   KEYS[2] its queue: tokens by order of arrival
 -- KEYS[3] for each token in it: until when it counts as alive, its ttl, its process' channel
+-- cluster, from the first line: who listens may do so at another server.
 local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
 
 local function server_time()
@@ -12,13 +13,18 @@ local function waiter(token)
   return string.match(known, '^(%d+) (%d+) (.*)$')
 end
 
+-- Whether anybody may have heard it.
+local function tell(channel, message)
+  return redis.call('PUBLISH', channel, message) > 0 or cluster
+end
+
 -- Whoever is first now hears of it: the first asks more often than the others. One who can't hear is
 -- gone.
 local function tell_first()
   local first = redis.call('ZRANGE', queue, 0, 0)[1]
   while first do
     local _, _, channel = waiter(first)
-    if redis.call('PUBLISH', channel, 'first ' .. first) > 0 then
+    if tell(channel, 'first ' .. first) then
       return
     end
     redis.call('ZREM', queue, first)
@@ -44,7 +50,7 @@ local function hand_on(asker, now)
       local times = string.format('%.0f %.0f ', now, lease)
       local grant = 'grant ' .. first .. ' ' .. times .. lock
       -- Heard by nobody: that process is gone.
-      if first == asker or redis.call('PUBLISH', channel, grant) > 0 then
+      if first == asker or tell(channel, grant) then
         return tell_first()
       end
       redis.call('DEL', lock)

@@ -1,4 +1,6 @@
 -- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] what is known of those in it
+-- KEYS[4] in a cluster: a key that is never there, so that no part of this is done by a node that its
+-- slot is leaving
 -- ARGV[1] the holder's token
 -- 1: it was the holder's, and has been passed on or is free. 0: it was not the holder's.
 local holder = redis.pcall('GET', KEYS[1])

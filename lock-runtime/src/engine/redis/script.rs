@@ -2,18 +2,60 @@
 
 use redis::Cmd;
 
+/// All that the library sends.
+pub(crate) struct Scripts {
+    pub(crate) wait: Script,
+    pub(crate) cancel: Script,
+    pub(crate) release: Script,
+    pub(crate) renew: Script,
+    pub(crate) fence: Script,
+    /// What of a release needs no key but the lock's.
+    pub(crate) free: Script,
+}
+
+impl Scripts {
+    pub(crate) fn new(cluster: bool) -> Scripts {
+        let queued = |parts: &[&str]| {
+            let first_line = format!("local cluster = {cluster}\n");
+            Script::new(first_line + &parts.concat())
+        };
+        let (queue, hand_on) = (include_str!("queue.lua"), include_str!("hand_on.lua"));
+        Scripts {
+            wait: queued(&[queue, include_str!("wait.lua")]),
+            cancel: queued(&[include_str!("cancel.lua"), queue, hand_on]),
+            release: queued(&[include_str!("release.lua"), queue, hand_on]),
+            renew: Script::new(include_str!("renew.lua")),
+            fence: Script::new(include_str!("fence.lua")),
+            free: Script::new(include_str!("free.lua")),
+        }
+    }
+
+    /// What makes them known to a server ahead of their first call.
+    pub(crate) fn load(&self) -> Vec<Cmd> {
+        let often = [
+            &self.wait,
+            &self.cancel,
+            &self.release,
+            &self.renew,
+            &self.fence,
+        ];
+        often.map(Script::load).into()
+    }
+}
+
 /// A script that the server knows by its digest once it has seen it.
 #[derive(Debug)]
 pub(crate) struct Script {
-    source: &'static str,
+    source: String,
     digest: String,
 }
 
 impl Script {
-    pub(crate) fn new(source: &'static str) -> Script {
+    fn new(source: impl Into<String>) -> Script {
+        let source = source.into();
         Script {
+            digest: redis::Script::new(&source).get_hash().to_owned(),
             source,
-            digest: redis::Script::new(source).get_hash().to_owned(),
         }
     }
 
@@ -24,13 +66,12 @@ impl Script {
 
     /// The call by source, for a server that doesn't know the digest. It does from then on.
     pub(crate) fn by_source(&self, keys: usize) -> Cmd {
-        call("EVAL", self.source, keys)
+        call("EVAL", &self.source, keys)
     }
 
-    /// Makes the script known ahead of its first call.
-    pub(crate) fn load(&self) -> Cmd {
+    fn load(&self) -> Cmd {
         let mut command = redis::cmd("SCRIPT");
-        command.arg("LOAD").arg(self.source);
+        command.arg("LOAD").arg(&self.source);
         command
     }
 }

@@ -1,8 +1,10 @@
-//! Where the locks are kept: always on the same server, or on the one that Sentinels call the master.
+//! Where the locks are kept: always on the same server, on the one that Sentinels call the master, or
+//! on all nodes of a cluster.
 
-use super::EngineError;
+use super::contacts::Contacts;
 use super::sentinel::{Sentinels, Tenure};
 use super::target::Target;
+use super::{EngineError, Fault};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -13,6 +15,8 @@ use std::task::Poll;
 pub(crate) enum Site {
     Fixed(Arc<Target>),
     Named(Arc<Sentinels>),
+    /// Whichever node is met.
+    Cluster(Arc<Contacts>),
 }
 
 /// Where a site was when it was asked for.
@@ -42,13 +46,22 @@ impl Site {
                     tenure: Some(tenure),
                 })
             }
+            Site::Cluster(contacts) => match contacts.next() {
+                Ok(target) => Ok(Place {
+                    target,
+                    tenure: None,
+                }),
+                Err(error) => Err(EngineError::new(Fault::Down, error)),
+            },
         }
     }
 
     /// The server is not where it was, or not what it was: has that looked after soon.
     pub(crate) fn doubt(&self) {
-        if let Site::Named(sentinels) = self {
-            sentinels.hurry();
+        match self {
+            Site::Fixed(_) => {}
+            Site::Named(sentinels) => sentinels.hurry(),
+            Site::Cluster(contacts) => contacts.doubt(),
         }
     }
 }
@@ -83,6 +96,7 @@ impl fmt::Display for Site {
         match self {
             Site::Fixed(target) => target.fmt(f),
             Site::Named(sentinels) => sentinels.fmt(f),
+            Site::Cluster(contacts) => contacts.fmt(f),
         }
     }
 }

@@ -53,6 +53,6 @@ if arrives and length == 2 then
   -- The other was alone so far, and its process may have passed the lock on within itself.
   local other = redis.call('ZRANGE', queue, 0, 0)[1]
   local _, _, theirs = waiter(other)
-  redis.call('PUBLISH', theirs, 'others ' .. other)
+  tell(theirs, 'others ' .. other)
 end
 return {2, now, left(), ahead, length}

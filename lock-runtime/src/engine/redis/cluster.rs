@@ -1,0 +1,182 @@
+//! A Redis Cluster: each request goes to the node that serves its slot.
+//!
+//! A request is sent again only if a node has said that it did not carry it out, or if it could not be
+//! sent at all. What became of it otherwise is the caller's to find out.
+
+use super::batch::Request;
+use super::connection::Dialer;
+use super::contacts::Contacts;
+use super::map::Redirection;
+use super::nodes::{News, Node, Nodes};
+use super::{EngineError, Fault};
+use crate::backoff::Backoff;
+use crate::engine::{self, Ear};
+use crate::io::{Io, after, instant, since};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+/// So often a request is sent from node to node; while a slot moves, twice is usual.
+const REDIRECTIONS: usize = 8;
+
+/// How often the map is looked at while nobody doubts it.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// How soon, and then how often, it is looked at while somebody does.
+const DOUBTED: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
+
+pub(crate) struct Cluster {
+    io: Io,
+    nodes: Arc<Nodes>,
+    /// How often the map has been looked at.
+    looks: watch::Receiver<u64>,
+    watcher: JoinHandle<()>,
+}
+
+impl Cluster {
+    /// Asks all nodes that are known from the first, and takes the first map that one tells. `ear`
+    /// is told when a node has been replaced by another, which may not know all that it did.
+    pub(crate) async fn connect(
+        contacts: Arc<Contacts>,
+        dialer: Dialer,
+        ear: Ear,
+    ) -> Result<Cluster, EngineError> {
+        let io = dialer.io;
+        let nodes = Arc::new(Nodes::new(contacts, dialer));
+        let (told, mut answers) = mpsc::unbounded_channel();
+        for address in nodes.contacts.all() {
+            let (nodes, told) = (nodes.clone(), told.clone());
+            io.spawn(async move { told.send(nodes.introduce(&address).await) });
+        }
+        drop(told);
+        let mut trouble = EngineError::new(Fault::Down, "the I/O thread has ended");
+        let map = loop {
+            match answers.recv().await {
+                Some(Ok(map)) => break map,
+                Some(Err(error)) if trouble.fault != Fault::Refused => trouble = error,
+                Some(Err(_)) => {}
+                None => return Err(trouble),
+            }
+        };
+        nodes.take(map);
+        let (looked, looks) = watch::channel(0);
+        Ok(Cluster {
+            io,
+            watcher: io.spawn(watch(nodes.clone(), looked, ear)),
+            nodes,
+            looks,
+        })
+    }
+
+    /// Sends a command to where the slot of its keys is, and waits for its answer until then.
+    pub(crate) async fn ask<T: FromRedisValue>(
+        &self,
+        slot: u16,
+        command: Cmd,
+        until: Instant,
+    ) -> Result<T, EngineError> {
+        let mut asked = None;
+        for _ in 0..=REDIRECTIONS {
+            let (node, request) = match asked.take() {
+                Some(node) => (node, Request::asking(command.clone())),
+                None => (self.serving(slot, until).await?, command.clone().into()),
+            };
+            let asking = request.is_asking();
+            let error = match node.link.ask(request, until).await {
+                // A master of old knows nothing of the locks that the new one grants.
+                Ok(_) if !asking && !self.serves(&node, slot) => {
+                    let words = "the slot is served by another node by now";
+                    return Err(EngineError::new(Fault::Unanswered, words));
+                }
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            match Redirection::read(&error, &node.host) {
+                Some(Redirection::Moved(address)) => {
+                    self.nodes.moved(slot, self.nodes.at(&address)?);
+                    self.nodes.contacts.doubt();
+                }
+                Some(Redirection::Ask(address)) => asked = Some(self.nodes.at(&address)?),
+                None if error.fault == Fault::Down => {
+                    self.look(until).await;
+                    if self.serves(&node, slot) {
+                        return Err(error);
+                    }
+                }
+                None => {
+                    if error.fault == Fault::Unanswered || is_down(&error) {
+                        self.nodes.contacts.doubt();
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        let words = "the nodes of the cluster don't agree on who serves the slot";
+        Err(EngineError::new(Fault::Hindered, words))
+    }
+
+    /// Which node serves a slot, as a number of its own; 0 if none does.
+    pub(crate) fn server(&self, slot: u16) -> usize {
+        let serving = self.nodes.serving(slot);
+        serving.map_or(0, |node| Arc::as_ptr(&node).addr())
+    }
+
+    async fn serving(&self, slot: u16, until: Instant) -> Result<Arc<Node>, EngineError> {
+        if let Some(node) = self.nodes.serving(slot) {
+            return Ok(node);
+        }
+        self.look(until).await;
+        self.nodes.serving(slot).ok_or_else(|| {
+            let words = "no node of the cluster serves the slot";
+            EngineError::new(Fault::Hindered, words)
+        })
+    }
+
+    fn serves(&self, node: &Arc<Node>, slot: u16) -> bool {
+        let serving = self.nodes.serving(slot);
+        serving.is_some_and(|serving| Arc::ptr_eq(&serving, node))
+    }
+
+    /// Has the map looked at, and waits for that.
+    async fn look(&self, until: Instant) {
+        let mut looks = self.looks.clone();
+        looks.mark_unchanged();
+        self.nodes.contacts.doubt();
+        let _ = self.io.timeout_at(until, looks.changed()).await;
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.watcher.abort();
+    }
+}
+
+/// Looks at the map whenever it is doubted, and from time to time.
+async fn watch(nodes: Arc<Nodes>, looked: watch::Sender<u64>, ear: Ear) {
+    let backoff = || Backoff::new(DOUBTED[0], DOUBTED[1]);
+    let mut pauses = backoff();
+    let mut last = instant();
+    loop {
+        let _ = timeout_at(after(PERIOD), nodes.contacts.doubted()).await;
+        let news = nodes.look().await;
+        if news != News::Nothing || since(last) > Duration::from_secs(2) {
+            pauses = backoff();
+        }
+        last = instant();
+        looked.send_modify(|looks| *looks += 1);
+        if news == News::Replaced {
+            ear(engine::News::Resumed);
+        }
+        tokio::time::sleep(pauses.pause()).await;
+    }
+}
+
+/// Whether a node says that the cluster, or its part of it, doesn't work.
+fn is_down(error: &EngineError) -> bool {
+    let error = error.source.downcast_ref::<RedisError>();
+    error.is_some_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::ClusterDown))
+}

@@ -1,0 +1,61 @@
+//! Several things at once, by one task.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+
+enum Work<F: Future> {
+    /// Under way.
+    Under(Pin<Box<F>>),
+    Done(F::Output),
+}
+
+/// Waits until each of them has come to its end; their outputs, in the same order.
+pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let begin = |future| Work::Under(Box::pin(future));
+    let mut works: Vec<Work<F>> = futures.into_iter().map(begin).collect();
+    poll_fn(|context| {
+        let mut left = 0;
+        for work in &mut works {
+            if let Work::Under(future) = work {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(output) => *work = Work::Done(output),
+                    Poll::Pending => left += 1,
+                }
+            }
+        }
+        match left {
+            0 => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    })
+    .await;
+    let output = |work| match work {
+        Work::Done(output) => Some(output),
+        Work::Under(_) => None,
+    };
+    works.into_iter().filter_map(output).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::Barrier;
+
+    /// Each waits for all others to have come as far.
+    #[tokio::test]
+    async fn all_go_on_beside_one_another() {
+        let barrier = Barrier::new(5);
+        let outputs = all((0..5).map(|n| {
+            let barrier = &barrier;
+            async move {
+                if n % 2 == 0 {
+                    tokio::task::yield_now().await;
+                }
+                barrier.wait().await;
+                n
+            }
+        }));
+        assert_eq!(outputs.await, [0, 1, 2, 3, 4]);
+    }
+}
