@@ -35,10 +35,7 @@ impl Contacts {
         if hosts.path.iter().any(|word| word != "0") || hosts.path.len() > 1 {
             return Err(wrong("a cluster has no other database than 0"));
         }
-        let access = Access {
-            credentials: access.credentials.or(hosts.credentials.as_ref()),
-            ..*access
-        };
+        let access = access.with(access.credentials.or(hosts.credentials.as_ref()));
         // Everybody begins somewhere else, and goes round from there.
         let start = fraction(Duration::from_secs(1)).subsec_nanos();
         Ok(Contacts {
