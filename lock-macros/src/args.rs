@@ -14,9 +14,9 @@ use crate::key::{Key, ungrouped};
 use crate::nearest::nearest;
 use crate::{duration, error};
 
-const OPTIONS: [&str; 12] = [
-    "key", "ttl", "wait", "max_hold", "renew", "release", "on_lost", "on_busy", "or_else", "guard",
-    "manager", "crate",
+const OPTIONS: [&str; 13] = [
+    "key", "ttl", "wait", "max_hold", "renew", "replicas", "release", "on_lost", "on_busy",
+    "or_else", "guard", "manager", "crate",
 ];
 
 pub(crate) struct Args {
@@ -33,6 +33,7 @@ pub(crate) struct Options {
     wait: Option<Length>,
     max_hold: Option<Length>,
     renew: Option<bool>,
+    replicas: Option<Expr>,
     in_background: Option<bool>,
     goes_on: Option<bool>,
     pub(crate) on_busy: Option<Expr>,
@@ -141,6 +142,7 @@ impl Options {
             "wait" => self.wait = Some(Length::parse(input, &name)?),
             "max_hold" => self.max_hold = Some(Length::parse(input, &name)?),
             "renew" => self.renew = Some(choice(input, &name, ["false", "true"])?),
+            "replicas" => self.replicas = Some(count(input, &name)?),
             "release" => {
                 let words = ["\"confirmed\"", "\"background\""];
                 self.in_background = Some(choice(input, &name, words)?);
@@ -173,6 +175,9 @@ impl Options {
             .collect();
         if let Some(renew) = self.renew {
             setters.extend(quote_spanned!(mixed=> .renew(#renew)));
+        }
+        if let Some(replicas) = &self.replicas {
+            setters.extend(quote_spanned!(mixed=> .replicas(#replicas)));
         }
         if let Some(in_background) = self.in_background {
             let choice = Ident::new(
@@ -254,6 +259,28 @@ impl Length {
 }
 
 const DURATION_HELP: &str = "write for example `\"250ms\"`, `\"30s\"`, `\"1m 30s\"` or `\"2h\"`";
+
+/// Reads a number, or an expression that is one.
+fn count(input: ParseStream, name: &Ident) -> syn::Result<Expr> {
+    let value = ungrouped(input.parse()?);
+    let is_count = match &value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Int(number),
+            ..
+        }) => number.base10_parse::<u32>().is_ok(),
+        Expr::Lit(_) => false,
+        Expr::Unary(negated) => !matches!(*negated.expr, Expr::Lit(_)),
+        _ => true,
+    };
+    match is_count {
+        true => Ok(value),
+        false => Err(error(
+            value.span(),
+            format!("`{name}` is a whole number"),
+            &format!("write for example `{name} = 1`"),
+        )),
+    }
+}
 
 /// Reads one of two words; says whether it is the second.
 fn choice(input: ParseStream, name: &Ident, words: [&str; 2]) -> syn::Result<bool> {

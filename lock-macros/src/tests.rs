@@ -32,6 +32,7 @@ fn method() {
             wait = "forever",
             max_hold = MAX_HOLD,
             renew = false,
+            replicas = 2,
             on_lost = "continue",
             on_busy = Ok(Paid::Already),
             or_else = |error| Err(Error::lock(error)),

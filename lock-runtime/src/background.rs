@@ -103,17 +103,19 @@ impl Shared {
     /// Has a claim leave its queue, and give back what it may have been granted.
     pub(crate) fn cancel_later(self: &Arc<Self>, claim: Claim, unanswered: bool) {
         let shared = self.clone();
-        self.in_background(async move {
-            let until = after(claim.ttl.max(ALIVE));
-            let engine = &shared.engine;
-            let cancelled = shared
-                .persist(until, |until| engine.cancel(&claim, unanswered, until))
-                .await;
-            shared.waiters.forget(claim.token);
-            if let Err(error) = cancelled {
-                trace::release_failed(shared.key_of(&claim.name), &error);
-            }
-        });
+        self.in_background(async move { shared.cancel(&claim, unanswered).await });
+    }
+
+    /// The same, and waits for it.
+    pub(crate) async fn cancel(&self, claim: &Claim, unanswered: bool) {
+        let until = after(claim.ttl.max(ALIVE));
+        let cancelled = self
+            .persist(until, |until| self.engine.cancel(claim, unanswered, until))
+            .await;
+        self.waiters.forget(claim.token);
+        if let Err(error) = cancelled {
+            trace::release_failed(self.key_of(&claim.name), &error);
+        }
     }
 
     /// Does what [`shutdown`](LockManager::shutdown) waits for.

@@ -62,6 +62,7 @@ pub struct Config {
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
     pub(crate) release: Release,
+    pub(crate) replicas: u32,
     pub(crate) hand_over: HandOver,
 }
 
@@ -80,6 +81,7 @@ impl Config {
             connect_timeout: Duration::from_secs(2),
             command_timeout: Duration::from_millis(500),
             release: Release::Confirmed,
+            replicas: 0,
             hand_over: HandOver {
                 most: 64,
                 time: Duration::from_millis(10),
@@ -140,6 +142,13 @@ impl Config {
     /// Whether calls wait for the release of locks that don't say so. By default they do.
     pub fn release(mut self, release: Release) -> Self {
         self.release = release;
+        self
+    }
+
+    /// How many replicas must have acknowledged a lock, where the lock doesn't say so. By default none;
+    /// [`Lock::replicas`](crate::Lock::replicas) tells what that protects from.
+    pub fn replicas(mut self, replicas: u32) -> Self {
+        self.replicas = replicas;
         self
     }
 

@@ -89,10 +89,12 @@ impl Hold {
     }
 
     pub(crate) fn claim(&self) -> Claim {
+        let terms = self.state().terms;
         Claim {
             name: self.name.clone(),
             token: self.token,
-            ttl: self.state().terms.ttl,
+            ttl: terms.ttl,
+            replicas: terms.replicas,
         }
     }
 
@@ -126,7 +128,8 @@ impl Hold {
             true => left >= (terms.ttl / 3).min(Duration::from_millis(500)),
             false => left >= terms.ttl.mul_f64(0.9),
         };
-        if state.phase != Phase::Held || !in_bounds || !enough {
+        let known = terms.replicas <= state.terms.replicas;
+        if state.phase != Phase::Held || !in_bounds || !enough || !known {
             return false;
         }
         state.terms = terms;

@@ -45,6 +45,7 @@ pub struct Lock {
     max_hold: Option<Duration>,
     on_lost: OnLost,
     release: Option<Release>,
+    replicas: Option<u32>,
 }
 
 impl Lock {
@@ -59,6 +60,7 @@ impl Lock {
             max_hold: None,
             on_lost: OnLost::Cancel,
             release: None,
+            replicas: None,
         }
     }
 
@@ -100,6 +102,23 @@ impl Lock {
     /// [`Config`](crate::Config) says, which is [`Release::Confirmed`].
     pub fn release(mut self, release: Release) -> Self {
         self.release = Some(release);
+        self
+    }
+
+    /// How many replicas must have acknowledged the lock before it counts as had, and each renewal
+    /// before it counts. The manager's default is none.
+    ///
+    /// A Redis master answers before its replicas have heard of a lock. When it dies in that moment, a
+    /// replica that is promoted grants the lock a second time. With one replica or more that is
+    /// unlikely: a failover prefers the replica that has heard most. It is not ruled out: `WAIT`, by
+    /// which this is done, says what replicas have, and not which of them will be promoted. What must
+    /// never be done twice is guarded by the [`fencing_token`](crate::LockGuard::fencing_token).
+    ///
+    /// Taking and renewing cost one more round trip, from the master to its replicas. While too few
+    /// of them answer, the lock is [`Unavailable`](LockError::Unavailable), and what was had before is
+    /// lost when its lease runs out. The embedded engine has no replicas, and needs none.
+    pub fn replicas(mut self, replicas: u32) -> Self {
+        self.replicas = Some(replicas);
         self
     }
 
@@ -176,6 +195,7 @@ impl Lock {
                     max_hold: self.max_hold,
                     on_lost: self.on_lost,
                     release: self.release.unwrap_or(shared.release),
+                    replicas: self.replicas.unwrap_or(shared.replicas),
                 },
                 template: self.template,
                 asked: instant(),
@@ -236,6 +256,7 @@ impl Request {
         let shared = &self.shared;
         let terms = self.wish.terms;
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+        let mut shortage = None;
         loop {
             if shared.is_closed() {
                 return Err(LockError::ShuttingDown { key: self.key() });
@@ -259,7 +280,7 @@ impl Request {
                     return Ok(None);
                 }
                 Err(error) => {
-                    if error.fault != Fault::Unanswered {
+                    if !matches!(error.fault, Fault::Unanswered | Fault::Unacknowledged) {
                         hold.refused();
                     }
                     Some(error)
@@ -268,9 +289,15 @@ impl Request {
             drop(attempt);
             let next = instant() + backoff.pause();
             if let Some(error) = error {
-                let in_vain = self.wait.is_zero() && error.fault == Fault::Down;
-                if in_vain || next >= until || !error.is_transient() {
-                    return Err(self.unavailable(error));
+                let once = self.wait.is_zero();
+                let in_vain = once && matches!(error.fault, Fault::Down | Fault::Unacknowledged);
+                let transient = error.is_transient();
+                if error.fault == Fault::Unacknowledged {
+                    shortage = Some(error.clone());
+                }
+                if in_vain || next >= until || !transient {
+                    // The last try, which has the least time, may not say as much.
+                    return Err(self.unavailable(shortage.unwrap_or(error)));
                 }
             } else if next >= until {
                 return Ok(None);

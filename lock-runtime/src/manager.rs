@@ -68,6 +68,7 @@ pub(crate) struct Shared {
     pub(crate) wait: Duration,
     pub(crate) command_timeout: Duration,
     pub(crate) release: Release,
+    pub(crate) replicas: u32,
     pub(crate) hand_over: HandOver,
     pub(crate) owed: Arc<Owed>,
     prefix: String,
@@ -121,6 +122,7 @@ impl LockManager {
                 wait: config.wait,
                 command_timeout: config.command_timeout,
                 release: config.release,
+                replicas: config.replicas,
                 hand_over: config.hand_over,
                 prefix: config.prefix.clone(),
                 server,
@@ -193,6 +195,7 @@ impl Shared {
                 name: unwanted.name,
                 token: unwanted.token,
                 ttl: unwanted.lease,
+                replicas: 0,
             };
             self.cancel_later(claim, false);
         }

@@ -72,10 +72,14 @@ impl StandIn {
                 name: self.name.clone(),
                 token: Token::fresh(),
                 ttl: terms.ttl,
+                replicas: terms.replicas,
             };
             shared.waiters.expect(claim.token, self.events.clone());
             match self.stand_for(&claim).await {
-                End::Granted(lease) => self.take(&claim, lease),
+                End::Granted(lease) => match self.acknowledge(&claim, lease).await {
+                    Ok(lease) => self.take(&claim, lease),
+                    Err(error) => self.give_back(&claim, error).await,
+                },
                 End::Left { unanswered } => shared.cancel_later(claim, unanswered),
                 End::Void => shared.waiters.forget(claim.token),
                 End::Refused(error) => {
@@ -209,10 +213,46 @@ impl StandIn {
         }
     }
 
+    /// Has replicas know of what was granted, if they must, before anybody believes in it.
+    async fn acknowledge(&self, claim: &Claim, lease: Lease) -> Result<Lease, EngineError> {
+        if claim.replicas == 0 {
+            return Ok(lease);
+        }
+        let shared = &self.shared;
+        let sent = shared.clock.now();
+        let until = after(shared.command_timeout.min(lease.remaining(sent)));
+        let renewed = shared.engine.renew(std::slice::from_ref(claim), until);
+        let renewed = renewed.await?.pop().unwrap_or(Ok(false))?;
+        // What counts is that it was known while it was still ours.
+        match renewed && !lease.remaining(shared.clock.now()).is_zero() {
+            true => Ok(Lease::new(sent, claim.ttl)),
+            false => {
+                let words = "the lock was lost before replicas had acknowledged it";
+                Err(EngineError::new(Fault::Hindered, words))
+            }
+        }
+    }
+
+    /// Gives back what was granted and could not be acknowledged. It is asked for anew in a moment.
+    async fn give_back(&self, claim: &Claim, error: EngineError) {
+        let shared = &self.shared;
+        shared.cancel(claim, false).await;
+        if error.is_transient() {
+            shared.waiters.learn(&self.name, None, Some(error));
+            tokio::time::sleep(FIRST[0] + fraction(FIRST[0])).await;
+        } else {
+            let error = shared.unavailable(&self.name, error);
+            shared.waiters.dismiss(&self.name, &error);
+        }
+    }
+
     /// Gives what was granted to the first in line, or back.
     fn take(&self, claim: &Claim, lease: Lease) {
         let hold = std::cell::OnceCell::new();
         let seated = self.shared.waiters.seat_first(&self.name, |terms| {
+            if terms.replicas > claim.replicas {
+                return None;
+            }
             let hold: &Arc<Hold> = hold.get_or_init(|| {
                 Hold::new(self.shared.clone(), self.name.clone(), claim.token, terms)
             });

@@ -10,6 +10,7 @@ pub(crate) struct Terms {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) on_lost: OnLost,
     pub(crate) release: Release,
+    pub(crate) replicas: u32,
 }
 
 /// What happens to a body whose lease is lost.

@@ -105,8 +105,14 @@ impl Watchdog {
 
 async fn run(watchdog: Arc<Watchdog>, io: Io, engine: Arc<dyn Engine>, clock: Clock) {
     while let Some((renew, next)) = watchdog.round() {
-        for renew in by_server(renew, &*engine) {
-            io.spawn(renew_all(renew, engine.clone(), clock.clone()));
+        // Those that wait for replicas keep nobody else waiting.
+        let (some, none): (Vec<_>, Vec<_>) = renew
+            .into_iter()
+            .partition(|hold| hold.claim().replicas > 0);
+        for renew in [none, some] {
+            for renew in by_server(renew, &*engine) {
+                io.spawn(renew_all(renew, engine.clone(), clock.clone()));
+            }
         }
         let _ = tokio::time::timeout_at(next, watchdog.changed.notified()).await;
     }

@@ -29,7 +29,7 @@ fn is_from(all: &Sentinels, master: usize, guard: &LockGuard) {
     assert!(all.server(master).exists(&key), "`{key}` is the old one's");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_master_grants_nothing_when_it_is_back() {
     let mut all = Sentinels::start();
     let idle = connect(&all).await;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use lock_runtime::{Config, LockManager};
 use tokio::task::JoinSet;
 
+use crate::block_on;
 use crate::support::sentinel::Sentinels;
 use crate::support::time::{NOISE, eventually, millis, within};
 use crate::support::worker::{Worker, arguments, next_order, tell};
@@ -142,13 +143,4 @@ async fn who_waits_is_served_by_the_next_master() {
     assert!(order.iter().map(|(n, _)| *n).eq(0..4), "{order:?}");
     let last = order[3].1 - released;
     assert!(last < NOISE, "the last had it after {last:?}");
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
 }

@@ -48,6 +48,7 @@ static EVALUATED: AtomicUsize = AtomicUsize::new(0);
     wait = "forever",
     max_hold = "2h",
     renew = true,
+    replicas = 1 + u32::from(id > 0),
     on_lost = "continue",
     guard = lock,
     crate = ::lock_runtime

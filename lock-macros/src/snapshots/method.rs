@@ -12,6 +12,7 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
                 .wait(crate::lock_runtime::attribute::Duration::MAX)
                 .max_hold(MAX_HOLD)
                 .renew(false)
+                .replicas(2)
                 .on_lost(crate::lock_runtime::OnLost::Continue)
         }
     };

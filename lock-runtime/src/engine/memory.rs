@@ -299,6 +299,7 @@ mod tests {
 
     fn claim(name: &str) -> Claim {
         Claim {
+            replicas: 0,
             name: name.into(),
             token: Token::fresh(),
             ttl: Duration::from_secs(30),

@@ -23,13 +23,15 @@ pub(crate) type Ear = Arc<dyn Fn(News) + Send + Sync>;
 /// A request that fails with [`Fault::Unanswered`] may have been carried out. Dropping an answer
 /// does not call the request back.
 pub(crate) trait Engine: Send + Sync {
-    /// Takes the lock if it is free; false if it is not.
+    /// Takes the lock if it is free; false if it is not. It counts when so many replicas know of it as
+    /// the claim asks for.
     fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool>;
 
     /// Stands in the lock's queue, or goes on standing there. A lock that is granted later is told
     /// to the [`Ear`].
     ///
     /// It can be asked again and again: a claim has one place, and a lock it got already is its own.
+    /// What is granted has not been acknowledged by any replica.
     /// The server refuses the request once its clock is past `void_after`.
     fn wait<'a>(
         &'a self,
@@ -81,6 +83,8 @@ pub(crate) struct Claim {
     pub(crate) name: Arc<str>,
     pub(crate) token: Token,
     pub(crate) ttl: Duration,
+    /// How many replicas must know of it before it counts, where there are any.
+    pub(crate) replicas: u32,
 }
 
 /// How a claim stands after it has asked.
@@ -173,6 +177,8 @@ pub(crate) enum Fault {
     Down,
     /// It was sent, and no answer came: it may have been carried out.
     Unanswered,
+    /// It was carried out, and too few replicas know of it.
+    Unacknowledged,
     /// The server declined for now, as while it loads its data.
     Hindered,
     /// The server declined for good, as for want of permission.

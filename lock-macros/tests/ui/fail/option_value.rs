@@ -10,4 +10,14 @@ async fn bill(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
+#[distributed_lock(key = "order:<id>", replicas = "1")]
+async fn pay(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(key = "order:<id>", replicas = -1)]
+async fn store(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
 fn main() {}

@@ -18,11 +18,16 @@ pub(crate) struct Batches {
     task: JoinHandle<()>,
 }
 
-/// What is sent, and must not be separated.
+/// A command, and what goes with it.
+#[derive(Clone)]
 pub(crate) struct Request {
+    pub(crate) command: Cmd,
     /// A node of a cluster is told first that another one sent the command there.
-    asking: bool,
-    command: Cmd,
+    pub(crate) asking: bool,
+    /// It goes over the connection on which so many replicas are waited for; 0 is the usual one.
+    pub(crate) replicas: u32,
+    /// Whether they are waited for. Then the answer is a pair: the command's own, and how many know.
+    pub(crate) acknowledged: bool,
 }
 
 struct HandedIn {
@@ -30,40 +35,25 @@ struct HandedIn {
     answer: oneshot::Sender<RedisResult<Value>>,
 }
 
-impl Request {
-    pub(crate) fn asking(command: Cmd) -> Request {
-        Request {
-            asking: true,
-            command,
-        }
-    }
-
-    pub(crate) fn is_asking(&self) -> bool {
-        self.asking
-    }
-
-    /// The command alone.
-    pub(crate) fn command(self) -> Cmd {
-        self.command
-    }
-}
-
 impl From<Cmd> for Request {
     fn from(command: Cmd) -> Request {
         Request {
-            asking: false,
             command,
+            asking: false,
+            replicas: 0,
+            acknowledged: false,
         }
     }
 }
 
 impl Batches {
-    /// Starts sending, on the present runtime.
-    pub(crate) fn start(redis: MultiplexedConnection) -> Batches {
+    /// Starts sending, on the present runtime. A batch with requests that are to be acknowledged ends
+    /// with the closing command.
+    pub(crate) fn start(redis: MultiplexedConnection, closing: Option<Cmd>) -> Batches {
         let (requests, received) = mpsc::unbounded_channel();
         Batches {
             requests,
-            task: tokio::spawn(send(redis, received)),
+            task: tokio::spawn(send(redis, received, closing)),
         }
     }
 
@@ -81,7 +71,11 @@ impl Drop for Batches {
     }
 }
 
-async fn send(mut redis: MultiplexedConnection, mut requests: UnboundedReceiver<HandedIn>) {
+async fn send(
+    mut redis: MultiplexedConnection,
+    mut requests: UnboundedReceiver<HandedIn>,
+    closing: Option<Cmd>,
+) {
     let mut batch = Vec::new();
     while requests.recv_many(&mut batch, MOST).await > 0 {
         let mut pipeline = Pipeline::with_capacity(batch.len());
@@ -97,23 +91,39 @@ async fn send(mut redis: MultiplexedConnection, mut requests: UnboundedReceiver<
             }
             pipeline.add_command(request.command);
             commands += 1 + usize::from(request.asking);
-            answers.push((answer, request.asking));
+            answers.push((answer, request.asking, request.acknowledged));
+        }
+        let closing = closing.as_ref();
+        let closing = closing.filter(|_| answers.iter().any(|(_, _, acknowledged)| *acknowledged));
+        if let Some(closing) = closing {
+            pipeline.add_command(closing.clone());
+            commands += 1;
         }
         match redis.send_packed_commands(&pipeline, 0, commands).await {
-            Ok(values) => {
+            Ok(mut values) => {
+                let closed = closing.and_then(|_| values.pop());
                 let mut values = values.into_iter();
-                for (answer, asked) in answers {
+                for (answer, asked, acknowledged) in answers {
                     // What `ASKING` was answered tells nothing.
-                    if let Some(value) = values.nth(usize::from(asked)) {
-                        let _ = answer.send(value.extract_error());
-                    }
+                    let Some(value) = values.nth(usize::from(asked)) else {
+                        continue;
+                    };
+                    let _ = answer.send(match &closed {
+                        Some(closed) if acknowledged => pair(value, closed.clone()),
+                        _ => value.extract_error(),
+                    });
                 }
             }
             Err(error) => {
-                for (answer, _) in answers {
+                for (answer, ..) in answers {
                     let _ = answer.send(Err(error.clone()));
                 }
             }
         }
     }
+}
+
+fn pair(value: Value, closed: Value) -> RedisResult<Value> {
+    let pair = vec![value.extract_error()?, closed.extract_error()?];
+    Ok(Value::Array(pair))
 }

@@ -12,7 +12,7 @@ use super::{EngineError, Fault};
 use crate::backoff::Backoff;
 use crate::engine::{self, Ear};
 use crate::io::{Io, after, instant, since};
-use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
+use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -71,20 +71,22 @@ impl Cluster {
         })
     }
 
-    /// Sends a command to where the slot of its keys is, and waits for its answer until then.
+    /// Sends a request to where the slot of its keys is, and waits for its answer until then.
     pub(crate) async fn ask<T: FromRedisValue>(
         &self,
         slot: u16,
-        command: Cmd,
+        request: Request,
         until: Instant,
     ) -> Result<T, EngineError> {
         let mut asked = None;
         for _ in 0..=REDIRECTIONS {
-            let (node, request) = match asked.take() {
-                Some(node) => (node, Request::asking(command.clone())),
-                None => (self.serving(slot, until).await?, command.clone().into()),
+            let mut request = request.clone();
+            let asking = asked.is_some();
+            request.asking = asking;
+            let node = match asked.take() {
+                Some(node) => node,
+                None => self.serving(slot, until).await?,
             };
-            let asking = request.is_asking();
             let error = match node.link.ask(request, until).await {
                 // A master of old knows nothing of the locks that the new one grants.
                 Ok(_) if !asking && !self.serves(&node, slot) => {

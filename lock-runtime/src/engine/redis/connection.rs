@@ -95,7 +95,7 @@ impl Way {
     async fn send(&self, request: Request) -> RedisResult<Value> {
         match self {
             // Boxed: a request that goes out with others has no use for the room.
-            Way::Single(redis) => Box::pin(redis.clone().send_packed_command(&request.command()))
+            Way::Single(redis) => Box::pin(redis.clone().send_packed_command(&request.command))
                 .await?
                 .extract_error(),
             Way::Batched(batches) => match batches.hand_in(request).await {
@@ -148,11 +148,21 @@ pub(crate) struct Dialer {
     pub(crate) timeouts: Timeouts,
     pub(crate) greeting: Vec<Cmd>,
     pub(crate) subscriber: Option<Subscriber>,
-    /// Whether requests of many callers are sent together.
-    pub(crate) batched: bool,
+    pub(crate) sending: Sending,
     pub(crate) dialled: u64,
     /// What the server calls the last connection.
     pub(crate) last: Option<Peer>,
+}
+
+/// How requests of many callers are sent.
+#[derive(Clone)]
+pub(crate) enum Sending {
+    /// Each for itself.
+    Single,
+    /// Those together that have come in meanwhile.
+    Batched,
+    /// The same, with this command at the end if a request is to be acknowledged.
+    Closing(Cmd),
 }
 
 /// A connection as the server knows it.
@@ -256,9 +266,13 @@ impl Dialer {
             place: place.clone(),
             made: instant(),
             io: self.io,
-            way: match self.batched {
-                true => Way::Batched(Arc::new(Batches::start(redis))),
-                false => Way::Single(redis),
+            way: match &self.sending {
+                Sending::Single => Way::Single(redis),
+                Sending::Batched => Way::Batched(Arc::new(Batches::start(redis, None))),
+                Sending::Closing(closing) => {
+                    let batches = Batches::start(redis, Some(closing.clone()));
+                    Way::Batched(Arc::new(batches))
+                }
             },
             traffic: Arc::default(),
             silence: self.timeouts.command,

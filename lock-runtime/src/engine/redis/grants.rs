@@ -1,7 +1,7 @@
 //! What the server tells this process without being asked: one channel, on a connection of its own.
 
 use super::EngineError;
-use super::connection::{Dialer, Subscriber};
+use super::connection::{Dialer, Sending, Subscriber};
 use super::link::Link;
 use super::names::Names;
 use crate::engine::{Ear, Grant, News, ServerTime, Token};
@@ -42,7 +42,7 @@ impl Grants {
             dialer: Dialer {
                 greeting: vec![subscribe],
                 subscriber: Some(subscriber),
-                batched: false,
+                sending: Sending::Single,
                 ..dialer.clone()
             },
             link: OnceCell::new(),

@@ -4,7 +4,7 @@
 //! requests at once the I/O thread's connection is the faster one, since it works beside the runtime;
 //! and it is there when a home has gone with its runtime.
 
-use super::connection::{Connection, Dialer};
+use super::connection::{Connection, Dialer, Sending};
 use super::site::Site;
 use super::{EngineError, Fault};
 use crate::engine::Token;
@@ -50,7 +50,7 @@ impl Homes {
     pub(crate) fn new(dialer: &Dialer) -> Arc<Homes> {
         Arc::new(Homes {
             dialer: Dialer {
-                batched: false,
+                sending: Sending::Single,
                 ..dialer.clone()
             },
             homes: Mutex::default(),

@@ -4,6 +4,7 @@
 //! makes a new connection when the present one breaks or falls silent. While there is none, requests
 //! fail at once; nothing is ever sent twice.
 
+use super::acknowledged::Acknowledged;
 use super::batch::Request;
 use super::connection::{Connection, Dialer};
 use super::{EngineError, Fault};
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 pub(crate) struct Link {
     io: Io,
     state: Arc<watch::Sender<State>>,
+    acknowledged: Acknowledged,
 }
 
 #[derive(Clone)]
@@ -50,8 +52,14 @@ impl Link {
         let (state, changes) = watch::channel(State::Reconnecting);
         let state = Arc::new(state);
         let (first, told) = oneshot::channel();
+        let acknowledged = Acknowledged::new(&dialer);
         io.spawn(supervise(dialer, Arc::downgrade(&state), changes, first));
-        (Link { io, state }, told)
+        let link = Link {
+            io,
+            state,
+            acknowledged,
+        };
+        (link, told)
     }
 
     /// Waits until there is a connection.
@@ -80,10 +88,13 @@ impl Link {
         request: impl Into<Request>,
         until: Instant,
     ) -> Result<T, EngineError> {
-        let connection = self.connection(until).await?;
+        let request = request.into();
+        let beside = self.acknowledged.by(request.replicas);
+        let link = beside.as_deref().unwrap_or(self);
+        let connection = link.connection(until).await?;
         connection.ask(request, until).await.map_err(|failure| {
             if failure.broken {
-                give_up(&self.state, connection.number);
+                give_up(&link.state, connection.number);
             }
             failure.error
         })

@@ -3,6 +3,7 @@
 //! A lock is a plain string: `<prefix><key>` holds its holder's token and expires after the ttl, so
 //! every client that uses `SET NX PX` and compare-and-delete excludes and is excluded.
 
+mod acknowledged;
 mod batch;
 mod cluster;
 mod connection;
@@ -26,7 +27,9 @@ use super::{
 };
 use crate::io::Io;
 use crate::together::all;
-use connection::Dialer;
+use acknowledged::enough;
+use batch::Request;
+use connection::{Dialer, Sending};
 use grants::Grants;
 use home::{Home, Homes};
 use names::Names;
@@ -55,6 +58,24 @@ pub(crate) struct Redis {
     names: Names,
 }
 
+/// On which connection something is asked.
+#[derive(Clone, Copy)]
+enum Way<'a> {
+    Home(&'a Home),
+    /// The I/O thread's.
+    Io,
+    /// The I/O thread's on which so many replicas are waited for; not for this.
+    Behind(u32),
+    /// The same. The answer is a pair: the command's own, and how many replicas know of it.
+    Acknowledged(u32),
+}
+
+impl<'a> From<Option<&'a Home>> for Way<'a> {
+    fn from(home: Option<&'a Home>) -> Way<'a> {
+        home.map_or(Way::Io, Way::Home)
+    }
+}
+
 impl Redis {
     /// Connects, and fails if that can't be done within the connect timeout.
     pub(crate) async fn connect(
@@ -74,7 +95,7 @@ impl Redis {
             timeouts,
             greeting: scripts.load(),
             subscriber: None,
-            batched: true,
+            sending: Sending::Batched,
             dialled: 0,
             last: None,
         };
@@ -89,21 +110,29 @@ impl Redis {
 
     async fn ask<T: FromRedisValue>(
         &self,
-        home: Option<&Home>,
+        way: Way<'_>,
         lock: &str,
         command: Cmd,
         until: Instant,
     ) -> Result<T, EngineError> {
-        match home {
-            Some(home) => home.ask(command, until).await,
-            None => self.route.ask(lock, command, until).await,
-        }
+        let (replicas, acknowledged) = match way {
+            Way::Home(home) => return home.ask(command, until).await,
+            Way::Io => (0, false),
+            Way::Behind(replicas) => (replicas, false),
+            Way::Acknowledged(replicas) => (replicas, true),
+        };
+        let request = Request {
+            replicas,
+            acknowledged,
+            ..Request::from(command)
+        };
+        self.route.ask(lock, request, until).await
     }
 
     /// Calls a script on a lock's keys. `arguments` adds the keys, then the rest.
     async fn call<T: FromRedisValue>(
         &self,
-        home: Option<&Home>,
+        way: Way<'_>,
         script: &Script,
         (lock, keys): (&str, usize),
         until: Instant,
@@ -111,11 +140,11 @@ impl Redis {
     ) -> Result<T, EngineError> {
         let mut command = script.by_digest(keys);
         arguments(&mut command);
-        match self.ask(home, lock, command, until).await {
+        match self.ask(way, lock, command, until).await {
             Err(error) if is_unknown_script(&error) => {
                 let mut command = script.by_source(keys);
                 arguments(&mut command);
-                self.ask(home, lock, command, until).await
+                self.ask(way, lock, command, until).await
             }
             answer => answer,
         }
@@ -134,12 +163,7 @@ impl Redis {
     }
 
     /// Takes the lock if it is free.
-    async fn take(
-        &self,
-        home: Option<&Home>,
-        claim: &Claim,
-        until: Instant,
-    ) -> Result<bool, EngineError> {
+    async fn take(&self, way: Way<'_>, claim: &Claim, until: Instant) -> Result<bool, EngineError> {
         let mut command = Cmd::with_capacity(6, 96 + claim.name.len());
         command
             .arg("SET")
@@ -148,20 +172,26 @@ impl Redis {
             .arg("NX")
             .arg("PX")
             .arg(milliseconds(claim.ttl));
-        let set: Option<String> = self.ask(home, &claim.name, command, until).await?;
+        if let Way::Acknowledged(wanted) = way {
+            return match self.ask(way, &claim.name, command, until).await? {
+                (Some(_), known) => enough(known, wanted).map(|()| true),
+                (None::<String>, _) => Ok(false),
+            };
+        }
+        let set: Option<String> = self.ask(way, &claim.name, command, until).await?;
         Ok(set.is_some())
     }
 
     async fn release_from(
         &self,
-        home: Option<&Home>,
+        way: Way<'_>,
         claim: &Claim,
         until: Instant,
     ) -> Result<bool, EngineError> {
         let nothing = self.names.nothing(&claim.name);
         let keys = (&*claim.name, 3 + nothing.iter().count());
         let script = &self.scripts.release;
-        let released = self.call(home, script, keys, until, |command| {
+        let released = self.call(way, script, keys, until, |command| {
             self.queue_keys(command, claim);
             command.arg(&nothing).arg(claim.token.encode(&mut [0; 32]));
         });
@@ -171,7 +201,7 @@ impl Redis {
         }
         // Where the slot moves from node to node, one key is to be had, but not several.
         let (script, keys) = (&self.scripts.free, (&*claim.name, 1));
-        let freed = self.call(home, script, keys, until, |command| {
+        let freed = self.call(way, script, keys, until, |command| {
             command
                 .arg(&*claim.name)
                 .arg(claim.token.encode(&mut [0; 32]));
@@ -189,11 +219,11 @@ impl Redis {
         until: Instant,
     ) -> Vec<Result<bool, EngineError>> {
         match self.renew_at_once(claims, until).await {
-            Ok(renewed) => renewed.into_iter().map(Ok).collect(),
+            Ok(renewed) => renewed,
             Err(error) if is_moving(&error) => {
                 let each = claims.iter().map(async |claim| {
-                    let renewed = self.renew_at_once(std::slice::from_ref(claim), until).await;
-                    renewed.map(|renewed| renewed == [true])
+                    let renewed = self.renew_at_once(std::slice::from_ref(claim), until);
+                    renewed.await?.pop().unwrap_or(Ok(false))
                 });
                 all(each).await
             }
@@ -205,12 +235,12 @@ impl Redis {
         &self,
         claims: &[Claim],
         until: Instant,
-    ) -> Result<Vec<bool>, EngineError> {
+    ) -> Result<Vec<Result<bool, EngineError>>, EngineError> {
         let Some(first) = claims.first() else {
             return Ok(Vec::new());
         };
         let keys = (&*first.name, claims.len());
-        let renewed = self.call(None, &self.scripts.renew, keys, until, |command| {
+        let (script, arguments) = (&self.scripts.renew, |command: &mut Cmd| {
             for claim in claims {
                 command.arg(&*claim.name);
             }
@@ -220,20 +250,41 @@ impl Redis {
                     .arg(milliseconds(claim.ttl));
             }
         });
-        let renewed: Vec<u8> = renewed.await?;
+        let (renewed, known): (Vec<u8>, u32) = match claims.iter().map(|c| c.replicas).max() {
+            None | Some(0) => {
+                let renewed = self.call(Way::Io, script, keys, until, arguments);
+                (renewed.await?, 0)
+            }
+            Some(replicas) => {
+                let way = Way::Acknowledged(replicas);
+                self.call(way, script, keys, until, arguments).await?
+            }
+        };
         if renewed.len() != claims.len() {
             let words = format!("{} answers to {} renewals", renewed.len(), claims.len());
             return Err(nonsense(words));
         }
-        Ok(renewed.into_iter().map(|renewed| renewed == 1).collect())
+        let renewed = renewed.into_iter().zip(claims);
+        Ok(renewed
+            .map(|(renewed, claim)| match renewed {
+                1 => enough(known, claim.replicas).map(|()| true),
+                _ => Ok(false),
+            })
+            .collect())
     }
 }
 
 impl Engine for Redis {
     fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
+            if claim.replicas > 0 {
+                return self
+                    .take(Way::Acknowledged(claim.replicas), claim, until)
+                    .await;
+            }
             let flight = self.homes.follow(claim.token);
-            let taken = self.take(flight.home.as_deref(), claim, until).await;
+            let way = flight.home.as_deref().into();
+            let taken = self.take(way, claim, until).await;
             flight.landed(&taken);
             taken
         })
@@ -249,7 +300,7 @@ impl Engine for Redis {
             self.grants.ready(until).await?;
             let void_after = void_after.map_or(0, |time| time.0.as_micros());
             let keys = (&*claim.name, 4);
-            let standing = self.call(None, &self.scripts.wait, keys, until, |command| {
+            let standing = self.call(Way::Io, &self.scripts.wait, keys, until, |command| {
                 self.queue_keys(command, claim);
                 command
                     .arg(self.tombstone(claim))
@@ -261,7 +312,7 @@ impl Engine for Redis {
             });
             let standing: Vec<u64> = match standing.await {
                 // Nobody can queue where the slot moves from node to node; the lock can be had.
-                Err(error) if is_moving(&error) => match self.take(None, claim, until).await? {
+                Err(error) if is_moving(&error) => match self.take(Way::Io, claim, until).await? {
                     true => vec![1, milliseconds(claim.ttl)],
                     false => return Err(error),
                 },
@@ -296,7 +347,7 @@ impl Engine for Redis {
             };
             let nothing = self.names.nothing(&claim.name);
             let keys = (&*claim.name, 4 + nothing.iter().count());
-            let held = self.call(None, &self.scripts.cancel, keys, until, |command| {
+            let held = self.call(Way::Io, &self.scripts.cancel, keys, until, |command| {
                 self.queue_keys(command, claim);
                 command
                     .arg(self.tombstone(claim))
@@ -318,12 +369,19 @@ impl Engine for Redis {
 
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
+            if claim.replicas > 0 {
+                // After the acquisition, should that not have been answered.
+                let way = Way::Behind(claim.replicas);
+                return self.release_from(way, claim, until).await;
+            }
             let Some(sent_from) = self.homes.unsettled(claim.token) else {
+                let here = self.homes.here();
                 return self
-                    .release_from(self.homes.here().as_deref(), claim, until)
+                    .release_from(here.as_deref().into(), claim, until)
                     .await;
             };
-            let answer = self.release_from(sent_from.as_deref(), claim, until).await;
+            let way = sent_from.as_deref().into();
+            let answer = self.release_from(way, claim, until).await;
             if !matches!(&answer, Err(error) if error.is_transient()) {
                 return answer;
             }
@@ -340,7 +398,7 @@ impl Engine for Redis {
                 self.homes.leave_unsettled(claim.token, Some(home));
                 return Err(error);
             }
-            self.release_from(None, claim, until).await
+            self.release_from(Way::Io, claim, until).await
         })
     }
 
@@ -363,7 +421,7 @@ impl Engine for Redis {
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
         let keys = (&*claim.name, 2);
         Box::pin(
-            self.call(None, &self.scripts.fence, keys, until, |command| {
+            self.call(Way::Io, &self.scripts.fence, keys, until, |command| {
                 command
                     .arg(&*claim.name)
                     .arg(self.names.fence(&claim.name))

@@ -1,5 +1,6 @@
 //! Where requests go: to the one server, or to the node of a cluster that serves the lock.
 
+use super::batch::Request;
 use super::cluster::Cluster;
 use super::connection::Dialer;
 use super::link::Link;
@@ -8,11 +9,11 @@ use super::slots::slot;
 use super::{EngineError, Fault};
 use crate::engine::Ear;
 use crate::io::after;
-use redis::{Cmd, FromRedisValue, Value};
+use redis::{FromRedisValue, Value};
 use tokio::time::Instant;
 
 pub(crate) enum Route {
-    Server(Link),
+    Server(Box<Link>),
     Cluster(Cluster),
 }
 
@@ -30,20 +31,20 @@ impl Route {
                 Fault::Refused,
                 "the server is a node of a Redis Cluster; use `redis-cluster://` instead of `redis://`",
             )),
-            false => Ok(Route::Server(link)),
+            false => Ok(Route::Server(Box::new(link))),
         }
     }
 
-    /// Sends a command about that lock, and waits for its answer until then.
+    /// Sends a request about that lock, and waits for its answer until then.
     pub(crate) async fn ask<T: FromRedisValue>(
         &self,
         lock: &str,
-        command: Cmd,
+        request: impl Into<Request>,
         until: Instant,
     ) -> Result<T, EngineError> {
         match self {
-            Route::Server(link) => link.ask(command, until).await,
-            Route::Cluster(cluster) => cluster.ask(slot(lock), command, until).await,
+            Route::Server(link) => link.ask(request, until).await,
+            Route::Cluster(cluster) => cluster.ask(slot(lock), request.into(), until).await,
         }
     }
 

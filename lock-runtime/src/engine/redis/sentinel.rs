@@ -4,7 +4,7 @@
 //! say, what was decided last counts: each failover has a greater epoch than the one before. So a
 //! Sentinel that was cut off from the others leads nobody back to a master of old.
 
-use super::connection::{Dialer, Subscriber};
+use super::connection::{Dialer, Sending, Subscriber};
 use super::hosts::Hosts;
 use super::link::Link;
 use super::site::Site;
@@ -204,7 +204,7 @@ impl Watch {
                 message: Arc::new(move |_| ask()),
                 connected,
             }),
-            batched: false,
+            sending: Sending::Single,
             dialled: 0,
             last: None,
         }

@@ -1,0 +1,243 @@
+//! Locks that replicas must know of, and what becomes of those that they don't.
+
+use std::error::Error;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockError, LockManager, distributed_lock};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+use crate::block_on;
+use crate::support::database::Database;
+use crate::support::sentinel::Sentinels;
+use crate::support::time::{NOISE, eventually, millis, within};
+use crate::support::worker::{Worker, arguments, next_order, tell};
+
+const LONG: Duration = Duration::from_secs(60);
+
+async fn connect(all: &Sentinels) -> LockManager {
+    LockManager::connect(all.url()).await.unwrap()
+}
+
+/// Those who must acknowledge answer nothing any more.
+fn pause_replicas(all: &mut Sentinels) -> Vec<usize> {
+    let replicas = all.replicas();
+    replicas.iter().for_each(|n| all.server_mut(*n).pause());
+    replicas
+}
+
+#[track_caller]
+fn too_few(error: &LockError, known: &str) {
+    assert!(error.is_unavailable(), "{error}");
+    let source = error.source().unwrap().to_string();
+    assert!(source.contains(known), "{source}");
+}
+
+#[distributed_lock(key = "row", wait = "1s", replicas = 1, manager = locks)]
+async fn annotated(locks: &LockManager) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_too_few_replicas_there_is_no_lock() {
+    let mut all = Sentinels::start();
+    let locks = connect(&all).await;
+    let others = connect(&all).await;
+    for replicas in 0..=2 {
+        let lock = locks.lock("row").replicas(replicas);
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    let three = locks.lock("row").replicas(3).wait(millis(600)).acquire();
+    too_few(
+        &within(millis(600) + NOISE, three).await.unwrap_err(),
+        "2 of the 3",
+    );
+
+    let master = all.master();
+    all.server(master).until_gone("lock:row", NOISE);
+    let paused = pause_replicas(&mut all);
+    let one = |locks: &LockManager| locks.lock("row").replicas(1);
+    let wait = millis(1000);
+    for lock in [one(&locks).wait(wait), one(&locks).wait(Duration::ZERO)] {
+        let error = within(wait + NOISE, lock.acquire()).await.unwrap_err();
+        too_few(&error, "0 of the 1");
+        all.server(master).until_gone("lock:row", NOISE);
+    }
+    too_few(&annotated(&locks).await.unwrap_err(), "0 of the 1");
+    let by_default = Config::new(all.url()).replicas(1).wait(wait);
+    let by_default = LockManager::connect(by_default).await.unwrap();
+    let error = by_default.lock("row").acquire().await.unwrap_err();
+    too_few(&error, "0 of the 1");
+    // Who asks for none is served, and hands on to nobody who asks for more.
+    let holder = by_default.lock("row").replicas(0).acquire().await.unwrap();
+    let (same, other) = (one(&by_default).wait(wait), one(&others).wait(wait));
+    let (same, other) = (tokio::spawn(same.acquire()), tokio::spawn(other.acquire()));
+    all.server(master).until_waiting("row", 2);
+    holder.release().await.unwrap();
+    for waiter in [same, other] {
+        let error = within(wait + NOISE, waiter).await.unwrap().unwrap_err();
+        assert!(!error.is_lost(), "{error}");
+    }
+    all.server(master).until_gone("lock:row", NOISE);
+
+    // When they are back, who has waited is served.
+    let waiter = tokio::spawn(one(&locks).wait(LONG).acquire());
+    tokio::time::sleep(millis(300)).await;
+    assert!(!waiter.is_finished());
+    paused.into_iter().for_each(|n| all.resume(n));
+    let guard = within(millis(3000), waiter).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// The server has prolonged it, and no replica knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_that_no_replica_knows_counts_for_nothing() {
+    let mut all = Sentinels::start();
+    let locks = connect(&all).await;
+    let ttl = millis(1500);
+    let lock = |key| locks.lock(key).ttl(ttl);
+    let known = lock("known").replicas(1).acquire().await.unwrap();
+    let plain = lock("plain").acquire().await.unwrap();
+    tokio::time::sleep(ttl * 2).await;
+    assert!(known.is_valid() && plain.is_valid(), "they are renewed");
+
+    let paused = pause_replicas(&mut all);
+    // One that was on its way may still be answered.
+    tokio::time::sleep(millis(50)).await;
+    let (start, mut left) = (Instant::now(), known.remaining());
+    let lost = async {
+        loop {
+            tokio::time::sleep(millis(10)).await;
+            let now = known.remaining();
+            assert!(now <= left, "a renewal counted");
+            left = now;
+            if now.is_zero() {
+                return;
+            }
+        }
+    };
+    within(ttl + NOISE, lost).await;
+    assert!(start.elapsed() < ttl + millis(100), "{:?}", start.elapsed());
+    assert!(known.release().await.unwrap_err().is_lost());
+    assert!(plain.is_valid());
+    plain.release().await.unwrap();
+    paused.into_iter().for_each(|n| all.resume(n));
+}
+
+/// The master dies before a replica has heard of the lock: what the documentation warns of. The
+/// fencing token tells the two holders apart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_no_replica_knows_is_granted_twice() {
+    let mut all = Sentinels::start();
+    let directory = TempDir::new().unwrap();
+    let database = Database::create(&directory.path().join("resource.db"));
+    let (first, second) = (connect(&all).await, connect(&all).await);
+    let paused = pause_replicas(&mut all);
+    // What the master has sent would still be read when they go on.
+    all.server(0).query::<u64>("CLIENT KILL TYPE replica");
+    let early = first.lock("row").ttl(LONG).acquire().await.unwrap();
+    let early_token = early.fencing_token().await.unwrap();
+    assert!(database.set_fenced(1, early_token));
+    let careful = first.lock("careful").replicas(1).wait(millis(500));
+    too_few(&careful.acquire().await.unwrap_err(), "0 of the 1");
+    let old = all.kill_master();
+    paused.into_iter().for_each(|n| all.resume(n));
+    all.until_failed_over(old);
+
+    let late = second.lock("row").wait(LONG).acquire().await.unwrap();
+    let late_token = late.fencing_token().await.unwrap();
+    assert!(early.is_valid() && late.is_valid(), "there are two holders");
+    assert!(early_token < late_token);
+    assert!(database.set_fenced(2, late_token));
+    assert!(!database.set_fenced(3, early_token), "it came too late");
+    assert_eq!(database.value(), 2);
+    late.release().await.unwrap();
+    assert!(early.release().await.is_err());
+}
+
+const KEYS: usize = 4;
+
+/// In each process: four tasks that take locks and look whether they are alone.
+async fn look_for_others(url: &str, directory: &Path) {
+    let locks = LockManager::connect(Config::new(url).replicas(1))
+        .await
+        .unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let order = stop.clone();
+    std::thread::spawn(move || {
+        next_order();
+        order.store(true, Relaxed);
+    });
+    let taken = Arc::new(AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    for task in 0..KEYS {
+        let (locks, stop, taken) = (locks.clone(), stop.clone(), taken.clone());
+        let directory = directory.to_owned();
+        tasks.spawn(async move {
+            let mut turn = task;
+            while !stop.load(Relaxed) {
+                turn += 1;
+                let key = format!("row:{}", turn % KEYS);
+                let file = directory.join(&key);
+                let lock = locks.lock(key).ttl(millis(3000)).wait(LONG);
+                let done = lock.run(async |lock| {
+                    let file = File::create(file).unwrap();
+                    if file.try_lock().is_err() {
+                        tell(format!("double {}", lock.key()));
+                    }
+                    tokio::time::sleep(millis(5)).await;
+                });
+                taken.fetch_add(usize::from(done.await.is_ok()), Relaxed);
+            }
+        });
+    }
+    tell("ready");
+    tasks.join_all().await;
+    locks.shutdown().await;
+    tell(format!("done {}", taken.load(Relaxed)));
+}
+
+/// `LOCK_TEST_FAILOVERS=20` makes it a long one.
+#[test]
+fn what_one_replica_knows_is_never_granted_twice() {
+    if let Some(arguments) = arguments() {
+        let [url, directory] = &arguments[..] else {
+            panic!("a url and a directory");
+        };
+        return block_on(look_for_others(url, directory.as_ref()));
+    }
+    let failovers = std::env::var("LOCK_TEST_FAILOVERS").map_or(1, |n| n.parse().unwrap());
+    let mut all = Sentinels::start();
+    let directory = TempDir::new().unwrap();
+    let arguments = [&*all.url(), directory.path().to_str().unwrap()];
+    let start = || Worker::start(what_one_replica_knows_is_never_granted_twice, &arguments);
+    let mut workers: Vec<_> = (0..4).map(|_| start()).collect();
+    workers
+        .iter()
+        .for_each(|worker| drop(worker.expect("ready", LONG)));
+    for _ in 0..failovers {
+        std::thread::sleep(millis(700));
+        let old = all.kill_master();
+        let killed = Instant::now();
+        all.until_failed_over(old);
+        println!("server {old} was followed after {:?}", killed.elapsed());
+        all.restart(old);
+        all.until_settled();
+    }
+    workers.iter_mut().for_each(|worker| worker.order("stop"));
+    for worker in &mut workers {
+        let taken = worker.expect("done", LONG);
+        println!("{taken} locks");
+        worker.succeeds(LONG);
+        assert!(taken.parse::<usize>().unwrap() > 20);
+    }
+    // What was released on a master that died may have come back.
+    let master = all.server(all.master());
+    eventually(millis(3000) + NOISE, "all is free", || {
+        (0..KEYS).all(|n| !master.exists(&format!("lock:row:{n}")))
+    });
+}
