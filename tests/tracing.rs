@@ -102,3 +102,12 @@ async fn a_release_that_found_the_lock_gone_is_a_warning() {
     drop(guard);
     told(&["WARN", "gone", r#"key="row:3""#]).await;
 }
+
+#[tokio::test]
+async fn an_unsafe_server_is_a_warning() {
+    LazyLock::force(&TOLD);
+    let server = Server::start();
+    let _locks = LockManager::connect(server.url()).await.unwrap();
+    let address = format!("redis://127.0.0.1:{}", server.port());
+    told(&["WARN", "lock server", &address, "`appendonly` is `no`"]).await;
+}

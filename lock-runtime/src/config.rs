@@ -64,6 +64,7 @@ pub struct Config {
     pub(crate) release: Release,
     pub(crate) replicas: u32,
     pub(crate) hand_over: HandOver,
+    pub(crate) strict: bool,
 }
 
 impl Config {
@@ -86,6 +87,7 @@ impl Config {
                 most: 64,
                 time: Duration::from_millis(10),
             },
+            strict: false,
         }
     }
 
@@ -159,6 +161,14 @@ impl Config {
     /// all processes.
     pub fn hand_over(mut self, most: u32, time: Duration) -> Self {
         self.hand_over = HandOver { most, time };
+        self
+    }
+
+    /// Whether servers that are unsafe for locks are refused, with [`LockError::Unsafe`]. By default
+    /// connecting to them succeeds, and the feature `tracing` tells warnings:
+    /// see [`LockManager::check`](crate::LockManager::check).
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
         self
     }
 

@@ -1,5 +1,6 @@
 //! What can go wrong.
 
+use crate::Warning;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -81,6 +82,12 @@ pub enum LockError {
         reason: String,
         /// What the driver or the server said of it, if anything.
         source: Option<Arc<dyn Error + Send + Sync>>,
+    },
+    /// The lock server is unsafe for locks, and [`Config::strict`](crate::Config::strict) asks for more.
+    #[non_exhaustive]
+    Unsafe {
+        /// What was found.
+        warnings: Arc<[Warning]>,
     },
     /// The manager has been shut down and hands out no more locks.
     #[non_exhaustive]
@@ -185,6 +192,12 @@ impl fmt::Display for LockError {
             }
             LockError::InvalidConfig { reason, .. } => {
                 write!(f, "the lock configuration is invalid: {reason}")
+            }
+            LockError::Unsafe { warnings } => {
+                f.write_str("the lock server is unsafe for locks")?;
+                warnings
+                    .iter()
+                    .try_for_each(|warning| write!(f, "\n{warning}"))
             }
             LockError::ShuttingDown { key } => write!(
                 f,

@@ -50,6 +50,7 @@ mod tests;
 mod together;
 mod trace;
 mod wait;
+mod warning;
 mod watchdog;
 
 #[doc(hidden)]
@@ -69,3 +70,4 @@ pub use lock_macros::distributed_lock;
 pub use manager::LockManager;
 pub use output::FromLockError;
 pub use terms::{OnLost, Release};
+pub use warning::{Danger, Warning};

@@ -6,7 +6,7 @@ use crate::io::Io;
 use crate::owed::{self, Owed};
 use crate::wait::Waiters;
 use crate::watchdog::Watchdog;
-use crate::{Config, Lock, LockError, Release};
+use crate::{Config, Lock, LockError, Release, Warning, trace};
 use once_cell::sync::OnceCell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,6 +99,20 @@ impl LockManager {
         let (engine, server) = config.open(io, ear(&desk)).await?;
         let manager = LockManager::new(io, Clock::System, engine, server, &config);
         let _ = desk.set(Arc::downgrade(&manager.shared));
+        if config.strict {
+            let warnings = manager.check().await;
+            if !warnings.is_empty() {
+                return Err(LockError::Unsafe {
+                    warnings: warnings.into(),
+                });
+            }
+        } else if trace::warnings_are_heard() {
+            let (engine, ttl) = (manager.shared.engine.clone(), config.ttl);
+            io.spawn(async move {
+                let found = engine.inspect(ttl).await;
+                found.warnings.iter().for_each(trace::unsafe_server);
+            });
+        }
         Ok(manager)
     }
 
@@ -138,6 +152,29 @@ impl LockManager {
     /// A lock with this key, to be taken as its [`Lock`] says. Nothing is sent yet.
     pub fn lock(&self, key: impl Into<String>) -> Lock {
         Lock::new(Some(self.shared.clone()), "", key.into())
+    }
+
+    /// Looks for what makes the lock server unsafe: settings for which locks of the manager's ttl may be
+    /// lost or had twice. None, if all is well.
+    ///
+    /// It asks each server that has a part in it, on a connection of its own, and takes no longer than
+    /// connecting may take. What can't be found out is a warning, too: [`Danger::Unknown`](crate::Danger).
+    /// The user needs the permissions `+info +time +config|get`.
+    ///
+    /// ```
+    /// # use lock_runtime::LockManager;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_runtime::LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// for warning in locks.check().await {
+    ///     eprintln!("{warning}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn check(&self) -> Vec<Warning> {
+        let shared = &self.shared;
+        shared.engine.inspect(shared.ttl).await.warnings
     }
 
     /// Hands out no more locks, and waits until those dropped so far are released on the server.

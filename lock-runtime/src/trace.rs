@@ -11,9 +11,9 @@ pub(crate) use disabled::*;
 
 #[cfg(feature = "tracing")]
 mod enabled {
-    use crate::LostCause;
     use crate::engine::EngineError;
     use crate::io::{instant, since};
+    use crate::{Danger, LostCause, Warning};
     use std::time::Duration;
     use tokio::time::Instant;
     use tracing::{Span, field};
@@ -66,6 +66,18 @@ mod enabled {
         tracing::warn!(key, %error, "release not confirmed; the lock ends with its ttl");
     }
 
+    /// Whether anybody would hear a warning.
+    pub(crate) fn warnings_are_heard() -> bool {
+        tracing::enabled!(tracing::Level::WARN)
+    }
+
+    pub(crate) fn unsafe_server(warning: &Warning) {
+        match warning.danger() {
+            Danger::Unknown => tracing::info!("{warning}"),
+            _ => tracing::warn!("lock server: {warning}"),
+        }
+    }
+
     fn milliseconds(time: Duration) -> f64 {
         time.as_secs_f64() * 1000.0
     }
@@ -73,8 +85,8 @@ mod enabled {
 
 #[cfg(not(feature = "tracing"))]
 mod disabled {
-    use crate::LostCause;
     use crate::engine::EngineError;
+    use crate::{LostCause, Warning};
     use std::time::Duration;
     use tokio::time::Instant;
 
@@ -99,4 +111,10 @@ mod disabled {
     pub(crate) fn release_found_nothing(_: &str) {}
 
     pub(crate) fn release_failed(_: &str, _: &EngineError) {}
+
+    pub(crate) fn warnings_are_heard() -> bool {
+        false
+    }
+
+    pub(crate) fn unsafe_server(_: &Warning) {}
 }

@@ -22,6 +22,7 @@ pub struct Server {
     /// Of a Sentinel, which keeps in it what it learns.
     file: Option<PathBuf>,
     options: Vec<String>,
+    clock_ahead: Option<Duration>,
     paused: bool,
 }
 
@@ -44,6 +45,21 @@ impl Server {
     /// Started with whatever else is said for its directory and port.
     pub fn with(password: Option<&str>, options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
         let mut server = Self::prepare(password, options);
+        server.restart();
+        server
+    }
+
+    /// Its clock is wrong by so much. On Linux.
+    pub fn ahead(clock: Duration, options: &[&str]) -> Self {
+        let options = options.iter().map(|option| (*option).to_owned()).collect();
+        let mut server = Self::prepare(None, |_, _| options);
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/clock.c");
+        let compiled = Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&server.clock(), Path::new(source)])
+            .status();
+        assert!(compiled.expect("a C compiler is installed").success());
+        server.clock_ahead = Some(clock);
         server.restart();
         server
     }
@@ -76,6 +92,7 @@ impl Server {
             password: password.map(str::to_owned),
             file: None,
             options,
+            clock_ahead: None,
             paused: false,
         }
     }
@@ -90,6 +107,10 @@ impl Server {
 
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join("redis.sock")
+    }
+
+    fn clock(&self) -> PathBuf {
+        self.directory.path().join("clock.so")
     }
 
     fn pid(&self) -> u32 {
@@ -159,6 +180,11 @@ impl Server {
             .args(&self.options)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
+        if let Some(ahead) = self.clock_ahead {
+            command
+                .env("LD_PRELOAD", self.clock())
+                .env("CLOCK_AHEAD", ahead.as_millis().to_string());
+        }
         command
     }
 

@@ -1,8 +1,10 @@
 //! The seam to whatever keeps the locks.
 
+mod inspection;
 pub(crate) mod memory;
 pub(crate) mod redis;
 
+pub(crate) use inspection::Inspection;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
@@ -74,6 +76,11 @@ pub(crate) trait Engine: Send + Sync {
 
     /// A number greater than any given out before, or none if the lock is not the claim's.
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>>;
+
+    /// Looks for what makes the servers unsafe for locks of that ttl.
+    fn inspect(&self, _ttl: Duration) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
+        Box::pin(std::future::ready(Inspection::default()))
+    }
 }
 
 /// One attempt's claim to a lock: which, whose, for how long.

@@ -8,9 +8,12 @@ mod batch;
 mod cluster;
 mod connection;
 pub(crate) mod contacts;
+mod facts;
 mod grants;
 mod home;
 mod hosts;
+mod inspect;
+mod judge;
 mod link;
 mod map;
 mod names;
@@ -23,7 +26,8 @@ mod slots;
 pub(crate) mod target;
 
 use super::{
-    ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, ServerTime, Standing, TOMBSTONE, Waiting,
+    ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, Inspection, ServerTime, Standing,
+    TOMBSTONE, Waiting,
 };
 use crate::io::Io;
 use crate::together::all;
@@ -32,8 +36,11 @@ use batch::Request;
 use connection::{Dialer, Sending};
 use grants::Grants;
 use home::{Home, Homes};
+use inspect::Inspector;
 use names::Names;
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind, Value};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use route::Route;
@@ -55,6 +62,7 @@ pub(crate) struct Redis {
     homes: Arc<Homes>,
     grants: Grants,
     scripts: Scripts,
+    inspector: Inspector,
     names: Names,
 }
 
@@ -89,6 +97,11 @@ impl Redis {
         let names = Names::new(prefix, cluster);
         let names = names.map_err(|reason| EngineError::new(Fault::Refused, reason))?;
         let scripts = Scripts::new(cluster);
+        let inspector = Inspector {
+            io,
+            site: site.clone(),
+            timeouts,
+        };
         let dialer = Dialer {
             io,
             site,
@@ -104,6 +117,7 @@ impl Redis {
             homes: Homes::new(&dialer),
             route: Route::connect(dialer, ear).await?,
             scripts,
+            inspector,
             names,
         })
     }
@@ -428,6 +442,10 @@ impl Engine for Redis {
                     .arg(claim.token.encode(&mut [0; 32]));
             }),
         )
+    }
+
+    fn inspect(&self, ttl: Duration) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
+        Box::pin(self.inspector.inspect(ttl))
     }
 }
 

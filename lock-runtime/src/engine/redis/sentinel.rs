@@ -58,6 +58,8 @@ struct Said {
 struct View {
     epoch: u64,
     master: Address,
+    /// How long the master must be silent before it counts as down.
+    down_after: Option<Duration>,
 }
 
 type Address = (String, u16);
@@ -126,6 +128,13 @@ impl Sentinels {
             )),
             None => Err(self.watch.failure(&said)),
         }
+    }
+
+    /// How soon a master that is silent counts as down, for the most impatient of them.
+    pub(crate) fn down_after(&self) -> Option<Duration> {
+        let said = self.watch.said.borrow();
+        let views = said.views.iter().flatten().flatten();
+        views.filter_map(|view| view.down_after).min()
     }
 
     /// Asks all of them now.
@@ -225,12 +234,11 @@ impl Watch {
             return Err(EngineError::new(Fault::Refused, words));
         };
         let about: HashMap<String, String> = about?;
-        let epoch = about
-            .get("config-epoch")
-            .and_then(|epoch| epoch.parse().ok());
+        let number = |field: &str| about.get(field)?.parse().ok();
         Ok(View {
-            epoch: epoch.unwrap_or(0),
+            epoch: number("config-epoch").unwrap_or(0),
             master,
+            down_after: number("down-after-milliseconds").map(Duration::from_millis),
         })
     }
 
@@ -359,6 +367,7 @@ mod tests {
             Some(Ok(View {
                 epoch: *epoch,
                 master: address(host),
+                down_after: None,
             }))
         };
         Said {

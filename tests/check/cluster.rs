@@ -1,0 +1,60 @@
+//! The nodes of a cluster.
+
+use std::time::Duration;
+
+use lock_runtime::{Config, Danger};
+
+use crate::support::cluster::{Cluster, Plan};
+use crate::support::time::millis;
+use crate::{assert_told, name, strict, warnings};
+
+const TTL: Duration = Duration::from_secs(10);
+
+/// As it should be, but for these options.
+fn plan(options: &[(&str, &str)]) -> Plan {
+    let well = [
+        ("appendonly", "yes"),
+        ("appendfsync", "always"),
+        ("min-replicas-to-write", "1"),
+        ("min-replicas-max-lag", "3"),
+    ];
+    let options = well.iter().chain(options);
+    let plan = Cluster::plan().node_timeout(Duration::from_secs(15));
+    options.fold(plan, |plan, (name, value)| plan.option(name, value))
+}
+
+fn config(cluster: &Cluster) -> Config {
+    Config::new(cluster.url()).ttl(TTL)
+}
+
+#[tokio::test]
+async fn all_nodes_are_looked_at() {
+    let mut cluster = plan(&[]).start();
+    assert_eq!(warnings(config(&cluster)).await, []);
+    strict(config(&cluster)).await.unwrap();
+
+    let set = |node: usize, setting: &str| {
+        let node: &crate::Server = cluster.node(node);
+        node.query::<()>(&format!("CONFIG SET {setting}"));
+    };
+    set(0, "cluster-node-timeout 5000");
+    set(1, "min-replicas-max-lag 10");
+    set(2, "min-replicas-to-write 0");
+    set(3, "appendonly no");
+    let found = warnings(config(&cluster)).await;
+    assert_eq!(found.len(), 4, "{found:#?}");
+    for (node, danger, words) in [
+        (0, Danger::EarlyFailover, "`cluster-node-timeout` is 5000"),
+        (1, Danger::TwoMasters, "`min-replicas-max-lag` is 10"),
+        (2, Danger::TwoMasters, "`min-replicas-to-write` is 0"),
+        (3, Danger::Forgetting, "`appendonly` is `no`"),
+    ] {
+        assert_told(&found, &name(cluster.node(node)), &[(danger, words)]);
+    }
+
+    cluster.node_mut(5).pause();
+    let found = warnings(config(&cluster).connect_timeout(millis(900))).await;
+    let unknown = (Danger::Unknown, "can't be asked");
+    assert_told(&found, &name(cluster.node(5)), &[unknown]);
+    cluster.node_mut(5).resume();
+}

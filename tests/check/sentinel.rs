@@ -1,0 +1,130 @@
+//! A master that Sentinels name, and those that may take its place.
+
+use std::time::Duration;
+
+use lock_runtime::{Config, Danger, Warning};
+
+use crate::support::sentinel::{Sentinels, Setup};
+use crate::support::server::Server;
+use crate::support::time::{NOISE, eventually, millis};
+use crate::{KEEPS, assert_told, name, server, strict, warnings};
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn config(all: &Sentinels) -> Config {
+    Config::new(all.url()).ttl(TTL)
+}
+
+/// As it should be: locks are kept, and no other master is made before they have ended.
+fn start() -> Sentinels {
+    let all = Sentinels::with(&Setup {
+        down_after: Duration::from_secs(25),
+        ..Setup::default()
+    });
+    for number in Sentinels::SERVERS {
+        for setting in [
+            "appendfsync always",
+            "appendonly yes",
+            "min-replicas-to-write 1",
+            "min-replicas-max-lag 5",
+        ] {
+            let server = all.server(number);
+            server.query::<()>(&format!("CONFIG SET {setting}"));
+        }
+    }
+    all
+}
+
+fn told(warnings: &[Warning], all: &Sentinels, number: usize, told: &[(Danger, &str)]) {
+    assert_told(warnings, &name(all.server(number)), told);
+}
+
+#[tokio::test]
+async fn late_failovers_are_safe_and_early_ones_are_not() {
+    let all = start();
+    assert_eq!(warnings(config(&all)).await, []);
+    strict(config(&all)).await.unwrap();
+
+    let long = config(&all).ttl(Duration::from_secs(24));
+    let early = (Danger::EarlyFailover, "`down-after-milliseconds` is 25000");
+    told(&warnings(long).await, &all, 0, &[early]);
+
+    // The most impatient Sentinel counts.
+    let soon = "SENTINEL SET mymaster down-after-milliseconds 5000";
+    all.sentinel(1).query::<()>(soon);
+    let locks = lock_runtime::LockManager::connect(config(&all))
+        .await
+        .unwrap();
+    let mut found = Vec::new();
+    for _ in 0..100 {
+        found = locks.check().await;
+        if !found.is_empty() {
+            break;
+        }
+        tokio::time::sleep(millis(50)).await;
+    }
+    let early = (Danger::EarlyFailover, "`down-after-milliseconds` is 5000");
+    told(&found, &all, 0, &[early]);
+}
+
+#[tokio::test]
+async fn a_master_that_is_cut_off_must_stop() {
+    let all = start();
+    all.server(0)
+        .query::<()>("CONFIG SET min-replicas-max-lag 15");
+    let lag = (Danger::TwoMasters, "`min-replicas-max-lag` is 15 s");
+    told(&warnings(config(&all)).await, &all, 0, &[lag]);
+
+    all.server(0)
+        .query::<()>("CONFIG SET min-replicas-to-write 0");
+    let none = (Danger::TwoMasters, "`min-replicas-to-write` is 0");
+    told(&warnings(config(&all)).await, &all, 0, &[none]);
+}
+
+#[tokio::test]
+async fn replicas_are_looked_at_too() {
+    let mut all = start();
+    all.server(1).query::<()>("CONFIG SET appendonly no");
+    all.server(2).query::<()>("CONFIG SET maxmemory 100mb");
+    all.server(2)
+        .query::<()>("CONFIG SET maxmemory-policy allkeys-lru");
+    let found = warnings(config(&all)).await;
+    assert_eq!(found.len(), 2, "{found:#?}");
+    told(&found, &all, 1, &[(Danger::Forgetting, "`appendonly`")]);
+    told(&found, &all, 2, &[(Danger::Eviction, "`allkeys-lru`")]);
+
+    all.server_mut(2).pause();
+    let found = warnings(config(&all).connect_timeout(millis(700))).await;
+    told(&found, &all, 2, &[(Danger::Unknown, "can't be asked")]);
+    all.server_mut(2).resume();
+}
+
+/// A lease is told to a replica as the time of its end.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn clocks_are_compared() {
+    let stops = [
+        "--min-replicas-to-write",
+        "1",
+        "--min-replicas-max-lag",
+        "5",
+    ];
+    let master = server(&stops);
+    let follows = format!("127.0.0.1 {}", master.port());
+    let options = [&KEEPS[..], &stops, &["--replicaof", &follows]].concat();
+    let replica = Server::ahead(millis(3000), &options);
+    let settings = format!(
+        "sentinel monitor mymaster {follows} 1\n\
+         sentinel down-after-milliseconds mymaster 60000\n"
+    );
+    let sentinel = Server::sentinel(None, &settings, |_, _| Vec::new());
+    let url = format!("redis-sentinel://127.0.0.1:{}/mymaster", sentinel.port());
+    eventually(NOISE * 4, "the replica follows", || {
+        let replication: String = replica.query("INFO replication");
+        replication.contains("master_link_status:up")
+    });
+    let found = warnings(Config::new(url).ttl(TTL)).await;
+    let apart = (Danger::Clocks, "synchronise the clocks");
+    assert_told(&found, &name(&master), &[apart]);
+    assert_eq!(found.len(), 1, "{found:#?}");
+}
