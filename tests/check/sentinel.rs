@@ -103,13 +103,9 @@ async fn replicas_are_looked_at_too() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn clocks_are_compared() {
-    let stops = [
-        "--min-replicas-to-write",
-        "1",
-        "--min-replicas-max-lag",
-        "5",
-    ];
-    let master = server(&stops);
+    let stops = "--min-replicas-to-write 1 --min-replicas-max-lag 5";
+    let stops: Vec<_> = stops.split(' ').collect();
+    let master = server(&[&stops[..], &["--repl-diskless-sync-delay", "0"]].concat());
     let follows = format!("127.0.0.1 {}", master.port());
     let options = [&KEEPS[..], &stops, &["--replicaof", &follows]].concat();
     let replica = Server::ahead(millis(3000), &options);
