@@ -15,7 +15,7 @@ mod support;
 mod topology;
 mod waiting;
 
-use topology::{Memory, Sentinel, Standalone};
+use topology::{InCluster, Memory, Sentinel, Standalone};
 
 #[test]
 fn memory() {
@@ -35,4 +35,9 @@ fn standalone_on_one_thread() {
 #[test]
 fn sentinel() {
     cases::run(Sentinel::start());
+}
+
+#[test]
+fn cluster() {
+    cases::run(InCluster::start());
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use lock_runtime::Config;
 
+use crate::support::cluster::Cluster;
 use crate::support::sentinel::Sentinels;
 use crate::support::server::Server;
 
@@ -77,6 +78,26 @@ impl Topology for Sentinel {
 
     fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
         tamper(self.0.server(self.0.master()), name, thief);
+        true
+    }
+}
+
+pub struct InCluster(Cluster);
+
+impl InCluster {
+    pub fn start() -> Self {
+        Self(Cluster::start())
+    }
+}
+
+impl Topology for InCluster {
+    fn config(&self) -> Config {
+        Config::new(self.0.url())
+    }
+
+    fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
+        let master = self.0.master_of(self.0.slot(name)).expect("it is served");
+        tamper(self.0.node(master), name, thief);
         true
     }
 }

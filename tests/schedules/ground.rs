@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::contender::{KEYS, key};
+use crate::support::cluster::Cluster;
 use crate::support::dice::Dice;
 use crate::support::sentinel::{Sentinels, Setup};
 use crate::support::server::Server;
@@ -13,8 +15,8 @@ pub trait Ground {
 
     fn rules(&self) -> Rules;
 
-    /// Which server something happens to next.
-    fn victim(&self, dice: &mut Dice) -> usize;
+    /// Which server something happens to next, if that may be.
+    fn victim(&self, dice: &mut Dice) -> Option<usize>;
 
     fn server(&mut self, number: usize) -> &mut Server;
 
@@ -30,6 +32,8 @@ pub trait Ground {
     fn until_settled(&self) {}
 }
 
+const PATIENCE: Duration = millis(8000);
+
 /// The rules of a schedule.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -42,6 +46,8 @@ pub struct Rules {
     pub stop: Duration,
     /// Whether two never hold one lock. Otherwise only their tokens are compared.
     pub exclusive: bool,
+    /// How long a lock may be waited for at most when all is well again, behind those who died.
+    pub patience: Duration,
 }
 
 pub struct Standalone {
@@ -69,6 +75,7 @@ impl Standalone {
                 absence,
                 stop: millis(2000),
                 exclusive,
+                patience: PATIENCE,
             },
         }
     }
@@ -83,8 +90,8 @@ impl Ground for Standalone {
         self.rules.clone()
     }
 
-    fn victim(&self, _: &mut Dice) -> usize {
-        0
+    fn victim(&self, _: &mut Dice) -> Option<usize> {
+        Some(0)
     }
 
     fn server(&mut self, _: usize) -> &mut Server {
@@ -118,6 +125,7 @@ impl Failover {
                 // Too short to be noticed.
                 stop: millis(600),
                 exclusive: true,
+                patience: PATIENCE,
             },
             Self::Early => Rules {
                 ttl: millis(4000),
@@ -125,7 +133,16 @@ impl Failover {
                 absence: millis(0),
                 stop: millis(4000),
                 exclusive: false,
+                patience: PATIENCE,
             },
+        }
+    }
+
+    /// One that is waited for needs somebody who can take the master's place.
+    fn may_begin(self, settled: impl FnOnce() -> bool) -> Option<()> {
+        match self {
+            Self::Late => settled().then_some(()),
+            Self::Early => Some(()),
         }
     }
 
@@ -170,10 +187,11 @@ impl Ground for Sentinel {
     }
 
     /// Most often the master.
-    fn victim(&self, dice: &mut Dice) -> usize {
+    fn victim(&self, dice: &mut Dice) -> Option<usize> {
         let any = dice.roll(Sentinels::SERVERS.len() as u64) as usize;
         let master = self.all.agreed().filter(|_| !dice.one_in(3));
-        master.unwrap_or(any)
+        self.failover.may_begin(|| self.all.is_settled())?;
+        Some(master.unwrap_or(any))
     }
 
     fn server(&mut self, number: usize) -> &mut Server {
@@ -197,5 +215,70 @@ impl Ground for Sentinel {
 
     fn until_settled(&self) {
         self.all.until_settled();
+    }
+}
+
+pub struct InCluster {
+    cluster: Cluster,
+    failover: Failover,
+    /// Of each lock.
+    slots: Vec<u16>,
+    /// What a node that was killed served.
+    orphaned: Vec<u16>,
+}
+
+impl InCluster {
+    pub fn start(dice: &mut Dice) -> Self {
+        let failover = Failover::by(dice);
+        let cluster = Cluster::plan().node_timeout(failover.silence()).start();
+        let slot = |number| cluster.slot(&format!("lock:{}", key(number)));
+        Self {
+            slots: (0..KEYS).map(slot).collect(),
+            cluster,
+            failover,
+            orphaned: Vec::new(),
+        }
+    }
+}
+
+impl Ground for InCluster {
+    fn urls(&self) -> String {
+        self.cluster.url()
+    }
+
+    fn rules(&self) -> Rules {
+        Rules {
+            // Nobody can say there that a process has gone, but that it hasn't asked for so long.
+            patience: PATIENCE + millis(15_000),
+            ..self.failover.rules()
+        }
+    }
+
+    /// Most often one that serves a lock.
+    fn victim(&self, dice: &mut Dice) -> Option<usize> {
+        let any = dice.roll(self.cluster.len() as u64) as usize;
+        let slot = self.slots[dice.roll(KEYS) as usize];
+        let master = self.cluster.master_of(slot).filter(|_| !dice.one_in(3));
+        self.failover.may_begin(|| self.cluster.is_settled())?;
+        Some(master.unwrap_or(any))
+    }
+
+    fn server(&mut self, number: usize) -> &mut Server {
+        self.cluster.node_mut(number)
+    }
+
+    fn killed(&mut self, _: usize) {
+        let is_orphaned = |slot: &&u16| self.cluster.master_of(**slot).is_none();
+        self.orphaned = self.slots.iter().filter(is_orphaned).copied().collect();
+    }
+
+    /// A node that comes back before others have taken its slots has forgotten what it had in them.
+    fn may_return(&self, _: usize) -> bool {
+        let is_served = |slot: &u16| self.cluster.master_of(*slot).is_some();
+        matches!(self.failover, Failover::Early) || self.orphaned.iter().all(is_served)
+    }
+
+    fn until_settled(&self) {
+        self.cluster.until_settled();
     }
 }

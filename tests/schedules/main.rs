@@ -10,7 +10,7 @@ mod schedule;
 #[path = "../support/mod.rs"]
 mod support;
 
-use ground::{Ground, Sentinel, Standalone};
+use ground::{Ground, InCluster, Sentinel, Standalone};
 use support::worker::arguments;
 
 /// In a contender's process that, and in the test itself all schedules of a kind.
@@ -29,4 +29,9 @@ fn standalone() {
 #[test]
 fn sentinel() {
     run(sentinel, Sentinel::start);
+}
+
+#[test]
+fn cluster() {
+    run(cluster, InCluster::start);
 }

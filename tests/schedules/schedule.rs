@@ -100,21 +100,22 @@ impl<G: Ground> Schedule<G> {
 
     fn do_harm<T: Fn() + Copy>(&mut self, workers: &mut [Worker], test: T) {
         let process = self.dice.roll(PROCESSES as u64) as usize;
-        let server = self.ground.victim(&mut self.dice);
-        let is_away = self.away.iter().any(|away| away.server == server);
-        let may_go = !is_away && self.away.len() < self.rules.away;
+        let server = self.ground.victim(&mut self.dice).filter(|server| {
+            let is_away = self.away.iter().any(|away| away.server == *server);
+            !is_away && self.away.len() < self.rules.away
+        });
         let is_stopped = self.stopped.iter().any(|(stopped, _)| *stopped == process);
-        match self.dice.roll(8) {
-            0 | 1 if may_go => self.send_away(server, true),
-            2 | 3 if may_go => self.send_away(server, false),
-            4 => {
+        match (self.dice.roll(8), server) {
+            (0 | 1, Some(server)) => self.send_away(server, true),
+            (2 | 3, Some(server)) => self.send_away(server, false),
+            (4, _) => {
                 workers[process].kill();
                 self.collect(process, &workers[process]);
                 self.stopped.retain(|(stopped, _)| *stopped != process);
                 workers[process] = self.worker(test);
                 self.done.processes_killed += 1;
             }
-            5 | 6 if !is_stopped => {
+            (5 | 6, _) if !is_stopped => {
                 workers[process].pause();
                 let most = LONGEST_STOP.as_millis() as u64;
                 let until = Instant::now() + millis(self.dice.roll(most));
@@ -243,7 +244,7 @@ impl<G: Ground> Schedule<G> {
             "seed {seed}: {twice:?}"
         );
         assert!(history.len() > 20, "seed {seed}: too little happened");
-        let limit = self.rules.ttl + millis(8000);
+        let limit = self.rules.ttl + self.rules.patience;
         assert!(
             u128::from(waited) < limit.as_millis(),
             "seed {seed}: {waited} ms for a lock though all was well"

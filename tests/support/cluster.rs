@@ -155,6 +155,26 @@ impl Cluster {
         eventually(LONG, "every slot is served", || self.is_ok());
     }
 
+    /// Every slot is served, and every replica follows its master.
+    #[track_caller]
+    pub fn until_settled(&self) {
+        eventually(LONG, "replicas follow their masters", || self.is_settled());
+    }
+
+    /// The same, now.
+    pub fn is_settled(&self) -> bool {
+        let known = |node: &Server| {
+            let nodes: Option<String> = node.ask(&["CLUSTER", "NODES"]).ok();
+            nodes.is_some_and(|nodes| nodes.matches("slave").count() == NODES - MASTERS)
+        };
+        let follows = |node: &Server| {
+            let linked = info(node, "INFO replication", "master_link_status");
+            linked.is_none_or(|linked| linked == "up")
+        };
+        let mut running = self.nodes.iter().filter(|node| node.runs());
+        self.is_ok() && running.all(|node| known(node) && follows(node))
+    }
+
     /// The lock's key, wherever it is.
     pub fn exists(&self, key: &str) -> bool {
         let slot = self.slot(key);
@@ -246,17 +266,7 @@ impl Cluster {
                 self.nodes[n].ask::<()>(&replicate).is_ok()
             });
         }
-        self.until_ok();
-        eventually(LONG, "replicas follow their masters", || {
-            let known = |node: &Server| {
-                let nodes: String = node.query("CLUSTER NODES");
-                nodes.matches("slave").count() == MASTERS
-            };
-            let linked = |node: &Server| {
-                info(node, "INFO replication", "master_link_status").as_deref() == Some("up")
-            };
-            self.nodes.iter().all(known) && self.nodes[MASTERS..].iter().all(linked)
-        });
+        self.until_settled();
     }
 
     /// Whether all nodes know all others; those that don't are introduced.

@@ -200,7 +200,7 @@ impl Sentinels {
         named
     }
 
-    fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         let Some(master) = self.agreed() else {
             return false;
         };
