@@ -76,9 +76,11 @@ impl StandIn {
             };
             shared.waiters.expect(claim.token, self.events.clone());
             match self.stand_for(&claim).await {
-                End::Granted(lease) => match self.acknowledge(&claim, lease).await {
+                End::Granted(lease) if claim.replicas == 0 => self.take(&claim, lease),
+                // Boxed: few ask for replicas.
+                End::Granted(lease) => match Box::pin(self.acknowledge(&claim, lease)).await {
                     Ok(lease) => self.take(&claim, lease),
-                    Err(error) => self.give_back(&claim, error).await,
+                    Err(error) => Box::pin(self.give_back(&claim, error)).await,
                 },
                 End::Left { unanswered } => shared.cancel_later(claim, unanswered),
                 End::Void => shared.waiters.forget(claim.token),
@@ -213,11 +215,8 @@ impl StandIn {
         }
     }
 
-    /// Has replicas know of what was granted, if they must, before anybody believes in it.
+    /// Has replicas know of what was granted before anybody believes in it.
     async fn acknowledge(&self, claim: &Claim, lease: Lease) -> Result<Lease, EngineError> {
-        if claim.replicas == 0 {
-            return Ok(lease);
-        }
         let shared = &self.shared;
         let sent = shared.clock.now();
         let until = after(shared.command_timeout.min(lease.remaining(sent)));

@@ -6,7 +6,17 @@ use lock_runtime::LockManager;
 
 use crate::support::proxy::Proxy;
 use crate::support::sentinel::Sentinels;
-use crate::support::time::{NOISE, millis, within};
+use crate::support::server::Server;
+use crate::support::time::{NOISE, eventually, millis, within};
+
+/// Who listens to a Sentinel.
+fn listeners(sentinel: &Server) -> usize {
+    let clients: String = sentinel.query("CLIENT LIST");
+    clients
+        .lines()
+        .filter(|line| line.contains(" sub=1 "))
+        .count()
+}
 
 async fn works(locks: &LockManager) {
     let lock = locks.lock("row").wait(millis(2000)).acquire();
@@ -17,6 +27,14 @@ async fn works(locks: &LockManager) {
 #[tokio::test]
 async fn locks_go_on_without_sentinels() {
     let mut all = Sentinels::start();
+    let another = LockManager::connect(all.url()).await.unwrap();
+    works(&another).await;
+    let start = listeners(all.sentinel(0));
+    drop(another);
+    eventually(NOISE, "nobody listens any more", || {
+        (0..3).all(|number| listeners(all.sentinel(number)) == 0)
+    });
+    assert_eq!(start, 1);
     let locks = LockManager::connect(all.url()).await.unwrap();
     // The two that are left do what three did.
     all.sentinel_mut(0).kill();

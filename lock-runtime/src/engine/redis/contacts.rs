@@ -1,6 +1,6 @@
 //! Where the nodes of a cluster can be met.
 
-use super::hosts::Hosts;
+use super::hosts::{Hosts, written};
 use super::map::Address;
 use super::target::{Access, Target, invalid};
 use crate::LockError;
@@ -90,14 +90,7 @@ impl fmt::Display for Contacts {
             true => "rediss",
             false => "redis",
         };
-        let seeds = self
-            .seeds
-            .iter()
-            .map(|(host, port)| match host.contains(':') {
-                true => format!("[{host}]:{port}"),
-                false => format!("{host}:{port}"),
-            });
-        let seeds: Vec<String> = seeds.collect();
+        let seeds: Vec<String> = self.seeds.iter().map(written).collect();
         write!(f, "{scheme}-cluster://{}", seeds.join(","))
     }
 }
@@ -146,8 +139,10 @@ mod tests {
     fn each_in_turn_and_the_first_ones_stay_known() {
         let contacts = read("h1,h2").unwrap();
         contacts.learn(vec![("n1".to_owned(), 7)]);
-        let mut met: Vec<_> = (0..3).map(|_| contacts.next().unwrap().address()).collect();
+        let mut met: Vec<_> = (0..3)
+            .map(|_| contacts.next().unwrap().to_string())
+            .collect();
         met.sort();
-        assert_eq!(met, ["h1:6379", "h2:6379", "n1:7"]);
+        assert_eq!(met, ["redis://h1:6379", "redis://h2:6379", "redis://n1:7"]);
     }
 }

@@ -39,6 +39,14 @@ impl Hosts {
     }
 }
 
+/// A host and a port, as they are written in a URL.
+pub(crate) fn written((host, port): &(String, u16)) -> String {
+    match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    }
+}
+
 fn read_credentials(text: &str) -> Result<(String, String), &'static str> {
     let (user, password) = text.split_once(':').unwrap_or((text, ""));
     Ok((decode(user)?, decode(password)?))
@@ -121,6 +129,8 @@ mod tests {
             ("2001:db8::2", 65535),
             ("10.0.0.3", 26380),
         ];
+        let again: Vec<_> = several.iter().map(written).collect();
+        assert_eq!(hosts(&again.join(",")), several);
         assert_eq!(
             several,
             expected.map(|(host, port)| (host.to_owned(), port))

@@ -5,7 +5,7 @@
 //! Sentinel that was cut off from the others leads nobody back to a master of old.
 
 use super::connection::{Dialer, Sending, Subscriber};
-use super::hosts::Hosts;
+use super::hosts::{Hosts, written};
 use super::link::Link;
 use super::site::Site;
 use super::target::{Access, Target, invalid};
@@ -92,7 +92,7 @@ impl Sentinels {
             .collect::<Result<_, _>>()?;
         let watch = Arc::new(Watch {
             name,
-            addresses: targets.iter().map(Target::address).collect(),
+            addresses: hosts.hosts.iter().map(written).collect(),
             server,
             said: watch::Sender::new(Said {
                 views: vec![None; targets.len()],

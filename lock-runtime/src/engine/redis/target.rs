@@ -108,11 +108,6 @@ impl Target {
         Ok(Target { client })
     }
 
-    /// Host and port, or a path.
-    pub(crate) fn address(&self) -> String {
-        self.addr().to_string()
-    }
-
     pub(crate) fn has_tls(&self) -> bool {
         matches!(self.addr(), ConnectionAddr::TcpTls { .. })
     }
