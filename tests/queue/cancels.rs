@@ -255,7 +255,7 @@ async fn a_waiter_whose_runtime_is_dropped_leaves_nothing() {
 #[test]
 fn a_runtime_that_ends_with_the_lock_just_granted_gives_it_back() {
     let server = Server::start();
-    crate::crew::block_on(async {
+    crate::support::worker::block_on(async {
         let managers = managers(&server.url(), 2).await;
         let holder = managers[0].lock("door").acquire().await.unwrap();
         let theirs = tokio::runtime::Builder::new_current_thread()

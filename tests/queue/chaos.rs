@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
-use crate::crew::{LONG, block_on};
+use crate::crew::LONG;
 use crate::support::dice::Dice;
 use crate::support::history::{Belief, Fence, believe, disorder, history, overlaps};
 use crate::support::server::Server;
 use crate::support::time::millis;
-use crate::support::worker::{Worker, arguments, next_order, tell};
+use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
 
 const PROCESSES: usize = 4;
 const TASKS: usize = 6;

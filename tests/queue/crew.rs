@@ -33,12 +33,3 @@ pub fn waiter(lock: Lock) -> Waiter {
 pub fn waits(locks: &LockManager, key: &str) -> Waiter {
     waiter(locks.lock(key).wait(LONG))
 }
-
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
-}

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::LockManager;
 
-use crate::crew::{LONG, block_on, fair, waits};
+use crate::crew::{LONG, fair, waits};
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
-use crate::support::worker::{Worker, arguments, tell};
+use crate::support::worker::{Worker, arguments, block_on, tell};
 
 /// How long a lock is granted for at first.
 const GRANT: Duration = Duration::from_secs(2);

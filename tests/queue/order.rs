@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
-use crate::crew::{LONG, block_on, fair, managers_with, waits};
+use crate::crew::{LONG, fair, managers_with, waits};
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
-use crate::support::worker::{Worker, arguments, next_order, tell};
+use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
 
 const MANY: usize = 16;
 

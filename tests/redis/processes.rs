@@ -11,18 +11,9 @@ use tokio::task::JoinSet;
 use crate::support::database::Database;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
-use crate::support::worker::{Worker, arguments, next_order, tell};
+use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
 
 const LONG: Duration = Duration::from_secs(60);
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
-}
 
 /// Read, think, write: right only if nobody else does it at the same time.
 async fn increment(path: &Path) {

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use lock_runtime::{Config, LockManager};
 use tokio::task::JoinSet;
 
-use crate::block_on;
 use crate::support::sentinel::Sentinels;
 use crate::support::time::{NOISE, eventually, millis, within};
-use crate::support::worker::{Worker, arguments, next_order, tell};
+use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
 
 const LONG: Duration = Duration::from_secs(60);
 const TTL: Duration = Duration::from_secs(3);

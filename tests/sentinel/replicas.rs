@@ -11,11 +11,10 @@ use lock_runtime::{Config, LockError, LockManager, distributed_lock};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use crate::block_on;
 use crate::support::database::Database;
 use crate::support::sentinel::Sentinels;
 use crate::support::time::{NOISE, eventually, millis, within};
-use crate::support::worker::{Worker, arguments, next_order, tell};
+use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
 
 const LONG: Duration = Duration::from_secs(60);
 

@@ -119,6 +119,16 @@ pub fn arguments() -> Option<Vec<String>> {
     Some(arguments.split('\n').map(str::to_owned).collect())
 }
 
+/// In the other process: a runtime of its own, with two threads.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
 /// In the other process: an event for the test.
 pub fn tell(event: impl Display) {
     println!("{MARK}{event}");
