@@ -108,8 +108,9 @@ impl LockManager {
             }
         } else if trace::warnings_are_heard() {
             let (engine, ttl) = (manager.shared.engine.clone(), config.ttl);
+            let replicas = config.replicas;
             io.spawn(async move {
-                let found = engine.inspect(ttl).await;
+                let found = engine.inspect(ttl, replicas).await;
                 found.warnings.iter().for_each(trace::unsafe_server);
             });
         }
@@ -174,7 +175,8 @@ impl LockManager {
     /// ```
     pub async fn check(&self) -> Vec<Warning> {
         let shared = &self.shared;
-        shared.engine.inspect(shared.ttl).await.warnings
+        let found = shared.engine.inspect(shared.ttl, shared.replicas);
+        found.await.warnings
     }
 
     /// Hands out no more locks, and waits until those dropped so far are released on the server.

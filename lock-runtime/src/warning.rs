@@ -82,8 +82,8 @@ impl Danger {
             ),
             Danger::EarlyFailover => (
                 "a replica that doesn't know of a lock may grant it again while it is held",
-                "make the failover later than the ttl and its margin, lower the ttl, or use fencing \
-                 tokens",
+                "make the failover later than the ttl and its margin, lower the ttl, or have all \
+                 replicas acknowledge locks with `replicas`",
             ),
             Danger::TwoMasters => (
                 "a master that is cut off grants locks that another one grants too",

@@ -47,7 +47,9 @@ async fn late_failovers_are_safe_and_early_ones_are_not() {
 
     let long = config(&all).ttl(Duration::from_secs(24));
     let early = (Danger::EarlyFailover, "`down-after-milliseconds` is 25000");
-    told(&warnings(long).await, &all, 0, &[early]);
+    told(&warnings(long.clone()).await, &all, 0, &[early]);
+    told(&warnings(long.clone().replicas(1)).await, &all, 0, &[early]);
+    assert_eq!(warnings(long.replicas(2)).await, []);
 
     // The most impatient Sentinel counts.
     let soon = "SENTINEL SET mymaster down-after-milliseconds 5000";

@@ -77,8 +77,12 @@ pub(crate) trait Engine: Send + Sync {
     /// A number greater than any given out before, or none if the lock is not the claim's.
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>>;
 
-    /// Looks for what makes the servers unsafe for locks of that ttl.
-    fn inspect(&self, _ttl: Duration) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
+    /// Looks for what makes the servers unsafe for locks of that ttl that so many replicas acknowledge.
+    fn inspect(
+        &self,
+        _ttl: Duration,
+        _replicas: u32,
+    ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(std::future::ready(Inspection::default()))
     }
 }

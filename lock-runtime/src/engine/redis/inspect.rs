@@ -21,7 +21,7 @@ pub(crate) struct Inspector {
 }
 
 impl Inspector {
-    pub(crate) async fn inspect(&self, ttl: Duration) -> Inspection {
+    pub(crate) async fn inspect(&self, ttl: Duration, replicas: u32) -> Inspection {
         let mut found = Inspection::default();
         match &self.site {
             Site::Fixed(target) => {
@@ -37,16 +37,16 @@ impl Inspector {
             Site::Named(sentinels) => match sentinels.master().await {
                 Ok((master, _)) => {
                     let mut servers = self.facts([master.clone()], &mut found).await;
-                    let replicas = servers.iter().flat_map(Facts::replicas);
-                    let replicas = replicas.filter_map(|replica| master.moved_to(&replica).ok());
-                    let replicas: Vec<_> = replicas.map(Arc::new).collect();
-                    servers.extend(self.facts(replicas, &mut found).await);
+                    let followers = servers.iter().flat_map(Facts::replicas);
+                    let followers = followers.filter_map(|it| master.moved_to(&it).ok());
+                    let followers: Vec<_> = followers.map(Arc::new).collect();
+                    servers.extend(self.facts(followers, &mut found).await);
                     let down_after = sentinels.down_after().unwrap_or_default();
                     let failover = Failover {
                         after: down_after.saturating_sub(SENTINEL_PERIOD),
                         setting: format!("`down-after-milliseconds` is {}", down_after.as_millis()),
                     };
-                    judge(&servers, ttl, Some(&failover), &mut found);
+                    judge(&servers, (ttl, replicas), Some(&failover), &mut found);
                 }
                 Err(error) => found.unknown(&self.site.to_string().into(), &error),
             },
@@ -58,7 +58,7 @@ impl Inspector {
                 // One may be known by several names.
                 servers.sort_by(|a, b| a.field("run_id").cmp(b.field("run_id")));
                 servers.dedup_by(|a, b| a.field("run_id") == b.field("run_id"));
-                judge(&servers, ttl, None, &mut found);
+                judge(&servers, (ttl, replicas), None, &mut found);
             }
         }
         found
@@ -86,11 +86,18 @@ impl Inspector {
 }
 
 /// Judges servers of which some take the place of others, as that says or their own settings.
-fn judge(servers: &[Facts], ttl: Duration, failover: Option<&Failover>, found: &mut Inspection) {
+fn judge(
+    servers: &[Facts],
+    (ttl, replicas): (Duration, u32),
+    failover: Option<&Failover>,
+    found: &mut Inspection,
+) {
     for facts in servers {
         let mut judge = Judge::of(facts, ttl);
         judge.keeps();
-        if facts.field("role") == "master" && facts.number("connected_slaves") > 0 {
+        // Where all replicas know of a lock, none grants it again.
+        let is_known = u64::from(replicas) >= facts.number("connected_slaves");
+        if facts.field("role") == "master" && !is_known {
             match failover {
                 Some(failover) => judge.fails_over(failover),
                 None => judge.fails_over_in_cluster(),

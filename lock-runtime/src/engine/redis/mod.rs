@@ -444,8 +444,12 @@ impl Engine for Redis {
         )
     }
 
-    fn inspect(&self, ttl: Duration) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
-        Box::pin(self.inspector.inspect(ttl))
+    fn inspect(
+        &self,
+        ttl: Duration,
+        replicas: u32,
+    ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
+        Box::pin(self.inspector.inspect(ttl, replicas))
     }
 }
 
