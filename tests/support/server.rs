@@ -1,5 +1,7 @@
 //! A redis-server of one test's own, on a free port, with nothing on disk.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
@@ -11,6 +13,7 @@ use redis::FromRedisValue;
 use tempfile::TempDir;
 
 use super::certificates::Certificates;
+use super::dice::Dice;
 use super::time::{comes_true, eventually};
 
 /// Killed when dropped, after a last look: a test must leave nothing in it but counters.
@@ -382,13 +385,16 @@ pub fn tls_options(certificates: &Certificates, directory: &Path, port: u16) -> 
     .collect()
 }
 
-/// Free now; a server that finds it taken is started again.
+/// Free now, and none of those that clients are given at the other end: a server that is started again
+/// finds its own free again, too.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
+    let mut dice = Dice::with(RandomState::new().hash_one("port"));
+    loop {
+        let port = 10_000 + dice.roll(20_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 pub fn signal(pid: u32, signal: &str) {
