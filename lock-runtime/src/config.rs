@@ -1,6 +1,7 @@
 //! What is configured once, at startup.
 
 use crate::engine::memory::{Memory, Store};
+use crate::engine::quorum::Quorum;
 use crate::engine::redis::contacts::Contacts;
 use crate::engine::redis::sentinel::Sentinels;
 use crate::engine::redis::site::Site;
@@ -11,6 +12,7 @@ use crate::io::Io;
 use crate::lock::check_time;
 use crate::manager::HandOver;
 use crate::{LockError, Release};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +53,7 @@ use std::time::Duration;
 #[derive(Clone)]
 #[must_use]
 pub struct Config {
-    url: String,
+    servers: Servers,
     credentials: Option<(String, String)>,
     sentinel_credentials: Option<(String, String)>,
     #[cfg(feature = "tls")]
@@ -67,11 +69,61 @@ pub struct Config {
     pub(crate) strict: bool,
 }
 
+/// Where the locks are kept.
+#[derive(Clone)]
+enum Servers {
+    One(String),
+    Quorum(Vec<String>),
+}
+
 impl Config {
     /// The server at that URL, and defaults for the rest.
     pub fn new(url: impl Into<String>) -> Config {
+        Config::with(Servers::One(url.into()))
+    }
+
+    /// Several deployments of Redis that know nothing of one another, and defaults for the rest: a lock
+    /// is held where more than half of them have it
+    /// ([Redlock](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/)).
+    ///
+    /// Give it three URLs or five, each a server, Sentinels or a cluster. As long as more than half can
+    /// be reached everything works, and no faster or slower than the slowest of the fastest half. A
+    /// lock costs one command for each member, and so does its release.
+    ///
+    /// ```no_run
+    /// # use lock_runtime::{Config, LockError, LockManager};
+    /// # async fn connect() -> Result<(), LockError> {
+    /// let locks = LockManager::connect(Config::quorum([
+    ///     "redis://a.internal",
+    ///     "redis://b.internal",
+    ///     "redis://c.internal",
+    /// ]))
+    /// .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # What it takes
+    ///
+    /// - **Members must be independent**: different machines, no replica of one another, and nothing that
+    ///   stops more than half of them at once.
+    /// - **A member that has forgotten its locks must stay away for the longest ttl** before it comes back,
+    ///   unless it has persisted everything (`appendonly yes`, `appendfsync always`). If it comes back
+    ///   at once it votes a second time for a lock that is held, and with that there may be two
+    ///   holders. Have its service wait: `RestartSec=60` for ttls of up to 50 s. A member that was only
+    ///   out of reach, or paused, may come back at any time.
+    /// - **Clocks** may be apart, but must run at the same speed; a member whose clock is set forward
+    ///   ends leases early.
+    ///
+    /// Waiting works as everywhere else, and nearly in order of arrival; who comes at the very moment of a
+    /// release may be faster than those who wait.
+    pub fn quorum<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> Config {
+        Config::with(Servers::Quorum(urls.into_iter().map(U::into).collect()))
+    }
+
+    fn with(servers: Servers) -> Config {
         Config {
-            url: url.into(),
+            servers,
             credentials: None,
             sentinel_credentials: None,
             #[cfg(feature = "tls")]
@@ -91,13 +143,17 @@ impl Config {
         }
     }
 
-    /// The server at the URL in the environment variable `LOCK_URL`.
+    /// The server at the URL in the environment variable `LOCK_URL`. Several URLs, with spaces between
+    /// them, are the members of a [quorum](Self::quorum).
     ///
     /// # Errors
     ///
     /// [`LockError::InvalidConfig`] if the variable is not set, or not text.
     pub fn from_env() -> Result<Config, LockError> {
         match std::env::var("LOCK_URL") {
+            Ok(urls) if urls.split_whitespace().count() > 1 => {
+                Ok(Config::quorum(urls.split_whitespace()))
+            }
             Ok(url) => Ok(Config::new(url)),
             Err(_) => Err(invalid(
                 "the environment variable `LOCK_URL` is not set; \
@@ -212,16 +268,38 @@ impl Config {
         io: Io,
         ear: Ear,
     ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
-        match self.url.split_once("://") {
-            Some(("memory", name)) => {
-                let memory = Memory::new(Store::open(name), ear);
-                Ok((Arc::new(memory), self.url.as_str().into()))
+        match &self.servers {
+            Servers::Quorum(urls) => self.open_quorum(io, urls, ear).await,
+            Servers::One(url) => match url.split_once("://") {
+                Some(("memory", name)) => {
+                    let memory = Memory::new(Store::open(name), ear);
+                    Ok((Arc::new(memory), url.as_str().into()))
+                }
+                _ => self.open_redis(io, url, ear).await,
+            },
+        }
+    }
+
+    /// Where the deployment at that URL is.
+    fn site(&self, io: Io, url: &str) -> Result<Site, LockError> {
+        let access = Access {
+            credentials: self.credentials.as_ref(),
+            #[cfg(feature = "tls")]
+            root_certificate: self.root_certificate.as_deref(),
+        };
+        match url.split_once("://") {
+            Some(("redis-sentinel" | "rediss-sentinel", _)) => {
+                let credentials = self.sentinel_credentials.as_ref();
+                let sentinels = Sentinels::start(io, url, &access, credentials, self.timeouts())?;
+                Ok(Site::Named(Arc::new(sentinels)))
+            }
+            Some(("redis-cluster" | "rediss-cluster", _)) => {
+                Ok(Site::Cluster(Arc::new(Contacts::read(url, &access)?)))
             }
             Some((
-                "redis-sentinel" | "rediss-sentinel" | "redis-cluster" | "rediss-cluster" | "redis"
-                | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "unix",
+                "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "unix",
                 _,
-            )) => self.open_redis(io, ear).await,
+            )) => Ok(Site::fixed(Target::parse(url, &access)?)),
             Some((scheme, _))
                 if scheme
                     .chars()
@@ -239,31 +317,23 @@ impl Config {
         }
     }
 
-    async fn open_redis(&self, io: Io, ear: Ear) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
-        let access = Access {
-            credentials: self.credentials.as_ref(),
-            #[cfg(feature = "tls")]
-            root_certificate: self.root_certificate.as_deref(),
-        };
-        let timeouts = Timeouts {
+    fn timeouts(&self) -> Timeouts {
+        Timeouts {
             connect: self.connect_timeout,
             command: self.command_timeout,
-        };
-        let site = if self.url.starts_with("redis-sentinel:")
-            || self.url.starts_with("rediss-sentinel:")
-        {
-            let credentials = self.sentinel_credentials.as_ref();
-            let sentinels = Sentinels::start(io, &self.url, &access, credentials, timeouts)?;
-            Site::Named(Arc::new(sentinels))
-        } else if self.url.starts_with("redis-cluster:") || self.url.starts_with("rediss-cluster:")
-        {
-            Site::Cluster(Arc::new(Contacts::read(&self.url, &access)?))
-        } else {
-            Site::fixed(Target::parse(&self.url, &access)?)
-        };
+        }
+    }
+
+    async fn open_redis(
+        &self,
+        io: Io,
+        url: &str,
+        ear: Ear,
+    ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
+        let site = self.site(io, url)?;
         let server: Arc<str> = site.to_string().into();
         let named = matches!(site, Site::Named(_));
-        match Redis::connect(io, site, timeouts, &self.prefix, ear).await {
+        match Redis::connect(io, site, self.timeouts(), &self.prefix, ear).await {
             Ok(redis) => Ok((Arc::new(redis), server)),
             Err(error) if error.fault == Fault::Refused => Err(LockError::InvalidConfig {
                 reason: if named {
@@ -287,6 +357,53 @@ impl Config {
                 source: error.source,
             }),
         }
+    }
+
+    async fn open_quorum(
+        &self,
+        io: Io,
+        urls: &[String],
+        ear: Ear,
+    ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
+        check_quorum(urls)?;
+        let sites: Result<Vec<Site>, LockError> =
+            urls.iter().map(|url| self.site(io, url)).collect();
+        let sites = sites?;
+        let names: Vec<String> = sites.iter().map(Site::to_string).collect();
+        let mut seen = HashSet::new();
+        if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
+            return Err(invalid(&format!(
+                "`{twice}` is in the quorum twice; its members must be independent servers"
+            )));
+        }
+        let server: Arc<str> = names.join(", ").into();
+        match Quorum::connect(io, sites, self.timeouts(), &self.prefix, ear).await {
+            Ok(quorum) => Ok((Arc::new(quorum), server)),
+            Err(error) if error.fault == Fault::Refused => Err(LockError::InvalidConfig {
+                reason: format!("the quorum can't be used: {error}"),
+                source: None,
+            }),
+            Err(error) => Err(LockError::Unavailable {
+                key: None,
+                server,
+                source: error.source,
+            }),
+        }
+    }
+}
+
+fn check_quorum(urls: &[String]) -> Result<(), LockError> {
+    match urls.len() {
+        members @ 0..=2 => Err(invalid(&format!(
+            "a quorum of {members} survives the loss of no member; give it at least 3 independent \
+             servers, or use `Config::new` for a single one"
+        ))),
+        members if members % 2 == 0 => Err(invalid(&format!(
+            "a quorum of {members} survives no more losses than one of {}; leave one out, or add \
+             one",
+            members - 1
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -315,7 +315,8 @@ impl Hold {
             })
             .await;
         match token {
-            Ok((Some(token), _)) => Ok(token),
+            // A number is one of ours only if the lock still was when we had it.
+            Ok((Some(token), _)) => self.loss().map_or(Ok(token), Err),
             Ok((None, _)) => {
                 self.is_gone();
                 Err(self.loss().unwrap_or_else(|| self.gone()))

@@ -193,6 +193,7 @@ impl LockManager {
         let mut releasing = self.shared.releasing.subscribe();
         // The sender is ours, so there is an end to wait for.
         let _ = releasing.wait_for(|releasing| *releasing == 0).await;
+        let _ = self.shared.engine.rest().await;
     }
 }
 

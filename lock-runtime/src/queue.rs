@@ -46,7 +46,8 @@ struct StandIn {
 
 /// How standing for a claim ended.
 enum End {
-    Granted(Lease),
+    /// With that token.
+    Granted(Token, Lease),
     /// Nobody is left who would want the lock. `unanswered`: a request may still be on its way.
     Left {
         unanswered: bool,
@@ -68,7 +69,7 @@ impl StandIn {
                 }
                 continue;
             };
-            let claim = Claim {
+            let mut claim = Claim {
                 name: self.name.clone(),
                 token: Token::fresh(),
                 ttl: terms.ttl,
@@ -76,12 +77,21 @@ impl StandIn {
             };
             shared.waiters.expect(claim.token, self.events.clone());
             match self.stand_for(&claim).await {
-                End::Granted(lease) if claim.replicas == 0 => self.take(&claim, lease),
-                // Boxed: few ask for replicas.
-                End::Granted(lease) => match Box::pin(self.acknowledge(&claim, lease)).await {
-                    Ok(lease) => self.take(&claim, lease),
-                    Err(error) => Box::pin(self.give_back(&claim, error)).await,
-                },
+                End::Granted(token, lease) => {
+                    if token != claim.token {
+                        shared.waiters.forget(claim.token);
+                        claim.token = token;
+                    }
+                    let lease = match claim.replicas {
+                        0 => Ok(lease),
+                        // Boxed: few ask for replicas.
+                        _ => Box::pin(self.acknowledge(&claim, lease)).await,
+                    };
+                    match lease {
+                        Ok(lease) => self.take(&claim, lease),
+                        Err(error) => Box::pin(self.give_back(&claim, error)).await,
+                    }
+                }
                 End::Left { unanswered } => shared.cancel_later(claim, unanswered),
                 End::Void => shared.waiters.forget(claim.token),
                 End::Refused(error) => {
@@ -147,7 +157,7 @@ impl StandIn {
                 Ok(Standing::Granted(left)) => {
                     let lease = Lease::new(sent, left);
                     if !lease.remaining(shared.clock.now()).is_zero() {
-                        return End::Granted(lease);
+                        return End::Granted(claim.token, lease);
                     }
                     Duration::ZERO
                 }
@@ -155,8 +165,17 @@ impl StandIn {
                     self.notice_a_missed_grant(claim, left);
                     let lease = Lease::new(sent, left);
                     if !lease.remaining(shared.clock.now()).is_zero() {
-                        return End::Granted(lease);
+                        return End::Granted(claim.token, lease);
                     }
+                    Duration::ZERO
+                }
+                Ok(Standing::Elected(token, left)) => {
+                    let lease = Lease::new(sent, left);
+                    if !lease.remaining(shared.clock.now()).is_zero() {
+                        return End::Granted(token, lease);
+                    }
+                    let claim = claim.clone();
+                    shared.release_later(Claim { token, ..claim }, false);
                     Duration::ZERO
                 }
                 Ok(Standing::Void) => return End::Void,
@@ -174,7 +193,7 @@ impl StandIn {
                 Err(error) => return End::Refused(error),
             };
             if let Some(lease) = self.listen(claim, anchor, after(pause)).await {
-                return End::Granted(lease);
+                return End::Granted(claim.token, lease);
             }
         }
     }

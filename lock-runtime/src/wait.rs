@@ -253,6 +253,12 @@ impl Waiters {
                 }
                 None
             }
+            News::Free(token) => {
+                if let Some(events) = claims.get(&token) {
+                    events.put(Event::Look);
+                }
+                None
+            }
             News::Others(token) => {
                 if let Some(events) = claims.get(&token) {
                     events.put(Event::Others);

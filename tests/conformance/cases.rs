@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::site::{Ground, Site};
@@ -113,12 +114,15 @@ pub fn run_on_one_thread(topology: impl Topology + 'static) {
 fn run_with(topology: impl Topology + 'static, runtime: &mut Builder) {
     let runtime = runtime.enable_all().build().unwrap();
     let failed = runtime.block_on(async {
+        let at_once = Arc::new(Semaphore::new(topology.at_once()));
         let ground = Arc::new(Ground::on(topology).await);
         let mut running = JoinSet::new();
         let chosen = std::env::var("LOCK_CASES").unwrap_or_default();
         for (name, case) in CASES.iter().filter(|(name, _)| name.contains(&chosen)) {
             let site = Site::new(ground.clone(), name);
+            let at_once = at_once.clone();
             running.spawn(async move {
+                let _turn = at_once.acquire().await.unwrap();
                 let start = Instant::now();
                 let ended = tokio::spawn(within(LIMIT, case(site))).await;
                 if std::env::var_os("LOCK_CASE_TIMES").is_some() {

@@ -15,7 +15,7 @@ mod support;
 mod topology;
 mod waiting;
 
-use topology::{InCluster, Memory, Sentinel, Standalone};
+use topology::{InCluster, Memory, Quorum, Sentinel, Standalone};
 
 #[test]
 fn memory() {
@@ -40,4 +40,14 @@ fn sentinel() {
 #[test]
 fn cluster() {
     cases::run(InCluster::start());
+}
+
+#[test]
+fn quorum_of_3() {
+    cases::run(Quorum::of(3));
+}
+
+#[test]
+fn quorum_of_5() {
+    cases::run(Quorum::of(5));
 }

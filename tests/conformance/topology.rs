@@ -16,6 +16,11 @@ pub trait Topology: Send + Sync {
     /// where there are no other clients.
     fn tamper(&self, name: &str, thief: Option<&str>) -> bool;
 
+    /// How many cases it is strong enough for.
+    fn at_once(&self) -> usize {
+        1000
+    }
+
     /// Whether those who wait stand in one queue, over all processes.
     fn has_queue(&self) -> bool {
         true
@@ -99,6 +104,36 @@ impl Topology for InCluster {
         let master = self.0.master_of(self.0.slot(name)).expect("it is served");
         tamper(self.0.node(master), name, thief);
         true
+    }
+}
+
+pub struct Quorum(Vec<Server>);
+
+impl Quorum {
+    pub fn of(members: usize) -> Self {
+        Self((0..members).map(|_| Server::start()).collect())
+    }
+}
+
+impl Topology for Quorum {
+    fn config(&self) -> Config {
+        Config::quorum(self.0.iter().map(Server::url))
+    }
+
+    fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
+        for server in &self.0 {
+            tamper(server, name, thief);
+        }
+        true
+    }
+
+    /// Every request is one for each member.
+    fn at_once(&self) -> usize {
+        60 / self.0.len()
+    }
+
+    fn has_queue(&self) -> bool {
+        false
     }
 }
 

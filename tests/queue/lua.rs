@@ -29,7 +29,10 @@ macro_rules! script {
 impl Lua {
     pub fn new() -> Self {
         Self {
-            wait: script!("local cluster = false\n", ["queue.lua", "wait.lua"]),
+            wait: script!(
+                "local cluster = false\n",
+                ["queue.lua", "left.lua", "stand.lua", "wait.lua"]
+            ),
             cancel: script!(
                 "local cluster = false\n",
                 ["cancel.lua", "queue.lua", "hand_on.lua"]

@@ -2,6 +2,7 @@
 
 mod inspection;
 pub(crate) mod memory;
+pub(crate) mod quorum;
 pub(crate) mod redis;
 
 pub(crate) use inspection::Inspection;
@@ -85,6 +86,11 @@ pub(crate) trait Engine: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(std::future::ready(Inspection::default()))
     }
+
+    /// Waits for what goes on after requests have been answered, for a moment.
+    fn rest(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// One attempt's claim to a lock: which, whose, for how long.
@@ -105,6 +111,8 @@ pub(crate) enum Standing {
     Granted(Duration),
     /// It has got the lock already, and still has it for so long.
     Adopted(Duration),
+    /// It gets the lock with another token, for so long from now, and leaves the queue.
+    Elected(Token, Duration),
     Waiting(Waiting),
     /// The request was void: it came too late, or after the claim was cancelled.
     Void,
@@ -129,6 +137,8 @@ pub(crate) enum News {
     Granted(Grant),
     /// A claim is the first in its queue now.
     First(Token),
+    /// The lock that a claim waits for may be free now.
+    Free(Token),
     /// A claim that stood alone in its queue no longer does.
     Others(Token),
     /// Something may have been missed.

@@ -7,9 +7,8 @@ use super::names::Names;
 use crate::engine::{Ear, Grant, News, ServerTime, Token};
 use crate::io::Io;
 use redis::{FromRedisValue, Value};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 /// The subscription to the process' channel. It is made when the first claim waits.
@@ -17,7 +16,7 @@ pub(crate) struct Grants {
     pub(crate) channel: String,
     io: Io,
     dialer: Dialer,
-    link: OnceCell<Link>,
+    link: OnceLock<Link>,
 }
 
 impl Grants {
@@ -45,18 +44,14 @@ impl Grants {
                 sending: Sending::Single,
                 ..dialer.clone()
             },
-            link: OnceCell::new(),
+            link: OnceLock::new(),
         }
     }
 
     /// Waits until the subscription stands: before that, nobody must grant anything to this process.
     pub(crate) async fn ready(&self, until: Instant) -> Result<(), EngineError> {
-        let subscribe = || Link::connect(self.io, self.dialer.clone());
-        self.link
-            .get_or_try_init(subscribe)
-            .await?
-            .ready(until)
-            .await
+        let subscribe = || Link::open(self.io, self.dialer.clone()).0;
+        self.link.get_or_init(subscribe).ready(until).await
     }
 
     /// Subscribes anew: something that should have come has not.

@@ -24,6 +24,7 @@ pub(crate) mod sentinel;
 pub(crate) mod site;
 mod slots;
 pub(crate) mod target;
+mod voting;
 
 use super::{
     ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, Inspection, ServerTime, Standing,

@@ -11,6 +11,12 @@ pub(crate) struct Scripts {
     pub(crate) fence: Script,
     /// What of a release needs no key but the lock's.
     pub(crate) free: Script,
+    // Of the members of a quorum.
+    pub(crate) vote: Script,
+    pub(crate) look: Script,
+    pub(crate) leave: Script,
+    pub(crate) let_go: Script,
+    pub(crate) store: Script,
 }
 
 impl Scripts {
@@ -19,14 +25,22 @@ impl Scripts {
             let first_line = format!("local cluster = {cluster}\n");
             Script::new(first_line + &parts.concat())
         };
-        let (queue, hand_on) = (include_str!("queue.lua"), include_str!("hand_on.lua"));
+        let (queue, stand) = (include_str!("queue.lua"), include_str!("stand.lua"));
+        let (hand_on, hint) = (include_str!("hand_on.lua"), include_str!("hint.lua"));
+        let (cancel, release) = (include_str!("cancel.lua"), include_str!("release.lua"));
+        let left = include_str!("left.lua");
         Scripts {
-            wait: queued(&[queue, include_str!("wait.lua")]),
-            cancel: queued(&[include_str!("cancel.lua"), queue, hand_on]),
-            release: queued(&[include_str!("release.lua"), queue, hand_on]),
+            wait: queued(&[queue, left, stand, include_str!("wait.lua")]),
+            cancel: queued(&[cancel, queue, hand_on]),
+            release: queued(&[release, queue, hand_on]),
             renew: Script::new(include_str!("renew.lua")),
             fence: Script::new(include_str!("fence.lua")),
             free: Script::new(include_str!("free.lua")),
+            vote: Script::new([left, include_str!("vote.lua")].concat()),
+            look: queued(&[queue, left, stand, include_str!("look.lua")]),
+            leave: queued(&[cancel, queue, hint]),
+            let_go: queued(&[release, queue, hint]),
+            store: Script::new(include_str!("store.lua")),
         }
     }
 

@@ -1,0 +1,10 @@
+-- ARGV[1] a token that stands in the queue of a quorum's member   ARGV[2] its ttl in milliseconds
+-- ARGV[3] its process' channel   ARGV[4] for how many microseconds it counts as alive
+-- {ms, holder, ahead, length}: how long the holder has the lock for here, and its token, or 0 and nothing if
+-- it is free; how many stand before the token, and how many in all.
+local holder = redis.pcall('GET', lock)
+local ahead, length = stand(ARGV[1], ARGV[2], ARGV[3], ARGV[4], server_time())
+if not holder then
+  return {0, '', ahead, length}
+end
+return {left(), type(holder) == 'string' and holder or '?', ahead, length}
