@@ -386,12 +386,14 @@ pub fn tls_options(certificates: &Certificates, directory: &Path, port: u16) -> 
 }
 
 /// Free now, and none of those that clients are given at the other end: a server that is started again
-/// finds its own free again, too.
+/// finds its own free again, too. So is the one 10,000 above, where a node of a cluster speaks to the
+/// others.
 pub fn free_port() -> u16 {
     let mut dice = Dice::with(RandomState::new().hash_one("port"));
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {
-        let port = 10_000 + dice.roll(20_000) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let port = 10_000 + dice.roll(10_000) as u16;
+        if is_free(port) && is_free(port + 10_000) {
             return port;
         }
     }
