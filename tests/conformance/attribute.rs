@@ -68,7 +68,7 @@ pub async fn tries_once(site: Site) {
     for locks in site.both() {
         assert_eq!(at_once(&locks, &door).await.unwrap(), "busy");
     }
-    assert!(start.elapsed() < NOISE, "{:?}", start.elapsed());
+    assert!(start.elapsed() < NOISE * 3, "{:?}", start.elapsed());
     holder.release().await.unwrap();
     assert_eq!(at_once(site.locks(), &door).await.unwrap(), "in");
 }

@@ -111,6 +111,28 @@ pub async fn a_hundred_calls_dropped_together(site: Site) {
     }
 }
 
+/// The answer is on its way, or about to be, or has just come.
+pub async fn an_acquisition_dropped_sooner_or_later(site: Site) {
+    for n in 0..150 {
+        let key = site.key(&n.to_string());
+        let acquisition = tokio::spawn(site.locks().lock(&*key).acquire());
+        // What is spawned runs first.
+        yield_now().await;
+        spin(n * 10);
+        acquisition.abort();
+        drop(acquisition.await);
+        site.until_free(&key, millis(1500)).await;
+    }
+}
+
+/// Less than any sleep could be.
+fn spin(micros: u64) {
+    let moment = Instant::now() + Duration::from_micros(micros);
+    while Instant::now() < moment {
+        std::hint::spin_loop();
+    }
+}
+
 /// The lock is released to a waiter that goes away in the same moment, a little sooner or later.
 pub async fn a_waiter_dropped_while_the_lock_comes(site: Site) {
     for n in 0..100 {
@@ -120,10 +142,8 @@ pub async fn a_waiter_dropped_while_the_lock_comes(site: Site) {
         tokio::time::sleep(millis(4)).await;
         let release = tokio::spawn(holder.release());
         // From before the release is sent until after the waiter has been told.
-        let moment = Instant::now() + Duration::from_micros(n * 20);
-        while Instant::now() < moment {
-            std::hint::spin_loop();
-        }
+        yield_now().await;
+        spin(n * 20);
         waiter.abort();
         drop(waiter.await);
         within(NOISE * 2, release).await.unwrap().unwrap();

@@ -40,6 +40,7 @@ const CASES: &[(&str, Case)] = cases! {
         a_waiting_call_at_every_await_point
         a_guard_at_every_await_point
         a_hundred_calls_dropped_together
+        an_acquisition_dropped_sooner_or_later
         a_waiter_dropped_while_the_lock_comes;
     exit:
         when_the_body_panics
@@ -149,8 +150,9 @@ fn run_with(topology: impl Topology + 'static, runtime: &mut Builder) {
     );
 }
 
-fn words(panic: &(dyn Any + Send)) -> &str {
+/// What it says first.
+fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("panicked")
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("panicked").chars().take(400).collect()
 }

@@ -31,8 +31,8 @@ fn odd_keys() -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
-    keys.push("long:".repeat(4000));
-    keys.push(format!("{{{}}}", "日本語".repeat(1000)));
+    keys.push("long:".repeat(800));
+    keys.push(format!("{{{}}}", "日本語".repeat(200)));
     keys
 }
 

@@ -68,7 +68,7 @@ pub async fn a_waiter_that_leaves_is_passed_over(site: Site) {
     for (n, leaves_by_itself) in [true, false].into_iter().enumerate() {
         let door = site.key(&format!("door:{n}"));
         let holder = site.locks().lock(&*door).acquire().await.unwrap();
-        let wait = if leaves_by_itself { millis(100) } else { LONG };
+        let wait = if leaves_by_itself { millis(300) } else { LONG };
         let first = waits(site.other(), &door, wait);
         tokio::time::sleep(millis(50)).await;
         let second = waits(&third, &door, LONG);

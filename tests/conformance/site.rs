@@ -25,7 +25,8 @@ pub struct Ground {
 
 impl Ground {
     pub async fn on(topology: impl Topology + 'static) -> Self {
-        let connect = || async { LockManager::connect(topology.config()).await.unwrap() };
+        let config = || patient(topology.config());
+        let connect = || async { LockManager::connect(config()).await.unwrap() };
         let (locks, other, looks) = tokio::join!(connect(), connect(), connect());
         Self {
             locks,
@@ -74,7 +75,7 @@ impl Site {
     }
 
     pub fn config(&self) -> Config {
-        self.ground.topology.config()
+        patient(self.ground.topology.config())
     }
 
     pub fn has_queue(&self) -> bool {
@@ -107,4 +108,10 @@ impl Site {
             tokio::time::sleep(millis(5)).await;
         }
     }
+}
+
+/// All cases run at once, and the machine does other things, too.
+fn patient(config: Config) -> Config {
+    let long = Duration::from_secs(5);
+    config.command_timeout(long).connect_timeout(long)
 }

@@ -14,11 +14,11 @@ pub async fn it_is_bounded(site: Site) {
     let door = site.key("door");
     let holder = site.other().lock(&*door).acquire().await.unwrap();
     let start = Instant::now();
-    let waits = site.locks().lock(&*door).wait(millis(300));
+    let waits = site.locks().lock(&*door).wait(millis(800));
     let busy = waits.acquire().await.unwrap_err();
     let took = start.elapsed();
     assert!(
-        took >= millis(300) && took < millis(300) + NOISE,
+        took >= millis(800) && took < millis(800) + NOISE,
         "{took:?}"
     );
     assert!(
@@ -30,7 +30,7 @@ pub async fn it_is_bounded(site: Site) {
         panic!("{busy}")
     };
     assert!(
-        waited >= millis(290) && waited <= took,
+        waited >= millis(790) && waited <= took,
         "{waited:?} of {took:?}"
     );
     holder.release().await.unwrap();
@@ -62,7 +62,7 @@ pub async fn no_wait_is_one_try(site: Site) {
         let tries = locks.lock(&*door).wait(Duration::ZERO);
         assert!(tries.acquire().await.unwrap_err().is_busy());
         let took = start.elapsed();
-        assert!(took < NOISE, "{took:?}");
+        assert!(took < NOISE * 3, "{took:?}");
     }
     holder.release().await.unwrap();
     let guard = site.locks().lock(&*door).try_acquire().await.unwrap();
