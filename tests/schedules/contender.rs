@@ -1,7 +1,7 @@
 //! One of the processes that compete.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockManager};
@@ -14,8 +14,6 @@ use crate::support::worker::{next_order, tell};
 
 pub const KEYS: u64 = 3;
 const TASKS: usize = 3;
-/// A process may be stopped for so long.
-pub const LONGEST_STOP: Duration = millis(1500);
 
 pub fn key(number: u64) -> String {
     format!("door:{number}")
@@ -34,7 +32,10 @@ pub async fn connect(config: &Config) -> LockManager {
 
 /// Where that is; several are a quorum.
 pub fn config(urls: &str) -> Config {
-    Config::new(urls)
+    match urls.split(' ').collect::<Vec<_>>()[..] {
+        [url] => Config::new(url),
+        ref members => Config::quorum(members.iter().copied()),
+    }
 }
 
 /// Until it's ordered to end; then it has each lock once more.
@@ -48,6 +49,7 @@ pub fn compete(arguments: &[String]) {
         .worker_threads(2)
         .enable_all()
         .build();
+    std::thread::spawn(notice_stops);
     runtime.unwrap().block_on(async {
         let locks = connect(&config(urls)).await;
         let over = Arc::new(AtomicBool::new(false));
@@ -82,7 +84,7 @@ async fn take_once(locks: &LockManager, ttl: Duration, dice: &mut Dice) {
     let number = dice.roll(KEYS);
     let lock = locks.lock(key(number)).ttl(ttl);
     let wait = millis(dice.roll(1000));
-    let start = Instant::now();
+    let (start, stopped) = (Instant::now(), STOPPED.load(Relaxed));
     let acquired = match dice.roll(4) {
         0 => lock.try_acquire().await.ok().flatten(),
         1 => {
@@ -93,16 +95,34 @@ async fn take_once(locks: &LockManager, ttl: Duration, dice: &mut Dice) {
         _ => lock.wait(wait).acquire().await.ok(),
     };
     let took = start.elapsed();
-    // A single try is bounded by the command timeout.
-    if took > wait.max(millis(500)) + LONGEST_STOP + NOISE {
-        tell(format!("wrong {took:?} to wait for {wait:?}"));
+    if let Some(guard) = acquired {
+        believe(number, &guard, dice, true).await;
+        match dice.one_in(2) {
+            true => drop(guard),
+            false => drop(guard.release().await),
+        }
     }
-    let Some(guard) = acquired else {
-        return tokio::time::sleep(millis(dice.roll(20))).await;
-    };
-    believe(number, &guard, dice, true).await;
-    match dice.one_in(2) {
-        true => drop(guard),
-        false => drop(guard.release().await),
+    // By now it is known how long this process was stopped meanwhile.
+    tokio::time::sleep(millis(dice.roll(20))).await;
+    let stopped = millis(STOPPED.load(Relaxed) - stopped);
+    // A single try is bounded by the command timeout.
+    if took > wait.max(millis(500)) + stopped + NOISE {
+        tell(format!(
+            "wrong {took:?} to wait for {wait:?}, {stopped:?} of it stopped"
+        ));
+    }
+}
+
+/// For how many milliseconds this process has been stopped.
+static STOPPED: AtomicU64 = AtomicU64::new(0);
+
+/// Notices when the time goes on without this process.
+fn notice_stops() {
+    const BEAT: Duration = millis(5);
+    loop {
+        let start = Instant::now();
+        std::thread::sleep(BEAT);
+        let late = start.elapsed() - BEAT;
+        STOPPED.fetch_add(late.as_millis() as u64, Relaxed);
     }
 }

@@ -282,3 +282,49 @@ impl Ground for InCluster {
         self.cluster.until_settled();
     }
 }
+
+pub struct Quorum {
+    members: Vec<Server>,
+    rules: Rules,
+}
+
+impl Quorum {
+    /// Fewer than half are away at a time, or more: then nobody gets a lock, and still none is had
+    /// twice. A member that is restarted has forgotten its locks: it stays away until all of them have
+    /// ended, or only tokens are compared.
+    pub fn of(members: usize, dice: &mut Dice) -> Self {
+        let ttl = millis(800);
+        let too_many = usize::from(dice.one_in(3));
+        let exclusive = !dice.one_in(4);
+        Self {
+            members: (0..members).map(|_| Server::start()).collect(),
+            rules: Rules {
+                ttl,
+                away: members / 2 + too_many,
+                absence: if exclusive { ttl } else { millis(0) },
+                stop: millis(2000),
+                exclusive,
+                patience: PATIENCE,
+            },
+        }
+    }
+}
+
+impl Ground for Quorum {
+    fn urls(&self) -> String {
+        let urls: Vec<_> = self.members.iter().map(Server::url).collect();
+        urls.join(" ")
+    }
+
+    fn rules(&self) -> Rules {
+        self.rules.clone()
+    }
+
+    fn victim(&self, dice: &mut Dice) -> Option<usize> {
+        Some(dice.roll(self.members.len() as u64) as usize)
+    }
+
+    fn server(&mut self, number: usize) -> &mut Server {
+        &mut self.members[number]
+    }
+}

@@ -10,7 +10,7 @@ mod schedule;
 #[path = "../support/mod.rs"]
 mod support;
 
-use ground::{Ground, InCluster, Sentinel, Standalone};
+use ground::{Ground, InCluster, Quorum, Sentinel, Standalone};
 use support::worker::arguments;
 
 /// In a contender's process that, and in the test itself all schedules of a kind.
@@ -34,4 +34,14 @@ fn sentinel() {
 #[test]
 fn cluster() {
     run(cluster, InCluster::start);
+}
+
+#[test]
+fn quorum_of_3() {
+    run(quorum_of_3, |dice| Quorum::of(3, dice));
+}
+
+#[test]
+fn quorum_of_5() {
+    run(quorum_of_5, |dice| Quorum::of(5, dice));
 }

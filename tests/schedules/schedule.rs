@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::LockManager;
 
-use crate::contender::{KEYS, LONGEST_STOP, config, connect, key};
+use crate::contender::{KEYS, config, connect, key};
 use crate::ground::{Ground, Rules};
 use crate::support::dice::Dice;
 use crate::support::history::{Belief, disorder, history, overlaps};
@@ -117,8 +117,7 @@ impl<G: Ground> Schedule<G> {
             }
             (5 | 6, _) if !is_stopped => {
                 workers[process].pause();
-                let most = LONGEST_STOP.as_millis() as u64;
-                let until = Instant::now() + millis(self.dice.roll(most));
+                let until = Instant::now() + millis(self.dice.roll(1500));
                 self.stopped.push((process, until));
                 self.done.processes_stopped += 1;
             }
