@@ -5,7 +5,7 @@ use super::connection::{Dialer, Sending, Subscriber};
 use super::link::Link;
 use super::names::Names;
 use crate::engine::{Ear, Grant, News, ServerTime, Token};
-use crate::io::Io;
+use crate::io::{Io, after};
 use redis::{FromRedisValue, Value};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -16,7 +16,8 @@ pub(crate) struct Grants {
     pub(crate) channel: String,
     io: Io,
     dialer: Dialer,
-    link: OnceLock<Link>,
+    patience: Duration,
+    link: OnceLock<Arc<Link>>,
 }
 
 impl Grants {
@@ -38,6 +39,7 @@ impl Grants {
         Grants {
             channel,
             io: dialer.io,
+            patience: dialer.timeouts.command,
             dialer: Dialer {
                 greeting: vec![subscribe],
                 subscriber: Some(subscriber),
@@ -50,8 +52,19 @@ impl Grants {
 
     /// Waits until the subscription stands: before that, nobody must grant anything to this process.
     pub(crate) async fn ready(&self, until: Instant) -> Result<(), EngineError> {
-        let subscribe = || Link::open(self.io, self.dialer.clone()).0;
+        let subscribe = || Arc::new(Link::open(self.io, self.dialer.clone()).0);
         self.link.get_or_init(subscribe).ready(until).await
+    }
+
+    /// Has the subscription answer, or be replaced: a grant was found before it was told. It may have
+    /// been on its way, or whoever should tell it may be frozen.
+    pub(crate) fn doubt(&self) {
+        if let Some(link) = self.link.get().cloned() {
+            let until = after(self.patience);
+            self.io.spawn(async move {
+                let _ = link.ask::<Value>(redis::cmd("PING"), until).await;
+            });
+        }
     }
 
     /// Subscribes anew: something that should have come has not.

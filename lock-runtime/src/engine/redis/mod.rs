@@ -335,7 +335,10 @@ impl Engine for Redis {
             };
             match standing[..] {
                 [0] => Ok(Standing::Void),
-                [3, left] => Ok(Standing::Adopted(Duration::from_millis(left))),
+                [3, left] => {
+                    self.grants.doubt();
+                    Ok(Standing::Adopted(Duration::from_millis(left)))
+                }
                 [1, left] => Ok(Standing::Granted(Duration::from_millis(left))),
                 [2, at, holder_left, ahead, length] => Ok(Standing::Waiting(Waiting {
                     at: ServerTime(Duration::from_micros(at)),

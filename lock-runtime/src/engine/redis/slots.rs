@@ -1,6 +1,6 @@
 //! Slots of a Redis Cluster: to which a key belongs, and how to name a key that belongs to one.
 
-use once_cell::sync::Lazy;
+use std::sync::LazyLock;
 
 /// So many slots there are.
 pub(crate) const SLOTS: u16 = 1 << 14;
@@ -16,7 +16,7 @@ pub(crate) fn slot(key: &str) -> u16 {
 
 /// What in braces puts a key into that slot: of the numbers in decimal digits, the least that does.
 pub(crate) fn tag(slot: u16) -> u32 {
-    static TAGS: Lazy<Vec<u32>> = Lazy::new(|| {
+    static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
         let mut tags = vec![None; usize::from(SLOTS)];
         let mut missing = tags.len();
         let mut digits = String::new();
