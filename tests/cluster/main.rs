@@ -1,6 +1,14 @@
 //! Locks on a Redis Cluster: slots that move, nodes that come and go.
 
+mod access;
+mod failover;
+mod keys;
+mod lost_reply;
+mod moving;
+mod renewal;
 mod replicas;
+mod resharding;
 #[path = "../support/mod.rs"]
 mod support;
 mod topology;
+mod waiting;

@@ -24,6 +24,7 @@ pub struct Plan {
     password: Option<String>,
     certificates: Option<Certificates>,
     options: Vec<String>,
+    without_replicas: bool,
 }
 
 impl Plan {
@@ -44,6 +45,12 @@ impl Plan {
         self
     }
 
+    /// Only the three masters.
+    pub fn without_replicas(mut self) -> Self {
+        self.without_replicas = true;
+        self
+    }
+
     /// An option of every node.
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.extend([format!("--{name}"), value.to_owned()]);
@@ -52,7 +59,12 @@ impl Plan {
 
     pub fn start(self) -> Cluster {
         let nodes = std::thread::scope(|scope| {
-            let nodes: Vec<_> = (0..NODES).map(|_| scope.spawn(|| self.node())).collect();
+            let count = if self.without_replicas {
+                MASTERS
+            } else {
+                NODES
+            };
+            let nodes: Vec<_> = (0..count).map(|_| scope.spawn(|| self.node())).collect();
             let nodes = nodes.into_iter().map(|node| node.join().unwrap());
             nodes.collect()
         });
@@ -138,7 +150,7 @@ impl Cluster {
         };
         let mut running = self.nodes.iter().filter(|node| node.runs());
         let id = owner(running.next()?)?;
-        let master = (0..NODES).find(|&node| self.runs(node) && self.id(node) == id)?;
+        let master = (0..self.len()).find(|&node| self.runs(node) && self.id(node) == id)?;
         running
             .all(|node| owner(node).as_ref() == Some(&id))
             .then_some(master)
@@ -147,7 +159,7 @@ impl Cluster {
     /// Whether all nodes that run say that every slot is served.
     pub fn is_ok(&self) -> bool {
         let mut running = self.nodes.iter().filter(|node| node.runs());
-        running.all(|node| info(node, "CLUSTER INFO", "cluster_state").as_deref() == Some("ok"))
+        running.all(|node| node.tells("CLUSTER INFO", "cluster_state").as_deref() == Some("ok"))
     }
 
     #[track_caller]
@@ -165,10 +177,10 @@ impl Cluster {
     pub fn is_settled(&self) -> bool {
         let known = |node: &Server| {
             let nodes: Option<String> = node.ask(&["CLUSTER", "NODES"]).ok();
-            nodes.is_some_and(|nodes| nodes.matches("slave").count() == NODES - MASTERS)
+            nodes.is_some_and(|nodes| nodes.matches("slave").count() + MASTERS == self.len())
         };
         let follows = |node: &Server| {
-            let linked = info(node, "INFO replication", "master_link_status");
+            let linked = node.tells("INFO replication", "master_link_status");
             linked.is_none_or(|linked| linked == "up")
         };
         let mut running = self.nodes.iter().filter(|node| node.runs());
@@ -180,6 +192,24 @@ impl Cluster {
         let slot = self.slot(key);
         let master = self.master_of(slot);
         master.is_some_and(|master| self.nodes[master].exists(key))
+    }
+
+    /// How many processes stand in the queue of that lock.
+    pub fn waiting(&self, key: &str) -> usize {
+        let waiting = || {
+            let master = self.master_of(self.slot(&format!("lock:{key}")))?;
+            let queue = format!("lock:::queue:{{*}}{key}");
+            let queues: Vec<String> = self.nodes[master].ask(&["KEYS", &queue]).ok()?;
+            self.nodes[master].ask(&["ZCARD", queues.first()?]).ok()
+        };
+        waiting().unwrap_or(0)
+    }
+
+    /// So many processes stand in the queue of that lock.
+    #[track_caller]
+    pub fn until_waiting(&self, key: &str, processes: usize) {
+        let what = format!("{processes} wait for `{key}`");
+        eventually(LONG, &what, || self.waiting(key) == processes);
     }
 
     /// Gives a slot with all its keys from one node to another, as a resharding does: in between,
@@ -205,7 +235,7 @@ impl Cluster {
         for node in [to, from] {
             self.set_slot(node, slot, &["NODE", &id]);
         }
-        for node in (0..NODES).filter(|node| ![from, to].contains(node) && self.runs(*node)) {
+        for node in (0..self.len()).filter(|node| ![from, to].contains(node) && self.runs(*node)) {
             // A replica refuses, and hears of it from the others.
             let slot = slot.to_string();
             let _ = self.nodes[node].ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
@@ -213,21 +243,26 @@ impl Cluster {
     }
 
     fn move_keys(&self, slot: u16, from: usize, to: usize) {
-        let (slot, port) = (slot.to_string(), self.nodes[to].port().to_string());
-        loop {
-            let keys: Vec<String> = self.nodes[from]
-                .ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "1"])
-                .unwrap();
-            let Some(key) = keys.first() else {
-                return;
-            };
-            let mut command = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000"];
-            if let Some(password) = &self.password {
-                command.extend(["AUTH", password]);
-            }
-            command.extend(["KEYS", key]);
-            self.nodes[from].ask::<String>(&command).unwrap();
+        let slot = slot.to_string();
+        let next = || -> Vec<String> {
+            let command = ["CLUSTER", "GETKEYSINSLOT", &slot, "1"];
+            self.nodes[from].ask(&command).unwrap()
+        };
+        while let Some(key) = next().first() {
+            self.move_key(key, from, to);
         }
+    }
+
+    /// One key of a slot that moves.
+    #[track_caller]
+    pub fn move_key(&self, key: &str, from: usize, to: usize) {
+        let port = self.nodes[to].port().to_string();
+        let mut command = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000"];
+        if let Some(password) = &self.password {
+            command.extend(["AUTH", password]);
+        }
+        command.extend(["KEYS", key]);
+        self.nodes[from].ask::<String>(&command).unwrap();
     }
 
     #[track_caller]
@@ -260,7 +295,7 @@ impl Cluster {
             }
         }
         eventually(LONG, "all nodes know one another", || self.have_met());
-        for n in MASTERS..NODES {
+        for n in MASTERS..self.len() {
             let replicate = ["CLUSTER", "REPLICATE", &self.id(n - MASTERS)];
             eventually(LONG, "a replica knows its master", || {
                 self.nodes[n].ask::<()>(&replicate).is_ok()
@@ -288,7 +323,7 @@ impl Cluster {
                 all &= line.is_some_and(|line| !line.contains("handshake"));
             }
             let known = known.lines().filter(|line| !line.contains("handshake"));
-            all &= known.count() == NODES;
+            all &= known.count() == self.len();
         }
         all
     }
@@ -306,21 +341,6 @@ impl Drop for Cluster {
         self.nodes.iter_mut().for_each(Server::kill);
         assert!(clean, "the test left keys behind: {left:?}");
     }
-}
-
-/// One field of what a server tells about itself.
-fn info(node: &Server, command: &str, field: &str) -> Option<String> {
-    let words: Vec<&str> = command.split(' ').collect();
-    let info: String = node.ask(&words).ok()?;
-    let value = |line: &str| {
-        Some(
-            line.strip_prefix(field)?
-                .strip_prefix(':')?
-                .trim()
-                .to_owned(),
-        )
-    };
-    info.lines().find_map(value)
 }
 
 /// Whether a line of `CLUSTER NODES` says that its node serves a slot.

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::certificates::Certificates;
-use super::server::{Server, tls_options};
-use super::time::{comes_true, eventually};
+use super::server::{Server, field, tls_options};
+use super::time::eventually;
 
 /// What the Sentinels call the master.
 pub const NAME: &str = "mymaster";
@@ -168,14 +168,7 @@ impl Sentinels {
 
     /// All that the master has written until now has reached so many of its replicas.
     pub fn until_replicated(&self, replicas: usize) -> bool {
-        let master = &self.servers[self.master()];
-        comes_true(Duration::from_secs(10), || {
-            let information: String = master.query("INFO replication");
-            let written = field(&information, "master_repl_offset").unwrap_or_default();
-            let reached = format!(",offset={written},");
-            let replica = |line: &&str| line.starts_with("slave") && line.contains(&reached);
-            information.lines().filter(replica).count() >= replicas
-        })
+        self.servers[self.master()].until_replicated(replicas)
     }
 
     fn running(&self) -> impl Iterator<Item = &Server> {
@@ -300,9 +293,4 @@ impl Drop for Sentinels {
 fn is_master(server: &Server) -> bool {
     let role = server.try_query::<String>("INFO replication");
     role.is_ok_and(|information| field(&information, "role") == Some("master"))
-}
-
-fn field<'a>(information: &'a str, name: &str) -> Option<&'a str> {
-    let mut fields = information.lines();
-    fields.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }

@@ -223,6 +223,24 @@ impl Server {
         query.arg(&words[1..]).query(&mut self.connect()?)
     }
 
+    /// One field of what it tells about itself when asked so.
+    pub fn tells(&self, question: &str, name: &str) -> Option<String> {
+        let words: Vec<&str> = question.split(' ').collect();
+        let answer: String = self.ask(&words).ok()?;
+        field(&answer, name).map(str::to_owned)
+    }
+
+    /// Whether all that it was told reached so many replicas, in time.
+    pub fn until_replicated(&self, replicas: usize) -> bool {
+        comes_true(Duration::from_secs(10), || {
+            let information: String = self.query("INFO replication");
+            let written = field(&information, "master_repl_offset").unwrap_or_default();
+            let reached = format!(",offset={written},");
+            let replica = |line: &&str| line.starts_with("slave") && line.contains(&reached);
+            information.lines().filter(replica).count() >= replicas
+        })
+    }
+
     pub fn exists(&self, key: &str) -> bool {
         self.query(&format!("EXISTS {key}"))
     }
@@ -357,6 +375,12 @@ impl Monitor {
             }
         }
     }
+}
+
+/// One field of what a server tells about itself.
+pub fn field<'a>(information: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = information.lines();
+    fields.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }
 
 /// What makes a server speak only TLS on its port, to its replicas and Sentinels too.

@@ -1,0 +1,187 @@
+//! The ways in, and what is said where there is none.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockError, LockManager};
+
+use crate::support::certificates::Certificates;
+use crate::support::cluster::Cluster;
+use crate::support::server::{Server, free_port};
+use crate::support::time::{NOISE, eventually, millis, within};
+
+const SECRET: &str = "correct-horse";
+
+/// Locks of all nodes are taken, waited for in two processes, renewed, and released.
+async fn works(config: impl Into<Config>) {
+    let config = config.into();
+    let locks = LockManager::connect(config.clone()).await.unwrap();
+    let others = LockManager::connect(config).await.unwrap();
+    for n in 0..12 {
+        let key = format!("row:{n}");
+        let lock = locks.lock(&key).ttl(millis(900));
+        let held = lock.acquire().await.unwrap();
+        let next = others.lock(&key).acquire();
+        let (token, next) = tokio::join!(
+            async {
+                tokio::time::sleep(millis(30)).await;
+                let token = held.fencing_token().await.unwrap();
+                held.release().await.unwrap();
+                token
+            },
+            within(millis(3000), next)
+        );
+        let next = next.unwrap();
+        assert!(next.fencing_token().await.unwrap() > token);
+        next.release().await.unwrap();
+    }
+    locks.shutdown().await;
+    others.shutdown().await;
+}
+
+/// What the user is told, in time and without the secret.
+async fn refusal(config: impl Into<Config>) -> (LockError, String) {
+    let config = config.into().connect_timeout(millis(2000));
+    let start = Instant::now();
+    let error = LockManager::connect(config).await.unwrap_err();
+    assert!(start.elapsed() < millis(2000) + NOISE, "{error}");
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text += &format!(": {error}");
+        source = error.source();
+    }
+    assert!(!format!("{text} {error:?}").contains(SECRET), "{text}");
+    (error, text)
+}
+
+async fn is_misconfigured(config: impl Into<Config>, word: &str) {
+    let (error, text) = refusal(config).await;
+    let misconfigured = matches!(error, LockError::InvalidConfig { .. });
+    assert!(
+        misconfigured && text.contains(word),
+        "no `{word}` in: {text}"
+    );
+}
+
+#[tokio::test]
+async fn the_url_must_fit_the_server() {
+    let cluster = Cluster::start();
+    is_misconfigured(cluster.node(0).url(), "`redis-cluster://`").await;
+    is_misconfigured(cluster.node(4).url(), "`redis-cluster://`").await;
+    let server = Server::start();
+    let url = server.url().replace("redis:", "redis-cluster:");
+    is_misconfigured(url.as_str(), "`redis://`").await;
+    is_misconfigured(format!("{}/1", cluster.url()), "database").await;
+    is_misconfigured(cluster.url().replacen(',', ",,", 1), "h1:6379,h2,h3").await;
+    for prefix in ["{", "lock{}:"] {
+        let config = Config::new(cluster.url()).prefix(prefix);
+        is_misconfigured(config, "brace").await;
+    }
+    works(Config::new(cluster.url()).prefix("{all in one}:")).await;
+}
+
+/// Any node will do, a replica too, and those that are not there cost nothing.
+#[tokio::test]
+async fn one_node_that_is_there_is_enough() {
+    let mut cluster = Cluster::start();
+    let one = |node: usize| format!("127.0.0.1:{}", cluster.node(node).port());
+    let nobody = format!("127.0.0.1:{}", free_port());
+    works(format!("redis-cluster://{}", one(1))).await;
+    works(format!("redis-cluster://{}", one(5))).await;
+    let start = Instant::now();
+    let url = format!("redis-cluster://{nobody},{}", one(3));
+    drop(LockManager::connect(url).await.unwrap());
+    assert!(start.elapsed() < NOISE, "{:?}", start.elapsed());
+
+    let frozen = format!("redis-cluster://{},{}", one(4), one(0));
+    cluster.node_mut(4).pause();
+    let start = Instant::now();
+    drop(LockManager::connect(frozen).await.unwrap());
+    assert!(start.elapsed() < NOISE, "{:?}", start.elapsed());
+    cluster.node_mut(4).resume();
+
+    let (error, text) = refusal(format!("redis-cluster://{nobody}")).await;
+    assert!(error.is_unavailable(), "{text}");
+}
+
+/// Whatever the nodes call themselves.
+#[tokio::test]
+async fn announced_names() {
+    let cluster = Cluster::start();
+    let url = format!("redis-cluster://localhost:{}", cluster.node(2).port());
+    let announce = |option: &str| {
+        (0..cluster.len()).for_each(|n| cluster.node(n).query(&format!("CONFIG SET {option}")));
+    };
+    let told = |name: Option<&str>| {
+        eventually(Duration::from_secs(10), "all nodes know it", || {
+            let known = |n| {
+                type Entry = Vec<redis::Value>;
+                let slots: Vec<Entry> = cluster.node(n).query("CLUSTER SLOTS");
+                slots.iter().all(|entry| match &entry[2] {
+                    redis::Value::Array(node) => match (&node[0], name) {
+                        (redis::Value::BulkString(host), Some(name)) => host == name.as_bytes(),
+                        (redis::Value::Nil, None) => true,
+                        _ => false,
+                    },
+                    _ => false,
+                })
+            };
+            (0..cluster.len()).all(known)
+        });
+    };
+    announce("cluster-preferred-endpoint-type unknown-endpoint");
+    told(None);
+    works(url.as_str()).await;
+    announce("cluster-preferred-endpoint-type hostname");
+    told(Some("?"));
+    works(url.as_str()).await;
+    announce("cluster-announce-hostname localhost");
+    told(Some("localhost"));
+    works(url.as_str()).await;
+}
+
+#[tokio::test]
+async fn a_password_and_tls() {
+    let certificates = Certificates::new();
+    let authority = certificates.authority.clone();
+    let plan = Cluster::plan().password("pass@word").tls(certificates);
+    let cluster = plan.start();
+    let url = cluster
+        .url()
+        .replace("redis-cluster://", "rediss-cluster://:pass%40word@");
+    let trusting = |url: &str| Config::new(url).root_certificate(authority.clone());
+    works(trusting(&url)).await;
+    let bare = url.replace(":pass%40word@", "");
+    works(trusting(&bare).credentials("", "pass@word")).await;
+
+    is_misconfigured(trusting(&bare).credentials("", SECRET), "password").await;
+    is_misconfigured(trusting(&bare), "password").await;
+    let (error, text) = refusal(&*url).await;
+    assert!(error.is_unavailable(), "{text}");
+    assert!(text.to_lowercase().contains("certificate"), "{text}");
+}
+
+/// As much as `PROTOCOL.md` says that a user needs.
+#[tokio::test]
+async fn permissions() {
+    let protocol = include_str!("../../PROTOCOL.md");
+    let (_, permissions) = protocol.split_once("## Permissions").unwrap();
+    let (needed, _) = permissions.split_once("With Sentinels").unwrap();
+    let words = needed.split(|c: char| c.is_whitespace() || c == '`');
+    let rules: Vec<_> = words
+        .filter(|word| word.starts_with(['~', '&', '+']))
+        .collect();
+    let cluster = Cluster::start();
+    let user = format!("ACL SETUSER clerk on >{SECRET} {}", rules.join(" "));
+    (0..cluster.len()).for_each(|n| cluster.node(n).query(&user));
+    let clerk = || Config::new(cluster.url()).credentials("clerk", SECRET);
+    works(clerk()).await;
+    for n in 0..cluster.len() {
+        cluster
+            .node(n)
+            .query::<()>("ACL SETUSER clerk -cluster|slots");
+    }
+    let (_, text) = refusal(clerk()).await;
+    assert!(text.contains("cluster|slots"), "{text}");
+}

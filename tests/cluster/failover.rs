@@ -1,0 +1,184 @@
+//! A master goes, and its replica takes its place.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockManager};
+use tokio::task::JoinSet;
+
+use crate::support::cluster::Cluster;
+use crate::support::time::{NOISE, eventually, millis, within};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Keys whose locks that node keeps.
+fn keys_at(cluster: &Cluster, node: usize, count: usize) -> Vec<String> {
+    let keys = (0..).map(|n| format!("door:{n}"));
+    let slot = |key: &String| cluster.slot(&format!("lock:{key}"));
+    let at = keys.filter(|key| cluster.master_of(slot(key)) == Some(node));
+    at.take(count).collect()
+}
+
+fn until_replaced(cluster: &Cluster, node: usize) -> Instant {
+    let slot = |n: usize| (n * 16384 / 3 + 7) as u16;
+    eventually(LONG, "the replica takes over", || {
+        cluster.is_ok() && cluster.master_of(slot(node)) == Some(node + 3)
+    });
+    Instant::now()
+}
+
+/// Holders keep their locks, and those in the queue their places.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holders_and_waiters_stay_what_they_are() {
+    let mut cluster = Cluster::start();
+    let fair = || Config::new(cluster.url()).hand_over(0, Duration::ZERO);
+    let holders = LockManager::connect(fair()).await.unwrap();
+    let keys = keys_at(&cluster, 1, 3);
+    let elsewhere = keys_at(&cluster, 2, 3);
+    let mut held = Vec::new();
+    for key in keys.iter().chain(&elsewhere) {
+        held.push(holders.lock(key).ttl(millis(9000)).acquire().await.unwrap());
+    }
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (mut managers, mut waiting) = (Vec::new(), JoinSet::new());
+    for n in 0..3 {
+        let locks = LockManager::connect(fair()).await.unwrap();
+        let (lock, order) = (locks.lock(&keys[0]).wait(LONG), order.clone());
+        waiting.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            order.lock().unwrap().push(n);
+            tokio::time::sleep(millis(5)).await;
+            guard.release().await.unwrap();
+        });
+        cluster.until_waiting(&keys[0], n + 1);
+        managers.push(locks);
+    }
+    assert!(cluster.node(1).until_replicated(1));
+    cluster.node_mut(1).kill();
+    until_replaced(&cluster, 1);
+    // All that is held is renewed where it is now.
+    tokio::time::sleep(millis(3500)).await;
+    for guard in &held {
+        guard.ensure(millis(4000)).unwrap();
+        let taken = managers[0].lock(guard.key()).try_acquire().await.unwrap();
+        assert!(taken.is_none(), "`{}` is held", guard.key());
+    }
+    assert!(order.lock().unwrap().is_empty());
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+    within(millis(5000), waiting.join_all()).await;
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2]);
+}
+
+/// It doesn't answer, and nobody says that it is gone; later it comes back and knows of nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_master_is_left_and_never_believed_again() {
+    let mut cluster = Cluster::start();
+    let locks = LockManager::connect(cluster.url()).await.unwrap();
+    let keys = keys_at(&cluster, 0, 40);
+    for key in &keys {
+        locks
+            .lock(key)
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    }
+    cluster.node_mut(0).pause();
+    let frozen = Instant::now();
+    // Many want what it keeps: those who tell the map are not asked by each of them.
+    let asked = |cluster: &Cluster| -> u64 {
+        let running = (0..cluster.len()).filter(|n| cluster.node(*n).runs());
+        running
+            .map(|n| cluster.node(n).calls(&["cluster|slots"]))
+            .sum()
+    };
+    let before = asked(&cluster);
+    let (mut tasks, had) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
+    for n in 0..400 {
+        let lock = locks.lock(&keys[n % keys.len()]).wait(LONG);
+        let had = had.clone();
+        tasks.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            had.fetch_add(1, Relaxed);
+            guard.release().await.unwrap();
+        });
+    }
+    eventually(LONG, "the replica takes over", || {
+        let slot = cluster.slot(&format!("lock:{}", keys[0]));
+        cluster.is_ok() && cluster.master_of(slot) == Some(3)
+    });
+    let replaced = Instant::now();
+    within(LONG, tasks.join_all()).await;
+    println!(
+        "replaced after {:?}, all had theirs {:?} later",
+        replaced - frozen,
+        replaced.elapsed()
+    );
+    assert!(
+        replaced.elapsed() < millis(2000) + NOISE,
+        "{:?}",
+        replaced.elapsed()
+    );
+    assert_eq!(had.load(Relaxed), 400);
+    let seconds = frozen.elapsed().as_secs() + 1;
+    // What the test itself asks is not among them.
+    let looks = asked(&cluster) - before;
+    println!("{looks} looks at the map in {seconds} s");
+    assert!(looks <= 10 + 5 * seconds, "{looks} looks in {seconds} s");
+
+    let guards: Vec<_> = keys.iter().map(|key| locks.lock(key).ttl(LONG)).collect();
+    cluster.node_mut(0).resume();
+    for (key, lock) in keys.iter().zip(guards) {
+        let guard = lock.acquire().await.unwrap();
+        assert!(
+            cluster.node(3).exists(&format!("lock:{key}")),
+            "`{key}` is kept by the new master"
+        );
+        guard.release().await.unwrap();
+    }
+    cluster.until_ok();
+}
+
+/// Masters that are replaced in good order, one after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_come_and_go() {
+    let mut cluster = Cluster::start();
+    let locks = LockManager::connect(cluster.url()).await.unwrap();
+    let (done, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut tasks = JoinSet::new();
+    for n in 0..8 {
+        let (locks, done, stop) = (locks.clone(), done.clone(), stop.clone());
+        tasks.spawn(async move {
+            let mut longest = Duration::ZERO;
+            while stop.load(Relaxed) == 0 {
+                let start = Instant::now();
+                let lock = locks.lock(format!("row:{}", n % 5 + done.load(Relaxed) % 40));
+                let guard = lock.ttl(LONG).wait(LONG).acquire().await.unwrap();
+                guard.release().await.unwrap();
+                longest = longest.max(start.elapsed());
+                done.fetch_add(1, Relaxed);
+            }
+            longest
+        });
+    }
+    for node in [0, 1] {
+        cluster.node(node + 3).query::<()>("CLUSTER FAILOVER");
+        until_replaced(&cluster, node);
+        // The old one leaves, and comes back as a replica.
+        cluster.node_mut(node).kill();
+        let before = done.load(Relaxed);
+        eventually(LONG, "locks are had", || done.load(Relaxed) > before + 100);
+        cluster.node_mut(node).restart();
+        cluster.until_ok();
+    }
+    stop.store(1, Relaxed);
+    let longest = within(LONG, tasks.join_all()).await.into_iter().max();
+    println!("{} locks; the longest took {longest:?}", done.load(Relaxed));
+    assert!(longest.unwrap() < millis(3000) + NOISE, "{longest:?}");
+    locks.shutdown().await;
+}

@@ -1,0 +1,98 @@
+//! All keys of a lock are in its slot, as the servers see it.
+
+use std::collections::HashSet;
+
+use lock_runtime::LockManager;
+use tokio::task::JoinSet;
+
+use crate::support::cluster::Cluster;
+use crate::support::dice::Dice;
+use crate::support::time::millis;
+
+#[allow(
+    dead_code,
+    reason = "the library's own, of which a part is needed here"
+)]
+#[path = "../../lock-runtime/src/engine/redis/names.rs"]
+mod names;
+#[allow(
+    dead_code,
+    reason = "the library's own, of which a part is needed here"
+)]
+#[path = "../../lock-runtime/src/engine/redis/slots.rs"]
+mod slots;
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// With all that may matter in it. Never empty, and never one that is reserved.
+fn random_key(dice: &mut Dice) -> String {
+    let parts = [
+        "{", "}", "{}", "}{", "{{", "}}", "order:", "42", "a", ":", " ", "é", "漢字", "🔒", "\0",
+        "\r\n", "{x}", "{🔒}",
+    ];
+    let length = 1 + dice.roll(8);
+    let part = |_| parts[dice.roll(parts.len() as u64) as usize];
+    let key: String = (0..length).map(part).collect();
+    if key.starts_with("::") {
+        format!("x{key}")
+    } else {
+        key
+    }
+}
+
+#[test]
+fn the_servers_agree_on_the_slots() {
+    let cluster = Cluster::plan().without_replicas().start();
+    let mut dice = Dice::new();
+    for prefix in ["lock:", "", "{app}:", "}é{🔒}"] {
+        let names = names::Names::new(prefix, true).unwrap();
+        for _ in 0..250 {
+            let lock = format!("{prefix}{}", random_key(&mut dice));
+            let slot = cluster.slot(&lock);
+            assert_eq!(slots::slot(&lock), slot, "{lock:?}");
+            let others = [
+                names.queue(&lock),
+                names.waiters(&lock),
+                names.tombstone(&lock, TOKEN),
+                names.fence(&lock),
+                names.nothing(&lock).unwrap(),
+            ];
+            for name in others {
+                assert_eq!(cluster.slot(&name), slot, "{name:?} beside {lock:?}");
+            }
+        }
+    }
+}
+
+/// Each request that names several keys would be refused if they were in different slots.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_the_key_it_can_be_locked_and_waited_for() {
+    let cluster = Cluster::plan().without_replicas().start();
+    let locks = LockManager::connect(cluster.url()).await.unwrap();
+    let others = LockManager::connect(cluster.url()).await.unwrap();
+    let mut dice = Dice::new();
+    let keys: HashSet<String> = (0..200).map(|_| random_key(&mut dice)).collect();
+    let mut tasks = JoinSet::new();
+    for key in keys {
+        let (locks, others) = (locks.clone(), others.clone());
+        tasks.spawn(async move {
+            let held = locks.lock(&key).acquire().await.unwrap();
+            let first = held.fencing_token().await.unwrap();
+            let next = others.lock(&key).wait(millis(20_000)).acquire();
+            let release = async {
+                tokio::time::sleep(millis(50)).await;
+                held.release().await.unwrap();
+            };
+            let (next, ()) = tokio::join!(next, release);
+            let next = next.unwrap();
+            assert!(next.fencing_token().await.unwrap() > first, "{key:?}");
+            drop(others.lock(&key).wait(millis(20)).acquire().await);
+            next.release().await.unwrap();
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    locks.shutdown().await;
+    others.shutdown().await;
+}

@@ -1,0 +1,137 @@
+//! A request whose reply is lost may have been carried out. Nobody sends it again unasked.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use lock_runtime::{Config, LockManager};
+
+use crate::support::cluster::Cluster;
+use crate::support::proxy::Proxy;
+use crate::support::server::Monitor;
+use crate::support::time::{NOISE, eventually, millis, within};
+
+/// A cluster whose nodes tell everybody to come through proxies.
+struct Site {
+    proxies: Vec<Proxy>,
+    cluster: Cluster,
+}
+
+impl Site {
+    fn start() -> Self {
+        // Replicas would come through the proxies too.
+        let cluster = Cluster::plan().without_replicas().start();
+        let mut proxies = Vec::new();
+        for n in 0..cluster.len() {
+            let proxy = Proxy::to(cluster.node(n).port());
+            let announce = format!("CONFIG SET cluster-announce-port {}", proxy.port());
+            cluster.node(n).query::<()>(&announce);
+            proxies.push(proxy);
+        }
+        let site = Self { proxies, cluster };
+        eventually(Duration::from_secs(10), "all know of the proxies", || {
+            (0..site.cluster.len()).all(|n| site.is_known_to(n))
+        });
+        site
+    }
+
+    fn is_known_to(&self, node: usize) -> bool {
+        let nodes: String = self.cluster.node(node).query("CLUSTER NODES");
+        let announced = |proxy: &Proxy| nodes.contains(&format!("127.0.0.1:{}@", proxy.port()));
+        self.proxies.iter().all(announced)
+    }
+
+    async fn connect(&self) -> LockManager {
+        let seed = self.proxies[0].port();
+        let locks = LockManager::connect(Config::new(format!("redis-cluster://127.0.0.1:{seed}")));
+        let locks = locks.await.unwrap();
+        // Scripts are loaded and all connections are warm.
+        for n in 0..20 {
+            let guard = locks.lock(format!("warm:{n}")).acquire().await.unwrap();
+            guard.fencing_token().await.unwrap();
+            guard.release().await.unwrap();
+        }
+        locks
+    }
+
+    fn master_of(&self, key: &str) -> usize {
+        let slot = self.cluster.slot(&format!("lock:{key}"));
+        self.cluster.master_of(slot).unwrap()
+    }
+}
+
+/// Each acquisition that came in, by its token: never the same one twice.
+fn acquisitions(monitor: Monitor, site: &Site, node: usize) -> usize {
+    let mut seen = HashMap::new();
+    for command in monitor.commands(site.cluster.node(node)) {
+        if command.starts_with("\"SET\"") {
+            *seen.entry(command).or_insert(0) += 1;
+        }
+    }
+    assert!(seen.values().all(|times| *times == 1), "{seen:?}");
+    seen.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_carried_out_twice() {
+    let site = Site::start();
+    let locks = site.connect().await;
+    let node = site.master_of("row");
+
+    let monitor = site.cluster.node(node).monitor();
+    site.proxies[node].lose_next_reply();
+    let guard = within(millis(3000), locks.lock("row").acquire())
+        .await
+        .unwrap();
+    assert_eq!(site.proxies[node].lost_replies(), 1);
+    // The one that was lost, and given up; and the one that was had.
+    assert_eq!(acquisitions(monitor, &site, node), 2);
+    assert!(guard.is_valid() && site.cluster.exists("lock:row"));
+
+    site.proxies[node].lose_next_reply();
+    let released = within(millis(3000), guard.release()).await;
+    assert!(released.is_ok() || released.unwrap_err().is_unavailable());
+    let free = || !site.cluster.exists("lock:row");
+    eventually(millis(1000), "it is free", free);
+
+    // What is lost in silence is given up as well, and what it did is undone.
+    let monitor = site.cluster.node(node).monitor();
+    site.proxies[node].hold_replies();
+    let error = within(millis(500) + NOISE, locks.lock("row").try_acquire()).await;
+    assert!(error.unwrap_err().is_unavailable());
+    site.proxies[node].heal();
+    eventually(millis(5000), "it is free", free);
+    assert_eq!(acquisitions(monitor, &site, node), 1);
+    let guard = within(millis(5000), locks.lock("row").acquire())
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+    locks.shutdown().await;
+}
+
+/// Requests on their way when a connection breaks are not carried out after the next one was made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_on_its_way_is_stopped_on_every_node() {
+    let site = Site::start();
+    let locks = site.connect().await;
+    let node = site.master_of("row");
+    // Requests are held up on this connection, and on this one alone.
+    site.proxies[node].strand();
+    let error = within(millis(500) + NOISE, locks.lock("row").try_acquire()).await;
+    assert!(error.unwrap_err().is_unavailable());
+    // The next one is made, and what the first one holds arrives.
+    let guard = within(millis(5000), locks.lock("row").acquire())
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+    let (free, ended) = (
+        || !site.cluster.exists("lock:row"),
+        site.proxies[node].ended(),
+    );
+    eventually(millis(1000), "it is free", free);
+    site.proxies[node].heal();
+    eventually(millis(5000), "the old connection has ended", || {
+        site.proxies[node].ended() > ended
+    });
+    assert!(free(), "nobody holds it");
+    locks.shutdown().await;
+}

@@ -1,0 +1,89 @@
+//! Many leases at once, over all nodes.
+
+use std::time::Duration;
+
+use lock_runtime::{LockGuard, LockManager};
+use tokio::task::JoinSet;
+
+use crate::support::cluster::Cluster;
+use crate::support::time::millis;
+
+const LONG: Duration = Duration::from_secs(30);
+
+async fn take(
+    locks: &LockManager,
+    keys: impl Iterator<Item = String>,
+    ttl: Duration,
+) -> Vec<LockGuard> {
+    let mut tasks = JoinSet::new();
+    for key in keys {
+        let lock = locks.lock(key).ttl(ttl).wait(LONG);
+        tasks.spawn(async move { lock.acquire().await.unwrap() });
+    }
+    tasks.join_all().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_locks_are_renewed_slot_by_slot() {
+    let cluster = Cluster::plan().without_replicas().start();
+    let locks = LockManager::connect(cluster.url()).await.unwrap();
+    let ttl = millis(3000);
+    let spread = take(&locks, (0..3000).map(|n| format!("row:{n}")), ttl).await;
+    let calls = || -> u64 {
+        (0..3)
+            .map(|node| cluster.node(node).calls(&["evalsha"]))
+            .sum()
+    };
+    let before = calls();
+    let together = take(&locks, (0..2000).map(|n| format!("{{one slot}}:{n}")), ttl).await;
+    let from = std::time::Instant::now();
+    // Each is renewed several times.
+    tokio::time::sleep(ttl * 3).await;
+    for guard in spread.iter().chain(&together) {
+        guard.ensure(millis(100)).unwrap();
+    }
+    let rounds = from.elapsed().as_millis() as u64 / (ttl.as_millis() as u64 / 3) + 2;
+    // Those of one slot go together, at most 200 at a time, and as they fall due.
+    let most = rounds * (3000 + 2000 / 10);
+    assert!(
+        calls() - before <= most,
+        "{} calls, {most} expected",
+        calls() - before
+    );
+    drop((spread, together));
+    locks.shutdown().await;
+}
+
+/// A node that is frozen takes only its own locks along.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_node_holds_up_nobody_elses_renewals() {
+    let plan = Cluster::plan().without_replicas().node_timeout(LONG);
+    let mut cluster = plan.start();
+    let locks = LockManager::connect(cluster.url()).await.unwrap();
+    let ttl = millis(2500);
+    let guards = take(&locks, (0..3000).map(|n| format!("row:{n}")), ttl).await;
+    cluster.node_mut(1).pause();
+    tokio::time::sleep(ttl * 2).await;
+    let at = |guard: &LockGuard| cluster.slot(&format!("lock:{}", guard.key())) * 3 / 16384;
+    let (mut kept, mut lost) = (0, 0);
+    for guard in &guards {
+        match at(guard) {
+            1 => {
+                assert!(
+                    !guard.is_valid(),
+                    "`{}` can't be known to be held",
+                    guard.key()
+                );
+                lost += 1;
+            }
+            _ => {
+                assert!(guard.is_valid(), "`{}` is on another node", guard.key());
+                kept += 1;
+            }
+        }
+    }
+    assert!(kept > 1500 && lost > 700, "{kept} kept, {lost} lost");
+    cluster.node_mut(1).resume();
+    drop(guards);
+    locks.shutdown().await;
+}

@@ -1,0 +1,71 @@
+//! A slot that moves, for as long as it takes.
+
+use std::time::Duration;
+
+use lock_runtime::LockManager;
+
+use crate::support::cluster::Cluster;
+use crate::support::time::{eventually, millis, within};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// Both nodes have a part of the slot, and stay like that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_can_be_had_while_their_slot_moves() {
+    let cluster = Cluster::plan().without_replicas().start();
+    let locks = LockManager::connect(cluster.url()).await.unwrap();
+    let others = LockManager::connect(cluster.url()).await.unwrap();
+    let slot = cluster.slot("{row}");
+    let (from, to) = (cluster.master_of(slot).unwrap(), 2);
+    let (from, to) = if from == to { (to, 0) } else { (from, to) };
+    let key = |n: usize| format!("{{row}}:{n}");
+    let ttl = millis(1500);
+
+    let before = locks.lock(key(0)).ttl(ttl).acquire().await.unwrap();
+    let moved = locks.lock(key(1)).ttl(ttl).acquire().await.unwrap();
+    let token = moved.fencing_token().await.unwrap();
+    let waiting = others.lock(key(0)).wait(LONG);
+    let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+    cluster.until_waiting(&key(0), 1);
+    cluster.begin_to_move(slot, from, to);
+    cluster.move_key(&format!("lock:{}", key(1)), from, to);
+
+    // New ones are had where the slot goes, and exclude as ever.
+    let new = within(LONG, locks.lock(key(2)).ttl(ttl).acquire())
+        .await
+        .unwrap();
+    for key in [key(0), key(1), key(2)] {
+        let taken = within(LONG, others.lock(&key).try_acquire()).await.unwrap();
+        assert!(taken.is_none(), "`{key}` is held");
+    }
+    // All are renewed, wherever they are.
+    tokio::time::sleep(ttl * 2).await;
+    for guard in [&before, &moved, &new] {
+        guard.ensure(millis(50)).unwrap();
+    }
+    // Released, they are free at once, and had by those who wait.
+    let next = others.lock(key(1)).wait(LONG);
+    let next = tokio::spawn(async move { next.acquire().await.unwrap() });
+    tokio::time::sleep(millis(100)).await;
+    moved.release().await.unwrap();
+    let next = within(millis(2000), next).await.unwrap();
+    before.release().await.unwrap();
+    let waiting = within(millis(2000), waiting).await.unwrap();
+    new.release().await.unwrap();
+    let again = locks.lock(key(2)).try_acquire().await.unwrap();
+    again.expect("it is free").release().await.unwrap();
+
+    cluster.end_to_move(slot, from, to);
+    eventually(LONG, "the slot has moved", || {
+        cluster.master_of(slot) == Some(to)
+    });
+    assert!(next.fencing_token().await.unwrap() > token);
+    next.release().await.unwrap();
+    waiting.release().await.unwrap();
+    // Nobody is left who knew of the slot elsewhere.
+    for locks in [&locks, &others] {
+        let guard = locks.lock(key(0)).acquire().await.unwrap();
+        guard.release().await.unwrap();
+        locks.shutdown().await;
+    }
+}

@@ -1,0 +1,124 @@
+//! Who waits hears of the lock, whichever node keeps it and whichever node is listened to.
+
+use std::time::{Duration, Instant};
+
+use lock_runtime::LockManager;
+
+use crate::support::cluster::Cluster;
+use crate::support::time::{NOISE, eventually, millis, within};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// The nodes that somebody listens to.
+fn listened_to(cluster: &Cluster) -> Vec<usize> {
+    let is_heard = |node: &usize| {
+        let channels = "PUBSUB CHANNELS lock:::grants:*";
+        let runs = cluster.node(*node).runs();
+        runs && !cluster
+            .node(*node)
+            .query::<Vec<String>>(channels)
+            .is_empty()
+    };
+    (0..cluster.len()).filter(is_heard).collect()
+}
+
+/// A key whose lock that node keeps.
+fn key_at(cluster: &Cluster, node: usize) -> String {
+    let mut keys = (0..).map(|n| format!("door:{n}"));
+    let is_there =
+        |key: &String| cluster.master_of(cluster.slot(&format!("lock:{key}"))) == Some(node);
+    keys.find(is_there).unwrap()
+}
+
+struct Two {
+    holders: LockManager,
+    waiters: LockManager,
+}
+
+impl Two {
+    async fn on(cluster: &Cluster) -> Self {
+        Self {
+            holders: LockManager::connect(cluster.url()).await.unwrap(),
+            waiters: LockManager::connect(cluster.url()).await.unwrap(),
+        }
+    }
+
+    /// How long a lock takes from one process to the other.
+    async fn pass_on(&self, cluster: &Cluster, key: &str) -> Duration {
+        let held = self.holders.lock(key).acquire().await.unwrap();
+        let lock = self.waiters.lock(key).wait(LONG);
+        let waiter = tokio::spawn(async move { (lock.acquire().await.unwrap(), Instant::now()) });
+        cluster.until_waiting(key, 1);
+        // By then it asks seldom.
+        tokio::time::sleep(millis(400)).await;
+        let released = Instant::now();
+        held.release().await.unwrap();
+        let (guard, had) = within(LONG, waiter).await.unwrap();
+        guard.release().await.unwrap();
+        had - released
+    }
+
+    /// Sooner than by asking.
+    async fn is_pushed(&self, cluster: &Cluster, key: &str) {
+        let mut quickest = LONG;
+        for _ in 0..3 {
+            quickest = quickest.min(self.pass_on(cluster, key).await);
+        }
+        println!("`{key}`: {quickest:?}");
+        assert!(quickest < millis(100), "{quickest:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_comes_over_any_node() {
+    let cluster = Cluster::plan().without_replicas().start();
+    let two = Two::on(&cluster).await;
+    for node in 0..3 {
+        two.is_pushed(&cluster, &key_at(&cluster, node)).await;
+    }
+    assert_eq!(
+        listened_to(&cluster).len(),
+        1,
+        "one subscription serves all"
+    );
+}
+
+/// A node that is listened to dies, and another one freezes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_node_is_listened_to() {
+    // The locks are to stay where they are.
+    let plan = Cluster::plan().node_timeout(LONG);
+    let mut cluster = plan.option("cluster-require-full-coverage", "no").start();
+    let mut all = Vec::new();
+    // Until somebody listens to a replica.
+    let replica = loop {
+        let two = Two::on(&cluster).await;
+        let before = listened_to(&cluster);
+        two.pass_on(&cluster, &key_at(&cluster, 0)).await;
+        all.push(two);
+        let new = |node: &usize| *node >= 3 && !before.contains(node);
+        if let Some(replica) = listened_to(&cluster).into_iter().find(new) {
+            break replica;
+        }
+        assert!(all.len() < 50, "each begins somewhere else");
+    };
+    let two = all.pop().unwrap();
+    drop(all);
+    cluster.node_mut(replica).kill();
+    let only_one_is_listened_to = |cluster: &Cluster| {
+        let only_one = || listened_to(cluster).len() == 1;
+        eventually(millis(5000), "one that runs is listened to", only_one);
+    };
+    only_one_is_listened_to(&cluster);
+    two.is_pushed(&cluster, &key_at(&cluster, 1)).await;
+
+    let frozen = *listened_to(&cluster).first().unwrap();
+    cluster.node_mut(frozen).pause();
+    let key = key_at(&cluster, (frozen + 1) % 3);
+    let took = two.pass_on(&cluster, &key).await;
+    assert!(took < millis(3000) + NOISE, "{took:?}");
+    only_one_is_listened_to(&cluster);
+    two.is_pushed(&cluster, &key).await;
+    cluster.node_mut(frozen).resume();
+    cluster.until_ok();
+}
