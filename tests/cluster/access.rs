@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockError, LockManager};
 
+use crate::shared;
 use crate::support::certificates::Certificates;
 use crate::support::cluster::Cluster;
 use crate::support::server::{Server, free_port};
@@ -66,7 +67,7 @@ async fn is_misconfigured(config: impl Into<Config>, word: &str) {
 
 #[tokio::test]
 async fn the_url_must_fit_the_server() {
-    let cluster = Cluster::start();
+    let cluster = shared::cluster();
     is_misconfigured(cluster.node(0).url(), "`redis-cluster://`").await;
     is_misconfigured(cluster.node(4).url(), "`redis-cluster://`").await;
     let server = Server::start();
@@ -172,7 +173,7 @@ async fn permissions() {
     let rules: Vec<_> = words
         .filter(|word| word.starts_with(['~', '&', '+']))
         .collect();
-    let cluster = Cluster::start();
+    let cluster = shared::cluster();
     let user = format!("ACL SETUSER clerk on >{SECRET} {}", rules.join(" "));
     (0..cluster.len()).for_each(|n| cluster.node(n).query(&user));
     let clerk = || Config::new(cluster.url()).credentials("clerk", SECRET);

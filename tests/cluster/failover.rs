@@ -38,7 +38,7 @@ async fn holders_and_waiters_stay_what_they_are() {
     let elsewhere = keys_at(&cluster, 2, 3);
     let mut held = Vec::new();
     for key in keys.iter().chain(&elsewhere) {
-        held.push(holders.lock(key).ttl(millis(9000)).acquire().await.unwrap());
+        held.push(holders.lock(key).ttl(millis(6000)).acquire().await.unwrap());
     }
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
     let (mut managers, mut waiting) = (Vec::new(), JoinSet::new());
@@ -58,9 +58,9 @@ async fn holders_and_waiters_stay_what_they_are() {
     cluster.node_mut(1).kill();
     until_replaced(&cluster, 1);
     // All that is held is renewed where it is now.
-    tokio::time::sleep(millis(3500)).await;
+    tokio::time::sleep(millis(2300)).await;
     for guard in &held {
-        guard.ensure(millis(4000)).unwrap();
+        guard.ensure(millis(2000)).unwrap();
         let taken = managers[0].lock(guard.key()).try_acquire().await.unwrap();
         assert!(taken.is_none(), "`{}` is held", guard.key());
     }

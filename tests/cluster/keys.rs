@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
-use crate::support::cluster::Cluster;
+use crate::shared;
 use crate::support::dice::Dice;
 use crate::support::time::millis;
 
@@ -20,7 +20,7 @@ mod names;
     reason = "the library's own, of which a part is needed here"
 )]
 #[path = "../../lock-runtime/src/engine/redis/slots.rs"]
-mod slots;
+pub mod slots;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -42,7 +42,7 @@ fn random_key(dice: &mut Dice) -> String {
 
 #[test]
 fn the_servers_agree_on_the_slots() {
-    let cluster = Cluster::plan().without_replicas().start();
+    let cluster = shared::cluster();
     let mut dice = Dice::new();
     for prefix in ["lock:", "", "{app}:", "}é{🔒}"] {
         let names = names::Names::new(prefix, true).unwrap();
@@ -67,7 +67,7 @@ fn the_servers_agree_on_the_slots() {
 /// Each request that names several keys would be refused if they were in different slots.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_the_key_it_can_be_locked_and_waited_for() {
-    let cluster = Cluster::plan().without_replicas().start();
+    let cluster = shared::cluster();
     let locks = LockManager::connect(cluster.url()).await.unwrap();
     let others = LockManager::connect(cluster.url()).await.unwrap();
     let mut dice = Dice::new();

@@ -8,7 +8,7 @@ mod moving;
 mod renewal;
 mod replicas;
 mod resharding;
+mod shared;
 #[path = "../support/mod.rs"]
 mod support;
-mod topology;
 mod waiting;

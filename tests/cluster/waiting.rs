@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::LockManager;
 
+use crate::shared;
 use crate::support::cluster::Cluster;
 use crate::support::time::{NOISE, eventually, millis, within};
 
@@ -49,8 +50,8 @@ impl Two {
         let lock = self.waiters.lock(key).wait(LONG);
         let waiter = tokio::spawn(async move { (lock.acquire().await.unwrap(), Instant::now()) });
         cluster.until_waiting(key, 1);
-        // By then it asks seldom.
-        tokio::time::sleep(millis(400)).await;
+        // By then it asks less often.
+        tokio::time::sleep(millis(250)).await;
         let released = Instant::now();
         held.release().await.unwrap();
         let (guard, had) = within(LONG, waiter).await.unwrap();
@@ -61,7 +62,7 @@ impl Two {
     /// Sooner than by asking.
     async fn is_pushed(&self, cluster: &Cluster, key: &str) {
         let mut quickest = LONG;
-        for _ in 0..3 {
+        for _ in 0..2 {
             quickest = quickest.min(self.pass_on(cluster, key).await);
         }
         println!("`{key}`: {quickest:?}");
@@ -71,7 +72,7 @@ impl Two {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_comes_over_any_node() {
-    let cluster = Cluster::plan().without_replicas().start();
+    let cluster = shared::cluster();
     let two = Two::on(&cluster).await;
     for node in 0..3 {
         two.is_pushed(&cluster, &key_at(&cluster, node)).await;

@@ -154,11 +154,12 @@ mod tests {
             (close > 0).then(|| &rest[..close])
         });
         let mut remainder = 0_u32;
-        let counts = counts.unwrap_or(key).iter().chain(&[0, 0]);
-        for bit in counts.flat_map(|byte| (0..8).rev().map(move |n| u32::from(byte >> n & 1))) {
-            remainder = remainder << 1 | bit;
-            if remainder > 0xffff {
-                remainder ^= 0x1_1021;
+        for byte in counts.unwrap_or(key).iter().chain(&[0, 0]) {
+            for bit in (0..8).rev() {
+                remainder = remainder << 1 | u32::from(byte >> bit & 1);
+                if remainder > 0xffff {
+                    remainder ^= 0x1_1021;
+                }
             }
         }
         (remainder % 16384) as u16
