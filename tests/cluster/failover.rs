@@ -12,14 +12,6 @@ use crate::support::time::{NOISE, eventually, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Keys whose locks that node keeps.
-fn keys_at(cluster: &Cluster, node: usize, count: usize) -> Vec<String> {
-    let keys = (0..).map(|n| format!("door:{n}"));
-    let slot = |key: &String| cluster.slot(&format!("lock:{key}"));
-    let at = keys.filter(|key| cluster.master_of(slot(key)) == Some(node));
-    at.take(count).collect()
-}
-
 fn until_replaced(cluster: &Cluster, node: usize) -> Instant {
     let slot = |n: usize| (n * 16384 / 3 + 7) as u16;
     eventually(LONG, "the replica takes over", || {
@@ -34,8 +26,8 @@ async fn holders_and_waiters_stay_what_they_are() {
     let mut cluster = Cluster::start();
     let fair = || Config::new(cluster.url()).hand_over(0, Duration::ZERO);
     let holders = LockManager::connect(fair()).await.unwrap();
-    let keys = keys_at(&cluster, 1, 3);
-    let elsewhere = keys_at(&cluster, 2, 3);
+    let keys = cluster.keys_at(1, 3);
+    let elsewhere = cluster.keys_at(2, 3);
     let mut held = Vec::new();
     for key in keys.iter().chain(&elsewhere) {
         held.push(holders.lock(key).ttl(millis(6000)).acquire().await.unwrap());
@@ -77,7 +69,7 @@ async fn holders_and_waiters_stay_what_they_are() {
 async fn a_frozen_master_is_left_and_never_believed_again() {
     let mut cluster = Cluster::start();
     let locks = LockManager::connect(cluster.url()).await.unwrap();
-    let keys = keys_at(&cluster, 0, 40);
+    let keys = cluster.keys_at(0, 40);
     for key in &keys {
         locks
             .lock(key)

@@ -11,14 +11,7 @@ use crate::support::time::{NOISE, millis, within};
 async fn a_lock_is_acknowledged_by_the_replica_of_its_own_node() {
     let mut cluster = Cluster::start();
     let locks = LockManager::connect(cluster.url()).await.unwrap();
-    // Of the slots, each master has a third.
-    let on = |node| {
-        let keys = (0..).map(|n| format!("row:{n}"));
-        let slot = |key: &String| cluster.slot(&format!("lock:{key}"));
-        let mut there = keys.filter(|key| cluster.master_of(slot(key)) == Some(node));
-        there.next().unwrap()
-    };
-    let keys = [on(0), on(1), on(2)];
+    let keys = [0, 1, 2].map(|node| cluster.keys_at(node, 1).remove(0));
     let ttl = millis(2000);
     let lock = |key: &str| locks.lock(key).ttl(ttl).replicas(1).wait(millis(600));
     for key in &keys {

@@ -23,14 +23,6 @@ fn listened_to(cluster: &Cluster) -> Vec<usize> {
     (0..cluster.len()).filter(is_heard).collect()
 }
 
-/// A key whose lock that node keeps.
-fn key_at(cluster: &Cluster, node: usize) -> String {
-    let mut keys = (0..).map(|n| format!("door:{n}"));
-    let is_there =
-        |key: &String| cluster.master_of(cluster.slot(&format!("lock:{key}"))) == Some(node);
-    keys.find(is_there).unwrap()
-}
-
 struct Two {
     holders: LockManager,
     waiters: LockManager,
@@ -75,7 +67,7 @@ async fn a_grant_comes_over_any_node() {
     let cluster = shared::cluster();
     let two = Two::on(&cluster).await;
     for node in 0..3 {
-        two.is_pushed(&cluster, &key_at(&cluster, node)).await;
+        two.is_pushed(&cluster, &cluster.keys_at(node, 1)[0]).await;
     }
     assert_eq!(
         listened_to(&cluster).len(),
@@ -95,7 +87,7 @@ async fn another_node_is_listened_to() {
     let replica = loop {
         let two = Two::on(&cluster).await;
         let before = listened_to(&cluster);
-        two.pass_on(&cluster, &key_at(&cluster, 0)).await;
+        two.pass_on(&cluster, &cluster.keys_at(0, 1)[0]).await;
         all.push(two);
         let new = |node: &usize| *node >= 3 && !before.contains(node);
         if let Some(replica) = listened_to(&cluster).into_iter().find(new) {
@@ -111,11 +103,11 @@ async fn another_node_is_listened_to() {
         eventually(millis(5000), "one that runs is listened to", only_one);
     };
     only_one_is_listened_to(&cluster);
-    two.is_pushed(&cluster, &key_at(&cluster, 1)).await;
+    two.is_pushed(&cluster, &cluster.keys_at(1, 1)[0]).await;
 
     let frozen = *listened_to(&cluster).first().unwrap();
     cluster.node_mut(frozen).pause();
-    let key = key_at(&cluster, (frozen + 1) % 3);
+    let key = cluster.keys_at((frozen + 1) % 3, 1).remove(0);
     let took = two.pass_on(&cluster, &key).await;
     assert!(took < millis(3000) + NOISE, "{took:?}");
     only_one_is_listened_to(&cluster);

@@ -156,6 +156,14 @@ impl Cluster {
             .then_some(master)
     }
 
+    /// Keys of which that node keeps the locks.
+    pub fn keys_at(&self, node: usize, count: usize) -> Vec<String> {
+        let keys = (0..).map(|n| format!("door:{n}"));
+        let slot = |key: &String| self.slot(&format!("lock:{key}"));
+        let there = keys.filter(|key| self.master_of(slot(key)) == Some(node));
+        there.take(count).collect()
+    }
+
     /// Whether all nodes that run say that every slot is served.
     pub fn is_ok(&self) -> bool {
         let mut running = self.nodes.iter().filter(|node| node.runs());
