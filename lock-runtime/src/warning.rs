@@ -99,8 +99,8 @@ impl Danger {
                 "connect by `redis-cluster://` to a cluster, and by `redis-sentinel://` to Sentinels",
             ),
             Danger::Clocks => (
-                "leases end early or late, and fencing tokens may not grow, when one takes the other's \
-                 place",
+                "leases end early or late, and fencing tokens may not grow, where one of them knows what \
+                 the other doesn't",
                 "synchronise the clocks of all servers",
             ),
             Danger::Dependence => (

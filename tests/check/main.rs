@@ -2,6 +2,7 @@
 
 mod alone;
 mod cluster;
+mod quorum;
 mod sentinel;
 #[path = "../support/mod.rs"]
 mod support;

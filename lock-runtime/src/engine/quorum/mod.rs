@@ -261,9 +261,7 @@ impl Engine for Quorum {
         Box::pin(async move {
             let members = self.members.all.iter();
             let found = all(members.map(|member| member.inspect(ttl, replicas))).await;
-            Inspection {
-                warnings: found.into_iter().flat_map(|found| found.warnings).collect(),
-            }
+            Inspection::of_members(found, ttl)
         })
     }
 

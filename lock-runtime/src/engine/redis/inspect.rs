@@ -77,7 +77,10 @@ impl Inspector {
         let mut all_facts = Vec::new();
         for facts in all(targets.into_iter().map(ask)).await {
             match facts {
-                Ok(facts) => all_facts.push(facts),
+                Ok(facts) => {
+                    found.knows(&facts);
+                    all_facts.push(facts);
+                }
                 Err((target, error)) => found.unknown(&target.to_string().into(), &error),
             }
         }

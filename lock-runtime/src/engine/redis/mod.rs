@@ -8,7 +8,7 @@ mod batch;
 mod cluster;
 mod connection;
 pub(crate) mod contacts;
-mod facts;
+pub(crate) mod facts;
 mod grants;
 mod home;
 mod hosts;

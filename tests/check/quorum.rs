@@ -1,0 +1,69 @@
+//! The members of a quorum.
+
+use lock_runtime::{Config, Danger};
+
+use crate::support::server::Server;
+use crate::support::time::{NOISE, eventually, millis};
+use crate::{KEEPS, assert_told, name, server, strict, warnings};
+
+fn quorum(members: [&Server; 3]) -> Config {
+    Config::quorum(members.map(Server::url))
+}
+
+#[tokio::test]
+async fn each_member_is_looked_at() {
+    let mut members = [server(&[]), server(&[]), server(&[])];
+    let [a, b, c] = &members;
+    assert_eq!(warnings(quorum([a, b, c])).await, []);
+    strict(quorum([a, b, c])).await.unwrap();
+
+    b.query::<()>("CONFIG SET appendfsync everysec");
+    members[2].pause();
+    let [a, b, c] = &members;
+    let config = quorum([a, b, c]).connect_timeout(millis(700));
+    let found = warnings(config).await;
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert_told(&found, &name(b), &[(Danger::Forgetting, "everysec")]);
+    assert_eq!(found[1].danger(), Danger::Unknown);
+    members[2].resume();
+}
+
+#[tokio::test]
+async fn they_are_several() {
+    let (a, b) = (server(&[]), server(&[]));
+    let again = format!("redis://localhost:{}", a.port());
+    let config = Config::quorum([a.url(), b.url(), again.clone()]);
+    let same = (Danger::Dependence, "the same server as");
+    let found = warnings(config).await;
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_told(&found, &again, &[same]);
+}
+
+#[tokio::test]
+async fn they_are_independent() {
+    let a = server(&["--repl-diskless-sync-delay", "0"]);
+    let b = server(&["--replicaof", &format!("127.0.0.1 {}", a.port())]);
+    let c = server(&[]);
+    eventually(NOISE * 4, "one follows the other", || {
+        let replication: String = b.query("INFO replication");
+        replication.contains("master_link_status:up")
+    });
+    let found = warnings(quorum([&a, &b, &c])).await;
+    let told = [
+        (Danger::Replica, "it is a replica of"),
+        (Danger::Dependence, "replicate one another"),
+    ];
+    assert_told(&found, &name(&b), &told);
+    assert_eq!(found.len(), 2, "{found:#?}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn their_clocks_are_compared() {
+    let (a, b) = (server(&[]), server(&[]));
+    let c = Server::ahead(millis(60_000), &KEEPS);
+    let found = warnings(quorum([&a, &b, &c])).await;
+    let apart = (Danger::Clocks, "apart");
+    assert_told(&found, &name(&c), &[apart, apart]);
+    assert_eq!(found.len(), 2, "{found:#?}");
+}
