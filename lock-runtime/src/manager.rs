@@ -86,7 +86,8 @@ impl LockManager {
     ///
     /// [`LockError::InvalidConfig`] if the configuration can't be used, or the server refuses the
     /// credentials; [`LockError::Unavailable`] if there is no connection within the connect
-    /// timeout.
+    /// timeout; [`LockError::Unsafe`] if the configuration is [strict](Config::strict) and the server
+    /// is not safe for locks.
     pub async fn connect(config: impl Into<Config>) -> Result<LockManager, LockError> {
         let config = config.into();
         config.check()?;

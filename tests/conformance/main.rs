@@ -1,4 +1,7 @@
 //! What every engine and every deployment must do alike: each case is written once, and runs on all.
+//!
+//! `LOCK_CASES=queue::` runs only those that have that in their name, and `LOCK_CASE_TIMES=1` says how
+//! long each took.
 
 mod attribute;
 mod cancel;
