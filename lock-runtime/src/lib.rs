@@ -39,6 +39,7 @@ mod lease;
 mod lock;
 mod locked;
 mod manager;
+mod open;
 mod output;
 mod owed;
 #[cfg(any(feature = "actix", feature = "axum"))]
