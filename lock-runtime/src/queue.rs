@@ -153,25 +153,22 @@ impl StandIn {
             let sent = shared.clock.now();
             let void_after = anchor.map(|(then, at)| ServerTime(at.0 + sent.since(then) + ALIVE));
             let until = after(shared.command_timeout);
-            let pause = match shared.engine.wait(claim, void_after, until).await {
-                Ok(Standing::Granted(left)) => {
-                    let lease = Lease::new(sent, left);
-                    if !lease.remaining(shared.clock.now()).is_zero() {
-                        return End::Granted(claim.token, lease);
-                    }
-                    Duration::ZERO
-                }
-                Ok(Standing::Adopted(left)) => {
-                    self.notice_a_missed_grant(claim, left);
-                    let lease = Lease::new(sent, left);
-                    if !lease.remaining(shared.clock.now()).is_zero() {
-                        return End::Granted(claim.token, lease);
-                    }
-                    Duration::ZERO
-                }
+            let standing = shared.engine.wait(claim, void_after, until).await;
+            if let Ok(Standing::Adopted(left)) = standing {
+                self.notice_a_missed_grant(claim, left);
+            }
+            let in_time = |left| {
+                let lease = Lease::new(sent, left);
+                let over = lease.remaining(shared.clock.now()).is_zero();
+                (!over).then_some(lease)
+            };
+            let pause = match standing {
+                Ok(Standing::Granted(left) | Standing::Adopted(left)) => match in_time(left) {
+                    Some(lease) => return End::Granted(claim.token, lease),
+                    None => Duration::ZERO,
+                },
                 Ok(Standing::Elected(token, left)) => {
-                    let lease = Lease::new(sent, left);
-                    if !lease.remaining(shared.clock.now()).is_zero() {
+                    if let Some(lease) = in_time(left) {
                         return End::Granted(token, lease);
                     }
                     let claim = claim.clone();

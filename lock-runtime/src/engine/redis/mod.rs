@@ -33,7 +33,6 @@ use super::{
 };
 use crate::io::Io;
 use crate::together::all;
-use acknowledged::enough;
 use connection::{Dialer, Sending};
 use grants::Grants;
 use home::Homes;

@@ -1,9 +1,10 @@
 //! What is asked of the servers about locks, on which connection.
 
+use super::acknowledged::enough;
 use super::batch::Request;
 use super::home::Home;
 use super::script::Script;
-use super::{Claim, EngineError, Fault, Redis, enough};
+use super::{Claim, EngineError, Fault, Redis};
 use crate::together::all;
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
 use std::time::Duration;
