@@ -53,6 +53,9 @@ impl Config {
                 "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "unix",
                 _,
             )) => Ok(Site::fixed(Target::parse(url, &access)?)),
+            Some(("memory", _)) => Err(invalid(
+                "`memory://` can't be the member of a quorum; its members are servers",
+            )),
             Some((scheme, _))
                 if scheme
                     .chars()

@@ -30,8 +30,8 @@ pub(crate) enum Outcome {
     Won(Election),
     /// The lock is somebody else's, and can't be free sooner than after so long.
     Lost(Duration),
-    /// Several claims were in each other's way.
-    Split(EngineError),
+    /// Several claims were in each other's way. Another one is first, and has it after so long if it can.
+    Split(Duration, EngineError),
     /// Too few members have answered.
     Unknown(EngineError),
 }
@@ -74,11 +74,15 @@ impl Ballot {
                 Verdict::Split {
                     ours_is_first: true,
                 } if round < ROUNDS => {
-                    // The others need as long to see what we have seen, and to give up.
-                    let pause = since(start).clamp(LATE / 10, LATE);
+                    // The others need no longer to see what we have seen, and to give up.
+                    let pause = since(start) / 2;
                     io.sleep_until(instant() + pause + fraction(pause)).await;
                 }
-                Verdict::Split { .. } => return Outcome::Split(votes.error(&self.members.all)),
+                Verdict::Split { .. } => {
+                    let round = since(start);
+                    let pause = 2 * round + fraction(round);
+                    return Outcome::Split(pause, votes.error(&self.members.all));
+                }
                 _ => return Outcome::Unknown(votes.error(&self.members.all)),
             }
             round += 1;
@@ -113,6 +117,8 @@ pub(crate) async fn count<T>(
     until: Instant,
 ) -> Verdict {
     let start = instant();
+    // Those who don't answer say so by then.
+    let until = until + LATE;
     let mut give_up = Some(give_up);
     let mut phase = Phase::Early;
     let mut late = None;

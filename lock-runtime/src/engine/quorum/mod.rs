@@ -128,7 +128,7 @@ impl Quorum {
                 Ok(Standing::Elected(token, place.ttl))
             }
             Outcome::Lost(left) => Ok(Standing::Waiting(again_in(left))),
-            Outcome::Split(_) => Ok(Standing::Waiting(again_in(SPLIT + fraction(SPLIT)))),
+            Outcome::Split(pause, _) => Ok(Standing::Waiting(again_in(pause))),
             Outcome::Unknown(error) => Err(error),
         }
     }
@@ -191,7 +191,12 @@ impl Engine for Quorum {
                     Ok(known)
                 }
                 Outcome::Lost(_) => Ok(false),
-                Outcome::Split(error) | Outcome::Unknown(error) => Err(error),
+                Outcome::Split(pause, error) => {
+                    let io = self.members.io;
+                    io.sleep_until(after(pause).min(until)).await;
+                    Err(error)
+                }
+                Outcome::Unknown(error) => Err(error),
             }
         })
     }

@@ -1,0 +1,61 @@
+//! Fencing tokens, by two phases.
+
+use super::scripted::Scripted;
+use super::{Bench, begin, claim};
+use std::pin::pin;
+
+#[tokio::test]
+async fn fencing_tokens_grow_whichever_majority_gives_them() {
+    let bench = Bench::of(5);
+    let mut last = 0;
+    for away in [[0, 1], [2, 3], [1, 4], [0, 3], [2, 4], [0, 1]] {
+        for member in away {
+            bench.members[member].is_down(true);
+        }
+        let mine = claim();
+        assert!(bench.acquire(&mine).await.unwrap());
+        let token = bench.fencing_token(&mine).await.unwrap().unwrap();
+        assert!(token > last, "{token} after {last}");
+        last = token;
+        assert!(bench.release(&mine).await.unwrap());
+        for member in away {
+            bench.members[member].is_down(false);
+        }
+    }
+}
+
+/// A number counts when a majority knows of it that has the lock all along.
+#[tokio::test]
+async fn a_fencing_token_that_too_few_know_of_is_none() {
+    let bench = Bench::of(3);
+    let mine = claim();
+    assert!(bench.acquire(&mine).await.unwrap());
+    bench
+        .until("all have it", || bench.where_is(&mine).len() == 3)
+        .await;
+    let mut token = pin!(bench.fencing_token(&mine));
+    bench.members[0].pause();
+    bench.members[1].pause();
+    assert!(begin(token.as_mut()).is_pending());
+    let asked = |member: &Scripted| !member.state().pending.is_empty();
+    bench
+        .until("both are asked", || {
+            asked(&bench.members[0]) && asked(&bench.members[1])
+        })
+        .await;
+    // They say a number, and lose the lock before they can keep it in mind.
+    for member in &bench.members[..2] {
+        let mut state = member.state();
+        let ask = state.pending.remove(0);
+        ask(&mut state);
+        state.locks.clear();
+    }
+    bench
+        .until("both are told", || {
+            asked(&bench.members[0]) && asked(&bench.members[1])
+        })
+        .await;
+    bench.members[0].resume();
+    bench.members[1].resume();
+    assert_eq!(token.await.unwrap(), None);
+}

@@ -1,0 +1,98 @@
+//! A quorum of members that stop, die and forget when they are told to.
+
+mod elections;
+mod fencing;
+mod releases;
+mod renewals;
+mod scripted;
+mod waiting;
+
+use super::{Hints, Quorum};
+use crate::engine::{Claim, Engine, EngineError, Token};
+use crate::io::{Io, after};
+use scripted::Scripted;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// Long enough for anything, and short enough for a test.
+const PATIENCE: Duration = Duration::from_millis(150);
+const TTL: Duration = Duration::from_secs(30);
+
+struct Bench {
+    members: Vec<Arc<Scripted>>,
+    quorum: Arc<Quorum>,
+}
+
+impl Bench {
+    fn of(count: usize) -> Bench {
+        let scripted = |number| Scripted {
+            address: format!("member-{number}"),
+            state: Mutex::default(),
+        };
+        let members: Vec<_> = (0..count)
+            .map(|number| Arc::new(scripted(number)))
+            .collect();
+        Bench {
+            quorum: another(&members),
+            members,
+        }
+    }
+
+    fn where_is(&self, claim: &Claim) -> Vec<usize> {
+        let has = |&member: &usize| self.members[member].has(claim);
+        (0..self.members.len()).filter(has).collect()
+    }
+
+    async fn acquire(&self, claim: &Claim) -> Result<bool, EngineError> {
+        self.quorum.acquire(claim, after(PATIENCE)).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<bool, EngineError> {
+        self.quorum.release(claim, after(PATIENCE)).await
+    }
+
+    async fn renew(&self, claim: &Claim) -> Result<bool, EngineError> {
+        let renewed = self
+            .quorum
+            .renew(std::slice::from_ref(claim), after(PATIENCE));
+        renewed.await.unwrap().pop().unwrap()
+    }
+
+    async fn fencing_token(&self, claim: &Claim) -> Result<Option<u64>, EngineError> {
+        self.quorum.fencing_token(claim, after(PATIENCE)).await
+    }
+
+    /// What goes on in the background comes to an end.
+    async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        for _ in 0..1000 {
+            if is_so() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        panic!("{what}");
+    }
+}
+
+/// A process beside the first, with the same members.
+fn another(members: &[Arc<Scripted>]) -> Arc<Quorum> {
+    let hints = Hints::new(members.len(), Arc::new(|_| {}));
+    let all = members.iter().map(|member| member.clone() as _).collect();
+    Arc::new(Quorum::new(Io::start().unwrap(), all, hints, PATIENCE))
+}
+
+fn claim() -> Claim {
+    Claim {
+        name: "door".into(),
+        token: Token::fresh(),
+        ttl: TTL,
+        replicas: 0,
+    }
+}
+
+fn begin<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}

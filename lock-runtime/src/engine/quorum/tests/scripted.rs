@@ -1,0 +1,189 @@
+//! A member that does as it is told.
+
+use crate::engine::quorum::member::{Look, Member, Vote};
+use crate::engine::{Answer, Claim, EngineError, Fault, Token};
+use crate::io::Io;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// Carries out what it is asked in order, when it runs.
+pub(crate) struct Scripted {
+    pub(crate) address: String,
+    pub(crate) state: Mutex<State>,
+}
+
+type Work = Box<dyn FnOnce(&mut State) + Send>;
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) down: bool,
+    pub(crate) paused: bool,
+    /// What came in while it was paused.
+    pub(crate) pending: Vec<Work>,
+    pub(crate) locks: HashMap<Arc<str>, Token>,
+    pub(crate) queue: Vec<Token>,
+    counter: u64,
+    pub(crate) votes: usize,
+}
+
+impl Scripted {
+    fn request<T: Send + 'static>(
+        &self,
+        until: Instant,
+        work: impl FnOnce(&mut State) -> T + Send + 'static,
+    ) -> Answer<'static, T> {
+        let (sender, answer) = oneshot::channel();
+        let work = move |state: &mut State| drop(sender.send(work(state)));
+        let mut state = self.state();
+        let error = |fault| EngineError::new(fault, "as told");
+        if state.down {
+            return Box::pin(std::future::ready(Err(error(Fault::Down))));
+        }
+        match state.paused {
+            true => state.pending.push(Box::new(work)),
+            false => work(&mut state),
+        }
+        Box::pin(async move {
+            let io = Io::start().unwrap();
+            match io.timeout_at(until, answer).await {
+                Ok(Ok(answer)) => Ok(answer),
+                _ => Err(error(Fault::Unanswered)),
+            }
+        })
+    }
+
+    pub(crate) fn pause(&self) {
+        self.state().paused = true;
+    }
+
+    pub(crate) fn resume(&self) {
+        let mut state = self.state();
+        state.paused = false;
+        for work in std::mem::take(&mut state.pending) {
+            work(&mut state);
+        }
+    }
+
+    pub(crate) fn is_down(&self, down: bool) {
+        self.state().down = down;
+    }
+
+    /// As a restart without persistence does.
+    pub(crate) fn forget(&self) {
+        self.state().locks.clear();
+    }
+
+    pub(crate) fn give(&self, claim: &Claim) {
+        self.state().locks.insert(claim.name.clone(), claim.token);
+    }
+
+    pub(crate) fn has(&self, claim: &Claim) -> bool {
+        self.state().locks.get(&claim.name) == Some(&claim.token)
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+impl Member for Scripted {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn vote<'a>(
+        &'a self,
+        claim: &'a Claim,
+        place: Option<Token>,
+        until: Instant,
+    ) -> Answer<'a, Vote> {
+        let claim = claim.clone();
+        self.request(until, move |state| {
+            state.votes += 1;
+            match state.locks.get(&claim.name) {
+                Some(token) if *token != claim.token => Vote::Held {
+                    by: token.encode(&mut [0; 32]).as_bytes().into(),
+                    left: super::TTL,
+                },
+                _ => {
+                    state.locks.insert(claim.name, claim.token);
+                    state.queue.retain(|token| Some(*token) != place);
+                    Vote::Granted
+                }
+            }
+        })
+    }
+
+    fn look<'a>(&'a self, place: &'a Claim, until: Instant) -> Answer<'a, Look> {
+        let place = place.clone();
+        self.request(until, move |state| {
+            if !state.queue.contains(&place.token) {
+                state.queue.push(place.token);
+            }
+            let ahead = state.queue.iter().position(|token| *token == place.token);
+            let holder = state.locks.get(&place.name);
+            Look {
+                holder: holder.map(|by| (by.encode(&mut [0; 32]).as_bytes().into(), super::TTL)),
+                ahead: ahead.unwrap() as u64,
+                others: state.queue.len() > 1,
+            }
+        })
+    }
+
+    fn leave<'a>(&'a self, place: &'a Claim, until: Instant) -> Answer<'a, ()> {
+        let token = place.token;
+        self.request(until, move |state| state.queue.retain(|it| *it != token))
+    }
+
+    fn free<'a>(&'a self, claim: &'a Claim, _: bool, until: Instant) -> Answer<'a, bool> {
+        let claim = claim.clone();
+        self.request(until, move |state| {
+            let ours = state.locks.get(&claim.name) == Some(&claim.token);
+            if ours {
+                state.locks.remove(&claim.name);
+            }
+            ours
+        })
+    }
+
+    fn renew<'a>(
+        &'a self,
+        claims: &'a [Claim],
+        until: Instant,
+    ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
+        let claims = claims.to_vec();
+        self.request(until, move |state| {
+            let ours = |claim: &Claim| state.locks.get(&claim.name) == Some(&claim.token);
+            claims.iter().map(|claim| Ok(ours(claim))).collect()
+        })
+    }
+
+    fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
+        let claim = claim.clone();
+        self.request(until, move |state| {
+            let ours = state.locks.get(&claim.name) == Some(&claim.token);
+            ours.then(|| {
+                state.counter += 1;
+                state.counter
+            })
+        })
+    }
+
+    fn store_fencing_token<'a>(
+        &'a self,
+        claim: &'a Claim,
+        token: u64,
+        until: Instant,
+    ) -> Answer<'a, bool> {
+        let claim = claim.clone();
+        self.request(until, move |state| {
+            let ours = state.locks.get(&claim.name) == Some(&claim.token);
+            if ours {
+                state.counter = state.counter.max(token);
+            }
+            ours
+        })
+    }
+}

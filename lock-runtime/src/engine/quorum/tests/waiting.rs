@@ -1,0 +1,91 @@
+//! Standing in the queues of all members.
+
+use super::{Bench, PATIENCE, TTL, claim};
+use crate::engine::quorum::Hints;
+use crate::engine::{Claim, Engine, News, Standing, Token};
+use crate::io::after;
+use std::sync::{Arc, Mutex};
+
+#[tokio::test]
+async fn who_waits_gets_it_with_a_token_of_its_own_and_leaves_the_queues() {
+    let bench = Bench::of(3);
+    let (holder, place) = (claim(), claim());
+    assert!(bench.acquire(&holder).await.unwrap());
+    let wait = || bench.quorum.wait(&place, None, after(PATIENCE));
+    let Standing::Waiting(waiting) = wait().await.unwrap() else {
+        panic!("it is held");
+    };
+    assert!(waiting.holder_left <= TTL && !waiting.others && waiting.ahead == 0);
+    let votes = || -> usize { bench.members.iter().map(|it| it.state().votes).sum() };
+    assert_eq!(votes(), 3, "who waits only looks");
+    assert!(bench.release(&holder).await.unwrap());
+    bench
+        .until("all are free", || bench.where_is(&holder).is_empty())
+        .await;
+    let Standing::Elected(token, ttl) = wait().await.unwrap() else {
+        panic!("it is free");
+    };
+    assert!(token != place.token && ttl == TTL);
+    let elected = Claim {
+        token,
+        ..place.clone()
+    };
+    let is_left = || bench.members.iter().all(|it| it.state().queue.is_empty());
+    bench.until("all queues are left", is_left).await;
+    assert!(bench.release(&elected).await.unwrap());
+}
+
+/// A member's queue is entered late, and left all the same.
+#[tokio::test]
+async fn a_queue_that_is_entered_late_is_left() {
+    let bench = Bench::of(3);
+    let (holder, place) = (claim(), claim());
+    assert!(bench.acquire(&holder).await.unwrap());
+    bench.members[1].pause();
+    let standing = bench.quorum.wait(&place, None, after(PATIENCE)).await;
+    assert!(matches!(standing, Ok(Standing::Waiting(_))));
+    let cancel = bench.quorum.cancel(&place, true, after(PATIENCE));
+    assert!(!cancel.await.unwrap());
+    tokio::time::sleep(PATIENCE).await;
+    bench.members[1].resume();
+    let is_left = || bench.members.iter().all(|it| it.state().queue.is_empty());
+    bench.until("all queues are left", is_left).await;
+    assert!(bench.release(&holder).await.unwrap());
+}
+
+#[test]
+fn a_release_is_told_when_a_majority_has_told_it() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let ear = told.clone();
+    let hints = Hints::new(5, Arc::new(move |news| ear.lock().unwrap().push(news)));
+    let place = Token::fresh();
+    let ears: Vec<_> = (0..5).map(|member| hints.ear(member)).collect();
+    let first = |member: usize| ears[member](News::First(place));
+    let take = || -> Vec<&str> {
+        let told = std::mem::take(&mut *told.lock().unwrap());
+        let name = |news| match news {
+            News::First(_) => "first",
+            News::Free(_) => "free",
+            _ => "else",
+        };
+        told.into_iter().map(name).collect()
+    };
+    first(0);
+    assert!(take().is_empty(), "it doesn't wait");
+    assert!(!hints.asks(place));
+    for member in [0, 0, 1, 1, 2, 3, 4] {
+        first(member);
+    }
+    assert_eq!(take(), ["first", "free"]);
+    assert!(hints.asks(place));
+    assert!(!hints.asks(place), "it has asked since");
+    // With two away, two are enough.
+    hints.is_present(3, false);
+    hints.is_present(4, false);
+    first(0);
+    first(1);
+    assert_eq!(take(), ["first", "free"]);
+    hints.forget(place);
+    first(2);
+    assert!(take().is_empty());
+}

@@ -1,0 +1,76 @@
+//! Members of every kind.
+
+use lock_runtime::{Config, LockManager};
+
+use crate::support::cluster::Cluster;
+use crate::support::sentinel::Sentinels;
+use crate::support::server::Server;
+use crate::support::time::{NOISE, millis, within};
+
+/// A server, a master that Sentinels name, and a cluster. Then the master dies, and another takes its
+/// place.
+#[tokio::test]
+async fn a_server_a_named_master_and_a_cluster() {
+    let (server, mut sentinels) = (Server::start(), Sentinels::start());
+    let cluster = Cluster::start();
+    let config = || Config::quorum([server.url(), sentinels.url(), cluster.url()]);
+    let both = [
+        LockManager::connect(config()).await.unwrap(),
+        LockManager::connect(config()).await.unwrap(),
+    ];
+    let held_by = |sentinels: &Sentinels, key: &str| {
+        let name = format!("lock:{key}");
+        let master = sentinels.server(sentinels.master());
+        [
+            server.exists(&name),
+            master.exists(&name),
+            cluster.exists(&name),
+        ]
+    };
+    let take_turns = async |key: &str, sentinels: &Sentinels| {
+        let mut last = 0;
+        let mut guard = both[0].lock(key).ttl(millis(2000)).acquire().await.unwrap();
+        for n in 1..8 {
+            tokio::time::sleep(millis(30)).await;
+            assert_eq!(held_by(sentinels, key), [true; 3], "all have it");
+            let token = guard.fencing_token().await.unwrap();
+            assert!(token > last);
+            last = token;
+            let lock = both[n % 2].lock(key).ttl(millis(2000)).wait(millis(20_000));
+            let next = tokio::spawn(lock.acquire());
+            tokio::time::sleep(millis(30)).await;
+            guard.release().await.unwrap();
+            guard = within(NOISE * 2, next).await.unwrap().unwrap();
+        }
+        // Renewed everywhere.
+        tokio::time::sleep(millis(2500)).await;
+        assert!(guard.is_valid());
+        assert_eq!(held_by(sentinels, key), [true; 3], "all have it");
+        guard.release().await.unwrap();
+    };
+    for key in ["door", "{door}:1"] {
+        take_turns(key, &sentinels).await;
+    }
+    let gone = sentinels.kill_master();
+    for n in 0..20 {
+        let lock = both[n % 2].lock("door").wait(millis(500)).acquire();
+        lock.await.unwrap().release().await.unwrap();
+    }
+    sentinels.until_failed_over(gone);
+    // The member takes part again, and keeps what it is told.
+    let guard = both[0]
+        .lock("door")
+        .ttl(millis(1000))
+        .acquire()
+        .await
+        .unwrap();
+    let start = std::time::Instant::now();
+    while held_by(&sentinels, "door") != [true; 3] {
+        assert!(start.elapsed() < millis(5000), "the new master is left out");
+        tokio::time::sleep(millis(20)).await;
+    }
+    guard.release().await.unwrap();
+    for locks in &both {
+        locks.shutdown().await;
+    }
+}

@@ -1,0 +1,90 @@
+//! Answers that come too late, or never.
+
+use std::time::Instant;
+
+use lock_runtime::LockManager;
+
+use crate::members::{Members, through};
+use crate::support::proxy::Proxy;
+use crate::support::time::{NOISE, begin, millis, within};
+
+/// A majority grants the lock, and its answers come when nobody waits for them any more.
+#[tokio::test]
+async fn votes_that_are_told_too_late_leave_nothing() {
+    let members = Members::start(3);
+    let proxies = members.proxies();
+    let locks = LockManager::connect(through(&proxies)).await.unwrap();
+    locks
+        .lock("warm")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    for hole in [Proxy::hold_replies, Proxy::black_hole] {
+        hole(&proxies[0]);
+        hole(&proxies[2]);
+        let start = Instant::now();
+        let error = locks.lock("door").try_acquire().await.unwrap_err();
+        assert!(
+            start.elapsed() < millis(600) + NOISE,
+            "{:?}",
+            start.elapsed()
+        );
+        assert!(error.is_unavailable(), "{error}");
+        proxies[0].heal();
+        proxies[2].heal();
+        members.until_held_by("door", &[], millis(3000));
+        let next = locks.lock("door").wait(millis(3000)).acquire();
+        within(millis(3000), next)
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        members.until_held_by("door", &[], NOISE);
+    }
+    within(millis(2000), locks.shutdown()).await;
+}
+
+/// So do calls that are dropped while they are in flight.
+#[tokio::test]
+async fn calls_that_are_dropped_leave_nothing() {
+    let members = Members::start(3);
+    let proxies = members.proxies();
+    let locks = LockManager::connect(through(&proxies)).await.unwrap();
+    for slow in 0..3 {
+        for proxy in &proxies[..slow] {
+            proxy.hold_replies();
+        }
+        for n in 0..20 {
+            let mut acquire = Box::pin(locks.lock(format!("door:{n}")).acquire());
+            let _ = begin(&mut acquire);
+            tokio::time::sleep(millis(n % 4)).await;
+        }
+        for proxy in &proxies {
+            proxy.heal();
+        }
+        for n in 0..20 {
+            members.until_held_by(&format!("door:{n}"), &[], millis(3000));
+        }
+    }
+    within(millis(2000), locks.shutdown()).await;
+}
+
+/// A member that was silent when the lock was taken, and when it was released, has nothing of it.
+#[tokio::test]
+async fn a_member_that_slept_through_it_has_nothing() {
+    let mut members = Members::start(3);
+    let locks = members.connect().await;
+    members.0[1].pause();
+    for n in 0..20 {
+        let guard = locks.lock(format!("door:{n}")).acquire().await.unwrap();
+        guard.release().await.unwrap();
+    }
+    members.0[1].resume();
+    for n in 0..20 {
+        members.until_held_by(&format!("door:{n}"), &[], millis(3000));
+    }
+}

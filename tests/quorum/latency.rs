@@ -1,0 +1,108 @@
+//! How long a lock takes: as long as the median member, whatever the slow and the dead do.
+
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockManager};
+
+use crate::members::{Members, through};
+use crate::support::time::millis;
+
+/// Of so many, the one in the middle.
+const TIMES: usize = 15;
+
+struct Took {
+    acquire: Duration,
+    release: Duration,
+    fence: Duration,
+}
+
+async fn measure(config: Config) -> Took {
+    let locks = LockManager::connect(config).await.unwrap();
+    let (mut acquire, mut release, mut fence) = (Vec::new(), Vec::new(), Vec::new());
+    for n in 0..TIMES {
+        let start = Instant::now();
+        let guard = locks.lock(format!("door:{n}")).acquire().await.unwrap();
+        acquire.push(start.elapsed());
+        let start = Instant::now();
+        guard.fencing_token().await.unwrap();
+        fence.push(start.elapsed());
+        let start = Instant::now();
+        guard.release().await.unwrap();
+        release.push(start.elapsed());
+    }
+    let median = |mut times: Vec<Duration>| {
+        times.sort();
+        times[TIMES / 2]
+    };
+    Took {
+        acquire: median(acquire),
+        release: median(release),
+        fence: median(fence),
+    }
+}
+
+/// Members 10, 20, 30, 40 ms and more away; then with one that doesn't answer at all, and one that is
+/// dead.
+#[tokio::test]
+async fn a_lock_takes_as_long_as_the_median_member() {
+    let mut members = Members::start(5);
+    let proxies = members.proxies();
+    for (proxy, delay) in proxies.iter().zip([5, 10, 15, 20, 400]) {
+        proxy.delay(millis(delay));
+    }
+    let median = measure(Config::new(proxies[2].url())).await;
+    let quorum = measure(through(&proxies)).await;
+    println!(
+        "acquire {:?}, {:?} at the median member; release {:?}, {:?}; fencing token {:?}, {:?}",
+        quorum.acquire, median.acquire, quorum.release, median.release, quorum.fence, median.fence,
+    );
+    assert!(quorum.acquire < median.acquire.mul_f64(1.5));
+    assert!(quorum.release < median.release.mul_f64(1.5));
+    // In two phases.
+    assert!(quorum.fence < median.fence.mul_f64(3.0));
+
+    proxies[4].black_hole();
+    members.0[3].kill();
+    let quorum = measure(through(&proxies)).await;
+    println!(
+        "with one silent and one dead: acquire {:?}, release {:?}",
+        quorum.acquire, quorum.release
+    );
+    assert!(quorum.acquire < median.acquire.mul_f64(1.5));
+    assert!(quorum.release < median.release.mul_f64(1.5));
+}
+
+/// A silent member holds up neither those who wait nor those who renew.
+#[tokio::test]
+async fn a_hand_over_takes_as_long_as_the_median_member() {
+    let members = Members::start(3);
+    let proxies = members.proxies();
+    for proxy in &proxies {
+        proxy.delay(millis(5));
+    }
+    let both = [
+        LockManager::connect(through(&proxies)).await.unwrap(),
+        LockManager::connect(through(&proxies)).await.unwrap(),
+    ];
+    proxies[1].black_hole();
+    let mut gaps = Vec::new();
+    let mut guard = both[0].lock("door").acquire().await.unwrap();
+    for n in 1..=TIMES {
+        let lock = both[n % 2].lock("door").wait(millis(10_000));
+        let waiting = tokio::spawn(lock.acquire());
+        tokio::time::sleep(millis(150)).await;
+        let start = Instant::now();
+        guard.release().await.unwrap();
+        guard = waiting.await.unwrap().unwrap();
+        gaps.push(start.elapsed());
+    }
+    guard.release().await.unwrap();
+    gaps.sort();
+    println!(
+        "{:?} for a hand-over, {:?} at most",
+        gaps[TIMES / 2],
+        gaps[TIMES - 1]
+    );
+    // A release, and an election at once: two round trips of 10 ms, and as much again on a busy machine.
+    assert!(gaps[TIMES / 2] < millis(45), "{gaps:?}");
+}

@@ -1,0 +1,12 @@
+//! Locks on a quorum of independent servers, some of which are dead, slow, or have forgotten.
+
+mod contention;
+mod forgetful;
+mod kinds;
+mod late;
+mod latency;
+mod members;
+mod pauses;
+mod reach;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,56 @@
+//! The members of one test's quorum.
+
+use std::time::Duration;
+
+use lock_runtime::{Config, LockManager};
+
+use crate::support::proxy::Proxy;
+use crate::support::server::Server;
+use crate::support::time::eventually;
+
+pub struct Members(pub Vec<Server>);
+
+impl Members {
+    pub fn start(count: usize) -> Self {
+        Self((0..count).map(|_| Server::start()).collect())
+    }
+
+    pub fn config(&self) -> Config {
+        Config::quorum(self.0.iter().map(Server::url))
+    }
+
+    pub async fn connect(&self) -> LockManager {
+        LockManager::connect(self.config()).await.unwrap()
+    }
+
+    /// A way to each of them on which something can go wrong.
+    pub fn proxies(&self) -> Vec<Proxy> {
+        let proxy = |server: &Server| Proxy::to(server.port());
+        self.0.iter().map(proxy).collect()
+    }
+
+    /// Those that run and have that lock.
+    pub fn holding(&self, key: &str) -> Vec<usize> {
+        let name = format!("lock:{key}");
+        let has = |&member: &usize| self.0[member].runs() && self.0[member].exists(&name);
+        (0..self.0.len()).filter(has).collect()
+    }
+
+    #[track_caller]
+    pub fn until_held_by(&self, key: &str, members: &[usize], limit: Duration) {
+        let what = format!("`{key}` is held by {members:?}");
+        eventually(limit, &what, || self.holding(key) == members);
+    }
+
+    /// How many votes and looks there have been with all that run.
+    pub fn asked(&self) -> u64 {
+        let running = self.0.iter().filter(|server| server.runs());
+        running
+            .map(|server| server.calls(&["evalsha", "eval"]))
+            .sum()
+    }
+}
+
+pub fn through(proxies: &[Proxy]) -> Config {
+    Config::quorum(proxies.iter().map(Proxy::url))
+}
