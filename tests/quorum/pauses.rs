@@ -91,7 +91,7 @@ fn no_two_hold_one_lock() {
     let mut workers: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
     members.0[1].kill();
     members.0[3].kill();
-    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(14));
+    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(9));
     let mut stops = 0;
     while Instant::now() < end {
         std::thread::sleep(millis(500 + dice.roll(1500)));
@@ -124,5 +124,5 @@ fn no_two_hold_one_lock() {
     );
     assert!(overlaps(&history).is_empty(), "{:?}", overlaps(&history));
     assert!(disorder(&history).is_empty(), "{:?}", disorder(&history));
-    assert!(stops > 2 && history.len() > 50, "too little happened");
+    assert!(stops > 1 && history.len() > 50, "too little happened");
 }

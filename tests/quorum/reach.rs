@@ -157,10 +157,10 @@ async fn a_member_that_was_cut_off_takes_part_again() {
     let members = Members::start(3);
     let proxies = members.proxies();
     let locks = LockManager::connect(through(&proxies)).await.unwrap();
-    for n in 0..3 {
+    for (n, proxy) in proxies.iter().enumerate() {
         match n {
-            0 => proxies[n].cut(),
-            _ => proxies[n].black_hole(),
+            0 => proxy.cut(),
+            _ => proxy.black_hole(),
         }
         for _ in 0..5 {
             let guard = locks.lock("door").acquire().await.unwrap();
@@ -176,7 +176,7 @@ async fn a_member_that_was_cut_off_takes_part_again() {
             .release()
             .await
             .unwrap();
-        proxies[n].heal();
+        proxy.heal();
         let start = Instant::now();
         let before = members.0[n].calls(&["evalsha", "eval"]);
         while members.0[n].calls(&["evalsha", "eval"]) == before {

@@ -9,7 +9,7 @@ use super::member::Vote;
 use super::votes::{Phase, Verdict, Votes};
 use crate::backoff::fraction;
 use crate::engine::EngineError;
-use crate::io::{Io, instant, since};
+use crate::io::{Io, after, instant, since};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -69,7 +69,16 @@ impl Ballot {
                 self.clear(false);
             };
             match count(io, &mut votes, &mut cast, |vote| vote, give_up, until).await {
-                Verdict::Won => return Outcome::Won(election),
+                Verdict::Won => {
+                    cast.close();
+                    while let Ok((member, vote)) = cast.try_recv() {
+                        votes.cast(member, vote);
+                    }
+                    for member in votes.held() {
+                        io.spawn(self.clone().ask_once_more(member));
+                    }
+                    return Outcome::Won(election);
+                }
                 Verdict::Lost => return Outcome::Lost(votes.free_in()),
                 Verdict::Split {
                     ours_is_first: true,
@@ -90,6 +99,13 @@ impl Ballot {
         }
     }
 
+    /// Asks a member that had not let go of an earlier holder yet. The lock is had without it; with it, it
+    /// survives more.
+    async fn ask_once_more(self: Arc<Self>, member: usize) {
+        self.members.io.sleep_until(after(LATE)).await;
+        self.ask(member, after(self.claim.ttl)).await;
+    }
+
     fn ask_for_votes(
         self: &Arc<Self>,
         members: Vec<usize>,
@@ -100,7 +116,10 @@ impl Ballot {
             let (ballot, sender) = (self.clone(), sender.clone());
             self.members.io.spawn(async move {
                 let vote = ballot.ask(member, until).await;
-                let _ = sender.send((member, vote));
+                let held = matches!(vote, Vote::Held { .. });
+                if sender.send((member, vote)).is_err() && held {
+                    ballot.ask_once_more(member).await;
+                }
             });
         }
     }

@@ -68,6 +68,15 @@ impl Votes {
         majority(self.votes.len())
     }
 
+    /// Those where somebody else has it.
+    pub(crate) fn held(&self) -> impl Iterator<Item = usize> {
+        let votes = self.votes.iter().enumerate();
+        votes.filter_map(|(member, vote)| match vote {
+            Some(Vote::Held { .. }) => Some(member),
+            _ => None,
+        })
+    }
+
     pub(crate) fn missing(&self) -> usize {
         self.votes.iter().filter(|vote| vote.is_none()).count()
     }

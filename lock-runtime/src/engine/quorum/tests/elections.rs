@@ -102,3 +102,20 @@ async fn who_is_first_beside_the_dead_gives_up_in_the_end() {
         .until("nothing is left", || bench.where_is(&mine).is_empty())
         .await;
 }
+
+/// A member hears of the last release after it was asked for the next lock.
+#[tokio::test]
+async fn who_has_not_let_go_yet_is_asked_again() {
+    let bench = Bench::of(3);
+    let (before, mine) = (claim(), claim());
+    bench.members[2].give(&before);
+    assert!(bench.acquire(&mine).await.unwrap());
+    bench.members[2].forget();
+    bench
+        .until("all have it", || bench.where_is(&mine).len() == 3)
+        .await;
+    assert!(bench.release(&mine).await.unwrap());
+    bench
+        .until("nothing is left", || bench.where_is(&mine).is_empty())
+        .await;
+}
