@@ -30,6 +30,11 @@ pub trait Ground {
 
     /// All is well again, on the servers' side.
     fn until_settled(&self) {}
+
+    /// Whether nothing is left of those who were killed in a queue, once it was served.
+    fn is_clean(&self) -> bool {
+        true
+    }
 }
 
 const PATIENCE: Duration = millis(8000);
@@ -326,5 +331,12 @@ impl Ground for Quorum {
 
     fn server(&mut self, number: usize) -> &mut Server {
         &mut self.members[number]
+    }
+
+    /// A member that took no part in it may still know of them, for as long as a queue lives.
+    fn is_clean(&self) -> bool {
+        self.members
+            .iter()
+            .all(|member| member.leftovers().is_empty())
     }
 }

@@ -8,7 +8,7 @@ use crate::contender::{KEYS, config, connect, key};
 use crate::ground::{Ground, Rules};
 use crate::support::dice::Dice;
 use crate::support::history::{Belief, disorder, history, overlaps};
-use crate::support::time::millis;
+use crate::support::time::{eventually, millis};
 use crate::support::worker::Worker;
 
 const PROCESSES: usize = 3;
@@ -212,6 +212,7 @@ impl<G: Ground> Schedule<G> {
             }
             locks.shutdown().await;
         });
+        eventually(millis(35_000), "nothing is left", || self.ground.is_clean());
     }
 
     async fn pass_over(&mut self, locks: &LockManager, number: u64) {

@@ -1,5 +1,6 @@
 //! A redis-server of one test's own, on a free port, with nothing on disk.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::{BufRead, BufReader, Write};
@@ -7,6 +8,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use redis::FromRedisValue;
@@ -313,7 +315,7 @@ impl Server {
 
     /// All keys of all databases, but the counters of fencing tokens, and claims that are remembered
     /// for a moment because a request of theirs may still be on its way.
-    pub(super) fn leftovers(&self) -> Vec<String> {
+    pub fn leftovers(&self) -> Vec<String> {
         let keyspace: String = self.query("INFO keyspace");
         let mut connection = self.connect().unwrap();
         let mut left = Vec::new();
@@ -413,11 +415,15 @@ pub fn tls_options(certificates: &Certificates, directory: &Path, port: u16) -> 
 /// finds its own free again, too. So is the one 10,000 above, where a node of a cluster speaks to the
 /// others.
 pub fn free_port() -> u16 {
+    /// Who was given one may not listen there yet.
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
     let mut dice = Dice::with(RandomState::new().hash_one("port"));
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {
         let port = 10_000 + dice.roll(10_000) as u16;
-        if is_free(port) && is_free(port + 10_000) {
+        let is_new = GIVEN.lock().unwrap().insert(port);
+        if is_new && is_free(port) && is_free(port + 10_000) {
             return port;
         }
     }
