@@ -75,10 +75,10 @@ impl Facts {
 
     /// The addresses of the replicas that follow it.
     pub(crate) fn replicas(&self) -> Vec<(String, u16)> {
-        let number = 0..self.number("connected_slaves");
-        number
-            .filter_map(|n| {
-                let line = self.field(&format!("slave{n}"));
+        // As many as are listed; the number that is told may be any.
+        (0..)
+            .map_while(|n| self.information.get(&format!("slave{n}")))
+            .filter_map(|line| {
                 let part = |name| line.split(',').find_map(|part| part.strip_prefix(name));
                 Some((part("ip=")?.to_owned(), part("port=")?.parse().ok()?))
             })
@@ -108,12 +108,7 @@ async fn ask(target: &Target) -> Result<Facts, redis::RedisError> {
 async fn clock(redis: &mut MultiplexedConnection) -> Option<Clock> {
     let before = milliseconds_now();
     let time = redis::cmd("TIME").query_async(redis).await;
-    let (seconds, micros): (i64, i64) = time.ok()?;
-    let (server, after) = (seconds * 1000 + micros / 1000, milliseconds_now());
-    Some(Clock {
-        least: server - after - 1,
-        most: server - before + 1,
-    })
+    Some(Clock::read(time.ok()?, before, milliseconds_now()))
 }
 
 async fn settings(
@@ -142,9 +137,19 @@ fn milliseconds_now() -> i64 {
 }
 
 impl Clock {
+    /// Reads what `TIME` was answered between these times of ours.
+    fn read((seconds, micros): (i64, i64), before: i64, after: i64) -> Clock {
+        let server = seconds.saturating_mul(1000).saturating_add(micros / 1000);
+        Clock {
+            least: server.saturating_sub(after).saturating_sub(1),
+            most: server.saturating_sub(before).saturating_add(1),
+        }
+    }
+
     /// By how much two clocks are apart at least.
     pub(crate) fn apart(self, other: Clock) -> Duration {
-        let apart = (self.least - other.most).max(other.least - self.most);
+        let between = |one: Clock, other: Clock| one.least.saturating_sub(other.most);
+        let apart = between(self, other).max(between(other, self));
         Duration::from_millis(u64::try_from(apart).unwrap_or(0))
     }
 }
@@ -187,6 +192,26 @@ mod tests {
                 .replicas()
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn replicas_that_are_not_listed_are_not_counted() {
+        let facts = Facts::said(
+            "connected_slaves:18446744073709551615\r\nslave0:ip=a,port=1\r\nslave1:nonsense\r\n\
+             slave2:ip=b,port=2\r\n",
+            Ok(&[]),
+        );
+        assert_eq!(facts.replicas(), [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn a_clock_may_say_anything() {
+        for (seconds, micros) in [(i64::MIN, i64::MIN), (i64::MAX, i64::MAX), (i64::MAX, 0)] {
+            let odd = Clock::read((seconds, micros), 1_700_000_000_000, 1_700_000_000_001);
+            let own = Clock::read((1_700_000_000, 0), 1_700_000_000_000, 1_700_000_000_001);
+            assert!(odd.apart(own) > Duration::from_secs(1));
+            assert_eq!(odd.apart(own), own.apart(odd));
+        }
     }
 
     #[test]

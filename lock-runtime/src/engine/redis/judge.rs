@@ -89,7 +89,7 @@ impl<'a> Judge<'a> {
             (Ok("" | "0"), _) => {
                 self.warn(Danger::TwoMasters, "`min-replicas-to-write` is 0");
             }
-            (Ok(_), Ok(lag)) if in_time && seconds(lag) + needed > *after => {
+            (Ok(_), Ok(lag)) if in_time && seconds(lag).saturating_add(needed) > *after => {
                 let found = format!(
                     "`min-replicas-max-lag` is {lag} s: with the ttl of {ttl:?} longer than a \
                      failover takes, which is {after:?}"
@@ -174,6 +174,11 @@ mod tests {
             ("min-replicas-max-lag", "10"),
         ];
         assert_eq!(failing_over(42, &none), [Danger::TwoMasters]);
+        let ever = [
+            ("min-replicas-to-write", "1"),
+            ("min-replicas-max-lag", "18446744073709551615"),
+        ];
+        assert_eq!(failing_over(42, &ever), [Danger::TwoMasters]);
         let both = [Danger::EarlyFailover, Danger::TwoMasters];
         assert_eq!(failing_over(1, &none), both);
     }
