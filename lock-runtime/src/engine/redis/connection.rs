@@ -79,7 +79,7 @@ impl Connection {
                 self.traffic.answered();
                 // Not at once each time, where it leads to the same server again.
                 let replica = is_replica(&error) && since(self.made) > Duration::from_millis(500);
-                (EngineError::new(fault(&error), error), replica)
+                (told(fault(&error), error), replica)
             }
             Err(_) => {
                 let words = "no answer from the server in time";
@@ -311,7 +311,17 @@ fn not_let_in(error: RedisError) -> EngineError {
         let words = "what answers there does not speak the Redis protocol";
         EngineError::new(Fault::Down, words)
     } else {
-        EngineError::new(Fault::Down, error)
+        told(Fault::Down, error)
+    }
+}
+
+/// With words of our own, should the server have found none.
+fn told(fault: Fault, error: RedisError) -> EngineError {
+    let speaks = |words: &str| !words.trim().is_empty();
+    if error.code().is_none_or(speaks) || error.detail().is_some_and(speaks) {
+        EngineError::new(fault, error)
+    } else {
+        EngineError::new(fault, "the server answered an error that has no words")
     }
 }
 
@@ -351,5 +361,23 @@ fn fault(error: &RedisError) -> Fault {
             Fault::Hindered
         }
         _ => Fault::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(error: &str) -> String {
+        let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).unwrap();
+        told(Fault::Down, value.extract_error().unwrap_err()).to_string()
+    }
+
+    #[test]
+    fn an_error_without_words_is_told_too() {
+        assert!(words("").contains("no words"));
+        assert!(words(" ").contains("no words"));
+        assert!(words("OOM command not allowed").contains("command not allowed"));
+        assert!(words("ERR").len() > 3);
     }
 }
