@@ -6,12 +6,21 @@ pub struct Frames {
 }
 
 impl Frames {
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next one that has come in whole.
+    pub fn next(&mut self) -> Option<Vec<u8>> {
+        let length = length(&self.bytes)?;
+        Some(self.bytes.drain(..length).collect())
+    }
+
     /// What of it has come in whole, but for the messages that are not to pass.
     pub fn pass(&mut self, bytes: &[u8], mut passes: impl FnMut() -> bool) -> Vec<u8> {
-        self.bytes.extend_from_slice(bytes);
+        self.add(bytes);
         let mut passed = Vec::new();
-        while let Some(length) = length(&self.bytes) {
-            let frame: Vec<u8> = self.bytes.drain(..length).collect();
+        while let Some(frame) = self.next() {
             if !is_message(&frame) || passes() {
                 passed.extend(frame);
             }

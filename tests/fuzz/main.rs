@@ -1,0 +1,163 @@
+//! Servers that answer nonsense, and users who say it: never a panic, never a hang, and an error that
+//! tells.
+//!
+//! `LOCK_FUZZ=100000` is so many lies in all, `LOCK_SEED=…` the same ones again.
+
+mod liar;
+mod nonsense;
+mod report;
+#[path = "../support/mod.rs"]
+mod support;
+mod user;
+mod words;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use liar::Liar;
+use lock_runtime::{Config, LockManager};
+use report::Report;
+use support::dice::Dice;
+use support::server::Server;
+use support::time::{eventually, millis, within};
+
+/// What a call may take beyond its own bound, on a machine that is busy with lies.
+const SLACK: Duration = Duration::from_secs(5);
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+fn dice() -> Dice {
+    number("LOCK_SEED").map_or_else(Dice::new, Dice::with)
+}
+
+/// The lies of one of the four kinds of servers.
+async fn lied_to(
+    percent: u64,
+    members: usize,
+    config: impl Fn(&[Arc<Liar>]) -> Config,
+) -> Arc<Report> {
+    let lies = number("LOCK_FUZZ").unwrap_or(2000) / 4;
+    let mut dice = dice();
+    let report = Report::start();
+    let servers: Vec<Server> = (0..members).map(|_| Server::start()).collect();
+    let mut liars = Vec::new();
+    for server in &servers {
+        liars.push(Liar::start(server.port(), dice.split()).await);
+    }
+    let told = || liars.iter().map(|liar| liar.lies()).sum::<u64>();
+    let config = config(&liars)
+        .connect_timeout(millis(400))
+        .command_timeout(millis(60))
+        .ttl(user::TTL);
+    let connect = async || LockManager::connect(config.clone()).await;
+    let everybody = |percent| liars.iter().for_each(|liar| liar.lie(percent));
+    while told() < lies {
+        everybody(0);
+        let before = connect().await.expect("an honest server");
+        everybody(percent);
+        // Who connects now is lied to from the beginning.
+        let connected = report.call("connect", millis(400), connect()).await;
+        let round = told() + (lies / 4).clamp(500, 2500);
+        let managers = [Some(before.clone()), connected].into_iter().flatten();
+        let mut users = Vec::new();
+        for (n, locks) in managers.cycle().take(12).enumerate() {
+            let user = user::User {
+                locks,
+                dice: dice.split(),
+                report: report.clone(),
+                replicas: u32::from(members == 1 && n == 11),
+            };
+            users.push(tokio::spawn(user.live()));
+        }
+        let in_time = tokio::time::Instant::now() + Duration::from_secs(20);
+        while told() < round.min(lies) && tokio::time::Instant::now() < in_time {
+            tokio::time::sleep(millis(5)).await;
+        }
+        users.iter().for_each(|user| user.abort());
+        for user in users {
+            assert!(user.await.is_err_and(|end| end.is_cancelled()));
+        }
+        if dice.one_in(2) {
+            let shutdown = async {
+                before.shutdown().await;
+                Ok(())
+            };
+            report.call("shutdown", SLACK, shutdown).await;
+        } else {
+            // Honest again, and so who was lied to has its locks again.
+            everybody(0);
+            user::is_well(&before).await;
+        }
+    }
+    everybody(0);
+    user::is_well(&connect().await.unwrap()).await;
+    let lies: Vec<_> = liars.iter().map(|liar| &liar.told).collect();
+    report.end(&lies);
+    servers.iter().for_each(clean);
+    report
+}
+
+/// No lock outlives its ttl. A place in a queue may, if whoever left it was told a lie: it counts for
+/// nothing after a while, and ends by itself.
+fn clean(server: &Server) {
+    let locks = || server.query::<Vec<String>>("KEYS lock:hot-*");
+    eventually(2 * user::TTL + millis(2000), "locks end", || {
+        locks().is_empty()
+    });
+    let left: Vec<String> = server.query("KEYS lock:::*");
+    for key in left.iter().filter(|key| !key.contains("::fence")) {
+        let ends: i64 = server.query(&format!("PTTL {key}"));
+        assert!(ends != -1 && ends < 120_000, "`{key}` ends in {ends} ms");
+    }
+    server.query::<()>("FLUSHALL");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn standalone() {
+    lied_to(40, 1, |liars| {
+        Config::new(format!("redis://127.0.0.1:{}", liars[0].port))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel() {
+    let url = |liars: &[Arc<Liar>]| format!("redis-sentinel://127.0.0.1:{}/main", liars[0].port);
+    lied_to(30, 1, |liars| Config::new(url(liars))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cluster() {
+    let url = |liars: &[Arc<Liar>]| format!("redis-cluster://127.0.0.1:{}", liars[0].port);
+    lied_to(30, 1, |liars| Config::new(url(liars))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quorum() {
+    let url = |liar: &Arc<Liar>| format!("redis://127.0.0.1:{}", liar.port);
+    lied_to(30, 3, |liars| Config::quorum(liars.iter().map(url))).await;
+}
+
+/// Nothing but lies, from the first answer on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_let_in() {
+    let report = Report::start();
+    let server = Server::start();
+    let liar = Liar::start(server.port(), dice()).await;
+    liar.lie(100);
+    let at = format!("127.0.0.1:{}", liar.port);
+    for url in [
+        format!("redis://{at}"),
+        format!("redis-sentinel://{at}/main"),
+        format!("redis-cluster://{at}"),
+    ] {
+        for _ in 0..20 {
+            let config = Config::new(&url).connect_timeout(millis(50));
+            let connecting = within(SLACK, LockManager::connect(config));
+            report.call("connect", millis(50), connecting).await;
+        }
+    }
+    report.end(&[&liar.told]);
+}

@@ -1,0 +1,131 @@
+//! What came of it, and panics in whatever thread.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, Once};
+use std::time::{Duration, Instant};
+
+use lock_runtime::LockError;
+
+use crate::SLACK;
+use crate::nonsense::KINDS;
+
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Default)]
+pub struct Report {
+    calls: Mutex<BTreeMap<&'static str, (u64, Duration)>>,
+    errors: Mutex<BTreeMap<String, u64>>,
+    memory: u64,
+}
+
+impl Report {
+    /// Counts panics from now on.
+    pub fn start() -> Arc<Self> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let usual = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                PANICS.fetch_add(1, Relaxed);
+                usual(panic);
+            }));
+        });
+        Arc::new(Self {
+            memory: peak_memory(),
+            ..Self::default()
+        })
+    }
+
+    /// One call, which must end by its bound and fail, if it does, with an error that tells.
+    pub async fn call<T>(
+        &self,
+        what: &'static str,
+        bound: Duration,
+        call: impl Future<Output = Result<T, LockError>>,
+    ) -> Option<T> {
+        let start = Instant::now();
+        let answer = tokio::time::timeout(bound + SLACK, call).await;
+        let answer = answer.unwrap_or_else(|_| panic!("`{what}` hangs, after {bound:?}"));
+        {
+            let mut calls = self.calls.lock().unwrap();
+            let (number, longest) = calls.entry(what).or_default();
+            *number += 1;
+            *longest = start.elapsed().max(*longest);
+        }
+        answer.map_err(|error| self.failed(&error)).ok()
+    }
+
+    fn failed(&self, error: &LockError) {
+        assert!(!error.to_string().is_empty());
+        let name = match error {
+            LockError::Busy { .. } => "busy".to_owned(),
+            LockError::Lost { cause, .. } => format!("lost: {cause:?}"),
+            LockError::InvalidConfig { .. } => {
+                let cause = error.source().map(ToString::to_string);
+                format!(
+                    "not let in: {}",
+                    kind(&cause.unwrap_or_else(|| error.to_string()))
+                )
+            }
+            LockError::Unavailable { .. } => {
+                let cause = error.source().expect("why it is unavailable").to_string();
+                assert!(
+                    cause.contains(char::is_alphabetic),
+                    "an error that tells nothing: {error:?}"
+                );
+                format!("unavailable: {}", kind(&cause))
+            }
+            LockError::ShuttingDown { .. } => "shutting down".to_owned(),
+            other => panic!("an error of another kind: {other:?}"),
+        };
+        *self.errors.lock().unwrap().entry(name).or_default() += 1;
+    }
+
+    /// Shows it, and fails if anything was wrong.
+    pub fn end(&self, told: &[&[AtomicU64; KINDS.len()]]) {
+        for (kind, name) in KINDS.iter().enumerate() {
+            let lies: u64 = told.iter().map(|told| told[kind].load(Relaxed)).sum();
+            if lies > 0 {
+                println!("lies    {lies:>7} {name}");
+            }
+        }
+        let total: u64 = told
+            .iter()
+            .flat_map(|t| t.iter())
+            .map(|t| t.load(Relaxed))
+            .sum();
+        println!("lies    {total:>7} in all");
+        for (call, (number, longest)) in &*self.calls.lock().unwrap() {
+            println!("calls   {number:>7} {call}, at most {longest:.0?}");
+        }
+        for (error, number) in &*self.errors.lock().unwrap() {
+            println!("errors  {number:>7} {error}");
+        }
+        let grown = peak_memory().saturating_sub(self.memory);
+        println!("memory  {grown:>7} kB more at most");
+        assert!(grown < 256 * 1024, "{grown} kB of memory for lies");
+        assert_eq!(PANICS.load(Relaxed), 0, "panics");
+    }
+}
+
+/// The words that don't differ from one error to the next.
+fn kind(cause: &str) -> String {
+    let mut words = cause.split([':', '-', '(', '"', ';']);
+    let words = words.find(|words| words.trim().len() > 1).unwrap_or(cause);
+    let words: String = words
+        .chars()
+        .filter(|c| !c.is_ascii_digit())
+        .take(60)
+        .collect();
+    words.trim().to_owned()
+}
+
+/// In kB; 0 where nobody tells.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    peak.and_then(|peak| peak.trim().strip_suffix(" kB")?.parse().ok())
+        .unwrap_or(0)
+}

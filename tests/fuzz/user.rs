@@ -1,0 +1,114 @@
+//! Who uses locks while being lied to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::{Lock, LockGuard, LockManager};
+
+use crate::SLACK;
+use crate::report::Report;
+use crate::support::dice::Dice;
+use crate::support::time::{millis, within};
+
+pub const TTL: Duration = millis(300);
+const LIED_ABOUT: Duration = millis(30_000);
+
+pub struct User {
+    pub locks: LockManager,
+    pub dice: Dice,
+    pub report: Arc<Report>,
+    pub replicas: u32,
+}
+
+impl User {
+    /// Until it's dropped.
+    pub async fn live(mut self) {
+        let report = self.report.clone();
+        loop {
+            let ttl = millis(30 + self.dice.roll(270));
+            let wait = millis(self.dice.roll(120));
+            let lock = self.lock(ttl);
+            let guard = match self.dice.roll(20) {
+                0..9 => {
+                    report
+                        .call("acquire", wait, lock.wait(wait).acquire())
+                        .await
+                }
+                9..15 => {
+                    let taken = report
+                        .call("try_acquire", millis(60), lock.try_acquire())
+                        .await;
+                    taken.flatten()
+                }
+                15 => {
+                    let nap = millis(self.dice.roll(60));
+                    let body = async |_: &LockGuard| tokio::time::sleep(nap).await;
+                    report
+                        .call("run", wait + nap, lock.wait(wait).run(body))
+                        .await;
+                    None
+                }
+                16 => {
+                    // Whoever waits may go at any time.
+                    let _ = tokio::time::timeout(wait / 3, lock.wait(wait).acquire()).await;
+                    None
+                }
+                17 if self.dice.one_in(4) => {
+                    let check = async { Ok(self.locks.check().await) };
+                    for warning in report.call("check", SLACK, check).await.unwrap_or_default() {
+                        assert!(!warning.to_string().is_empty());
+                    }
+                    None
+                }
+                _ => None,
+            };
+            if let Some(guard) = guard {
+                self.hold(guard, ttl).await;
+            }
+        }
+    }
+
+    fn lock(&mut self, ttl: Duration) -> Lock {
+        let key = format!("hot-{}", self.dice.roll(5));
+        let lock = self.locks.lock(key).ttl(ttl).replicas(self.replicas);
+        lock.renew(!self.dice.one_in(4))
+    }
+
+    async fn hold(&mut self, guard: LockGuard, ttl: Duration) {
+        let believed = guard.remaining();
+        let most = ttl + ttl / 8 + millis(10);
+        assert!(
+            believed <= most,
+            "{believed:?} are left of a ttl of {ttl:?}"
+        );
+        if self.dice.one_in(2) {
+            let token = guard.fencing_token();
+            self.report.call("fencing_token", ttl, token).await;
+        }
+        if self.dice.one_in(3) {
+            let nap = tokio::time::sleep(millis(self.dice.roll(150)));
+            tokio::select! {
+                lost = guard.lost() => assert!(lost.is_lost()),
+                () = nap => {}
+            }
+        }
+        if self.dice.one_in(3) {
+            drop(guard);
+        } else {
+            self.report.call("release", SLACK, guard.release()).await;
+        }
+    }
+}
+
+/// Every lock can be had again. Who was told a lie about a place in the queue may ask only seconds later
+/// how it stands, and the place of who was told that it was left counts for 25 s.
+pub async fn is_well(locks: &LockManager) {
+    for n in 0..5 {
+        let lock = locks.lock(format!("hot-{n}")).ttl(TTL).wait(LIED_ABOUT);
+        let guard = within(LIED_ABOUT + SLACK, lock.acquire())
+            .await
+            .expect("all is well");
+        assert!(guard.fencing_token().await.unwrap() > 0);
+        guard.release().await.unwrap();
+    }
+}
