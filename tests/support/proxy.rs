@@ -102,6 +102,11 @@ impl Proxy {
         });
     }
 
+    /// Requests don't arrive, and replies to what was asked before do.
+    pub fn hold_requests(&self) {
+        self.network.set(|state| state.holds_requests = true);
+    }
+
     /// Requests arrive, their replies don't.
     pub fn hold_replies(&self) {
         self.network.set(|state| state.holds_replies = true);

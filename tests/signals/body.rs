@@ -1,0 +1,101 @@
+//! Bodies that note what happens to them.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
+use tokio::sync::watch::Receiver;
+
+use crate::matrix::TTL;
+use crate::support::time::millis;
+
+/// One that goes on step by step sees for itself that its time is over; one that stands still has to
+/// be told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Body {
+    Walks,
+    Stands,
+}
+
+#[derive(Clone, Default)]
+pub struct Diary(Arc<Mutex<Notes>>);
+
+#[derive(Clone, Copy, Default)]
+pub struct Notes {
+    pub last_step: Option<Instant>,
+    /// Until when the guard could prove the lease, as it said at that step.
+    pub deadline: Option<Instant>,
+    pub dropped: Option<Instant>,
+}
+
+impl Diary {
+    pub fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.0.lock().unwrap()
+    }
+
+    fn step(&self, lock: &LockGuard) {
+        let now = Instant::now();
+        let mut notes = self.notes();
+        notes.last_step = Some(now);
+        // No later than it really is: the time is taken before the guard is asked.
+        if lock.is_valid() {
+            notes.deadline = Some(now + lock.remaining());
+        }
+    }
+}
+
+/// What a body owns.
+struct Belongings(Diary);
+
+impl Drop for Belongings {
+    fn drop(&mut self) {
+        self.0.notes().dropped = Some(Instant::now());
+    }
+}
+
+impl Body {
+    pub const ALL: [Self; 2] = [Self::Walks, Self::Stands];
+
+    /// Holds the lock until it is over.
+    pub async fn hold(
+        self,
+        locks: LockManager,
+        key: String,
+        diary: Diary,
+        over: Receiver<bool>,
+    ) -> Result<(), LockError> {
+        match self {
+            Self::Walks => walk(locks, key, diary, over).await,
+            Self::Stands => stand(locks, key, diary, over).await,
+        }
+    }
+}
+
+#[distributed_lock(key = "<key>", ttl = "1500ms", guard = lock, manager = locks)]
+async fn walk(
+    locks: LockManager,
+    key: String,
+    diary: Diary,
+    over: Receiver<bool>,
+) -> Result<(), LockError> {
+    let _belongings = Belongings(diary.clone());
+    while !*over.borrow() {
+        diary.step(lock);
+        tokio::time::sleep(millis(5)).await;
+    }
+    Ok(())
+}
+
+async fn stand(
+    locks: LockManager,
+    key: String,
+    diary: Diary,
+    mut over: Receiver<bool>,
+) -> Result<(), LockError> {
+    let run = locks.lock(key).ttl(TTL).run(async |lock| {
+        let _belongings = Belongings(diary.clone());
+        diary.step(lock);
+        let _ = over.wait_for(|over| *over).await;
+    });
+    run.await
+}

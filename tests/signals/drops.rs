@@ -1,0 +1,155 @@
+//! Calls that are dropped at a random point of their way, on two managers: nothing is left of them, and
+//! whoever comes next has the lock at once.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Instant;
+
+use lock_runtime::{Config, LockError, LockManager};
+use tokio::runtime::Handle;
+use tokio::task::{JoinSet, yield_now};
+
+use crate::support::dice::Dice;
+use crate::support::server::Server;
+use crate::support::time::{NOISE, eventually, millis, within};
+
+const KEYS: u64 = 5;
+const AT_ONCE: usize = 40;
+
+/// How many: `LOCK_DROPS=100000` for a long run.
+fn drops() -> u64 {
+    std::env::var("LOCK_DROPS").map_or(10_000, |drops| drops.parse().unwrap())
+}
+
+/// Polls the future so often, woken or not, then drops it: none at all if never. Whether it came to
+/// its end.
+async fn polled<F: Future>(polls: u64, impatient: bool, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        let polled = future.as_mut().poll(context).map(Some);
+        if polled.is_pending() && (impatient || left == 0) {
+            context.waker().wake_by_ref();
+        }
+        polled
+    })
+    .await
+}
+
+/// One of the ways to take a lock, from the first await point to the last.
+async fn call(locks: LockManager, key: String, kind: u64) -> Result<(), LockError> {
+    let lock = locks.lock(key).wait(millis(20_000));
+    match kind {
+        0 => lock.acquire().await?.release().await,
+        1 => match lock.try_acquire().await? {
+            Some(guard) => guard.release().await,
+            None => Ok(()),
+        },
+        _ => {
+            let body = async |_: &_| {
+                yield_now().await;
+                tokio::time::sleep(millis(1)).await;
+            };
+            lock.run(body).await
+        }
+    }
+}
+
+/// So many calls, of which most are dropped on their way. How many were.
+async fn drop_calls(managers: &[LockManager; 2], calls: u64, dice: &mut Dice) -> u64 {
+    let mut crew = JoinSet::new();
+    let mut dropped = 0;
+    let mut count = |output: Option<Result<(), LockError>>| match output {
+        Some(output) => output.unwrap(),
+        None => dropped += 1,
+    };
+    for n in 0..calls {
+        let key = dice.roll(KEYS).to_string();
+        let locks = managers[usize::from(dice.one_in(2))].clone();
+        let call = call(locks, key, dice.roll(3));
+        crew.spawn(polled(dice.roll(8), dice.one_in(3), call));
+        if n >= AT_ONCE as u64 {
+            count(
+                within(millis(20_000), crew.join_next())
+                    .await
+                    .unwrap()
+                    .unwrap(),
+            );
+        }
+    }
+    for output in within(millis(20_000), crew.join_all()).await {
+        count(output);
+    }
+    dropped
+}
+
+/// Threads of this process that belong to the locks.
+fn threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+    let names = tasks.filter_map(|task| name(task.unwrap()).ok());
+    names.filter(|name| name.starts_with("lock-")).count()
+}
+
+/// Neither manager waits for anything that a call has left: each takes every lock in far less than
+/// its time to live.
+async fn all_are_free(managers: &[LockManager; 2]) {
+    for locks in [&managers[0], &managers[1], &managers[0]] {
+        for key in 0..KEYS {
+            let lock = locks.lock(key.to_string()).wait(millis(1000));
+            let guard = lock.acquire().await.unwrap();
+            guard.release().await.unwrap();
+        }
+    }
+}
+
+async fn ten_thousand(config: impl Fn() -> Config, flat: impl Fn() -> usize) {
+    let connect = || async { LockManager::connect(config()).await.unwrap() };
+    let managers = [connect().await, connect().await];
+    let mut dice = Dice::new();
+    let start = Instant::now();
+    // What is needed for good is there after the first ones.
+    let mut dropped = drop_calls(&managers, drops() / 10, &mut dice).await;
+    all_are_free(&managers).await;
+    let tasks = Handle::current().metrics().num_alive_tasks();
+    let before = (threads(), flat());
+    let mut calls = drops() / 10;
+    while dropped < drops() {
+        dropped += drop_calls(&managers, drops() / 10, &mut dice).await;
+        calls += drops() / 10;
+        all_are_free(&managers).await;
+    }
+    let took = start.elapsed();
+    println!("{calls} calls, {dropped} dropped, in {took:?}; threads and connections: {before:?}");
+    eventually(NOISE, "no task of this runtime is left", || {
+        Handle::current().metrics().num_alive_tasks() <= tasks
+    });
+    assert_eq!((threads(), flat()), before);
+    for locks in managers {
+        within(NOISE * 2, locks.shutdown()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_server() {
+    let server = Server::start();
+    let config = || Config::new(server.url());
+    ten_thousand(config, || server.connections()).await;
+    for key in 0..KEYS {
+        assert_eq!(server.waiting(&key.to_string()), 0);
+    }
+    eventually(NOISE, "nothing keeps a manager alive", || {
+        server.connections() == 0
+    });
+    assert_eq!(server.query::<Vec<String>>("KEYS lock:[0-9]*"), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_memory() {
+    ten_thousand(|| Config::new("memory://dropped-calls"), || 0).await;
+}

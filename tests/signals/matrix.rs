@@ -1,0 +1,230 @@
+//! Every way in which a lock can be lost, on every runtime: the body is gone by its deadline. And what
+//! is well again before that ends nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use lock_runtime::{LockError, LockManager, LostCause};
+use tokio::sync::{Barrier, watch};
+
+use crate::body::{Body, Diary, Notes};
+use crate::fault::{Fault, Ground};
+use crate::runtime::Runtime;
+use crate::support::server::Server;
+use crate::support::time::{NOISE, eventually, millis};
+
+pub const TTL: Duration = millis(1500);
+/// The deadline lies so much before the expiry on the server.
+const MARGIN: Duration = millis(1500 / 100 + 2);
+/// A renewal comes so long after the last one, at the latest: a third, a tenth more, and what makes
+/// it fall together with others.
+const NEXT_RENEWAL: Duration = millis(1500 * 11 / 30 + 1500 / 100);
+/// What it may take until a thread that could run does.
+const POLL: Duration = millis(60);
+
+/// One body on one runtime, in the middle of one fault.
+struct Cell {
+    runtime: Runtime,
+    body: Body,
+    key: String,
+    diary: Diary,
+}
+
+/// How it ended, and when its caller knew.
+struct End {
+    result: Result<(), LockError>,
+    at: Instant,
+}
+
+impl Cell {
+    fn all() -> Vec<Self> {
+        let mut cells = Vec::new();
+        for runtime in Runtime::ALL {
+            for body in Body::ALL {
+                let key = format!("{runtime:?}:{body:?}");
+                let diary = Diary::default();
+                cells.push(Self {
+                    runtime,
+                    body,
+                    key,
+                    diary,
+                });
+            }
+        }
+        cells
+    }
+
+    fn run(
+        &self,
+        url: String,
+        start: Arc<Barrier>,
+        over: watch::Receiver<bool>,
+    ) -> JoinHandle<End> {
+        let (runtime, body) = (self.runtime, self.body);
+        let (key, diary) = (self.key.clone(), self.diary.clone());
+        let call = async move {
+            let locks = LockManager::connect(url).await.unwrap();
+            start.wait().await;
+            let result = body.hold(locks, key, diary, over).await;
+            let at = Instant::now();
+            End { result, at }
+        };
+        thread::spawn(move || runtime.run(call))
+    }
+}
+
+/// Waits until all of them have just been renewed, and says when each would expire, at the latest.
+fn just_renewed(server: &Server, keys: &[String]) -> Vec<Instant> {
+    let script = "for i, key in ipairs(KEYS) do KEYS[i] = redis.call('PTTL', key) end return KEYS";
+    let count = keys.len().to_string();
+    let mut words = vec!["EVAL", script, &count];
+    words.extend(keys.iter().map(String::as_str));
+    let mut were_low = vec![false; keys.len()];
+    let mut expiries = Vec::new();
+    eventually(TTL * 10, "all are renewed at nearly the same time", || {
+        let left: Vec<u64> = server.ask(&words).unwrap();
+        let now = Instant::now();
+        for (was_low, left) in were_low.iter_mut().zip(&left) {
+            *was_low |= millis(*left) < TTL * 3 / 4;
+        }
+        // Not so soon that the answer to the renewal may still be on its way.
+        let fresh = |left: &u64| (TTL * 3 / 4..TTL - millis(40)).contains(&millis(*left));
+        expiries = left.iter().map(|left| now + millis(left + 1)).collect();
+        were_low.iter().all(|low| *low) && left.iter().all(fresh)
+    });
+    expiries
+}
+
+/// Lets the fault strike while six bodies run, and says how each of them ended.
+fn play(fault: Fault, heals: bool) -> Vec<Verdict> {
+    let mut ground = Ground::start();
+    let cells = Cell::all();
+    let (over, is_over) = watch::channel(false);
+    // All at once, so that they are renewed at nearly the same time.
+    let start = Arc::new(Barrier::new(cells.len()));
+    let run = |cell: &Cell| cell.run(ground.proxy.url(), start.clone(), is_over.clone());
+    let calls: Vec<_> = cells.iter().map(run).collect();
+    let key = |cell: &Cell| format!("lock:{}", cell.key);
+    let keys: Vec<String> = cells.iter().map(key).collect();
+    let expiries = just_renewed(&ground.server, &keys);
+    fault.strike(&mut ground, &keys);
+    if heals {
+        thread::sleep(TTL / 4);
+        fault.heal(&mut ground, &keys);
+        thread::sleep(TTL * 5 / 4);
+        over.send(true).unwrap();
+    }
+    eventually(TTL + NOISE * 3, &format!("{fault:?} is over"), || {
+        calls.iter().all(JoinHandle::is_finished)
+    });
+    if !heals {
+        fault.heal(&mut ground, &keys);
+    }
+    let ends = calls.into_iter().map(|call| call.join().unwrap());
+    let judge = |((cell, end), expiry): ((&Cell, End), _)| Verdict {
+        cell: format!("{fault:?}, {:?}, {:?}", cell.runtime, cell.body),
+        late: match heals {
+            true => end.result.map(|()| 0).map_err(|error| error.to_string()),
+            false => lateness(fault, cell, end, expiry),
+        },
+    };
+    cells.iter().zip(ends).zip(expiries).map(judge).collect()
+}
+
+struct Verdict {
+    cell: String,
+    /// By how many milliseconds the body was cancelled too late; or what is wrong.
+    late: Result<i64, String>,
+}
+
+/// How long after it should have been the body was cancelled, which would have expired on the server
+/// at `expiry`.
+fn lateness(fault: Fault, cell: &Cell, end: End, expiry: Instant) -> Result<i64, String> {
+    let Notes {
+        last_step,
+        deadline,
+        dropped,
+    } = *cell.diary.notes();
+    let cause = match end.result {
+        Err(LockError::Lost { cause, .. }) => cause,
+        other => return Err(format!("{other:?} instead of its loss")),
+    };
+    let known = match fault.takes_the_key() {
+        true => LostCause::Gone,
+        false => LostCause::Expired,
+    };
+    if cause != known {
+        return Err(format!("lost because {cause:?}"));
+    }
+    let (Some(last_step), Some(deadline), Some(dropped)) = (last_step, deadline, dropped) else {
+        return Err("the body is still there".to_owned());
+    };
+    if last_step > dropped || dropped > end.at {
+        return Err("the caller heard of it before the body was gone".to_owned());
+    }
+    // What the guard said, and not the noise of a machine: exact.
+    if deadline + MARGIN > expiry {
+        return Err(format!(
+            "a deadline {:?} too late",
+            deadline + MARGIN - expiry
+        ));
+    }
+    let due = match fault.takes_the_key() {
+        true => expiry - TTL + NEXT_RENEWAL,
+        false => expiry - MARGIN,
+    };
+    if cell.body == Body::Walks && !fault.takes_the_key() && dropped < deadline {
+        return Err(format!("cancelled {:?} too soon", deadline - dropped));
+    }
+    let late = dropped.saturating_duration_since(due).as_millis() as i64;
+    let early = due.saturating_duration_since(dropped).as_millis() as i64;
+    Ok(late - early)
+}
+
+/// How late a thread that has nothing to do but look at the clock has been, at worst.
+fn worst_delay(until: &AtomicBool) -> Duration {
+    let mut worst = Duration::ZERO;
+    while !until.load(Relaxed) {
+        let start = Instant::now();
+        thread::sleep(millis(1));
+        worst = worst.max(start.elapsed() - millis(1));
+    }
+    worst
+}
+
+type Plays<'a> = Vec<ScopedJoinHandle<'a, Vec<Verdict>>>;
+
+#[test]
+fn a_body_ends_by_its_deadline_whatever_is_lost_and_however_it_runs() {
+    let over = AtomicBool::new(false);
+    let (lost, healed, delay) = thread::scope(|scope| {
+        let delay = scope.spawn(|| worst_delay(&over));
+        let start = |heals: bool| {
+            let struck = Fault::ALL.into_iter();
+            let struck = struck.filter(move |fault| !heals || !fault.takes_the_key());
+            let plays = struck.map(|fault| scope.spawn(move || play(fault, heals)));
+            plays.collect::<Plays>()
+        };
+        let (lost, healed) = (start(false), start(true));
+        let join = |plays: Plays| plays.into_iter().map(ScopedJoinHandle::join).collect();
+        let (lost, healed): (Vec<_>, Vec<_>) = (join(lost), join(healed));
+        over.store(true, Relaxed);
+        (lost, healed, delay.join().unwrap())
+    });
+    let verdicts = |plays: Vec<thread::Result<Vec<Verdict>>>| -> Vec<_> {
+        plays.into_iter().flat_map(Result::unwrap).collect()
+    };
+    let (lost, healed) = (verdicts(lost), verdicts(healed));
+    assert_eq!((lost.len(), healed.len()), (42, 30));
+    let allowed = (POLL + delay).as_millis() as i64;
+    for Verdict { cell, late } in &lost {
+        println!("{cell}: {late:?}");
+    }
+    println!("threads were up to {delay:?} late by themselves");
+    let wrong = |verdict: &&Verdict| verdict.late.as_ref().map_or(true, |late| *late > allowed);
+    let wrong: Vec<_> = lost.iter().chain(&healed).filter(wrong).collect();
+    let wrong: Vec<_> = wrong.iter().map(|it| (&it.cell, &it.late)).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}, {allowed} ms allowed");
+}
