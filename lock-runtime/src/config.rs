@@ -75,9 +75,11 @@ impl Config {
     /// is held where more than half of them have it
     /// ([Redlock](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/)).
     ///
-    /// Give it three URLs or five, each a server, Sentinels or a cluster. As long as more than half can
-    /// be reached everything works, and no faster or slower than the slowest of the fastest half. A
-    /// lock costs one command for each member, and so does its release.
+    /// Give it three URLs or five, each a server, Sentinels or a cluster. As long as more than half of
+    /// them can be reached, connecting and everything else works; the others take part when they are
+    /// there. A lock takes as long as the median member needs, and a fencing token twice as long. Each
+    /// request goes to every member. An error's [`source`](std::error::Error::source) says what each of
+    /// them answered.
     ///
     /// ```no_run
     /// # use lock_runtime::{Config, LockError, LockManager};
@@ -97,10 +99,12 @@ impl Config {
     /// - **Members must be independent**: different machines, no replica of one another, and nothing that
     ///   stops more than half of them at once.
     /// - **A member that has forgotten its locks must stay away for the longest ttl** before it comes back,
-    ///   unless it has persisted everything (`appendonly yes`, `appendfsync always`). If it comes back
-    ///   at once it votes a second time for a lock that is held, and with that there may be two
-    ///   holders. Have its service wait: `RestartSec=60` for ttls of up to 50 s. A member that was only
-    ///   out of reach, or paused, may come back at any time.
+    ///   or persist everything (`appendonly yes`, `appendfsync always`). If it comes back at once it
+    ///   votes a second time for a lock that is held, and when others have done so too there are two
+    ///   holders. Have its service wait: `RestartSec=60`, and `ExecStartPre=sleep 60` for when the
+    ///   machine restarts, are enough for ttls of up to 50 s. One that was only out of reach, or
+    ///   paused, may come back at any time. As long as a majority remembers a lock, renewals tell it to
+    ///   the others again.
     /// - **Clocks** may be apart, but must run at the same speed; a member whose clock is set forward
     ///   ends leases early.
     ///

@@ -21,18 +21,16 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod votes;
+mod waiting;
 
 use super::redis::Timeouts;
 use super::redis::site::Site;
-use super::{
-    Answer, Claim, Ear, Engine, EngineError, Inspection, ServerTime, Standing, Token, Waiting,
-};
-use crate::backoff::fraction;
+use super::{Answer, Claim, Ear, Engine, EngineError, Inspection, ServerTime, Standing};
 use crate::io::{Io, after};
 use crate::together::all;
 use ballot::Ballot;
 use deployment::Deployment;
-use election::{Outcome, count};
+use election::Outcome;
 use fencing::fencing_token;
 use hints::Hints;
 use members::Members;
@@ -42,12 +40,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tally::Tally;
 use tokio::time::Instant;
-use votes::{Verdict, Votes};
 
 pub(crate) use member::{Look, Member, Vote};
-
-/// How long claims that were in each other's way wait before they ask again, about.
-const SPLIT: Duration = Duration::from_millis(10);
 
 /// How long the first members to be connected wait for the others.
 const STRAGGLERS: Duration = Duration::from_millis(100);
@@ -104,70 +98,6 @@ impl Quorum {
         Quorum {
             members: Arc::new(Members::new(io, members, hints, patience)),
         }
-    }
-
-    /// Takes a place in the queues of all members, and the lock if it is free.
-    async fn stand(&self, place: &Claim, until: Instant) -> Result<Standing, EngineError> {
-        if !self.members.hints.asks(place.token)
-            && let Some(standing) = self.look(place, until).await?
-        {
-            return Ok(standing);
-        }
-        // What an election leaves behind must never be taken for the next one's.
-        let token = Token::fresh();
-        let claim = Claim {
-            token,
-            ..place.clone()
-        };
-        let standing = self.members.place(place);
-        let ballot = Ballot::open(&self.members, claim, Some(standing));
-        match ballot.run(until).await {
-            Outcome::Won(election) => {
-                election.take();
-                drop(self.members.leave(place.token));
-                Ok(Standing::Elected(token, place.ttl))
-            }
-            Outcome::Lost(left) => Ok(Standing::Waiting(again_in(left))),
-            Outcome::Split(pause, _) => Ok(Standing::Waiting(again_in(pause))),
-            Outcome::Unknown(error) => Err(error),
-        }
-    }
-
-    /// Sees how the lock stands; none if it can be had.
-    async fn look(&self, place: &Claim, until: Instant) -> Result<Option<Standing>, EngineError> {
-        let members = &self.members;
-        let bound = until.min(members.patience(place.ttl));
-        let standing = members.place(place);
-        let mut looks = members.ask(|member| {
-            let standing = standing.clone();
-            async move { standing.look(member, bound).await }
-        });
-        let mut votes = Votes::new(members.count(), place.token);
-        let (mut ahead, mut others) = (Vec::new(), false);
-        let read = |look| match look {
-            Ok(look) => {
-                let look: Look = look;
-                ahead.push(look.ahead);
-                others |= look.others;
-                match look.holder {
-                    Some((by, left)) => Vote::Held { by, left },
-                    None => Vote::Granted,
-                }
-            }
-            Err(error) => Vote::Failed(error),
-        };
-        let left = match count(members.io, &mut votes, &mut looks, read, || {}, until).await {
-            Verdict::Won => return Ok(None),
-            Verdict::Lost => votes.free_in(),
-            Verdict::Split { .. } => SPLIT + fraction(SPLIT),
-            Verdict::Open | Verdict::Unknown => return Err(votes.error(&members.all)),
-        };
-        ahead.sort_unstable();
-        Ok(Some(Standing::Waiting(Waiting {
-            ahead: ahead.get(ahead.len() / 2).copied().unwrap_or_default(),
-            others,
-            ..again_in(left)
-        })))
     }
 }
 
@@ -275,15 +205,5 @@ impl Engine for Quorum {
             self.members.rest().await;
             Ok(())
         })
-    }
-}
-
-/// A claim that waits is to ask again when so much time has passed.
-fn again_in(left: Duration) -> Waiting {
-    Waiting {
-        at: ServerTime(Duration::ZERO),
-        holder_left: left,
-        ahead: 0,
-        others: true,
     }
 }

@@ -12,9 +12,7 @@ async fn who_loses_gives_up_what_it_has_got() {
         member.give(&holder);
     }
     assert!(!bench.acquire(&loser).await.unwrap());
-    bench
-        .until("nothing is left", || bench.where_is(&loser).is_empty())
-        .await;
+    bench.nothing_is_left(&loser).await;
     assert_eq!(bench.where_is(&holder), [0, 1, 2]);
 }
 
@@ -40,9 +38,7 @@ async fn without_a_majority_each_members_answer_is_told() {
     );
     bench.members[1].resume();
     bench.members[1].is_down(false);
-    bench
-        .until("nothing is left", || bench.where_is(&mine).is_empty())
-        .await;
+    bench.nothing_is_left(&mine).await;
 }
 
 /// Each has got two of five, and one is away. The one that comes first by its token asks on, and the
@@ -74,9 +70,7 @@ async fn of_two_that_are_in_each_others_way_one_gets_it() {
             false => (&theirs, &mine),
         };
         assert!(bench.where_is(winner).len() >= 3);
-        bench
-            .until("the other is gone", || bench.where_is(loser).is_empty())
-            .await;
+        bench.nothing_is_left(loser).await;
         let votes: usize = bench
             .members
             .iter()
@@ -98,9 +92,7 @@ async fn who_is_first_beside_the_dead_gives_up_in_the_end() {
     let mine = claim();
     let error = bench.quorum.acquire(&mine, after(TTL)).await.unwrap_err();
     assert_eq!(error.fault, Fault::Hindered);
-    bench
-        .until("nothing is left", || bench.where_is(&mine).is_empty())
-        .await;
+    bench.nothing_is_left(&mine).await;
 }
 
 /// A member hears of the last release after it was asked for the next lock.
@@ -115,7 +107,5 @@ async fn who_has_not_let_go_yet_is_asked_again() {
         .until("all have it", || bench.where_is(&mine).len() == 3)
         .await;
     assert!(bench.release(&mine).await.unwrap());
-    bench
-        .until("nothing is left", || bench.where_is(&mine).is_empty())
-        .await;
+    bench.nothing_is_left(&mine).await;
 }

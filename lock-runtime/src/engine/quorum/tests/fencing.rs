@@ -28,11 +28,7 @@ async fn fencing_tokens_grow_whichever_majority_gives_them() {
 #[tokio::test]
 async fn a_fencing_token_that_too_few_know_of_is_none() {
     let bench = Bench::of(3);
-    let mine = claim();
-    assert!(bench.acquire(&mine).await.unwrap());
-    bench
-        .until("all have it", || bench.where_is(&mine).len() == 3)
-        .await;
+    let mine = bench.hold().await;
     let mut token = pin!(bench.fencing_token(&mine));
     bench.members[0].pause();
     bench.members[1].pause();

@@ -46,6 +46,21 @@ impl Bench {
         (0..self.members.len()).filter(has).collect()
     }
 
+    /// A claim that all members have given the lock.
+    async fn hold(&self) -> Claim {
+        let mine = claim();
+        assert!(self.acquire(&mine).await.unwrap());
+        let all = || self.where_is(&mine).len() == self.members.len();
+        self.until("all have it", all).await;
+        mine
+    }
+
+    /// Nothing of it is left anywhere, in a moment.
+    async fn nothing_is_left(&self, claim: &Claim) {
+        let nowhere = || self.where_is(claim).is_empty();
+        self.until("nothing is left", nowhere).await;
+    }
+
     async fn acquire(&self, claim: &Claim) -> Result<bool, EngineError> {
         self.quorum.acquire(claim, after(PATIENCE)).await
     }

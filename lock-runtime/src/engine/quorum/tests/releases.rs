@@ -16,9 +16,7 @@ async fn a_member_that_stops_is_not_waited_for_and_is_cleared_when_it_goes_on() 
     assert!(bench.release(&claim).await.unwrap());
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     bench.members[0].resume();
-    bench
-        .until("nothing is left", || bench.where_is(&claim).is_empty())
-        .await;
+    bench.nothing_is_left(&claim).await;
 }
 
 /// Its vote comes when all have forgotten about it.
@@ -32,9 +30,7 @@ async fn a_vote_that_comes_after_the_release_is_cleared_away() {
     // Past the time that the vote was given.
     tokio::time::sleep(PATIENCE * 2).await;
     bench.members[2].resume();
-    bench
-        .until("nothing is left", || bench.where_is(&claim).is_empty())
-        .await;
+    bench.nothing_is_left(&claim).await;
     assert!(bench.members[2].state().votes == 1);
 }
 
@@ -56,31 +52,23 @@ async fn a_call_that_is_dropped_leaves_nothing() {
         for member in &bench.members {
             member.resume();
         }
-        let clear = || bench.where_is(&claim).is_empty();
-        bench.until("nothing is left", clear).await;
+        bench.nothing_is_left(&claim).await;
     }
 }
 
 #[tokio::test]
 async fn a_release_says_what_a_majority_has_found() {
     let bench = Bench::of(5);
-    let take = async || {
-        let mine = claim();
-        assert!(bench.acquire(&mine).await.unwrap());
-        let all = || bench.where_is(&mine).len() == 5;
-        bench.until("all have it", all).await;
-        mine
-    };
-    let mine = take().await;
+    let mine = bench.hold().await;
     bench.members[0].forget();
     bench.members[1].forget();
     assert!(bench.release(&mine).await.unwrap());
-    let mine = take().await;
+    let mine = bench.hold().await;
     for member in &bench.members[..3] {
         member.forget();
     }
     assert!(!bench.release(&mine).await.unwrap());
-    let mine = take().await;
+    let mine = bench.hold().await;
     bench.members[0].forget();
     for member in &bench.members[1..4] {
         member.is_down(true);
@@ -95,7 +83,5 @@ async fn a_release_says_what_a_majority_has_found() {
     for member in &bench.members[1..4] {
         member.is_down(false);
     }
-    bench
-        .until("nothing is left", || bench.where_is(&mine).is_empty())
-        .await;
+    bench.nothing_is_left(&mine).await;
 }

@@ -7,11 +7,7 @@ use std::time::Duration;
 #[tokio::test]
 async fn a_lease_is_renewed_by_those_who_really_have_it() {
     let bench = Bench::of(5);
-    let mine = claim();
-    assert!(bench.acquire(&mine).await.unwrap());
-    bench
-        .until("all have it", || bench.where_is(&mine).len() == 5)
-        .await;
+    let mine = bench.hold().await;
     assert!(bench.renew(&mine).await.unwrap());
     bench.members[0].is_down(true);
     bench.members[1].pause();
@@ -38,11 +34,7 @@ async fn a_lease_is_renewed_by_those_who_really_have_it() {
 #[tokio::test]
 async fn who_has_lost_a_lock_gets_it_again_while_a_majority_has_it() {
     let bench = Bench::of(5);
-    let mine = claim();
-    assert!(bench.acquire(&mine).await.unwrap());
-    bench
-        .until("all have it", || bench.where_is(&mine).len() == 5)
-        .await;
+    let mine = bench.hold().await;
     for member in 0..5 {
         bench.members[member].forget();
         assert!(bench.renew(&mine).await.unwrap());
@@ -51,9 +43,7 @@ async fn who_has_lost_a_lock_gets_it_again_while_a_majority_has_it() {
             .await;
     }
     assert!(bench.release(&mine).await.unwrap());
-    bench
-        .until("nothing is left", || bench.where_is(&mine).is_empty())
-        .await;
+    bench.nothing_is_left(&mine).await;
 }
 
 /// Whom somebody else has taken meanwhile is left to him.
@@ -76,11 +66,7 @@ async fn nobody_is_healed_who_has_given_it_to_another() {
 #[tokio::test]
 async fn what_heals_never_comes_after_the_release() {
     let bench = Bench::of(3);
-    let mine = claim();
-    assert!(bench.acquire(&mine).await.unwrap());
-    bench
-        .until("all have it", || bench.where_is(&mine).len() == 3)
-        .await;
+    let mine = bench.hold().await;
     bench.members[2].forget();
     bench.members[2].pause();
     assert!(bench.renew(&mine).await.unwrap());
@@ -98,9 +84,7 @@ async fn what_heals_never_comes_after_the_release() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     bench.members[2].resume();
     tokio::time::sleep(Duration::from_millis(20)).await;
-    bench
-        .until("nothing is left", || bench.where_is(&mine).is_empty())
-        .await;
+    bench.nothing_is_left(&mine).await;
     assert_eq!(bench.members[2].state().votes, 2);
 }
 
@@ -108,11 +92,7 @@ async fn what_heals_never_comes_after_the_release() {
 #[tokio::test]
 async fn nobody_is_healed_of_a_lock_that_is_released() {
     let bench = Bench::of(5);
-    let mine = claim();
-    assert!(bench.acquire(&mine).await.unwrap());
-    bench
-        .until("all have it", || bench.where_is(&mine).len() == 5)
-        .await;
+    let mine = bench.hold().await;
     bench.members[4].forget();
     bench.members[4].pause();
     assert!(bench.renew(&mine).await.unwrap());
@@ -122,7 +102,5 @@ async fn nobody_is_healed_of_a_lock_that_is_released() {
     tokio::time::sleep(Duration::from_millis(30)).await;
     assert_eq!(bench.members[4].state().votes, 1);
     bench.members[3].resume();
-    bench
-        .until("nothing is left", || bench.where_is(&mine).is_empty())
-        .await;
+    bench.nothing_is_left(&mine).await;
 }
