@@ -46,4 +46,6 @@ step "packages"
 cargo package --package lock-macros --package lock-runtime --allow-dirty
 
 step "tests"
+# They wait more than they work.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 cargo test --workspace --all-features --no-fail-fast
