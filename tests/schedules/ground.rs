@@ -31,9 +31,9 @@ pub trait Ground {
     /// All is well again, on the servers' side.
     fn until_settled(&self) {}
 
-    /// Whether nothing is left of those who were killed in a queue, once it was served.
-    fn is_clean(&self) -> bool {
-        true
+    /// What is left of those who were killed in a queue, once it was served.
+    fn leftovers(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -334,9 +334,7 @@ impl Ground for Quorum {
     }
 
     /// A member that took no part in it may still know of them, for as long as a queue lives.
-    fn is_clean(&self) -> bool {
-        self.members
-            .iter()
-            .all(|member| member.leftovers().is_empty())
+    fn leftovers(&self) -> Vec<String> {
+        self.members.iter().flat_map(Server::leftovers).collect()
     }
 }

@@ -8,7 +8,7 @@ use crate::contender::{KEYS, config, connect, key};
 use crate::ground::{Ground, Rules};
 use crate::support::dice::Dice;
 use crate::support::history::{Belief, disorder, history, overlaps};
-use crate::support::time::{eventually, millis};
+use crate::support::time::{comes_true, millis};
 use crate::support::worker::Worker;
 
 const PROCESSES: usize = 3;
@@ -212,7 +212,12 @@ impl<G: Ground> Schedule<G> {
             }
             locks.shutdown().await;
         });
-        eventually(millis(35_000), "nothing is left", || self.ground.is_clean());
+        let mut left = Vec::new();
+        let clean = comes_true(millis(35_000), || {
+            left = self.ground.leftovers();
+            left.is_empty()
+        });
+        assert!(clean, "seed {}: {left:?} is left", self.seed);
     }
 
     async fn pass_over(&mut self, locks: &LockManager, number: u64) {

@@ -1,10 +1,9 @@
 //! A redis-server of one test's own, on a free port, with nothing on disk.
 
-use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -415,15 +414,18 @@ pub fn tls_options(certificates: &Certificates, directory: &Path, port: u16) -> 
 /// finds its own free again, too. So is the one 10,000 above, where a node of a cluster speaks to the
 /// others.
 pub fn free_port() -> u16 {
-    /// Who was given one may not listen there yet.
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    /// No other process, nor this one, takes a port for its servers of which one is here.
+    static TAKEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
 
     let mut dice = Dice::with(RandomState::new().hash_one("port"));
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {
         let port = 10_000 + dice.roll(10_000) as u16;
-        let is_new = GIVEN.lock().unwrap().insert(port);
-        if is_new && is_free(port) && is_free(port + 10_000) {
+        if let Ok(taken) = UdpSocket::bind(("127.0.0.1", port))
+            && is_free(port)
+            && is_free(port + 10_000)
+        {
+            TAKEN.lock().unwrap().push(taken);
             return port;
         }
     }
