@@ -13,9 +13,8 @@ use crate::support::time::{NOISE, eventually, millis, within};
 const LONG: Duration = Duration::from_secs(60);
 
 fn until_replaced(cluster: &Cluster, node: usize) -> Instant {
-    let slot = |n: usize| (n * 16384 / 3 + 7) as u16;
     eventually(LONG, "the replica takes over", || {
-        cluster.is_ok() && cluster.master_of(slot(node)) == Some(node + 3)
+        cluster.is_ok() && cluster.master_of(Cluster::first_slot(node)) == Some(node + 3)
     });
     Instant::now()
 }

@@ -128,6 +128,11 @@ impl Cluster {
         self.nodes.len()
     }
 
+    /// The first of the slots that a master is given at first.
+    pub fn first_slot(master: usize) -> u16 {
+        (usize::from(SLOTS) * master / MASTERS) as u16
+    }
+
     /// All nodes' addresses.
     pub fn url(&self) -> String {
         let addresses = |node: &Server| format!("127.0.0.1:{}", node.port());
@@ -297,8 +302,7 @@ impl Cluster {
         for (n, node) in self.nodes.iter().enumerate() {
             node.query::<()>(&format!("CLUSTER SET-CONFIG-EPOCH {}", n + 1));
             if n < MASTERS {
-                let bound = |n| usize::from(SLOTS) * n / MASTERS;
-                let (first, last) = (bound(n), bound(n + 1) - 1);
+                let (first, last) = (Self::first_slot(n), Self::first_slot(n + 1) - 1);
                 node.query::<()>(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
             }
         }
