@@ -65,7 +65,7 @@ impl Shared {
     /// Releases in the background until the server has confirmed it, or the ttl has passed. It is
     /// sent at once, before whatever the caller sends next.
     pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
-        if !self.owed.has_room(self) || !self.engine.is_at_home() {
+        if !self.owed.has_room(self) || !self.engine.is_at_home(&claim.name) {
             let mut release = Box::pin(self.clone().release_for(claim.ttl, claim, held));
             if begin(release.as_mut()).is_pending() {
                 self.in_background(release);

@@ -40,12 +40,17 @@ impl Site {
         self.proxies.iter().all(announced)
     }
 
-    async fn connect(&self) -> LockManager {
+    /// A manager whose requests go out from the I/O thread, or from the test's own.
+    async fn connect(&self, from: From) -> LockManager {
         let seed = self.proxies[0].port();
         let locks = LockManager::connect(Config::new(format!("redis-cluster://127.0.0.1:{seed}")));
         let locks = locks.await.unwrap();
         // Scripts are loaded and all connections are warm.
-        for n in 0..20 {
+        let times = match from {
+            From::Io => 20,
+            From::Home => 150,
+        };
+        for n in 0..times {
             let guard = locks.lock(format!("warm:{n}")).acquire().await.unwrap();
             guard.fencing_token().await.unwrap();
             guard.release().await.unwrap();
@@ -57,6 +62,12 @@ impl Site {
         let slot = self.cluster.slot(&format!("lock:{key}"));
         self.cluster.master_of(slot).unwrap()
     }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Io,
+    Home,
 }
 
 /// Each acquisition that came in, by its token: never the same one twice.
@@ -74,17 +85,23 @@ fn acquisitions(monitor: Monitor, site: &Site, node: usize) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_carried_out_twice() {
     let site = Site::start();
-    let locks = site.connect().await;
+    carries_out_nothing_twice(&site, From::Io).await;
+    carries_out_nothing_twice(&site, From::Home).await;
+}
+
+async fn carries_out_nothing_twice(site: &Site, from: From) {
+    let locks = site.connect(from).await;
     let node = site.master_of("row");
 
     let monitor = site.cluster.node(node).monitor();
+    let lost = site.proxies[node].lost_replies();
     site.proxies[node].lose_next_reply();
     let guard = within(millis(3000), locks.lock("row").acquire())
         .await
         .unwrap();
-    assert_eq!(site.proxies[node].lost_replies(), 1);
+    assert_eq!(site.proxies[node].lost_replies(), lost + 1);
     // The one that was lost, and given up; and the one that was had.
-    assert_eq!(acquisitions(monitor, &site, node), 2);
+    assert_eq!(acquisitions(monitor, site, node), 2);
     assert!(guard.is_valid() && site.cluster.exists("lock:row"));
 
     site.proxies[node].lose_next_reply();
@@ -100,7 +117,7 @@ async fn nothing_is_carried_out_twice() {
     assert!(error.unwrap_err().is_unavailable());
     site.proxies[node].heal();
     eventually(millis(5000), "it is free", free);
-    assert_eq!(acquisitions(monitor, &site, node), 1);
+    assert_eq!(acquisitions(monitor, site, node), 1);
     let guard = within(millis(5000), locks.lock("row").acquire())
         .await
         .unwrap();
@@ -112,7 +129,12 @@ async fn nothing_is_carried_out_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_on_its_way_is_stopped_on_every_node() {
     let site = Site::start();
-    let locks = site.connect().await;
+    stops_what_was_on_its_way(&site, From::Io).await;
+    stops_what_was_on_its_way(&site, From::Home).await;
+}
+
+async fn stops_what_was_on_its_way(site: &Site, from: From) {
+    let locks = site.connect(from).await;
     let node = site.master_of("row");
     // Requests are held up on this connection, and on this one alone.
     site.proxies[node].strand();

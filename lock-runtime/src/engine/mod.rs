@@ -52,8 +52,8 @@ pub(crate) trait Engine: Send + Sync {
     /// be broken.
     fn missed(&self) {}
 
-    /// Whether a request would be served by the calling runtime itself.
-    fn is_at_home(&self) -> bool {
+    /// Whether a request about that lock would be served by the calling runtime itself.
+    fn is_at_home(&self, _name: &str) -> bool {
         false
     }
 

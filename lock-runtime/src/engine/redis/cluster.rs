@@ -6,13 +6,14 @@
 use super::batch::Request;
 use super::connection::Dialer;
 use super::contacts::Contacts;
+use super::home::{Home, Homes};
 use super::map::Redirection;
 use super::nodes::{News, Node, Nodes};
 use super::{EngineError, Fault};
 use crate::backoff::Backoff;
 use crate::engine::{self, Ear};
 use crate::io::{Io, after, instant, since};
-use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -88,11 +89,7 @@ impl Cluster {
                 None => self.serving(slot, until).await?,
             };
             let error = match node.link.ask(request, until).await {
-                // A master of old knows nothing of the locks that the new one grants.
-                Ok(_) if !asking && !self.serves(&node, slot) => {
-                    let words = "the slot is served by another node by now";
-                    return Err(EngineError::new(Fault::Unanswered, words));
-                }
+                Ok(_) if !asking && !self.serves(&node, slot) => return Err(overtaken()),
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -108,16 +105,50 @@ impl Cluster {
                         return Err(error);
                     }
                 }
-                None => {
-                    if error.fault == Fault::Unanswered || is_down(&error) {
-                        self.nodes.contacts.doubt();
-                    }
-                    return Err(error);
-                }
+                None => return Err(self.heed(error)),
             }
         }
         let words = "the nodes of the cluster don't agree on who serves the slot";
         Err(EngineError::new(Fault::Hindered, words))
+    }
+
+    /// Sends a command from a home, as long as its node serves the slot, and waits for its answer until
+    /// then.
+    pub(crate) async fn ask_from<T: FromRedisValue>(
+        &self,
+        home: &Home,
+        slot: u16,
+        command: Cmd,
+        until: Instant,
+    ) -> Result<T, EngineError> {
+        match home.ask(command.clone(), until).await {
+            Ok(_) if !self.is_served_beside(home, slot) => Err(overtaken()),
+            Ok(answer) => Ok(answer),
+            // It has not been carried out.
+            Err(error) if error.fault == Fault::Down || Redirection::is_one(&error) => {
+                self.ask(slot, command.into(), until).await
+            }
+            Err(error) => Err(self.heed(error)),
+        }
+    }
+
+    /// Whether a home is one at the node that serves the slot.
+    pub(crate) fn is_served_beside(&self, home: &Home, slot: u16) -> bool {
+        let serving = self.nodes.serving(slot);
+        serving.is_some_and(|node| home.is_beside(&node.link))
+    }
+
+    /// Has the map looked at, if an error says that it may not be right any more.
+    fn heed(&self, error: EngineError) -> EngineError {
+        if error.fault == Fault::Unanswered || is_down(&error) {
+            self.nodes.contacts.doubt();
+        }
+        error
+    }
+
+    /// Those at the node that serves a slot.
+    pub(crate) fn homes(&self, slot: u16) -> Option<Arc<Homes>> {
+        self.nodes.serving(slot).map(|node| node.homes.clone())
     }
 
     /// Which node serves a slot, as a number of its own; 0 if none does.
@@ -175,6 +206,12 @@ async fn watch(nodes: Arc<Nodes>, looked: watch::Sender<u64>, ear: Ear) {
         }
         tokio::time::sleep(pauses.pause()).await;
     }
+}
+
+/// A master of old knows nothing of the locks that the new one grants.
+fn overtaken() -> EngineError {
+    let words = "the slot is served by another node by now";
+    EngineError::new(Fault::Unanswered, words)
 }
 
 /// Whether a node says that the cluster, or its part of it, doesn't work.

@@ -4,11 +4,10 @@
 //! requests at once the I/O thread's connection is the faster one, since it works beside the runtime;
 //! and it is there when a home has gone with its runtime.
 
+use super::EngineError;
 use super::connection::{Connection, Dialer, Sending};
-use super::site::Site;
-use super::{EngineError, Fault};
-use crate::engine::Token;
-use redis::{Cmd, FromRedisValue};
+use super::link::Link;
+use redis::{Cmd, FromRedisValue, Value};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -25,10 +24,9 @@ const QUIET: usize = 6;
 
 pub(crate) struct Homes {
     dialer: Dialer,
+    /// The I/O thread's, to the same server.
+    link: Weak<Link>,
     homes: Mutex<HashMap<Id, Place>>,
-    /// Acquisitions whose answer nobody waits for any more, and the home they were sent from, if it
-    /// wasn't the I/O thread.
-    unsettled: Mutex<HashMap<Token, Option<Arc<Home>>>>,
 }
 
 enum Place {
@@ -40,35 +38,28 @@ enum Place {
 }
 
 pub(crate) struct Home {
-    pub(crate) connection: Connection,
+    connection: Connection,
+    link: Weak<Link>,
     /// How many are under way from the runtime, by whatever connection.
     acquisitions: AtomicUsize,
     left: Notify,
 }
 
 impl Homes {
-    pub(crate) fn new(dialer: &Dialer) -> Arc<Homes> {
+    /// Those at the server that `link` leads to.
+    pub(crate) fn new(dialer: &Dialer, link: &Arc<Link>) -> Arc<Homes> {
         Arc::new(Homes {
+            link: Arc::downgrade(link),
             dialer: Dialer {
                 sending: Sending::Single,
                 ..dialer.clone()
             },
             homes: Mutex::default(),
-            unsettled: Mutex::default(),
         })
     }
 
-    /// The home of the calling runtime, if it has one that serves.
-    pub(crate) fn here(self: &Arc<Self>) -> Option<Arc<Home>> {
-        self.own().filter(|home| home.serves())
-    }
-
     /// The home of the calling runtime, if it has one.
-    fn own(self: &Arc<Self>) -> Option<Arc<Home>> {
-        // Each node of a cluster would be one home more.
-        if matches!(self.dialer.site, Site::Cluster(_)) {
-            return None;
-        }
+    pub(crate) fn own(self: &Arc<Self>) -> Option<Arc<Home>> {
         let runtime = Handle::try_current().ok()?;
         let mut homes = self.homes();
         match homes.entry(runtime.id()).or_insert(Place::Visitor(0)) {
@@ -90,40 +81,8 @@ impl Homes {
         }
     }
 
-    /// Follows an acquisition that the calling runtime is about to send, from its home or by the I/O
-    /// thread. Unless it is answered, its release must follow it there.
-    pub(crate) fn follow(self: &Arc<Self>, token: Token) -> Flight<'_> {
-        let own = self.own();
-        let home = own.clone().filter(|home| home.serves());
-        if let Some(own) = &own {
-            own.acquisitions.fetch_add(1, Ordering::Relaxed);
-        }
-        Flight {
-            homes: self,
-            token,
-            own,
-            home,
-            landed: false,
-        }
-    }
-
-    /// Where an acquisition was sent from without having been answered.
-    pub(crate) fn unsettled(&self, token: Token) -> Option<Option<Arc<Home>>> {
-        self.lock_unsettled().remove(&token)
-    }
-
-    pub(crate) fn leave_unsettled(&self, token: Token, home: Option<Arc<Home>>) {
-        self.lock_unsettled().insert(token, home);
-    }
-
     fn homes(&self) -> MutexGuard<'_, HashMap<Id, Place>> {
         self.homes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_unsettled(&self) -> MutexGuard<'_, HashMap<Token, Option<Arc<Home>>>> {
-        self.unsettled
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -138,8 +97,35 @@ impl Drop for Homes {
 }
 
 impl Home {
-    fn serves(&self) -> bool {
+    /// Whether a request is served best from here.
+    pub(crate) fn serves(&self) -> bool {
         self.acquisitions.load(Ordering::Relaxed) < QUIET && !self.connection.place.is_left()
+    }
+
+    /// An acquisition is about to be sent by this runtime, …
+    pub(crate) fn sends(&self) {
+        self.acquisitions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// … and is under way no more.
+    pub(crate) fn has_sent(&self) {
+        self.acquisitions.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether that one leads to the same server.
+    pub(crate) fn is_beside(&self, link: &Arc<Link>) -> bool {
+        std::ptr::eq(self.link.as_ptr(), Arc::as_ptr(link))
+    }
+
+    /// Has the server carry out nothing more of what was sent from here.
+    pub(crate) async fn silence(&self, until: Instant) -> Result<(), EngineError> {
+        let (Some(peer), Some(link)) = (&self.connection.peer, self.link.upgrade()) else {
+            return Ok(());
+        };
+        match link.ask::<Value>(peer.kill(), until).await {
+            Err(error) if error.is_transient() => Err(error),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) async fn ask<T: FromRedisValue>(
@@ -167,15 +153,17 @@ async fn settle(homes: Weak<Homes>, runtime: Id, mut dialer: Dialer) {
     let Ok(connection) = dialer.dial(|_| {}).await else {
         return;
     };
+    let Some(homes) = homes.upgrade() else {
+        return;
+    };
     let home = Arc::new(Home {
         connection,
+        link: homes.link.clone(),
         acquisitions: AtomicUsize::new(0),
         left: Notify::new(),
     });
-    match homes.upgrade() {
-        Some(homes) => homes.homes().insert(runtime, Place::Home(home.clone())),
-        None => return,
-    };
+    homes.homes().insert(runtime, Place::Home(home.clone()));
+    drop(homes);
     let place = &home.connection.place;
     place.while_there(home.left.notified()).await;
 }
@@ -192,34 +180,6 @@ impl Drop for Leaving {
             && !std::thread::panicking()
         {
             homes.homes().remove(&self.runtime);
-        }
-    }
-}
-
-/// An acquisition under way.
-pub(crate) struct Flight<'a> {
-    homes: &'a Homes,
-    token: Token,
-    /// The home of the runtime that sends it.
-    own: Option<Arc<Home>>,
-    /// The home that it is sent from; none is the I/O thread.
-    pub(crate) home: Option<Arc<Home>>,
-    landed: bool,
-}
-
-impl Flight<'_> {
-    pub(crate) fn landed<T>(mut self, answer: &Result<T, EngineError>) {
-        self.landed = !matches!(answer, Err(error) if error.fault == Fault::Unanswered);
-    }
-}
-
-impl Drop for Flight<'_> {
-    fn drop(&mut self) {
-        if let Some(own) = &self.own {
-            own.acquisitions.fetch_sub(1, Ordering::Relaxed);
-        }
-        if !self.landed {
-            self.homes.leave_unsettled(self.token, self.home.take());
         }
     }
 }

@@ -90,6 +90,12 @@ pub(crate) enum Redirection {
 }
 
 impl Redirection {
+    /// Whether it was sent elsewhere, wherever that is.
+    pub(crate) fn is_one(error: &EngineError) -> bool {
+        let error = error.source.downcast_ref::<RedisError>();
+        error.is_some_and(|error| error.redirect_node().is_some())
+    }
+
     /// Reads the error of the node at that host.
     pub(crate) fn read(error: &EngineError, host: &str) -> Option<Redirection> {
         let error = error.source.downcast_ref::<RedisError>()?;

@@ -1,4 +1,4 @@
-//! Locks on one Redis server.
+//! Locks on Redis: on one server, on the master that Sentinels name, or on the nodes of a cluster.
 //!
 //! A lock is a plain string: `<prefix><key>` holds its holder's token and expires after the ttl, so
 //! every client that uses `SET NX PX` and compare-and-delete excludes and is excluded.
@@ -9,6 +9,7 @@ mod cluster;
 mod connection;
 pub(crate) mod contacts;
 pub(crate) mod facts;
+mod flight;
 mod grants;
 mod home;
 mod hosts;
@@ -34,18 +35,16 @@ use super::{
 use crate::io::Io;
 use crate::together::all;
 use connection::{Dialer, Sending};
+use flight::Unsettled;
 use grants::Grants;
-use home::Homes;
 use inspect::Inspector;
 use names::Names;
-use redis::Value;
 use requests::{Way, is_moving, milliseconds, nonsense};
 use route::Route;
 use script::Scripts;
 use site::Site;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -59,7 +58,7 @@ pub(crate) struct Timeouts {
 
 pub(crate) struct Redis {
     route: Route,
-    homes: Arc<Homes>,
+    unsettled: Unsettled,
     grants: Grants,
     scripts: Scripts,
     inspector: Inspector,
@@ -96,7 +95,7 @@ impl Redis {
         };
         Ok(Redis {
             grants: Grants::new(&dialer, &names, ear.clone()),
-            homes: Homes::new(&dialer),
+            unsettled: Unsettled::default(),
             route: Route::connect(dialer, ear).await?,
             scripts,
             inspector,
@@ -113,7 +112,8 @@ impl Engine for Redis {
                     .take(Way::Acknowledged(claim.replicas), claim, until)
                     .await;
             }
-            let flight = self.homes.follow(claim.token);
+            let own = self.route.own_home(&claim.name);
+            let flight = self.unsettled.follow(claim.token, own);
             let way = flight.home.as_deref().into();
             let taken = self.take(way, claim, until).await;
             flight.landed(&taken);
@@ -197,8 +197,8 @@ impl Engine for Redis {
         self.grants.replace();
     }
 
-    fn is_at_home(&self) -> bool {
-        self.homes.here().is_some()
+    fn is_at_home(&self, name: &str) -> bool {
+        self.route.own_home(name).is_some_and(|home| home.serves())
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
@@ -208,8 +208,9 @@ impl Engine for Redis {
                 let way = Way::Behind(claim.replicas);
                 return self.release_from(way, claim, until).await;
             }
-            let Some(sent_from) = self.homes.unsettled(claim.token) else {
-                let here = self.homes.here();
+            let Some(sent_from) = self.unsettled.take(claim.token) else {
+                let own = self.route.own_home(&claim.name);
+                let here = own.filter(|home| home.serves());
                 return self
                     .release_from(here.as_deref().into(), claim, until)
                     .await;
@@ -220,16 +221,12 @@ impl Engine for Redis {
                 return answer;
             }
             let Some(home) = sent_from else {
-                self.homes.leave_unsettled(claim.token, None);
+                self.unsettled.leave(claim.token, None);
                 return answer;
             };
             // The home is gone. What it has sent must not be carried out later than this.
-            if let Some(peer) = &home.connection.peer
-                && let killed = self.route.ask::<Value>(&claim.name, peer.kill(), until)
-                && let Err(error) = killed.await
-                && error.is_transient()
-            {
-                self.homes.leave_unsettled(claim.token, Some(home));
+            if let Err(error) = self.route.silence(&home, &claim.name, until).await {
+                self.unsettled.leave(claim.token, Some(home));
                 return Err(error);
             }
             self.release_from(Way::Io, claim, until).await

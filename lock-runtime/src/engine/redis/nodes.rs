@@ -2,6 +2,7 @@
 
 use super::connection::Dialer;
 use super::contacts::Contacts;
+use super::home::Homes;
 use super::link::Link;
 use super::map::{Address, Map};
 use super::site::Site;
@@ -32,7 +33,8 @@ pub(crate) struct Nodes {
 
 pub(crate) struct Node {
     pub(crate) host: String,
-    pub(crate) link: Link,
+    pub(crate) link: Arc<Link>,
+    pub(crate) homes: Arc<Homes>,
 }
 
 /// What a map says that the last one did not.
@@ -123,9 +125,13 @@ impl Nodes {
             site: Site::fixed(target),
             ..self.dialer.clone()
         };
-        let (link, first) = Link::open(dialer.io, dialer);
-        let host = address.0.clone();
-        let node = Arc::new(Node { host, link });
+        let (link, first) = Link::open(dialer.io, dialer.clone());
+        let link = Arc::new(link);
+        let node = Arc::new(Node {
+            host: address.0.clone(),
+            homes: Homes::new(&dialer, &link),
+            link,
+        });
         known.insert(address.clone(), (node.clone(), instant()));
         Ok((node, Some(first)))
     }

@@ -37,7 +37,7 @@ impl Redis {
         until: Instant,
     ) -> Result<T, EngineError> {
         let (replicas, acknowledged) = match way {
-            Way::Home(home) => return home.ask(command, until).await,
+            Way::Home(home) => return self.route.ask_from(home, lock, command, until).await,
             Way::Io => (0, false),
             Way::Behind(replicas) => (replicas, false),
             Way::Acknowledged(replicas) => (replicas, true),
