@@ -29,11 +29,14 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// How soon, and then how often, it is looked at while somebody does.
 const DOUBTED: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 
+/// An answer that took so long may come from a master that was frozen, and has been replaced meanwhile.
+const SLOW: Duration = Duration::from_secs(1);
+
 pub(crate) struct Cluster {
     io: Io,
     nodes: Arc<Nodes>,
-    /// How often the map has been looked at.
-    looks: watch::Receiver<u64>,
+    /// Whether the last look at the map showed one.
+    looks: watch::Receiver<bool>,
     watcher: JoinHandle<()>,
 }
 
@@ -63,7 +66,7 @@ impl Cluster {
             }
         };
         nodes.take(map);
-        let (looked, looks) = watch::channel(0);
+        let (looked, looks) = watch::channel(true);
         Ok(Cluster {
             io,
             watcher: io.spawn(watch(nodes.clone(), looked, ear)),
@@ -88,9 +91,16 @@ impl Cluster {
                 Some(node) => node,
                 None => self.serving(slot, until).await?,
             };
+            let sent = instant();
             let error = match node.link.ask(request, until).await {
-                Ok(_) if !asking && !self.serves(&node, slot) => return Err(overtaken()),
-                Ok(answer) => return Ok(answer),
+                Ok(answer) if asking => return Ok(answer),
+                Ok(answer) => {
+                    let current = self.is_current(sent, until).await;
+                    return match current && self.serves(&node, slot) {
+                        true => Ok(answer),
+                        false => Err(overtaken()),
+                    };
+                }
                 Err(error) => error,
             };
             match Redirection::read(&error, &node.host) {
@@ -121,9 +131,15 @@ impl Cluster {
         command: Cmd,
         until: Instant,
     ) -> Result<T, EngineError> {
+        let sent = instant();
         match home.ask(command.clone(), until).await {
-            Ok(_) if !self.is_served_beside(home, slot) => Err(overtaken()),
-            Ok(answer) => Ok(answer),
+            Ok(answer) => {
+                let current = self.is_current(sent, until).await;
+                match current && self.is_served_beside(home, slot) {
+                    true => Ok(answer),
+                    false => Err(overtaken()),
+                }
+            }
             // It has not been carried out.
             Err(error) if error.fault == Fault::Down || Redirection::is_one(&error) => {
                 self.ask(slot, command.into(), until).await
@@ -173,12 +189,18 @@ impl Cluster {
         serving.is_some_and(|serving| Arc::ptr_eq(&serving, node))
     }
 
-    /// Has the map looked at, and waits for that.
-    async fn look(&self, until: Instant) {
+    /// Whether the map is new enough to judge an answer to what was sent then.
+    async fn is_current(&self, sent: Instant, until: Instant) -> bool {
+        since(sent) < SLOW || self.look(until).await
+    }
+
+    /// Has the map looked at, and waits for that; whether it was shown.
+    async fn look(&self, until: Instant) -> bool {
         let mut looks = self.looks.clone();
         looks.mark_unchanged();
         self.nodes.contacts.doubt();
-        let _ = self.io.timeout_at(until, looks.changed()).await;
+        let looked = self.io.timeout_at(until, looks.changed()).await;
+        looked.is_ok() && *looks.borrow()
     }
 }
 
@@ -189,19 +211,19 @@ impl Drop for Cluster {
 }
 
 /// Looks at the map whenever it is doubted, and from time to time.
-async fn watch(nodes: Arc<Nodes>, looked: watch::Sender<u64>, ear: Ear) {
+async fn watch(nodes: Arc<Nodes>, looked: watch::Sender<bool>, ear: Ear) {
     let backoff = || Backoff::new(DOUBTED[0], DOUBTED[1]);
     let mut pauses = backoff();
     let mut last = instant();
     loop {
         let _ = timeout_at(after(PERIOD), nodes.contacts.doubted()).await;
         let news = nodes.look().await;
-        if news != News::Nothing || since(last) > Duration::from_secs(2) {
+        if news.is_some_and(|news| news != News::Nothing) || since(last) > Duration::from_secs(2) {
             pauses = backoff();
         }
         last = instant();
-        looked.send_modify(|looks| *looks += 1);
-        if news == News::Replaced {
+        looked.send_replace(news.is_some());
+        if news == Some(News::Replaced) {
             ear(engine::News::Resumed);
         }
         tokio::time::sleep(pauses.pause()).await;

@@ -15,11 +15,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
 /// How long a node that serves nothing any more is remembered. What was sent to it may arrive as long,
 /// and its next connection must know of the last.
 const MEMORY: Duration = Duration::from_secs(60);
+
+/// How soon the next node is asked for the map.
+const HEDGE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Nodes {
     pub(crate) contacts: Arc<Contacts>,
@@ -166,8 +170,9 @@ impl Nodes {
         news
     }
 
-    /// Asks one node after the other, until one tells the map. Says what is new in it.
-    pub(crate) async fn look(&self) -> News {
+    /// Asks one node after the other, until one tells the map. Says what is new in it, or nothing if
+    /// nobody tells.
+    pub(crate) async fn look(self: &Arc<Self>) -> Option<News> {
         let mut up: Vec<Arc<Node>> = {
             let known = self.known();
             let nodes = known.values().map(|(node, _)| node);
@@ -176,19 +181,24 @@ impl Nodes {
         // Another one each time: the one may be cut off from the others.
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % up.len().max(1);
         up.rotate_left(turn);
-        for node in up {
-            if let Ok(map) = self.map_of(&node).await {
-                return self.take(map);
+        let others = self.contacts.all();
+        let others = others.iter().filter_map(|address| self.at(address).ok());
+        let mut answers = JoinSet::new();
+        for node in up.into_iter().chain(others) {
+            let nodes = self.clone();
+            answers.spawn(async move { nodes.map_of(&node).await });
+            // Who is slow to answer, or doesn't, is not waited for.
+            let answer = timeout_at(after(HEDGE), answers.join_next()).await;
+            if let Ok(Some(Ok(Ok(map)))) = answer {
+                return Some(self.take(map));
             }
         }
-        for address in self.contacts.all() {
-            if let Ok(node) = self.at(&address)
-                && let Ok(map) = self.map_of(&node).await
-            {
-                return self.take(map);
+        while let Some(answer) = answers.join_next().await {
+            if let Ok(Ok(map)) = answer {
+                return Some(self.take(map));
             }
         }
-        News::Nothing
+        None
     }
 
     /// What a node says of its cluster.
