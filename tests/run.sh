@@ -47,5 +47,5 @@ cargo package --package lock-macros --package lock-runtime --allow-dirty --no-ve
 
 step "tests"
 # They wait more than they work.
-export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-3}"
 cargo test --workspace --all-features --no-fail-fast

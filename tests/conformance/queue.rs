@@ -29,7 +29,7 @@ pub async fn a_released_lock_is_with_the_next_process_at_once(site: Site) {
     let mut times = Vec::new();
     for turn in 0..40 {
         let next = waits(&managers[(turn + 1) % 2], &door, LONG);
-        tokio::time::sleep(millis(20)).await;
+        tokio::time::sleep(millis(5)).await;
         let start = Instant::now();
         let (released, next) = tokio::join!(guard.release(), within(NOISE * 4, next));
         times.push(start.elapsed());
@@ -41,7 +41,7 @@ pub async fn a_released_lock_is_with_the_next_process_at_once(site: Site) {
     times.sort();
     let middle = times[times.len() / 2];
     let limit = if site.has_queue() {
-        millis(20)
+        millis(40)
     } else {
         millis(200)
     };

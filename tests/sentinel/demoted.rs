@@ -44,6 +44,8 @@ async fn a_frozen_master_grants_nothing_when_it_is_back() {
     // Its answer is kept by the old master until that is back.
     let asked = tokio::spawn(patient.lock("asked").wait(LONG).acquire());
     let new = all.until_failed_over(old);
+    // Whom no message has reached has asked a Sentinel by then.
+    tokio::time::sleep(millis(1500)).await;
     all.resume(old);
     let tries = |locks: LockManager| async move {
         let mut guards = Vec::new();
