@@ -105,6 +105,9 @@ impl Config {
     ///   machine restarts, are enough for ttls of up to 50 s. One that was only out of reach, or
     ///   paused, may come back at any time. As long as a majority remembers a lock, renewals tell it to
     ///   the others again.
+    /// - **Sentinels and clusters fail over by themselves.** A failover that loses a member's last writes is
+    ///   as good as a restart at once; with [`replicas`](Self::replicas) each member's own replicas must
+    ///   know of a lock before that member counts.
     /// - **Clocks** may be apart, but must run at the same speed; a member whose clock is set forward
     ///   ends leases early.
     ///

@@ -116,7 +116,8 @@ impl Lock {
     ///
     /// Taking and renewing cost one more round trip, from the master to its replicas. While too few
     /// of them answer, the lock is [`Unavailable`](LockError::Unavailable), and what was had before is
-    /// lost when its lease runs out. The embedded engine has no replicas, and needs none.
+    /// lost when its lease runs out. In a quorum they are the replicas of each member, and a member with
+    /// too few does not count. The embedded engine has no replicas, and needs none.
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.replicas = Some(replicas);
         self

@@ -28,7 +28,9 @@ async fn of_two_who_try_at_once_one_has_it() {
     }
     let mut both = Vec::new();
     for proxies in &proxies {
-        both.push(LockManager::connect(through(proxies)).await.unwrap());
+        // Nothing but the other is in anybody's way.
+        let config = through(proxies).command_timeout(millis(3000));
+        both.push(LockManager::connect(config).await.unwrap());
     }
     let asked = members.asked();
     let mut won = [0; 2];

@@ -8,5 +8,6 @@ mod latency;
 mod members;
 mod pauses;
 mod reach;
+mod replicas;
 #[path = "../support/mod.rs"]
 mod support;

@@ -71,6 +71,21 @@ async fn a_majority_is_enough_and_the_others_are_used_when_they_are_there() {
 }
 
 #[tokio::test]
+async fn all_connections_are_closed_with_the_last_manager_and_guard() {
+    let members = Members::start(3);
+    let locks = members.connect().await;
+    let guard = locks.lock("door").acquire().await.unwrap();
+    let waiting = locks.lock("door").wait(millis(10)).acquire().await;
+    assert!(waiting.unwrap_err().is_busy());
+    drop(locks);
+    assert!(guard.is_valid());
+    drop(guard);
+    eventually(millis(1000) + NOISE, "all connections are closed", || {
+        members.0.iter().map(Server::connections).sum::<usize>() == 0
+    });
+}
+
+#[tokio::test]
 async fn without_a_majority_there_is_no_connection_and_no_lock() {
     let mut members = Members::start(3);
     let locks = members.connect().await;

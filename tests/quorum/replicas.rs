@@ -1,0 +1,56 @@
+//! Members that have replicas, which must know of a lock before its member counts.
+
+use lock_runtime::LockManager;
+
+use crate::members::Members;
+use crate::support::server::Server;
+use crate::support::time::{NOISE, eventually, millis};
+
+fn replica_of(master: &Server) -> Server {
+    let port = master.port().to_string();
+    let options = [
+        "--replicaof",
+        "127.0.0.1",
+        &port,
+        "--repl-diskless-sync-delay",
+        "0",
+    ];
+    let replica = Server::with(None, |_, _| options.map(str::to_owned).into());
+    eventually(millis(20_000), "the replica follows", || {
+        let replication: String = master.query("INFO replication");
+        replication.contains("state=online")
+    });
+    replica
+}
+
+#[tokio::test]
+async fn a_member_counts_when_its_replica_knows() {
+    let at_once = ["--repl-diskless-sync-delay", "0"];
+    let master = || Server::with(None, |_, _| at_once.map(str::to_owned).into());
+    let members = Members((0..3).map(|_| master()).collect());
+    let mut replicas: Vec<_> = members.0.iter().map(replica_of).collect();
+    let both = [members.connect().await, members.connect().await];
+    let lock = |locks: &LockManager| locks.lock("door").ttl(millis(1500)).replicas(1);
+    replicas[0].kill();
+    let guard = lock(&both[0]).acquire().await.unwrap();
+    let next = tokio::spawn(lock(&both[1]).wait(millis(20_000)).acquire());
+    // Renewed with two, handed over with two.
+    tokio::time::sleep(millis(2000)).await;
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    let guard = next.await.unwrap().unwrap();
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+
+    replicas[1].kill();
+    let error = lock(&both[0])
+        .wait(millis(800))
+        .acquire()
+        .await
+        .unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    members.until_held_by("door", &[], millis(2000) + NOISE);
+    // Who asks for no replicas has it.
+    let guard = both[0].lock("door").acquire().await.unwrap();
+    guard.release().await.unwrap();
+}
