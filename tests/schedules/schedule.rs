@@ -213,7 +213,8 @@ impl<G: Ground> Schedule<G> {
             locks.shutdown().await;
         });
         let mut left = Vec::new();
-        let clean = comes_true(millis(35_000), || {
+        // What the dead have left in the queues of a quorum expires 50 s after they asked last.
+        let clean = comes_true(millis(60_000), || {
             left = self.ground.leftovers();
             left.is_empty()
         });
