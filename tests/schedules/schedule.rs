@@ -8,7 +8,7 @@ use crate::contender::{KEYS, config, connect, key};
 use crate::ground::{Ground, Rules};
 use crate::support::dice::Dice;
 use crate::support::history::{Belief, disorder, history, overlaps};
-use crate::support::time::{comes_true, millis};
+use crate::support::time::millis;
 use crate::support::worker::Worker;
 
 const PROCESSES: usize = 3;
@@ -200,25 +200,29 @@ impl<G: Ground> Schedule<G> {
         longest
     }
 
-    /// Those who were killed in a queue are passed over by who comes next.
+    /// Those who were killed in a queue are passed over by who comes next. What is not passed over ends
+    /// by itself.
     fn sweep(&mut self) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         runtime.unwrap().block_on(async {
             let locks = connect(&config(&self.ground.urls())).await;
-            for number in 0..KEYS {
-                self.pass_over(&locks, number).await;
+            let start = Instant::now();
+            loop {
+                for number in 0..KEYS {
+                    self.pass_over(&locks, number).await;
+                }
+                let left = self.ground.leftovers();
+                if left.is_empty() {
+                    break;
+                }
+                let (seed, waited) = (self.seed, start.elapsed());
+                assert!(waited < LONG, "seed {seed}: {left:?} is left");
+                tokio::time::sleep(millis(500)).await;
             }
             locks.shutdown().await;
         });
-        let mut left = Vec::new();
-        // What the dead have left in the queues of a quorum expires 50 s after they asked last.
-        let clean = comes_true(millis(60_000), || {
-            left = self.ground.leftovers();
-            left.is_empty()
-        });
-        assert!(clean, "seed {}: {left:?} is left", self.seed);
     }
 
     async fn pass_over(&mut self, locks: &LockManager, number: u64) {
