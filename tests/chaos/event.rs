@@ -73,6 +73,22 @@ pub enum Way {
     Blocks,
 }
 
+impl Way {
+    pub const ALL: [Self; 11] = [
+        Self::Waits,
+        Self::TriesOnce,
+        Self::ReleasesInBackground,
+        Self::Guard,
+        Self::Continues,
+        Self::Unrenewed,
+        Self::MaxHold,
+        Self::Panics,
+        Self::Fails,
+        Self::Dropped,
+        Self::Blocks,
+    ];
+}
+
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -85,6 +101,8 @@ pub enum How {
     Busy,
     Unavailable,
     Lost,
+    /// The resource knew of a later holder.
+    Refused,
     /// With an error that must not be.
     Wrong(String),
 }

@@ -2,9 +2,19 @@
 #![allow(dead_code, reason = "in the making")]
 
 mod book;
+mod calls;
 mod clock;
 mod event;
 mod fault;
 mod history;
+#[path = "../support/mod.rs"]
+mod support;
+mod worker;
 
-fn main() {}
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["worker", order] = words[..] {
+        worker::work(order);
+    }
+}

@@ -1,0 +1,245 @@
+//! A process that competes for the locks, until it is ordered to end.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockManager};
+use serde::{Deserialize, Serialize};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::calls::Caller;
+use crate::event::{Journal, Way, What};
+use crate::support::dice::Dice;
+use crate::support::time::millis;
+use crate::support::worker::{Worker, next_order, tell};
+
+/// What a process is told to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// Where the locks are kept; several, separated by spaces, are a quorum.
+    pub urls: String,
+    /// The number of its first worker, and how many it has: a lock manager each.
+    pub first: u32,
+    pub managers: u32,
+    /// How many locks they compete for, and how many calls each has under way.
+    pub keys: u32,
+    pub tasks: u32,
+    pub ttl_ms: u64,
+    pub seed: u64,
+    /// The directory of its journals, one for each worker.
+    pub journals: PathBuf,
+    /// The socket of the resource.
+    pub book: PathBuf,
+    /// Whether bodies ask for their fencing tokens, and write with them.
+    pub fenced: bool,
+    pub replicas: u32,
+    /// The kinds of functions it calls; all if there are none.
+    pub ways: Vec<Way>,
+}
+
+impl Order {
+    pub fn journal(directory: &Path, worker: u32) -> PathBuf {
+        directory.join(format!("{worker}.jsonl"))
+    }
+
+    fn config(&self) -> Config {
+        let urls: Vec<_> = self.urls.split(' ').collect();
+        let config = match urls[..] {
+            [url] => Config::new(url),
+            _ => Config::quorum(urls),
+        };
+        config.replicas(self.replicas)
+    }
+}
+
+/// Starts the process. It tells `ready` and, at its end, `over`; its orders are `drop`, for its runtimes,
+/// and `end`.
+pub fn start(order: &Order, environment: &[(&str, String)]) -> Worker {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("worker");
+    command.arg(serde_json::to_string(order).unwrap());
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    Worker::run(command)
+}
+
+/// In the process.
+pub fn work(order: &str) {
+    let order: Order = serde_json::from_str(order).unwrap();
+    be_silent_of_what_is_meant();
+    let mut crews: Vec<_> = (0..order.managers)
+        .map(|n| Crew::start(&order, n))
+        .collect();
+    let journals: Vec<_> = crews.iter().map(|crew| crew.journal.clone()).collect();
+    thread::spawn(move || notice_stalls(&journals));
+    crews.iter().for_each(Crew::until_ready);
+    tell("ready");
+    // Any other order, or nobody who gives one any more, is the end.
+    while next_order() == "drop" {
+        crews.iter().for_each(Crew::drop_runtime);
+    }
+    crews.iter_mut().for_each(Crew::end);
+    tell("over");
+}
+
+fn be_silent_of_what_is_meant() {
+    let loud = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.payload().downcast_ref() != Some(&crate::calls::ON_PURPOSE) {
+            loud(panic);
+        }
+    }));
+}
+
+/// The callers of one lock manager, on a runtime of their own.
+struct Crew {
+    journal: Arc<Journal>,
+    ready: Receiver<()>,
+    orders: watch::Sender<Stage>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Stage {
+    /// On the runtime of that number.
+    Works(u64),
+    Ends,
+}
+
+impl Crew {
+    fn start(order: &Order, number: u32) -> Self {
+        let worker = order.first + number;
+        let path = Order::journal(&order.journals, worker);
+        let journal = Arc::new(Journal::open(&path, worker));
+        let (orders, stage) = watch::channel(Stage::Works(0));
+        let (is_ready, ready) = channel();
+        let (theirs, order) = (journal.clone(), order.clone());
+        let dice = Dice::with(order.seed.wrapping_add(u64::from(number)));
+        let work = move || attend(&order, worker, &theirs, dice, stage, &is_ready);
+        Self {
+            journal,
+            ready,
+            orders,
+            thread: Some(thread::spawn(work)),
+        }
+    }
+
+    fn until_ready(&self) {
+        self.ready.recv().unwrap();
+    }
+
+    fn drop_runtime(&self) {
+        self.orders.send_modify(|stage| {
+            if let Stage::Works(runtime) = stage {
+                *runtime += 1;
+            }
+        });
+    }
+
+    fn end(&mut self) {
+        self.orders.send_replace(Stage::Ends);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// One runtime after the other, of both kinds.
+fn attend(
+    order: &Order,
+    worker: u32,
+    journal: &Arc<Journal>,
+    mut dice: Dice,
+    stage: watch::Receiver<Stage>,
+    is_ready: &Sender<()>,
+) {
+    let runtime = new_runtime(&mut dice);
+    let locks = runtime.block_on(connect(&order.config()));
+    is_ready.send(()).unwrap();
+    let caller = Arc::new(Caller::new(order, worker, journal.clone(), locks));
+    let mut runtime = runtime;
+    loop {
+        let now = *stage.borrow();
+        let mut stage = stage.clone();
+        let (caller, dice) = (caller.clone(), &mut dice);
+        runtime.block_on(async {
+            let mut crew = JoinSet::new();
+            for _ in 0..order.tasks {
+                crew.spawn(caller.clone().call_until(stage.clone(), dice.split()));
+            }
+            let changed = stage.wait_for(|stage| *stage != now).await;
+            if *changed.unwrap() == Stage::Ends {
+                crew.join_all().await;
+            }
+        });
+        if *stage.borrow() == Stage::Ends {
+            break;
+        }
+        // With it go all calls that are under way, once what polls them just now has come back.
+        runtime.shutdown_timeout(Duration::from_secs(30));
+        journal.write(0, What::RuntimeDropped);
+        runtime = new_runtime(dice);
+    }
+    runtime.block_on(leave(caller, dice));
+    let tasks = runtime.metrics().num_alive_tasks();
+    let threads = lock_threads();
+    journal.write(0, What::Over { threads, tasks });
+}
+
+fn new_runtime(dice: &mut Dice) -> Runtime {
+    let mut builder = match dice.one_in(2) {
+        true => Builder::new_current_thread(),
+        false => Builder::new_multi_thread(),
+    };
+    builder.worker_threads(2).enable_all().build().unwrap()
+}
+
+async fn connect(config: &Config) -> LockManager {
+    loop {
+        // What is asked may be away.
+        match LockManager::connect(config.clone()).await {
+            Ok(locks) => return locks,
+            Err(error) if error.is_unavailable() => tokio::time::sleep(millis(20)).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Takes each lock once more when all is well again, and then nothing of the locks is left.
+async fn leave(caller: Arc<Caller>, mut dice: Dice) {
+    caller.call_each_once(&mut dice).await;
+    caller.locks.shutdown().await;
+    drop(caller);
+    let patience = Instant::now() + millis(3000);
+    while Handle::current().metrics().num_alive_tasks() > 0 && Instant::now() < patience {
+        tokio::time::sleep(millis(5)).await;
+    }
+}
+
+/// Threads of this process that belong to the locks.
+fn lock_threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+    let names = tasks.filter_map(|task| name(task.unwrap()).ok());
+    names.filter(|name| name.starts_with("lock-")).count()
+}
+
+/// Writes down when the time goes on without this process.
+fn notice_stalls(journals: &[Arc<Journal>]) {
+    const BEAT: Duration = millis(5);
+    const WORTH_TELLING: Duration = millis(15);
+    loop {
+        let start = crate::clock::now();
+        thread::sleep(BEAT);
+        let late = Duration::from_nanos(crate::clock::now() - start).saturating_sub(BEAT);
+        if late > WORTH_TELLING {
+            let for_ = late.as_nanos() as u64;
+            journals
+                .iter()
+                .for_each(|journal| journal.write(0, What::Stalled { for_ }));
+        }
+    }
+}
