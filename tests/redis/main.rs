@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod blocked;
+mod clocks;
 mod commands;
 mod fenced;
 mod interop;

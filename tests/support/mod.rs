@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub mod certificates;
+pub mod clocks;
 pub mod cluster;
 pub mod database;
 pub mod dice;

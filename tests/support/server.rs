@@ -14,6 +14,7 @@ use redis::FromRedisValue;
 use tempfile::TempDir;
 
 use super::certificates::Certificates;
+use super::clocks::{Clocks, Hand};
 use super::dice::Dice;
 use super::time::{comes_true, eventually};
 
@@ -26,7 +27,7 @@ pub struct Server {
     /// Of a Sentinel, which keeps in it what it learns.
     file: Option<PathBuf>,
     options: Vec<String>,
-    clock_ahead: Option<Duration>,
+    clocks: Option<Clocks>,
     paused: bool,
 }
 
@@ -55,15 +56,16 @@ impl Server {
 
     /// Its clock is wrong by so much. On Linux.
     pub fn ahead(clock: Duration, options: &[&str]) -> Self {
+        let clocks = Clocks::new();
+        clocks.forward(&[Hand::Wall], clock);
+        Self::by(clocks, options)
+    }
+
+    /// It goes by those clocks.
+    pub fn by(clocks: Clocks, options: &[&str]) -> Self {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
         let mut server = Self::prepare(None, |_, _| options);
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/clock.c");
-        let compiled = Command::new("cc")
-            .args(["-shared", "-fPIC", "-o"])
-            .args([&server.clock(), Path::new(source)])
-            .status();
-        assert!(compiled.expect("a C compiler is installed").success());
-        server.clock_ahead = Some(clock);
+        server.clocks = Some(clocks);
         server.restart();
         server
     }
@@ -96,7 +98,7 @@ impl Server {
             password: password.map(str::to_owned),
             file: None,
             options,
-            clock_ahead: None,
+            clocks: None,
             paused: false,
         }
     }
@@ -113,8 +115,9 @@ impl Server {
         self.directory.path().join("redis.sock")
     }
 
-    fn clock(&self) -> PathBuf {
-        self.directory.path().join("clock.so")
+    /// Those it goes by.
+    pub fn clocks(&self) -> &Clocks {
+        self.clocks.as_ref().expect("it was started with clocks")
     }
 
     fn pid(&self) -> u32 {
@@ -184,10 +187,8 @@ impl Server {
             .args(&self.options)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        if let Some(ahead) = self.clock_ahead {
-            command
-                .env("LD_PRELOAD", self.clock())
-                .env("CLOCK_AHEAD", ahead.as_millis().to_string());
+        if let Some(clocks) = &self.clocks {
+            clocks.preload(&mut command);
         }
         command
     }

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use super::clocks::Clocks;
 use super::server::signal;
 use super::time::eventually;
 
@@ -23,12 +24,14 @@ pub struct Worker {
 
 impl Worker {
     /// Runs the calling test in another process, where `arguments()` gives it these.
-    pub fn start<T: Fn()>(_test: T, arguments: &[&str]) -> Self {
-        let (_, name) = std::any::type_name::<T>().split_once("::").unwrap();
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", name, "--nocapture", "--test-threads=1"])
-            .env(ARGUMENTS, arguments.join("\n"));
+    pub fn start<T: Fn()>(test: T, arguments: &[&str]) -> Self {
+        Self::run(again(test, arguments))
+    }
+
+    /// The same, and its clocks are those.
+    pub fn start_by<T: Fn()>(test: T, arguments: &[&str], clocks: &Clocks) -> Self {
+        let mut command = again(test, arguments);
+        clocks.preload(&mut command);
         Self::run(command)
     }
 
@@ -111,6 +114,15 @@ impl Drop for Worker {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn again<T: Fn()>(_test: T, arguments: &[&str]) -> Command {
+    let (_, name) = std::any::type_name::<T>().split_once("::").unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(ARGUMENTS, arguments.join("\n"));
+    command
 }
 
 /// In the other process: what it was started with. In the test itself: none.

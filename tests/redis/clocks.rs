@@ -1,0 +1,92 @@
+//! That clocks go wrong as they are told.
+
+use std::time::{Duration, SystemTime};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::support::clocks::{ALL, Clocks, Hand};
+use crate::support::server::Server;
+use crate::support::time::{NOISE, millis};
+use crate::support::worker::{Worker, arguments, next_order, tell};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_secs(30);
+
+/// By how much the hands of the other process are ahead of the time, in milliseconds.
+fn ahead(worker: &mut Worker) -> [i64; ALL.len()] {
+    worker.order("tell");
+    let told = worker.expect("clocks", LONG);
+    let mut told = told.split(' ').map(|nanos| nanos.parse::<i64>().unwrap());
+    read().map(|time| (told.next().unwrap() - time) / 1_000_000)
+}
+
+fn read() -> [i64; ALL.len()] {
+    let clocks = [ClockId::Realtime, ClockId::Monotonic, ClockId::Boottime];
+    clocks.map(|clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
+    })
+}
+
+#[test]
+fn hands_go_wrong_one_by_one() {
+    if arguments().is_some() {
+        while next_order() == "tell" {
+            let [wall, monotonic, boot] = read();
+            tell(format_args!("clocks {wall} {monotonic} {boot}"));
+        }
+        return;
+    }
+    let clocks = Clocks::new();
+    let mut worker = Worker::start_by(hands_go_wrong_one_by_one, &[], &clocks);
+    let mut expect = |wall: i64, monotonic: i64, boot: i64| {
+        let told = ahead(&mut worker);
+        for (told, expected) in told.into_iter().zip([wall, monotonic, boot]) {
+            let late = expected - told;
+            // Read before we read ours.
+            assert!((0..800).contains(&late), "{told} ms instead of {expected}");
+        }
+    };
+    let hour = 3_600_000;
+    expect(0, 0, 0);
+    clocks.forward(&[Hand::Boot], HOUR);
+    expect(0, 0, hour);
+    clocks.back(&[Hand::Wall], HOUR);
+    expect(-hour, 0, hour);
+    clocks.set_right();
+    expect(0, 0, 0);
+    // A clock that runs at a thousandth of the time.
+    clocks.gain(&[Hand::Monotonic], -999_000);
+    let start = std::time::Instant::now();
+    std::thread::sleep(2 * NOISE);
+    let slow = ahead(&mut worker);
+    let passed = start.elapsed().as_millis() as i64;
+    assert!(
+        (-passed..-1500).contains(&slow[1]),
+        "{slow:?} after {passed} ms"
+    );
+    clocks.gain(&[Hand::Monotonic], 0);
+    let stays = ahead(&mut worker)[1] - slow[1];
+    assert!(stays.abs() < 800, "{stays} ms more");
+    worker.order("end");
+    worker.succeeds(LONG);
+}
+
+#[test]
+fn a_server_goes_by_its_clocks() {
+    let server = Server::by(Clocks::new(), &[]);
+    let ahead = || {
+        let (seconds, _): (u64, u64) = server.query("TIME");
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        seconds as i64 - now.unwrap().as_secs() as i64
+    };
+    assert!((-1..=0).contains(&ahead()));
+    server.query::<()>("SET key value PX 60000");
+    server.clocks().forward(&[Hand::Wall], millis(59_000));
+    assert!((57..=59).contains(&ahead()));
+    assert!(server.exists("key"));
+    server.clocks().forward(&[Hand::Wall], millis(2_000));
+    assert!(!server.exists("key"));
+    server.clocks().back(&[Hand::Wall], HOUR);
+    assert!((-3600 + 57..=-3600 + 61).contains(&ahead()));
+}
