@@ -93,7 +93,7 @@ impl Caller {
     pub async fn call_until(self: Arc<Self>, stage: watch::Receiver<Stage>, mut dice: Dice) {
         let now = *stage.borrow();
         while *stage.borrow() == now {
-            let way = self.ways[dice.roll(self.ways.len() as u64) as usize];
+            let way = self.any_way(&mut dice);
             let key = dice.roll(u64::from(self.keys)) as u32;
             let wait = match dice.one_in(4) {
                 true => LONG,
@@ -101,6 +101,15 @@ impl Caller {
             };
             self.call(way, key, wait, &mut dice).await;
             tokio::time::sleep(millis(dice.roll(20))).await;
+        }
+    }
+
+    /// Those that take long are rare among others.
+    fn any_way(&self, dice: &mut Dice) -> Way {
+        let any = |dice: &mut Dice| self.ways[dice.roll(self.ways.len() as u64) as usize];
+        match any(dice) {
+            Way::Blocks | Way::MaxHold if !dice.one_in(5) => any(dice),
+            way => way,
         }
     }
 
@@ -141,7 +150,7 @@ impl Caller {
 
 /// Most bodies are short; some need their lease to be renewed.
 fn steps(way: Way, ttl: Duration, dice: &mut Dice) -> Vec<Step> {
-    let long = way == Way::MaxHold || dice.one_in(10);
+    let long = way == Way::MaxHold || dice.one_in(25);
     let count = 1 + dice.roll(4);
     let step = |_| Step {
         thinks: match way {
