@@ -58,3 +58,74 @@ pub enum Kind {
     SlotMoved,
     ClockStepped,
 }
+
+/// What it befalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sphere {
+    Process,
+    Server,
+    Network,
+    /// Something is asked of a server that a client of a lock never asks.
+    Command,
+    /// Others serve the locks.
+    Topology,
+}
+
+impl Kind {
+    pub const PROCESS: [Self; 3] = [
+        Self::WorkerKilled,
+        Self::WorkerStopped,
+        Self::RuntimeDropped,
+    ];
+    pub const SERVER: [Self; 3] = [Self::ServerKilled, Self::ServerForgot, Self::ServerStopped];
+    pub const NETWORK: [Self; 7] = [
+        Self::ConnectionsCut,
+        Self::Delayed,
+        Self::RequestsHeld,
+        Self::RepliesHeld,
+        Self::BlackHole,
+        Self::ReplyLost,
+        Self::MessagesLost,
+    ];
+    pub const COMMAND: [Self; 8] = [
+        Self::ServerAsleep,
+        Self::ClientsPaused,
+        Self::SlowScript,
+        Self::KeyDeleted,
+        Self::KeyOverwritten,
+        Self::Flushed,
+        Self::ScriptsFlushed,
+        Self::ClientsKilled,
+    ];
+
+    pub fn sphere(self) -> Sphere {
+        match self {
+            _ if Self::PROCESS.contains(&self) => Sphere::Process,
+            _ if Self::NETWORK.contains(&self) => Sphere::Network,
+            _ if Self::COMMAND.contains(&self) => Sphere::Command,
+            Self::Failover | Self::SlotMoved => Sphere::Topology,
+            _ => Sphere::Server,
+        }
+    }
+
+    /// Whether a lock that is held is always taken away by it, behind its holder's back.
+    pub fn takes_away(self) -> bool {
+        matches!(
+            self,
+            Self::KeyDeleted | Self::KeyOverwritten | Self::Flushed
+        )
+    }
+
+    /// Whether who serves the locks answers nothing for as long as it lasts.
+    pub fn silences(self) -> bool {
+        match self.sphere() {
+            Sphere::Server => self != Self::ClockStepped,
+            Sphere::Network => !matches!(self, Self::ReplyLost | Self::MessagesLost),
+            Sphere::Command => matches!(
+                self,
+                Self::ServerAsleep | Self::ClientsPaused | Self::SlowScript
+            ),
+            Sphere::Process | Sphere::Topology => false,
+        }
+    }
+}

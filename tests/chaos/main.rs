@@ -4,9 +4,16 @@
 mod book;
 mod calls;
 mod clock;
+mod command;
+mod crew;
 mod event;
 mod fault;
+mod ground;
 mod history;
+mod left;
+mod nemesis;
+mod plan;
+mod schedule;
 #[path = "../support/mod.rs"]
 mod support;
 mod worker;

@@ -49,12 +49,16 @@ impl Order {
     }
 
     fn config(&self) -> Config {
-        let urls: Vec<_> = self.urls.split(' ').collect();
-        let config = match urls[..] {
-            [url] => Config::new(url),
-            _ => Config::quorum(urls),
-        };
-        config.replicas(self.replicas)
+        config(&self.urls).replicas(self.replicas)
+    }
+}
+
+/// Several URLs, separated by spaces, are a quorum.
+pub fn config(urls: &str) -> Config {
+    let urls: Vec<_> = urls.split(' ').collect();
+    match urls[..] {
+        [url] => Config::new(url),
+        _ => Config::quorum(urls),
     }
 }
 

@@ -59,8 +59,26 @@ impl Proxy {
         Self::with(server, state)
     }
 
+    /// Reads what comes from the server, so that messages can get lost later.
+    pub fn reading(server: u16) -> Self {
+        Self::at(0, server)
+    }
+
+    /// The same, on that port.
+    pub fn at(port: u16, server: u16) -> Self {
+        let state = State {
+            loses_messages: Some((0, Dice::with(u64::from(server)))),
+            ..State::default()
+        };
+        Self::on(port, server, state)
+    }
+
     fn with(server: u16, state: State) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::on(0, server, state)
+    }
+
+    fn on(port: u16, server: u16, state: State) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let network = Arc::new(Network {
             state: Mutex::new(state),
@@ -122,14 +140,21 @@ impl Proxy {
         self.network.set(|state| state.delay = delay);
     }
 
+    /// Of the messages that the server pushes so many in a hundred get lost from now on, if it reads them.
+    pub fn lose_messages(&self, percent: u64) {
+        self.network.set(|state| state.lose_messages(percent));
+    }
+
     /// What was held arrives, late, and all is well again.
     pub fn heal(&self) {
         self.network.set(|state| {
             state.refuses = false;
             state.holds_requests = false;
             state.holds_replies = false;
+            state.loses_reply = false;
             state.stranded = 0;
             state.delay = Duration::ZERO;
+            state.lose_messages(0);
         });
     }
 
@@ -247,6 +272,12 @@ impl State {
             *lost += usize::from(!passes);
             passes
         }))
+    }
+
+    fn lose_messages(&mut self, percent: u64) {
+        if let Some((lost, _)) = &mut self.loses_messages {
+            *lost = percent;
+        }
     }
 
     fn close_all(&mut self) {

@@ -149,7 +149,13 @@ impl Server {
         self.paused = false;
     }
 
-    /// Starts it, empty, on the port it always had.
+    /// Ends it, and with it all that it wrote to its disk.
+    pub fn forget(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_dir_all(self.directory.path().join("appendonlydir"));
+    }
+
+    /// Starts it on the port it always had, with nothing but what it was told to write to its disk.
     pub fn restart(&mut self) {
         self.kill();
         for _ in 0..20 {

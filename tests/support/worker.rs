@@ -79,6 +79,11 @@ impl Worker {
         writeln!(self.orders, "{order}").unwrap();
     }
 
+    /// Whether it was still there to take it.
+    pub fn try_order(&mut self, order: &str) -> bool {
+        writeln!(self.orders, "{order}").is_ok()
+    }
+
     pub fn pause(&self) {
         signal(self.process.id(), "STOP");
     }

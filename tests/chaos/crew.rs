@@ -1,0 +1,110 @@
+//! The processes that compete for the locks.
+
+use std::time::Duration;
+
+use crate::support::time::millis;
+use crate::support::worker::Worker;
+use crate::worker::{Order, start};
+
+const LONG: Duration = millis(90_000);
+
+pub struct Crew {
+    /// What each is told; but where, and who it is.
+    order: Order,
+    seats: Vec<Seat>,
+    next: u32,
+}
+
+/// Where one process sits after the other.
+struct Seat {
+    process: Worker,
+    urls: String,
+    workers: Vec<u32>,
+}
+
+impl Crew {
+    pub fn start(order: Order, urls: Vec<String>) -> Self {
+        let mut crew = Self {
+            order,
+            seats: Vec::new(),
+            next: 0,
+        };
+        for urls in urls {
+            let (process, workers) = crew.process(&urls);
+            crew.seats.push(Seat {
+                process,
+                urls,
+                workers,
+            });
+        }
+        for seat in &crew.seats {
+            seat.process.expect("ready", LONG);
+        }
+        crew
+    }
+
+    fn process(&mut self, urls: &str) -> (Worker, Vec<u32>) {
+        let first = self.next;
+        self.next += self.order.managers;
+        let order = Order {
+            urls: urls.to_owned(),
+            first,
+            seed: self.order.seed.wrapping_add(u64::from(first)),
+            ..self.order.clone()
+        };
+        (start(&order, &[]), (first..self.next).collect())
+    }
+
+    /// How many workers there have been.
+    pub fn count(&self) -> u32 {
+        self.next
+    }
+
+    pub fn workers(&self, seat: usize) -> Vec<u32> {
+        self.seats[seat].workers.clone()
+    }
+
+    pub fn pause(&self, seat: usize) {
+        self.seats[seat].process.pause();
+    }
+
+    pub fn resume(&self, seat: usize) {
+        self.seats[seat].process.resume();
+    }
+
+    pub fn drop_runtime(&mut self, seat: usize) {
+        self.seats[seat].process.try_order("drop");
+    }
+
+    pub fn kill(&mut self, seat: usize) {
+        self.seats[seat].process.kill();
+    }
+
+    /// Somebody else takes the seat of who was killed.
+    pub fn replace(&mut self, seat: usize) {
+        let urls = self.seats[seat].urls.clone();
+        let (process, workers) = self.process(&urls);
+        self.seats[seat].process = process;
+        self.seats[seat].workers = workers;
+    }
+
+    /// Has all come to their end; says who did not.
+    pub fn end(&mut self) -> Vec<String> {
+        for seat in &mut self.seats {
+            seat.process.try_order("end");
+        }
+        let mut left = Vec::new();
+        for seat in &mut self.seats {
+            let event = || seat.process.event(LONG);
+            let over = std::iter::from_fn(event).any(|event| event == "over");
+            if !over {
+                left.push(format!(
+                    "workers {:?} did not come to their end",
+                    seat.workers
+                ));
+                seat.process.kill();
+            }
+        }
+        left
+    }
+}

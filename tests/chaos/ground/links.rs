@@ -1,0 +1,29 @@
+//! The network between workers and servers.
+
+use crate::support::proxy::Proxy;
+use crate::support::server::Server;
+
+use super::SEATS;
+
+/// A link for each worker process and each server, so that one of them can lose another.
+pub struct Mesh {
+    seats: Vec<Vec<Proxy>>,
+}
+
+impl Mesh {
+    pub fn to(servers: &[Server]) -> Self {
+        let links = || servers.iter().map(|server| Proxy::reading(server.port()));
+        Self {
+            seats: (0..SEATS).map(|_| links().collect()).collect(),
+        }
+    }
+
+    pub fn urls(&self, seat: usize) -> String {
+        let urls: Vec<_> = self.seats[seat].iter().map(Proxy::url).collect();
+        urls.join(" ")
+    }
+
+    pub fn proxy(&self, seat: usize, server: usize) -> &Proxy {
+        &self.seats[seat][server]
+    }
+}

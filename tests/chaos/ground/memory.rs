@@ -1,0 +1,63 @@
+//! The embedded engine: all workers in one process, and no server.
+
+use std::time::Duration;
+
+use crate::fault::Kind;
+use crate::support::proxy::Proxy;
+use crate::support::server::Server;
+use crate::support::time::millis;
+
+use super::{Ground, KEYS, Links, Rules};
+
+pub struct Memory {
+    url: String,
+    rules: Rules,
+}
+
+impl Memory {
+    pub fn start(seed: u64) -> Self {
+        Self {
+            url: format!("memory://chaos-{seed}"),
+            rules: Rules {
+                variant: "one process",
+                ttl: millis(800),
+                keys: KEYS,
+                seats: 1,
+                managers: 3,
+                replicas: 0,
+                servers: 0,
+                changes: false,
+                links: Links::Nobodys,
+                // With a process go all of its locks, and its counter of fencing tokens.
+                can: vec![Kind::WorkerStopped, Kind::RuntimeDropped],
+                away: 0,
+                needed: 0,
+                absence: Duration::ZERO,
+                stop: Duration::ZERO,
+                exclusive: true,
+            },
+        }
+    }
+}
+
+impl Ground for Memory {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    fn urls(&self, _: usize) -> String {
+        self.url.clone()
+    }
+
+    fn server(&mut self, number: usize) -> &mut Server {
+        unreachable!("there is no server {number}")
+    }
+
+    fn proxy(&self, _: usize, _: usize) -> Option<&Proxy> {
+        None
+    }
+
+    fn leftovers(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

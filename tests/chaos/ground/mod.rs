@@ -1,0 +1,140 @@
+//! Where a schedule takes place, and what may happen there without more than was promised being asked.
+
+mod links;
+mod memory;
+mod standalone;
+
+use std::time::Duration;
+
+use crate::fault::Kind;
+use crate::support::dice::Dice;
+use crate::support::proxy::Proxy;
+use crate::support::server::Server;
+
+pub const KEYS: u32 = 3;
+pub const SEATS: usize = 3;
+
+/// What a lock is called on the server.
+pub fn name(key: u32) -> String {
+    format!("lock:door:{key}")
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    Memory,
+    Standalone,
+}
+
+impl Place {
+    pub const ALL: [Self; 2] = [Self::Memory, Self::Standalone];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Standalone => "standalone",
+        }
+    }
+
+    /// The seed chooses how it is set up.
+    pub fn start(self, seed: u64) -> Box<dyn Ground> {
+        let mut dice = Dice::with(seed.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        dice.roll(2);
+        match self {
+            Self::Memory => Box::new(memory::Memory::start(seed)),
+            Self::Standalone => Box::new(standalone::Standalone::start(&mut dice)),
+        }
+    }
+}
+
+pub trait Ground: Send {
+    fn rules(&self) -> &Rules;
+
+    /// What a worker connects to that sits there: a URL, or several, separated by spaces.
+    fn urls(&self, seat: usize) -> String;
+
+    fn server(&mut self, number: usize) -> &mut Server;
+
+    /// Which server serves that lock, if there is one that does.
+    fn serving(&self, _key: u32) -> Option<usize> {
+        Some(0)
+    }
+
+    /// What is between a worker and a server.
+    fn proxy(&self, seat: usize, server: usize) -> Option<&Proxy>;
+
+    /// Whether something may befall a server now.
+    fn may_begin(&self) -> bool {
+        true
+    }
+
+    /// It has just been killed.
+    fn killed(&mut self, _number: usize) {}
+
+    /// Whether a server that was killed long enough ago may come back empty.
+    fn may_return(&self, _number: usize) -> bool {
+        true
+    }
+
+    /// Whether another one takes the place of a server that is silent, and may not know its locks.
+    fn forgets_by(&self, _kind: Kind, _server: usize) -> bool {
+        false
+    }
+
+    /// All is well again, on the servers' side.
+    fn is_settled(&self) -> bool {
+        true
+    }
+
+    /// Waits for that.
+    fn until_settled(&self) {}
+
+    /// What is left of locks and queues.
+    fn leftovers(&self) -> Vec<String>;
+}
+
+/// The options of a server that remembers all that it acknowledged, and sleeps when it is told to.
+fn durable() -> Vec<String> {
+    let options = [
+        ["--appendonly", "yes"],
+        ["--appendfsync", "always"],
+        ["--enable-debug-command", "yes"],
+    ];
+    options.concat().into_iter().map(str::to_owned).collect()
+}
+
+/// Whose network goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    Nobodys,
+    /// That between one worker and one server, each.
+    OfWorkers,
+    /// That of a server, for all.
+    OfServers,
+}
+
+#[derive(Clone, Debug)]
+pub struct Rules {
+    pub variant: &'static str,
+    pub ttl: Duration,
+    pub keys: u32,
+    /// How many worker processes there are, and how many lock managers each has.
+    pub seats: usize,
+    pub managers: u32,
+    /// How many replicas must know of a lock.
+    pub replicas: u32,
+    pub servers: usize,
+    /// Whether locks go from one server to another.
+    pub changes: bool,
+    pub links: Links,
+    pub can: Vec<Kind>,
+    /// How many servers may be away at a time.
+    pub away: usize,
+    /// So many of them leave the others unable to go on.
+    pub needed: usize,
+    /// A server that comes back empty stays away for so long at least, …
+    pub absence: Duration,
+    /// … and one that is stopped, for so long at most.
+    pub stop: Duration,
+    /// Whether two never hold one lock, whatever happens.
+    pub exclusive: bool,
+}

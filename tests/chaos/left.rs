@@ -1,0 +1,58 @@
+//! What is left behind when all is over.
+
+use std::time::{Duration, Instant};
+
+use lock_runtime::{LockError, LockManager};
+
+use crate::ground::Ground;
+use crate::support::time::millis;
+use crate::worker::config;
+
+const LONG: Duration = millis(90_000);
+
+/// Those who were killed in a queue are passed over by who comes next; of what they had, nothing is left
+/// then.
+pub fn left(ground: &mut dyn Ground) -> Vec<String> {
+    if ground.rules().servers == 0 {
+        return Vec::new();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let mut left = runtime.unwrap().block_on(sweep(ground));
+    if left.is_empty() {
+        return left;
+    }
+    for server in 0..ground.rules().servers {
+        let _ = ground.server(server).try_query::<()>("FLUSHALL");
+    }
+    left.sort();
+    left
+}
+
+async fn sweep(ground: &dyn Ground) -> Vec<String> {
+    let start = Instant::now();
+    let locks = match LockManager::connect(config(&ground.urls(0))).await {
+        Ok(locks) => locks,
+        Err(error) => return vec![error.to_string()],
+    };
+    let left = loop {
+        for key in 0..ground.rules().keys {
+            if let Err(error) = pass_over(&locks, key).await {
+                return vec![format!("key {key}: {error}")];
+            }
+        }
+        let left = ground.leftovers();
+        if left.is_empty() || start.elapsed() > LONG {
+            break left;
+        }
+        tokio::time::sleep(millis(200)).await;
+    };
+    locks.shutdown().await;
+    left
+}
+
+async fn pass_over(locks: &LockManager, key: u32) -> Result<(), LockError> {
+    let lock = locks.lock(format!("door:{key}")).wait(LONG);
+    lock.acquire().await?.release().await
+}

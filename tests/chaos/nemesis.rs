@@ -1,0 +1,367 @@
+//! Who makes things go wrong, as planned, and keeps a record of it.
+
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::clock;
+use crate::command::{Command, ask};
+use crate::crew::Crew;
+use crate::fault::{Fault, Keys, Kind, Sphere};
+use crate::ground::{Ground, Links};
+use crate::plan::{On, Plan, Step};
+use crate::support::proxy::Proxy;
+use crate::support::time::millis;
+
+pub struct Nemesis<'a> {
+    ground: &'a mut dyn Ground,
+    crew: &'a mut Crew,
+    under_way: Vec<UnderWay>,
+    asked: Vec<JoinHandle<Option<Fault>>>,
+    /// Which servers are in trouble, and until when.
+    trouble: Vec<(usize, Instant)>,
+    faults: Vec<Fault>,
+}
+
+/// What goes wrong at present.
+struct UnderWay {
+    fault: Fault,
+    since: Instant,
+    until: Instant,
+    cure: Cure,
+}
+
+#[derive(Clone, Copy)]
+enum Cure {
+    Resume {
+        seat: usize,
+    },
+    Start {
+        server: usize,
+    },
+    StartEmpty {
+        server: usize,
+    },
+    Wake {
+        server: usize,
+    },
+    /// What was held arrives, or is lost with its connection.
+    Mend {
+        seat: usize,
+        server: usize,
+        loses: bool,
+    },
+    /// Time: who takes over takes over.
+    Settle,
+}
+
+/// How long others may take to notice what happened.
+const NOTICED: Duration = millis(500);
+
+impl<'a> Nemesis<'a> {
+    pub fn new(ground: &'a mut dyn Ground, crew: &'a mut Crew) -> Self {
+        Self {
+            ground,
+            crew,
+            under_way: Vec::new(),
+            asked: Vec::new(),
+            trouble: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Plays all of it, for so long.
+    pub fn play(&mut self, plan: &Plan, lasts: Duration) {
+        let start = Instant::now();
+        for step in &plan.steps {
+            self.tend_until(start + step.at);
+            self.begin(step);
+        }
+        self.tend_until(start + lasts);
+    }
+
+    /// Ends all that still goes wrong; all that did.
+    pub fn heal(mut self) -> Vec<Fault> {
+        while self
+            .under_way
+            .iter()
+            .any(|it| !matches!(it.cure, Cure::Settle))
+        {
+            self.tend();
+            thread::sleep(millis(5));
+        }
+        for asked in std::mem::take(&mut self.asked) {
+            self.faults.extend(asked.join().unwrap());
+        }
+        self.ground.until_settled();
+        while !self.under_way.is_empty() {
+            self.tend();
+            thread::sleep(millis(5));
+        }
+        self.faults
+    }
+
+    fn tend_until(&mut self, time: Instant) {
+        loop {
+            self.tend();
+            let now = Instant::now();
+            if now >= time {
+                return;
+            }
+            thread::sleep((time - now).min(millis(5)));
+        }
+    }
+
+    /// Ends what has lasted long enough.
+    fn tend(&mut self) {
+        for it in std::mem::take(&mut self.under_way) {
+            match Instant::now() < it.until || !self.may_end(&it) {
+                true => self.under_way.push(it),
+                false => self.end(it),
+            }
+        }
+    }
+
+    fn may_end(&self, it: &UnderWay) -> bool {
+        match it.cure {
+            Cure::StartEmpty { server } => self.ground.may_return(server),
+            Cure::Settle => self.ground.is_settled(),
+            _ => true,
+        }
+    }
+
+    fn end(&mut self, mut it: UnderWay) {
+        match it.cure {
+            Cure::Resume { seat } => self.crew.resume(seat),
+            Cure::Start { server } => self.ground.server(server).restart(),
+            Cure::StartEmpty { server } => {
+                // What it granted last ended by then, or it did not.
+                if it.since.elapsed() < self.ground.rules().ttl {
+                    it.fault.forgotten = Some(Keys::All);
+                }
+                self.ground.server(server).forget();
+                self.ground.server(server).restart();
+            }
+            Cure::Wake { server } => self.ground.server(server).resume(),
+            Cure::Mend {
+                seat,
+                server,
+                loses,
+            } => {
+                if let Some(proxy) = self.ground.proxy(seat, server) {
+                    if loses {
+                        proxy.cut();
+                    }
+                    proxy.heal();
+                }
+            }
+            Cure::Settle => {}
+        }
+        it.fault.until = clock::now();
+        let replaced = it.fault.forgotten.is_some() && self.ground.rules().changes;
+        if replaced && !matches!(it.cure, Cure::Settle) {
+            it.cure = Cure::Settle;
+            it.until = Instant::now() + NOTICED;
+            self.under_way.push(it);
+        } else {
+            self.faults.push(it.fault);
+        }
+    }
+
+    fn begin(&mut self, step: &Step) {
+        match step.kind.sphere() {
+            Sphere::Process => self.befall_process(step),
+            Sphere::Server => self.befall_server(step),
+            Sphere::Network => self.befall_network(step),
+            Sphere::Command => self.command(step),
+            Sphere::Topology => {}
+        }
+    }
+
+    fn fault(&self, kind: Kind, target: String) -> Fault {
+        Fault {
+            kind,
+            target,
+            from: clock::now(),
+            until: 0,
+            workers: Vec::new(),
+            forgotten: None,
+            away: false,
+        }
+    }
+
+    fn later(&mut self, fault: Fault, step: &Step, cure: Cure) {
+        let since = Instant::now();
+        self.under_way.push(UnderWay {
+            fault,
+            since,
+            until: since + step.lasts,
+            cure,
+        });
+    }
+
+    fn befall_process(&mut self, step: &Step) {
+        let On::Seat(seat) = step.on else {
+            unreachable!("{step:?}")
+        };
+        let workers = self.crew.workers(seat);
+        let mut fault = self.fault(step.kind, format!("workers {workers:?}"));
+        fault.workers = workers;
+        match step.kind {
+            Kind::WorkerKilled => self.crew.kill(seat),
+            Kind::RuntimeDropped => self.crew.drop_runtime(seat),
+            _ => {
+                self.crew.pause(seat);
+                return self.later(fault, step, Cure::Resume { seat });
+            }
+        }
+        fault.until = clock::now();
+        self.faults.push(fault);
+        if step.kind == Kind::WorkerKilled {
+            self.crew.replace(seat);
+        }
+    }
+
+    fn befall_server(&mut self, step: &Step) {
+        let Some(server) = self.server_of(step.on) else {
+            return;
+        };
+        let mut fault = self.fault(step.kind, format!("server {server}"));
+        self.excuse(&mut fault, step, server);
+        let cure = match step.kind {
+            Kind::ServerStopped => {
+                self.ground.server(server).pause();
+                Cure::Wake { server }
+            }
+            kind => {
+                self.ground.server(server).kill();
+                self.ground.killed(server);
+                match kind {
+                    Kind::ServerForgot => Cure::StartEmpty { server },
+                    _ => Cure::Start { server },
+                }
+            }
+        };
+        self.later(fault, step, cure);
+    }
+
+    fn befall_network(&mut self, step: &Step) {
+        let (seat, server) = match step.on {
+            On::Link(seat, server) => (seat, server),
+            on => match self.server_of(on) {
+                Some(server) => (0, server),
+                None => return,
+            },
+        };
+        let alone = self.ground.rules().links == Links::OfWorkers;
+        let workers = match alone {
+            true => self.crew.workers(seat),
+            false => Vec::new(),
+        };
+        let target = match alone {
+            true => format!("between workers {workers:?} and server {server}"),
+            false => format!("between all and server {server}"),
+        };
+        let mut fault = self.fault(step.kind, target);
+        fault.workers = workers;
+        self.excuse(&mut fault, step, server);
+        let Some(proxy) = self.ground.proxy(seat, server) else {
+            return;
+        };
+        break_network(proxy, step);
+        let held = [Kind::RequestsHeld, Kind::RepliesHeld, Kind::BlackHole];
+        let loses = step.otherwise && held.contains(&step.kind);
+        self.later(
+            fault,
+            step,
+            Cure::Mend {
+                seat,
+                server,
+                loses,
+            },
+        );
+    }
+
+    fn command(&mut self, step: &Step) {
+        let Some(server) = self.server_of(step.on) else {
+            return;
+        };
+        let key = match step.on {
+            On::Key(key) => key,
+            _ => 0,
+        };
+        let target = match step.on {
+            On::Key(key) => format!("key {key} on server {server}"),
+            _ => format!("server {server}"),
+        };
+        let mut fault = self.fault(step.kind, target);
+        self.excuse(&mut fault, step, server);
+        match step.kind {
+            Kind::KeyDeleted => fault.forgotten = Some(Keys::One(key)),
+            Kind::KeyOverwritten => {
+                fault.forgotten = Some(Keys::One(key));
+                fault.away = true;
+            }
+            Kind::Flushed => fault.forgotten = Some(Keys::All),
+            _ => {}
+        }
+        let socket = self.ground.server(server).socket();
+        self.asked.push(ask(socket, Command::of(step, key), fault));
+    }
+
+    /// None if it is in trouble already, or the others are.
+    fn server_of(&mut self, on: On) -> Option<usize> {
+        let now = Instant::now();
+        let server = match on {
+            On::Server(server) => server,
+            On::Serving(key) | On::Door(key) | On::Key(key) => self.ground.serving(key)?,
+            On::Seat(_) | On::Link(..) => unreachable!("{on:?} is no server"),
+        };
+        let is_gone = self
+            .under_way
+            .iter()
+            .any(|it| it.cure.server() == Some(server));
+        self.trouble.retain(|(_, until)| *until > now);
+        (!is_gone && self.ground.may_begin()).then_some(server)
+    }
+
+    /// What cannot be had, or may be forgotten, because of that.
+    fn excuse(&mut self, fault: &mut Fault, step: &Step, server: usize) {
+        if step.kind.silences() || matches!(step.kind, Kind::ReplyLost | Kind::ClientsKilled) {
+            let now = Instant::now();
+            self.trouble.retain(|(_, until)| *until > now);
+            self.trouble.push((server, now + step.lasts + NOTICED));
+            let mut servers: Vec<_> = self.trouble.iter().map(|(server, _)| *server).collect();
+            servers.sort_unstable();
+            servers.dedup();
+            fault.away = servers.len() >= self.ground.rules().needed;
+        }
+        if self.ground.forgets_by(step.kind, server) {
+            fault.forgotten = Some(Keys::All);
+        }
+    }
+}
+
+impl Cure {
+    /// Which server is not there before it.
+    fn server(self) -> Option<usize> {
+        match self {
+            Self::Start { server } | Self::StartEmpty { server } | Self::Wake { server } => {
+                Some(server)
+            }
+            Self::Resume { .. } | Self::Mend { .. } | Self::Settle => None,
+        }
+    }
+}
+
+fn break_network(proxy: &Proxy, step: &Step) {
+    match step.kind {
+        Kind::ConnectionsCut => proxy.cut(),
+        Kind::Delayed => proxy.delay(step.lasts / 20),
+        Kind::RequestsHeld => proxy.hold_requests(),
+        Kind::RepliesHeld => proxy.hold_replies(),
+        Kind::BlackHole => proxy.black_hole(),
+        Kind::ReplyLost => proxy.lose_next_reply(),
+        Kind::MessagesLost => proxy.lose_messages(100),
+        kind => unreachable!("{kind:?} is not of the network"),
+    }
+}

@@ -1,0 +1,212 @@
+//! What is to go wrong, and when: made of a seed, so that it can be played again.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use crate::fault::{Kind, Sphere};
+use crate::ground::{Links, Rules};
+use crate::support::dice::Dice;
+use crate::support::time::millis;
+
+/// Which kinds go wrong how often.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// By weight.
+    pub kinds: Vec<(Kind, u64)>,
+    /// How long it takes on average until the next one begins.
+    pub pause: Duration,
+}
+
+impl Profile {
+    /// Everything that a ground can do. What befalls only a network is not more frequent than what
+    /// befalls a process.
+    pub fn everything() -> Self {
+        let mut kinds = Vec::new();
+        for (all, weight) in [
+            (&Kind::PROCESS[..], 6),
+            (&Kind::SERVER[..], 4),
+            (&Kind::NETWORK[..], 2),
+            (&Kind::COMMAND[..], 1),
+            (&[Kind::Failover, Kind::SlotMoved][..], 4),
+        ] {
+            kinds.extend(all.iter().map(|kind| (*kind, weight)));
+        }
+        Self {
+            kinds,
+            pause: millis(200),
+        }
+    }
+
+    pub fn only(kinds: &[Kind]) -> Self {
+        Self {
+            kinds: kinds.iter().map(|kind| (*kind, 1)).collect(),
+            ..Self::everything()
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub steps: Vec<Step>,
+}
+
+/// One thing that goes wrong.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub at: Duration,
+    pub lasts: Duration,
+    pub kind: Kind,
+    pub on: On,
+    /// Where there are two ways to do it: the other one.
+    pub otherwise: bool,
+}
+
+/// What it befalls. Seats are what worker processes sit in, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    Seat(usize),
+    Server(usize),
+    /// Whichever server serves that lock by then.
+    Serving(u32),
+    /// What is between a worker and a server.
+    Link(usize, usize),
+    /// What is between all workers and the server of that lock.
+    Door(u32),
+    Key(u32),
+}
+
+impl Plan {
+    pub fn of(seed: u64, rules: &Rules, profile: &Profile, lasts: Duration) -> Self {
+        let dice = Dice::with(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut maker = Maker {
+            dice,
+            rules,
+            busy: Vec::new(),
+        };
+        let allowed =
+            |kind: &Kind| rules.can.contains(kind) && (!rules.exclusive || !kind.takes_away());
+        let kinds = profile.kinds.iter().filter(|(kind, _)| allowed(kind));
+        let kinds: Vec<_> = kinds.copied().collect();
+        let mut steps = Vec::new();
+        let mut at = Duration::ZERO;
+        while let Some(pause) = maker.pause(profile, &kinds) {
+            at += pause;
+            if at >= lasts {
+                break;
+            }
+            let kind = maker.one_of(&kinds);
+            steps.extend(maker.step(at, kind));
+        }
+        Self { steps }
+    }
+
+    pub fn counts(&self) -> BTreeMap<Kind, usize> {
+        let mut counts = BTreeMap::new();
+        for step in &self.steps {
+            *counts.entry(step.kind).or_default() += 1;
+        }
+        counts
+    }
+}
+
+struct Maker<'a> {
+    dice: Dice,
+    rules: &'a Rules,
+    /// Until when.
+    busy: Vec<(On, Duration)>,
+}
+
+impl Maker<'_> {
+    fn pause(&mut self, profile: &Profile, kinds: &[(Kind, u64)]) -> Option<Duration> {
+        let most = 2 * profile.pause.as_micros() as u64;
+        let pause = Duration::from_micros(1 + self.dice.roll(most));
+        (!kinds.is_empty()).then_some(pause)
+    }
+
+    fn one_of(&mut self, kinds: &[(Kind, u64)]) -> Kind {
+        let mut number = self.dice.roll(kinds.iter().map(|(_, weight)| weight).sum());
+        for (kind, weight) in kinds {
+            if number < *weight {
+                return *kind;
+            }
+            number -= weight;
+        }
+        unreachable!("it is less than the sum");
+    }
+
+    /// None if what it would befall is in trouble enough.
+    fn step(&mut self, at: Duration, kind: Kind) -> Option<Step> {
+        let step = Step {
+            at,
+            kind,
+            lasts: self.length(kind),
+            on: self.target(kind),
+            otherwise: self.dice.one_in(2),
+        };
+        self.busy.retain(|(_, until)| *until > at);
+        let fits = match step.on {
+            On::Seat(_) | On::Link(..) => self.busy.iter().all(|(on, _)| *on != step.on),
+            On::Server(_) | On::Serving(_) | On::Door(_) | On::Key(_) => {
+                let servers = self.busy.iter().map(|(on, _)| on);
+                let servers = servers.filter(|on| !matches!(on, On::Seat(_) | On::Link(..)));
+                let (mut away, mut same) = (0, false);
+                servers.for_each(|on| {
+                    away += 1;
+                    same |= *on == step.on;
+                });
+                !same && away < self.rules.away
+            }
+        };
+        fits.then(|| {
+            self.busy.push((step.on, at + step.lasts));
+            step
+        })
+    }
+
+    fn target(&mut self, kind: Kind) -> On {
+        let rules = self.rules;
+        let seat = self.dice.roll(rules.seats as u64) as usize;
+        let server = self.dice.roll(rules.servers.max(1) as u64) as usize;
+        let key = self.dice.roll(u64::from(rules.keys)) as u32;
+        let any = self.dice.one_in(3);
+        match (kind.sphere(), rules.links) {
+            (Sphere::Process, _) => On::Seat(seat),
+            (Sphere::Network, Links::OfWorkers) => On::Link(seat, server),
+            (Sphere::Network, _) => On::Door(key),
+            (Sphere::Topology, _) => On::Key(key),
+            _ if kind == Kind::KeyDeleted || kind == Kind::KeyOverwritten => On::Key(key),
+            _ if rules.changes && !any => On::Serving(key),
+            _ => On::Server(server),
+        }
+    }
+
+    fn length(&mut self, kind: Kind) -> Duration {
+        let (rules, dice) = (self.rules, &mut self.dice);
+        let mut up_to = |most: Duration| Duration::from_micros(dice.roll(most.as_micros() as u64));
+        match kind {
+            Kind::WorkerStopped => millis(50) + up_to(rules.ttl * 3).min(millis(2500)),
+            Kind::ServerKilled => millis(50) + up_to(millis(700)),
+            Kind::ServerForgot => rules.absence + millis(50) + up_to(millis(700)),
+            Kind::ServerStopped | Kind::ServerAsleep | Kind::ClientsPaused => up_to(rules.stop),
+            Kind::SlowScript => up_to(millis(400)),
+            Kind::KeyOverwritten => millis(50) + up_to(rules.ttl),
+            Kind::SlotMoved => up_to(millis(1000)),
+            _ if kind.sphere() == Sphere::Network => millis(20) + up_to(rules.stop),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.steps.iter().try_for_each(|step| {
+            let (at, lasts) = (step.at.as_millis(), step.lasts.as_millis());
+            writeln!(
+                f,
+                "{at:6} ms, {lasts:4} ms long: {:?} {:?}",
+                step.kind, step.on
+            )
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! One schedule: what goes wrong and when, and what came of it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::book::Book;
+use crate::crew::Crew;
+use crate::event;
+use crate::fault::Sphere;
+use crate::ground::{Ground, Place};
+use crate::history::{History, Promises};
+use crate::left::left;
+use crate::nemesis::Nemesis;
+use crate::plan::{Plan, Profile};
+use crate::support::dice::Dice;
+use crate::support::time::millis;
+use crate::worker::Order;
+
+/// What is to be played where.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    pub place: Place,
+    pub seed: u64,
+    pub profile: Profile,
+    /// How long things go wrong for.
+    pub lasts: Duration,
+}
+
+/// What came of it.
+pub struct Played {
+    pub place: Place,
+    pub variant: &'static str,
+    pub seed: u64,
+    pub took: Duration,
+    pub plan: Plan,
+    pub history: History,
+}
+
+impl Schedule {
+    pub fn of(place: Place, seed: u64) -> Self {
+        Self {
+            place,
+            seed,
+            profile: Profile::everything(),
+            lasts: millis(4000),
+        }
+    }
+
+    pub fn play(&self) -> Played {
+        let mut ground = self.place.start(self.seed);
+        self.play_on(&mut *ground)
+    }
+
+    /// On one that has been started, or played on before.
+    pub fn play_on(&self, ground: &mut dyn Ground) -> Played {
+        let start = Instant::now();
+        let rules = ground.rules().clone();
+        let plan = Plan::of(self.seed, &rules, &self.profile, self.lasts);
+        let mut dice = Dice::with(self.seed.wrapping_mul(0xBF58_476D_1CE4_E5B9));
+        let directory = TempDir::with_prefix("chaos-").unwrap();
+        let fenced = !dice.one_in(3);
+        let book = Book::open(directory.path(), fenced);
+        let order = self.order(ground, &book, directory.path(), fenced, &mut dice);
+        let urls = (0..rules.seats).map(|seat| ground.urls(seat)).collect();
+        let mut crew = Crew::start(order, urls);
+        let mut nemesis = Nemesis::new(ground, &mut crew);
+        nemesis.play(&plan, self.lasts);
+        let faults = nemesis.heal();
+        let mut history = History {
+            faults,
+            left: crew.end(),
+            promises: promises(&plan, fenced),
+            ..History::default()
+        };
+        let journal = |worker| Order::journal(directory.path(), worker);
+        let journals = (0..crew.count()).map(journal);
+        // Who was killed before it began has none.
+        let journals = journals.filter(|journal| journal.exists());
+        history.events = journals.flat_map(|journal| event::read(&journal)).collect();
+        history.writes = book.writes();
+        history.left.extend(left(ground));
+        Played {
+            place: self.place,
+            variant: rules.variant,
+            seed: self.seed,
+            took: start.elapsed(),
+            plan,
+            history,
+        }
+    }
+
+    fn order(
+        &self,
+        ground: &dyn Ground,
+        book: &Book,
+        directory: &Path,
+        fenced: bool,
+        dice: &mut Dice,
+    ) -> Order {
+        let rules = ground.rules();
+        Order {
+            urls: String::new(),
+            first: 0,
+            managers: rules.managers,
+            keys: rules.keys,
+            tasks: 3,
+            ttl_ms: rules.ttl.as_millis() as u64,
+            seed: dice.roll(u64::MAX),
+            journals: directory.to_owned(),
+            book: book.socket().to_owned(),
+            fenced,
+            replicas: rules.replicas,
+            ways: Vec::new(),
+        }
+    }
+}
+
+/// Where servers lose a queue, or nobody can be reached, order is lost.
+fn promises(plan: &Plan, fenced: bool) -> Promises {
+    let mut steps = plan.steps.iter();
+    Promises {
+        order: steps.all(|step| step.kind.sphere() == Sphere::Process),
+        fenced,
+    }
+}
