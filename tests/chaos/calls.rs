@@ -13,7 +13,7 @@ use crate::clock;
 use crate::event::{How, Journal, Way, What};
 use crate::support::dice::Dice;
 use crate::support::time::millis;
-use crate::worker::{Order, Stage};
+use crate::worker::{Habit, Order, Stage};
 
 pub const ON_PURPOSE: &str = "on purpose";
 
@@ -30,7 +30,7 @@ pub struct Caller {
     ttl: Duration,
     book: PathBuf,
     fenced: bool,
-    ways: Vec<Way>,
+    habit: Habit,
 }
 
 /// One call of a function.
@@ -72,10 +72,6 @@ impl From<LockError> for CallError {
 
 impl Caller {
     pub fn new(order: &Order, worker: u32, journal: Arc<Journal>, locks: LockManager) -> Self {
-        let ways = match order.ways.is_empty() {
-            true => Way::ALL.to_vec(),
-            false => order.ways.clone(),
-        };
         Self {
             locks,
             journal,
@@ -85,7 +81,7 @@ impl Caller {
             ttl: millis(order.ttl_ms),
             book: order.book.clone(),
             fenced: order.fenced,
-            ways,
+            habit: order.habit.clone(),
         }
     }
 
@@ -95,7 +91,7 @@ impl Caller {
         while *stage.borrow() == now {
             let way = self.any_way(&mut dice);
             let key = dice.roll(u64::from(self.keys)) as u32;
-            let wait = match dice.one_in(4) {
+            let wait = match self.habit.patient || dice.one_in(4) {
                 true => LONG,
                 false => millis(dice.roll(1000)),
             };
@@ -106,7 +102,8 @@ impl Caller {
 
     /// Those that take long are rare among others.
     fn any_way(&self, dice: &mut Dice) -> Way {
-        let any = |dice: &mut Dice| self.ways[dice.roll(self.ways.len() as u64) as usize];
+        let ways = &self.habit.ways;
+        let any = |dice: &mut Dice| ways[dice.roll(ways.len() as u64) as usize];
         match any(dice) {
             Way::Blocks | Way::MaxHold if !dice.one_in(5) => any(dice),
             way => way,
@@ -134,7 +131,10 @@ impl Caller {
             account: Account::new(&self.book, self.worker, key),
             fenced: self.fenced,
             asks: way == Way::Continues,
-            steps: steps(way, self.ttl, dice),
+            steps: match self.habit.lingers {
+                true => small_steps(self.ttl),
+                false => steps(way, self.ttl, dice),
+            },
         };
         let asked = What::Asked {
             key,
@@ -163,6 +163,16 @@ fn steps(way: Way, ttl: Duration, dice: &mut Dice) -> Vec<Step> {
         },
     };
     (0..count).map(step).collect()
+}
+
+/// For half as long again as the ttl.
+fn small_steps(ttl: Duration) -> Vec<Step> {
+    let awaits = millis(4);
+    let step = Step {
+        thinks: Duration::ZERO,
+        awaits,
+    };
+    vec![step; (ttl.as_nanos() * 3 / 2 / awaits.as_nanos()) as usize]
 }
 
 impl Call {

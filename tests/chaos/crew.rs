@@ -19,21 +19,27 @@ pub struct Crew {
 struct Seat {
     process: Worker,
     urls: String,
+    environment: Environment,
     workers: Vec<u32>,
 }
 
+/// What is set for its processes.
+pub type Environment = Vec<(&'static str, String)>;
+
 impl Crew {
-    pub fn start(order: Order, urls: Vec<String>) -> Self {
+    /// With what each seat connects to.
+    pub fn start(order: Order, seats: Vec<(String, Environment)>) -> Self {
         let mut crew = Self {
             order,
             seats: Vec::new(),
             next: 0,
         };
-        for urls in urls {
-            let (process, workers) = crew.process(&urls);
+        for (urls, environment) in seats {
+            let (process, workers) = crew.process(&urls, &environment);
             crew.seats.push(Seat {
                 process,
                 urls,
+                environment,
                 workers,
             });
         }
@@ -43,7 +49,7 @@ impl Crew {
         crew
     }
 
-    fn process(&mut self, urls: &str) -> (Worker, Vec<u32>) {
+    fn process(&mut self, urls: &str, environment: &Environment) -> (Worker, Vec<u32>) {
         let first = self.next;
         self.next += self.order.managers;
         let order = Order {
@@ -52,7 +58,7 @@ impl Crew {
             seed: self.order.seed.wrapping_add(u64::from(first)),
             ..self.order.clone()
         };
-        (start(&order, &[]), (first..self.next).collect())
+        (start(&order, environment), (first..self.next).collect())
     }
 
     /// How many workers there have been.
@@ -82,8 +88,11 @@ impl Crew {
 
     /// Somebody else takes the seat of who was killed.
     pub fn replace(&mut self, seat: usize) {
-        let urls = self.seats[seat].urls.clone();
-        let (process, workers) = self.process(&urls);
+        let Seat {
+            urls, environment, ..
+        } = &self.seats[seat];
+        let (urls, environment) = (urls.clone(), environment.clone());
+        let (process, workers) = self.process(&urls, &environment);
         self.seats[seat].process = process;
         self.seats[seat].workers = workers;
     }

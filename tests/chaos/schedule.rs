@@ -16,7 +16,7 @@ use crate::nemesis::Nemesis;
 use crate::plan::{Plan, Profile};
 use crate::support::dice::Dice;
 use crate::support::time::millis;
-use crate::worker::Order;
+use crate::worker::{Habit, Order};
 
 /// What is to be played where.
 #[derive(Clone, Debug)]
@@ -24,6 +24,9 @@ pub struct Schedule {
     pub place: Place,
     pub seed: u64,
     pub profile: Profile,
+    /// What goes wrong, unless chance says so.
+    pub plan: Option<Plan>,
+    pub habit: Habit,
     /// How long things go wrong for.
     pub lasts: Duration,
 }
@@ -44,6 +47,8 @@ impl Schedule {
             place,
             seed,
             profile: Profile::everything(),
+            plan: None,
+            habit: Habit::default(),
             lasts: millis(4000),
         }
     }
@@ -57,14 +62,15 @@ impl Schedule {
     pub fn play_on(&self, ground: &mut dyn Ground) -> Played {
         let start = Instant::now();
         let rules = ground.rules().clone();
-        let plan = Plan::of(self.seed, &rules, &self.profile, self.lasts);
+        let chance = || Plan::of(self.seed, &rules, &self.profile, self.lasts);
+        let plan = self.plan.clone().unwrap_or_else(chance);
         let mut dice = Dice::with(self.seed.wrapping_mul(0xBF58_476D_1CE4_E5B9));
         let directory = TempDir::with_prefix("chaos-").unwrap();
         let fenced = !dice.one_in(3);
         let book = Book::open(directory.path(), fenced);
         let order = self.order(ground, &book, directory.path(), fenced, &mut dice);
-        let urls = (0..rules.seats).map(|seat| ground.urls(seat)).collect();
-        let mut crew = Crew::start(order, urls);
+        let seats = (0..rules.seats).map(|seat| (ground.urls(seat), ground.environment(seat)));
+        let mut crew = Crew::start(order, seats.collect());
         let mut nemesis = Nemesis::new(ground, &mut crew);
         nemesis.play(&plan, self.lasts);
         let faults = nemesis.heal();
@@ -105,14 +111,13 @@ impl Schedule {
             first: 0,
             managers: rules.managers,
             keys: rules.keys,
-            tasks: 3,
             ttl_ms: rules.ttl.as_millis() as u64,
             seed: dice.roll(u64::MAX),
             journals: directory.to_owned(),
             book: book.socket().to_owned(),
             fenced,
             replicas: rules.replicas,
-            ways: Vec::new(),
+            habit: self.habit.clone(),
         }
     }
 }

@@ -27,9 +27,8 @@ pub struct Order {
     /// The number of its first worker, and how many it has: a lock manager each.
     pub first: u32,
     pub managers: u32,
-    /// How many locks they compete for, and how many calls each has under way.
+    /// How many locks they compete for.
     pub keys: u32,
-    pub tasks: u32,
     pub ttl_ms: u64,
     pub seed: u64,
     /// The directory of its journals, one for each worker.
@@ -39,8 +38,31 @@ pub struct Order {
     /// Whether bodies ask for their fencing tokens, and write with them.
     pub fenced: bool,
     pub replicas: u32,
-    /// The kinds of functions it calls; all if there are none.
+    pub habit: Habit,
+}
+
+/// How workers go about it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Habit {
+    /// How many calls each has under way.
+    pub tasks: u32,
+    /// The kinds of functions it calls.
     pub ways: Vec<Way>,
+    /// Nobody gives up waiting.
+    pub patient: bool,
+    /// Bodies go on for longer than the ttl, in many small steps.
+    pub lingers: bool,
+}
+
+impl Default for Habit {
+    fn default() -> Self {
+        Self {
+            tasks: 3,
+            ways: Way::ALL.to_vec(),
+            patient: false,
+            lingers: false,
+        }
+    }
 }
 
 impl Order {
@@ -171,7 +193,7 @@ fn attend(
         let (caller, dice) = (caller.clone(), &mut dice);
         runtime.block_on(async {
             let mut crew = JoinSet::new();
-            for _ in 0..order.tasks {
+            for _ in 0..order.habit.tasks {
                 crew.spawn(caller.clone().call_until(stage.clone(), dice.split()));
             }
             let changed = stage.wait_for(|stage| *stage != now).await;

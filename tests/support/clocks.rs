@@ -65,11 +65,19 @@ impl Clocks {
         }
     }
 
+    /// What has a process go by them.
+    pub fn environment(&self) -> [(&'static str, String); 2] {
+        let steering = self.directory.path().join("steering");
+        let path = |path: &Path| path.to_str().unwrap().to_owned();
+        [
+            ("LD_PRELOAD", path(&self.library.path())),
+            ("CLOCK_STEERING", path(&steering)),
+        ]
+    }
+
     /// The process goes by them, as do those that it starts.
     pub fn preload(&self, command: &mut Command) {
-        command
-            .env("LD_PRELOAD", self.library.path())
-            .env("CLOCK_STEERING", self.directory.path().join("steering"));
+        command.envs(self.environment());
     }
 
     pub fn forward(&self, hands: &[Hand], by: Duration) {

@@ -6,6 +6,7 @@ mod standalone;
 
 use std::time::Duration;
 
+use crate::crew::Environment;
 use crate::fault::Kind;
 use crate::support::dice::Dice;
 use crate::support::proxy::Proxy;
@@ -51,6 +52,11 @@ pub trait Ground: Send {
 
     /// What a worker connects to that sits there: a URL, or several, separated by spaces.
     fn urls(&self, seat: usize) -> String;
+
+    /// What is set for the processes that sit there.
+    fn environment(&self, _seat: usize) -> Environment {
+        Vec::new()
+    }
 
     fn server(&mut self, number: usize) -> &mut Server;
 
