@@ -3,6 +3,7 @@
 
 mod book;
 mod calls;
+mod checker;
 mod clock;
 mod command;
 mod crew;

@@ -1,0 +1,39 @@
+//! A body gets no further than the next await once its lease has run out.
+//!
+//! The step at which it finds that out is one that it was in when its process was stopped, or that came
+//! without an await before. Nothing stops a body that is to go on after a loss, or that holds a guard by
+//! hand.
+
+use super::{Case, Rule, Verdict};
+
+/// A process that was stopped says so a moment later than its bodies go on.
+const NEAR: u64 = 50_000_000;
+
+pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
+    for call in case.holds().filter(|call| call.is_cancelled()) {
+        let mut late = call.looks.iter().filter(|look| look.left == 0);
+        let Some(first) = late.next() else {
+            continue;
+        };
+        verdict.late_steps += 1;
+        let began = call.began().is_some_and(|look| look.left == 0);
+        let (from, to) = (first.at.saturating_sub(NEAR), first.at + NEAR);
+        if began && case.stalled(call.worker, from, to) == 0 {
+            let text = format!(
+                "{} began at {} without a lease",
+                call.name(),
+                case.when(first.at)
+            );
+            verdict.broken(Rule::Deadline, text);
+        }
+        if let Some(next) = call.looks.iter().find(|look| look.at > first.at) {
+            let text = format!(
+                "{} went on at {}, though its lease had run out by {}",
+                call.name(),
+                case.when(next.at),
+                case.when(first.at)
+            );
+            verdict.broken(Rule::Deadline, text);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Two never provably hold one lock, unless a server has forgotten it.
+//!
+//! What was forgotten can be had by another while the one who had it before still believes in its lease:
+//! for one ttl after that at most, since no renewal is confirmed any more.
+
+use super::{Call, Case, Rule, Verdict, millis};
+
+pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
+    for (_, holds) in case.by_key() {
+        // Those that may still be held when the next one begins.
+        let mut held: Vec<(&Call, u64, u64)> = Vec::new();
+        for hold in holds {
+            let Some((from, until)) = hold.held() else {
+                continue;
+            };
+            held.retain(|earlier| earlier.2 > from);
+            for earlier in &held {
+                judge(case, verdict, *earlier, (hold, from, until));
+            }
+            held.push((hold, from, until));
+        }
+    }
+}
+
+type Held<'c> = (&'c Call, u64, u64);
+
+fn judge(case: &Case<'_>, verdict: &mut Verdict, earlier: Held<'_>, later: Held<'_>) {
+    let ((one, began, until), (other, from, other_until)) = (earlier, later);
+    // Whoever ends first had been forgotten, or had it from a server that was.
+    let (end, ttl) = match until <= other_until {
+        true => (until, one.ttl),
+        false => (other_until, other.ttl),
+    };
+    let mut faults = case.forgetting(one.key);
+    let excused = faults.any(|fault| {
+        began < fault.until && fault.from < from && end <= fault.until.saturating_add(ttl)
+    });
+    let both = end.saturating_sub(from);
+    if excused {
+        verdict.double_holds += 1;
+        verdict.longest_double_hold = verdict.longest_double_hold.max(both);
+        return;
+    }
+    let text = format!(
+        "{} held it from {} to {}, and {} from {} on: both for {}",
+        one.name(),
+        case.when(began),
+        case.when(until),
+        other.name(),
+        case.when(from),
+        millis(both),
+    );
+    verdict.broken(Rule::Exclusion, text);
+}

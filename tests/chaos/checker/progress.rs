@@ -1,0 +1,48 @@
+//! Everybody who was not killed comes to an end, with nothing but what may be, and enough happens for the
+//! other rules to mean something.
+
+use std::collections::HashSet;
+
+use super::{Case, Rule, Verdict};
+use crate::event::{How, Way, What};
+
+/// Less than a hold in so long is not enough.
+const SELDOM: u64 = 2_000_000_000;
+
+pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
+    for odd in &case.odd {
+        verdict.broken(Rule::Progress, odd.clone());
+    }
+    let (mut workers, mut ended) = (HashSet::new(), HashSet::new());
+    for event in &case.history.events {
+        workers.insert(event.worker);
+        if let What::Over { .. } = event.what {
+            ended.insert(event.worker);
+        }
+    }
+    for worker in workers.difference(&ended) {
+        if !case.killed.contains_key(worker) {
+            let text = format!("worker {worker} did not come to its end");
+            verdict.broken(Rule::Progress, text);
+        }
+    }
+    for call in &case.calls {
+        let meant = match call.how() {
+            None => call.cut_off.is_some(),
+            Some(How::Wrong(_)) => false,
+            Some(How::Failed) => call.way == Way::Fails,
+            Some(How::Panicked) => call.way == Way::Panics,
+            Some(How::Dropped) => call.way == Way::Dropped,
+            Some(_) => true,
+        };
+        if !meant {
+            let text = format!("{} came out as {:?}", call.name(), call.how());
+            verdict.broken(Rule::Progress, text);
+        }
+    }
+    let (holds, took) = (verdict.holds, case.end - case.start);
+    if holds == 0 || (holds as u64) < took / SELDOM {
+        let text = format!("no more than {holds} holds in {} s", took / 1_000_000_000);
+        verdict.broken(Rule::Progress, text);
+    }
+}

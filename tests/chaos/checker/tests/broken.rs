@@ -1,0 +1,227 @@
+//! A history with all in order is accepted, and rejected when something in it is changed.
+
+use super::toy::{MS, TTL, World, history};
+use crate::checker::{Case, Rule, check};
+use crate::event::{Event, How, What};
+use crate::history::History;
+use crate::support::dice::Dice;
+
+const TIMES: u64 = 20;
+
+#[test]
+fn all_is_in_order() {
+    for seed in 1..=TIMES {
+        for (stops, forgets) in [(false, false), (true, false), (false, true), (true, true)] {
+            let world = World {
+                stops,
+                forgets,
+                ..World::default()
+            };
+            let verdict = check(&history(world, seed));
+            assert!(
+                verdict.violations.is_empty(),
+                "seed {seed}: {} violations, {}",
+                verdict.violations.len(),
+                verdict.violations[0]
+            );
+            assert!(verdict.holds > 100 && verdict.hand_offs > 100);
+            assert_eq!(verdict.lost_updates, 0);
+        }
+    }
+}
+
+#[test]
+fn what_is_excused_is_counted() {
+    let sum = |world: World, of: fn(&crate::checker::Verdict) -> usize| -> usize {
+        let seeds = 1..=TIMES;
+        seeds.map(|seed| of(&check(&history(world, seed)))).sum()
+    };
+    let (stops, forgets) = (
+        World {
+            stops: true,
+            ..World::default()
+        },
+        World {
+            forgets: true,
+            ..World::default()
+        },
+    );
+    assert!(sum(forgets, |verdict| verdict.double_holds) > 20);
+    assert!(sum(stops, |verdict| verdict.late_steps) > 20);
+    assert!(sum(stops, |verdict| verdict.refused) > 20);
+    assert_eq!(sum(stops, |verdict| verdict.double_holds), 0);
+}
+
+/// Each of many histories, changed, breaks that rule.
+fn always_found(rule: Rule, change: impl Fn(&mut History, &mut Dice)) {
+    let world = World {
+        stops: true,
+        ..World::default()
+    };
+    for seed in 1..=TIMES {
+        let mut history = history(world, seed);
+        change(&mut history, &mut Dice::with(seed * 7919));
+        assert!(check(&history).breaks(rule), "seed {seed}");
+    }
+}
+
+/// Any one of the events for which that holds.
+fn any<'h>(
+    history: &'h mut History,
+    dice: &mut Dice,
+    is_one: impl Fn(&Event) -> bool,
+) -> &'h mut Event {
+    let fitting = history.events.iter_mut().filter(|event| is_one(event));
+    let mut fitting: Vec<_> = fitting.collect();
+    let number = dice.roll(fitting.len() as u64) as usize;
+    fitting.swap_remove(number)
+}
+
+/// Any one of the calls for which that holds.
+fn any_call(
+    history: &History,
+    dice: &mut Dice,
+    is_one: impl Fn(&crate::checker::Call) -> bool,
+) -> crate::checker::Call {
+    let mut calls = Case::new(history).calls;
+    calls.retain(|call| is_one(call));
+    calls.swap_remove(dice.roll(calls.len() as u64) as usize)
+}
+
+#[test]
+fn a_second_holder() {
+    always_found(Rule::Exclusion, |history, dice| {
+        let call = any_call(history, dice, |call| call.looks.len() > 1);
+        let (from, until) = call.held().unwrap();
+        let within = from + 1 + dice.roll(until - from - 1);
+        // Somebody else's began too soon.
+        let other = any_call(history, dice, |other| {
+            other.worker != call.worker && other.key == call.key && other.began().is_some()
+        });
+        for event in &mut history.events {
+            if (event.worker, event.call) == (other.worker, other.number)
+                && let What::Acquired { .. } = event.what
+            {
+                event.at = within;
+                event.what = What::Acquired { left: TTL };
+            }
+        }
+        // What it did later is not what this is about.
+        history.events.retain(|event| {
+            (event.worker, event.call) != (other.worker, other.number)
+                || matches!(event.what, What::Asked { .. } | What::Acquired { .. })
+        });
+        history.events.push(Event {
+            at: within + MS,
+            boot: within + MS,
+            worker: other.worker,
+            call: other.number,
+            what: What::Ended { how: How::Done },
+        });
+        for event in &mut history.events {
+            if (event.worker, event.call) == (other.worker, other.number)
+                && let What::Asked { .. } = event.what
+            {
+                event.at = event.at.min(within);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_step_after_the_last() {
+    always_found(Rule::Deadline, |history, dice| {
+        let call = any_call(history, dice, |call| {
+            call.is_cancelled() && call.looks.len() > 2
+        });
+        let look = call.looks[1 + dice.roll(call.looks.len() as u64 - 2) as usize];
+        for event in &mut history.events {
+            if (event.worker, event.at) == (call.worker, look.at)
+                && let What::Step { left } = &mut event.what
+            {
+                *left = 0;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_token_that_is_too_small() {
+    always_found(Rule::Tokens, |history, dice| {
+        let fenced = |call: &crate::checker::Call| call.tokens.len() == 2;
+        let call = any_call(history, dice, |call| {
+            fenced(call) && call.tokens[0].number > 9
+        });
+        for event in &mut history.events {
+            if (event.worker, event.call) == (call.worker, call.number)
+                && let What::Token { token, .. } = &mut event.what
+            {
+                *token = 0;
+            }
+        }
+    });
+}
+
+#[test]
+fn another_token_the_second_time() {
+    always_found(Rule::Tokens, |history, dice| {
+        let call = any_call(history, dice, |call| call.tokens.len() == 2);
+        let mut tokens = history.events.iter_mut().filter(|event| {
+            (event.worker, event.call) == (call.worker, call.number)
+                && matches!(event.what, What::Token { .. })
+        });
+        if let What::Token { token, .. } = &mut tokens.next_back().unwrap().what {
+            *token += 1;
+        }
+    });
+}
+
+#[test]
+fn a_stale_write_is_taken() {
+    always_found(Rule::Book, |history, dice| {
+        let refused = history.writes.iter_mut().filter(|write| !write.accepted);
+        let mut refused: Vec<_> = refused.collect();
+        match refused.len() as u64 {
+            // None was refused in this one: an update is lost instead.
+            0 => {
+                let writes = history.writes.len() as u64;
+                history.writes[dice.roll(writes) as usize].found += 1;
+            }
+            some => refused[dice.roll(some) as usize].accepted = true,
+        }
+    });
+}
+
+#[test]
+fn something_is_left() {
+    always_found(Rule::Left, |history, dice| {
+        let over = any(history, dice, |event| {
+            matches!(event.what, What::Over { .. })
+        });
+        over.what = What::Over {
+            threads: dice.roll(2) as usize,
+            tasks: 1,
+        };
+    });
+}
+
+#[test]
+fn a_call_without_an_end() {
+    always_found(Rule::Progress, |history, dice| {
+        let ends = |event: &Event| matches!(event.what, What::Ended { .. } | What::Over { .. });
+        let end = any(history, dice, ends).clone();
+        history.events.retain(|event| *event != end);
+    });
+}
+
+#[test]
+fn an_end_that_must_not_be() {
+    always_found(Rule::Progress, |history, dice| {
+        let ends = |event: &Event| matches!(event.what, What::Ended { .. });
+        let how = match dice.one_in(2) {
+            true => How::Wrong("nonsense".into()),
+            false => How::Panicked,
+        };
+        any(history, dice, ends).what = What::Ended { how };
+    });
+}

@@ -1,0 +1,5 @@
+//! The checker is right: it accepts what may be, and finds whatever is broken.
+
+mod broken;
+mod toy;
+mod written;

@@ -1,0 +1,384 @@
+//! Small histories, written down: a time in milliseconds, who (worker and call), and what.
+
+use crate::book::Write;
+use crate::checker::{Rule, check};
+use crate::event::{Event, How, Way, What};
+use crate::fault::{Fault, Keys, Kind};
+use crate::history::{History, Promises};
+
+const MS: u64 = 1_000_000;
+
+fn number(words: &[&str], at: usize) -> u64 {
+    words[at].parse().unwrap_or_else(|_| panic!("{words:?}"))
+}
+
+/// Everybody is over at the end, unless somebody is said to be.
+fn history(text: &str) -> History {
+    let mut history = History {
+        promises: Promises {
+            order: true,
+            fenced: true,
+        },
+        ..History::default()
+    };
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = number(&words, 0) * MS;
+        let (worker, call) = words[1].split_once('.').unwrap_or((words[1], "0"));
+        let (worker, call) = (worker.parse().unwrap(), call.parse().unwrap());
+        match read(&words[2..]) {
+            Some(what) => history.events.push(Event {
+                at,
+                boot: at,
+                worker,
+                call,
+                what,
+            }),
+            None => history.writes.push(Write {
+                at,
+                worker,
+                call,
+                key: 0,
+                token: number(&words, 3),
+                read: number(&words, 4),
+                found: number(&words, 5),
+                accepted: words[2] == "writes",
+            }),
+        }
+    }
+    let is_over = |event: &Event| matches!(event.what, What::Over { .. });
+    if !history.events.iter().any(is_over) {
+        let last = history.events.iter().map(|event| event.at).max().unwrap();
+        let mut workers: Vec<u32> = history.events.iter().map(|event| event.worker).collect();
+        workers.sort_unstable();
+        workers.dedup();
+        let (threads, tasks) = (0, 0);
+        history
+            .events
+            .extend(workers.into_iter().map(|worker| Event {
+                at: last,
+                boot: last,
+                worker,
+                call: 0,
+                what: What::Over { threads, tasks },
+            }));
+    }
+    history
+}
+
+fn read(words: &[&str]) -> Option<What> {
+    let left = || number(words, 1) * MS;
+    let how = |how| Some(What::Ended { how });
+    match words[0] {
+        "asks" | "tries" | "continues" | "unrenewed" | "guards" | "blocks" => {
+            let (way, wait) = match words[0] {
+                "tries" => (Way::TriesOnce, 0),
+                "continues" => (Way::Continues, 60_000),
+                "unrenewed" => (Way::Unrenewed, 60_000),
+                "guards" => (Way::Guard, 60_000),
+                "blocks" => (Way::Blocks, 60_000),
+                _ if words.len() > 1 => (Way::Waits, number(words, 1)),
+                _ => (Way::Waits, 60_000),
+            };
+            Some(What::Asked {
+                key: 0,
+                way,
+                ttl: 1000 * MS,
+                wait: wait * MS,
+            })
+        }
+        "begins" => Some(What::Acquired { left: left() }),
+        "steps" => Some(What::Step { left: left() }),
+        "token" => Some(What::Token {
+            asked: number(words, 1) * MS,
+            token: number(words, 2),
+        }),
+        "stalled" => Some(What::Stalled { for_: left() }),
+        "dropped" => Some(What::RuntimeDropped),
+        "over" => Some(What::Over {
+            threads: number(words, 1) as usize,
+            tasks: number(words, 2) as usize,
+        }),
+        "done" => how(How::Done),
+        "lost" => how(How::Lost),
+        "busy" => how(How::Busy),
+        "wrong" => how(How::Wrong("nonsense".into())),
+        "panicked" => how(How::Panicked),
+        "writes" | "refused" => None,
+        word => panic!("{word}?"),
+    }
+}
+
+fn fault(kind: Kind, from: u64, until: u64) -> Fault {
+    Fault {
+        kind,
+        target: "it".into(),
+        from: from * MS,
+        until: until * MS,
+        workers: Vec::new(),
+        forgotten: None,
+        away: false,
+    }
+}
+
+fn forgets(from: u64, until: u64) -> Fault {
+    Fault {
+        forgotten: Some(Keys::One(0)),
+        ..fault(Kind::KeyDeleted, from, until)
+    }
+}
+
+fn befalls(kind: Kind, worker: u32, from: u64, until: u64) -> Fault {
+    Fault {
+        workers: vec![worker],
+        ..fault(kind, from, until)
+    }
+}
+
+fn broken(history: &History) -> Vec<Rule> {
+    let violations = check(history).violations;
+    violations.iter().for_each(|found| println!("{found}"));
+    let mut rules: Vec<_> = violations.iter().map(|found| found.rule).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    rules
+}
+
+fn breaks(text: &str) -> Vec<Rule> {
+    broken(&history(text))
+}
+
+const IN_ORDER: &str = "
+     0 1.1 asks
+     1 1.1 begins 988
+     2 2.1 asks
+     3 1.1 token 2 7
+     4 1.1 writes 7 0 0
+     5 1.1 steps 984
+     6 1.1 token 5 7
+     7 1.1 done
+     8 2.1 begins 988
+     9 2.1 token 8 9
+    10 2.1 writes 9 1 1
+    11 2.1 done
+    12 1.2 tries
+    13 1.2 begins 988
+    14 1.2 done
+    15 2.2 asks 500
+   515 2.2 busy";
+
+#[test]
+fn all_is_in_order() {
+    let history = history(IN_ORDER);
+    assert_eq!(broken(&history), []);
+    let verdict = check(&history);
+    assert_eq!((verdict.calls, verdict.holds, verdict.hand_offs), (4, 3, 1));
+    assert_eq!((verdict.tokens, verdict.writes), (2, 2));
+}
+
+const TWO_HOLD_IT: &str = "
+     0 1.1 asks
+     1 1.1 begins 988
+     2 2.1 asks
+     5 2.1 begins 988
+     6 2.1 steps 987
+     7 2.1 done
+     8 1.1 steps 981
+     9 1.1 done";
+
+#[test]
+fn two_hold_it() {
+    assert_eq!(breaks(TWO_HOLD_IT), [Rule::Exclusion]);
+}
+
+#[test]
+fn two_hold_what_was_forgotten() {
+    let mut history = history(TWO_HOLD_IT);
+    history.faults = vec![forgets(3, 4)];
+    assert_eq!(broken(&history), []);
+    let verdict = check(&history);
+    assert_eq!(verdict.double_holds, 1);
+    assert_eq!(verdict.longest_double_hold, MS);
+    // Not by then, or not that one.
+    history.faults = vec![forgets(6, 7)];
+    assert_eq!(broken(&history), [Rule::Exclusion]);
+    history.faults[0] = forgets(3, 4);
+    history.faults[0].forgotten = Some(Keys::One(1));
+    assert_eq!(broken(&history), [Rule::Exclusion]);
+}
+
+#[test]
+fn what_was_forgotten_is_held_for_too_long() {
+    let mut history = history(
+        "
+          0 1.1 asks
+          1 1.1 begins 988
+          2 2.1 asks
+          5 2.1 begins 988
+        900 1.1 steps 500
+        910 2.1 steps 500
+       1020 1.1 steps 500
+       1021 2.1 steps 500
+       1022 1.1 done
+       1023 2.1 done",
+    );
+    history.faults = vec![forgets(3, 4)];
+    assert!(broken(&history).contains(&Rule::Exclusion));
+}
+
+/// The lease that was proven last is held to its end by who was stopped before.
+#[test]
+fn somebody_else_has_it_before_the_lease_is_over() {
+    let text = |begins| {
+        format!(
+            "
+               0 1.1 asks
+               1 1.1 begins 988
+               2 2.1 asks
+            1505 1   stalled 1500
+        {begins} 2.1 begins 900
+            1504 2.1 done
+            1505 1.1 steps 0
+            1506 1.1 lost"
+        )
+    };
+    assert_eq!(breaks(&text(988)), [Rule::Exclusion]);
+    assert_eq!(breaks(&text(990)), []);
+}
+
+#[test]
+fn a_body_goes_on_without_its_lease() {
+    let text = |asks: &str| {
+        format!(
+            "
+               0 1.1 {asks}
+               1 1.1 begins 988
+            1505 1.1 steps 0
+            1506 1.1 steps 0
+            1507 1   stalled 1500
+            1507 1.1 lost"
+        )
+    };
+    assert_eq!(breaks(&text("asks")), [Rule::Deadline]);
+    assert_eq!(breaks(&text("continues")), []);
+    assert_eq!(breaks(&text("guards")), []);
+}
+
+#[test]
+fn a_body_begins_without_a_lease() {
+    let text = "
+        0 1.1 asks
+        9 1.1 begins 0
+        9 1.1 lost
+        9 2.1 asks
+        9 2.1 begins 9
+        9 2.1 done";
+    assert_eq!(breaks(text), [Rule::Deadline]);
+    // It was stopped just before.
+    let stalled = format!("{text}\n12 1 stalled 4");
+    assert_eq!(breaks(&stalled), []);
+}
+
+fn tokens(first: &str, again: &str, second: &str) -> Vec<Rule> {
+    breaks(&format!(
+        "
+         0 1.1 asks
+         1 1.1 begins 988
+         3 1.1 token 2 {first}
+         6 1.1 token 5 {again}
+         7 1.1 done
+         8 2.1 asks
+         8 2.1 begins 988
+         9 2.1 token 8 {second}
+        11 2.1 done"
+    ))
+}
+
+#[test]
+fn tokens_grow() {
+    assert_eq!(tokens("7", "7", "8"), []);
+    assert_eq!(tokens("7", "7", "6"), [Rule::Tokens]);
+    assert_eq!(tokens("7", "7", "7"), [Rule::Tokens]);
+    assert_eq!(tokens("7", "8", "9"), [Rule::Tokens]);
+}
+
+/// Which of two is greater is only said if one was had before the other was asked for.
+#[test]
+fn tokens_asked_for_at_a_time() {
+    let mut history = history(
+        "
+        0 1.1 asks
+        1 1.1 begins 988
+        2 2.1 asks
+        5 2.1 begins 988
+        7 2.1 token 5 8
+        8 1.1 token 6 7
+        9 1.1 done
+        9 2.1 done",
+    );
+    history.faults = vec![forgets(3, 4)];
+    assert_eq!(broken(&history), []);
+}
+
+fn writes(first: &str, second: &str, fenced: bool) -> (Vec<Rule>, usize) {
+    let mut history = history(&format!("{IN_ORDER}\n600 1.1 {first}\n601 2.1 {second}"));
+    history.promises.fenced = fenced;
+    (broken(&history), check(&history).lost_updates)
+}
+
+#[test]
+fn old_writes() {
+    let old = "refused 7 2 2";
+    assert_eq!(writes("writes 9 2 2", old, true), (vec![], 0));
+    let taken = "writes 7 3 3";
+    assert_eq!(writes("writes 9 2 2", taken, true), (vec![Rule::Book], 0));
+    assert_eq!(writes("writes 9 2 2", taken, false), (vec![], 0));
+    let lost = "writes 9 2 3";
+    assert_eq!(writes("writes 9 2 2", lost, true), (vec![Rule::Book], 1));
+    assert_eq!(writes("writes 9 2 2", lost, false), (vec![], 1));
+}
+
+#[test]
+fn something_is_left() {
+    let mut history = history(IN_ORDER);
+    history.left.push("the key `lock:door:0`".into());
+    assert_eq!(broken(&history), [Rule::Left]);
+    let over = |of: &str| breaks(&format!("{IN_ORDER}\n600 1 over {of}\n600 2 over 0 0"));
+    assert_eq!(over("0 0"), []);
+    assert_eq!(over("1 0"), [Rule::Left]);
+    assert_eq!(over("0 1"), [Rule::Left]);
+}
+
+#[test]
+fn a_worker_does_not_end() {
+    let mut history = history(&format!("{IN_ORDER}\n600 1 over 0 0"));
+    assert_eq!(broken(&history), [Rule::Progress]);
+    history.faults = vec![befalls(Kind::WorkerKilled, 2, 600, 600)];
+    assert_eq!(broken(&history), []);
+}
+
+#[test]
+fn a_call_does_not_end() {
+    let asks = format!("{IN_ORDER}\n600 1.3 asks\n601 1.3 begins 900");
+    assert_eq!(breaks(&asks), [Rule::Progress]);
+    // Its runtime has gone.
+    assert_eq!(breaks(&format!("{asks}\n602 1 dropped")), []);
+    let mut killed = history(&asks);
+    killed.faults = vec![befalls(Kind::WorkerKilled, 1, 602, 602)];
+    assert_eq!(broken(&killed), []);
+}
+
+#[test]
+fn what_must_not_be() {
+    let ends = |how: &str| breaks(&format!("{IN_ORDER}\n600 1.3 asks\n601 1.3 {how}"));
+    assert_eq!(ends("busy"), []);
+    assert_eq!(ends("wrong"), [Rule::Progress]);
+    assert_eq!(ends("panicked"), [Rule::Progress]);
+    assert_eq!(ends("busy\n602 1.3 busy"), [Rule::Progress]);
+}
+
+#[test]
+fn too_little_happens() {
+    let text = format!("{IN_ORDER}\n9000 1.3 asks\n9001 1.3 busy");
+    assert_eq!(breaks(&text), [Rule::Progress]);
+}
