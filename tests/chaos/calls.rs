@@ -86,8 +86,12 @@ impl Caller {
     }
 
     /// Calls one function after the other until another stage is reached.
-    pub async fn call_until(self: Arc<Self>, stage: watch::Receiver<Stage>, mut dice: Dice) {
-        let now = *stage.borrow();
+    pub async fn call_during(
+        self: Arc<Self>,
+        now: Stage,
+        stage: watch::Receiver<Stage>,
+        mut dice: Dice,
+    ) {
         while *stage.borrow() == now {
             let way = self.any_way(&mut dice);
             let key = dice.roll(u64::from(self.keys)) as u32;

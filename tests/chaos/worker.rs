@@ -182,26 +182,26 @@ fn attend(
     stage: watch::Receiver<Stage>,
     is_ready: &Sender<()>,
 ) {
-    let runtime = new_runtime(&mut dice);
+    let mut runtime = new_runtime(&mut dice);
     let locks = runtime.block_on(connect(&order.config()));
     is_ready.send(()).unwrap();
     let caller = Arc::new(Caller::new(order, worker, journal.clone(), locks));
-    let mut runtime = runtime;
+    let mut now = Stage::Works(0);
     loop {
-        let now = *stage.borrow();
         let mut stage = stage.clone();
         let (caller, dice) = (caller.clone(), &mut dice);
-        runtime.block_on(async {
+        now = runtime.block_on(async {
             let mut crew = JoinSet::new();
             for _ in 0..order.habit.tasks {
-                crew.spawn(caller.clone().call_until(stage.clone(), dice.split()));
+                crew.spawn(caller.clone().call_during(now, stage.clone(), dice.split()));
             }
-            let changed = stage.wait_for(|stage| *stage != now).await;
-            if *changed.unwrap() == Stage::Ends {
+            let next = *stage.wait_for(|stage| *stage != now).await.unwrap();
+            if next == Stage::Ends {
                 crew.join_all().await;
             }
+            next
         });
-        if *stage.borrow() == Stage::Ends {
+        if now == Stage::Ends {
             break;
         }
         // With it go all calls that are under way, once what polls them just now has come back.
@@ -245,12 +245,14 @@ async fn leave(caller: Arc<Caller>, mut dice: Dice) {
     }
 }
 
-/// Threads of this process that belong to the locks.
+/// Threads of this process that belong to the locks, but for the one that there is for good.
 fn lock_threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
     let names = tasks.filter_map(|task| name(task.unwrap()).ok());
-    names.filter(|name| name.starts_with("lock-")).count()
+    names
+        .filter(|name| name.starts_with("lock-") && name.trim() != "lock-io")
+        .count()
 }
 
 /// Writes down when the time goes on without this process.
