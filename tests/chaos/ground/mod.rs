@@ -2,6 +2,7 @@
 
 mod links;
 mod memory;
+mod quorum;
 mod standalone;
 
 use std::time::Duration;
@@ -24,15 +25,17 @@ pub fn name(key: u32) -> String {
 pub enum Place {
     Memory,
     Standalone,
+    Quorum,
 }
 
 impl Place {
-    pub const ALL: [Self; 2] = [Self::Memory, Self::Standalone];
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Standalone, Self::Quorum];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::Standalone => "standalone",
+            Self::Quorum => "quorum",
         }
     }
 
@@ -43,6 +46,7 @@ impl Place {
         match self {
             Self::Memory => Box::new(memory::Memory::start(seed)),
             Self::Standalone => Box::new(standalone::Standalone::start(&mut dice)),
+            Self::Quorum => Box::new(quorum::Quorum::start(&mut dice)),
         }
     }
 }

@@ -1,0 +1,94 @@
+//! Three or five servers that know nothing of one another.
+
+use std::thread;
+
+use crate::fault::Kind;
+use crate::support::dice::Dice;
+use crate::support::proxy::Proxy;
+use crate::support::server::Server;
+use crate::support::time::millis;
+
+use super::links::Mesh;
+use super::{Ground, KEYS, Links, Rules, SEATS, durable};
+
+pub struct Quorum {
+    members: Vec<Server>,
+    links: Mesh,
+    rules: Rules,
+}
+
+impl Quorum {
+    /// Fewer than half are away at a time, or more: then nobody gets a lock, and still none is had
+    /// twice. Those that forget stay away until all leases have ended, or come back before; then keys
+    /// are deleted, too.
+    pub fn start(dice: &mut Dice) -> Self {
+        let ttl = millis(800);
+        let (members, variant) = match dice.one_in(2) {
+            true => (3, ["3, remember", "3, forget"]),
+            false => (5, ["5, remember", "5, forget"]),
+        };
+        let exclusive = !dice.one_in(4);
+        let too_many = usize::from(dice.one_in(3));
+        let start = || Server::with(None, |_, _| durable());
+        let members: Vec<_> = thread::scope(|scope| {
+            let members: Vec<_> = (0..members).map(|_| scope.spawn(start)).collect();
+            let members = members.into_iter().map(|member| member.join().unwrap());
+            members.collect()
+        });
+        let rules = Rules {
+            variant: variant[usize::from(!exclusive)],
+            ttl,
+            keys: KEYS,
+            seats: SEATS,
+            managers: 1,
+            replicas: 0,
+            servers: members.len(),
+            changes: false,
+            links: Links::OfWorkers,
+            can: [
+                &Kind::PROCESS[..],
+                &Kind::SERVER,
+                &Kind::NETWORK,
+                &Kind::COMMAND,
+            ]
+            .concat(),
+            away: members.len() / 2 + too_many,
+            needed: members.len().div_ceil(2),
+            absence: if exclusive { ttl } else { millis(0) },
+            stop: millis(2000),
+            exclusive,
+        };
+        Self {
+            links: Mesh::to(&members),
+            members,
+            rules,
+        }
+    }
+}
+
+impl Ground for Quorum {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    fn urls(&self, seat: usize) -> String {
+        self.links.urls(seat)
+    }
+
+    fn server(&mut self, number: usize) -> &mut Server {
+        &mut self.members[number]
+    }
+
+    /// Any of them knows of it.
+    fn serving(&self, key: u32) -> Option<usize> {
+        Some(key as usize % self.members.len())
+    }
+
+    fn proxy(&self, seat: usize, server: usize) -> Option<&Proxy> {
+        Some(self.links.proxy(seat, server))
+    }
+
+    fn leftovers(&self) -> Vec<String> {
+        self.members.iter().flat_map(Server::leftovers).collect()
+    }
+}
