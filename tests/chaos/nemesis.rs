@@ -7,7 +7,7 @@ use crate::clock;
 use crate::command::{Command, ask};
 use crate::crew::Crew;
 use crate::fault::{Fault, Keys, Kind, Sphere};
-use crate::ground::{Ground, Links};
+use crate::ground::{Ground, Links, Move};
 use crate::plan::{On, Plan, Step};
 use crate::support::proxy::Proxy;
 use crate::support::time::millis;
@@ -50,6 +50,7 @@ enum Cure {
         server: usize,
         loses: bool,
     },
+    EndMove(Move),
     /// Time: who takes over takes over.
     Settle,
 }
@@ -154,11 +155,18 @@ impl<'a> Nemesis<'a> {
                     proxy.heal();
                 }
             }
+            Cure::EndMove(slot) => {
+                if !self.ground.end_move(slot) {
+                    it.until = Instant::now() + millis(100);
+                    self.under_way.push(it);
+                    return;
+                }
+            }
             Cure::Settle => {}
         }
         it.fault.until = clock::now();
-        let replaced = it.fault.forgotten.is_some() && self.ground.rules().changes;
-        if replaced && !matches!(it.cure, Cure::Settle) {
+        let matters = it.fault.away || it.fault.forgotten.is_some();
+        if self.ground.rules().changes && matters && !matches!(it.cure, Cure::Settle) {
             it.cure = Cure::Settle;
             it.until = Instant::now() + NOTICED;
             self.under_way.push(it);
@@ -173,7 +181,7 @@ impl<'a> Nemesis<'a> {
             Sphere::Server => self.befall_server(step),
             Sphere::Network => self.befall_network(step),
             Sphere::Command => self.command(step),
-            Sphere::Topology => {}
+            Sphere::Topology => self.change(step),
         }
     }
 
@@ -308,20 +316,38 @@ impl<'a> Nemesis<'a> {
         self.asked.push(ask(socket, Command::of(step, key), fault));
     }
 
+    fn change(&mut self, step: &Step) {
+        let (On::Key(key), Some(server)) = (step.on, self.server_of(step.on)) else {
+            return;
+        };
+        let mut fault = self.fault(step.kind, format!("key {key} on server {server}"));
+        self.excuse(&mut fault, step, server);
+        match step.kind {
+            Kind::Failover => {
+                if self.ground.fail_over(key) {
+                    fault.away = true;
+                    self.later(fault, step, Cure::Settle);
+                }
+            }
+            _ => {
+                if let Some(slot) = self.ground.begin_move(key) {
+                    self.later(fault, step, Cure::EndMove(slot));
+                }
+            }
+        }
+    }
+
     /// None if it is in trouble already, or the others are.
     fn server_of(&mut self, on: On) -> Option<usize> {
-        let now = Instant::now();
         let server = match on {
             On::Server(server) => server,
             On::Serving(key) | On::Door(key) | On::Key(key) => self.ground.serving(key)?,
             On::Seat(_) | On::Link(..) => unreachable!("{on:?} is no server"),
         };
-        let is_gone = self
-            .under_way
-            .iter()
-            .any(|it| it.cure.server() == Some(server));
-        self.trouble.retain(|(_, until)| *until > now);
-        (!is_gone && self.ground.may_begin()).then_some(server)
+        let gone = self.under_way.iter().filter_map(|it| it.cure.server());
+        let gone: Vec<_> = gone.collect();
+        let may_be = !gone.contains(&server) && gone.len() < self.ground.rules().away;
+        (may_be && self.ground.may_begin()).then_some(server)
     }
 
     /// What cannot be had, or may be forgotten, because of that.
@@ -348,6 +374,7 @@ impl Cure {
             Self::Start { server } | Self::StartEmpty { server } | Self::Wake { server } => {
                 Some(server)
             }
+            Self::EndMove(Move { from, .. }) => Some(from),
             Self::Resume { .. } | Self::Mend { .. } | Self::Settle => None,
         }
     }

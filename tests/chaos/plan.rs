@@ -185,14 +185,17 @@ impl Maker<'_> {
         let (rules, dice) = (self.rules, &mut self.dice);
         let mut up_to = |most: Duration| Duration::from_micros(dice.roll(most.as_micros() as u64));
         match kind {
-            Kind::WorkerStopped => millis(50) + up_to(rules.ttl * 3).min(millis(2500)),
+            Kind::WorkerStopped => millis(50) + up_to((rules.ttl * 3).min(millis(2500))),
             Kind::ServerKilled => millis(50) + up_to(millis(700)),
             Kind::ServerForgot => rules.absence + millis(50) + up_to(millis(700)),
-            Kind::ServerStopped | Kind::ServerAsleep | Kind::ClientsPaused => up_to(rules.stop),
+            Kind::ServerStopped => up_to(rules.stop),
+            Kind::ServerAsleep | Kind::ClientsPaused => up_to(rules.stop.min(millis(2000))),
             Kind::SlowScript => up_to(millis(400)),
-            Kind::KeyOverwritten => millis(50) + up_to(rules.ttl),
+            Kind::KeyOverwritten => millis(50) + up_to(rules.ttl.min(millis(1500))),
             Kind::SlotMoved => up_to(millis(1000)),
-            _ if kind.sphere() == Sphere::Network => millis(20) + up_to(rules.stop),
+            _ if kind.sphere() == Sphere::Network => {
+                millis(20) + up_to(rules.stop.min(millis(1500)))
+            }
             _ => Duration::ZERO,
         }
     }

@@ -1,6 +1,9 @@
 //! A Redis Cluster of one test's own: three masters with a replica each.
 
+use std::path::Path;
 use std::time::Duration;
+
+use redis::RedisResult;
 
 use super::certificates::Certificates;
 use super::server::{Server, free_port, tls_options};
@@ -25,6 +28,7 @@ pub struct Plan {
     certificates: Option<Certificates>,
     options: Vec<String>,
     without_replicas: bool,
+    network: bool,
 }
 
 impl Plan {
@@ -48,6 +52,13 @@ impl Plan {
     /// Only the three masters.
     pub fn without_replicas(mut self) -> Self {
         self.without_replicas = true;
+        self
+    }
+
+    /// Each node has a proxy before it, for the other nodes' data, too, but not for what they say of one
+    /// another.
+    pub fn network(mut self) -> Self {
+        self.network = true;
         self
     }
 
@@ -80,7 +91,7 @@ impl Plan {
         let timeout = self.node_timeout.unwrap_or(Duration::from_secs(1));
         let timeout = timeout.as_millis().to_string();
         let bus = free_port().to_string();
-        Server::with(self.password.as_deref(), |directory, port| {
+        let options = |directory: &Path, port: u16| {
             let mut options: Vec<String> = [
                 ["--cluster-enabled", "yes"],
                 ["--cluster-port", &bus],
@@ -99,9 +110,16 @@ impl Plan {
                 let both = ["--tls-cluster", "yes", "--tls-replication", "yes"];
                 options.extend(both.map(str::to_owned));
             }
+            if self.network {
+                options.extend(["--cluster-announce-port".to_owned(), port.to_string()]);
+            }
             options.extend_from_slice(&self.options);
             options
-        })
+        };
+        match self.network {
+            true => Server::with_network(options),
+            false => Server::with(self.password.as_deref(), options),
+        }
     }
 }
 
@@ -155,10 +173,21 @@ impl Cluster {
         };
         let mut running = self.nodes.iter().filter(|node| node.runs());
         let id = owner(running.next()?)?;
-        let master = (0..self.len()).find(|&node| self.runs(node) && self.id(node) == id)?;
+        let is_it = |&node: &usize| self.runs(node) && self.id(node).is_ok_and(|it| it == id);
+        let master = (0..self.len()).find(is_it)?;
         running
             .all(|node| owner(node).as_ref() == Some(&id))
             .then_some(master)
+    }
+
+    /// A node that runs and follows that one.
+    pub fn replica_of(&self, master: usize) -> Option<usize> {
+        let port = self.nodes[master].port().to_string();
+        let follows = |node: &Server| {
+            let master = node.tells("INFO replication", "master_port");
+            node.runs() && master.as_ref() == Some(&port)
+        };
+        (0..self.len()).find(|&node| follows(&self.nodes[node]))
     }
 
     /// Keys of which that node keeps the locks.
@@ -236,53 +265,63 @@ impl Cluster {
     /// The first half: the slot has two nodes from now on, and none of its keys has moved.
     #[track_caller]
     pub fn begin_to_move(&self, slot: u16, from: usize, to: usize) {
-        self.set_slot(to, slot, &["IMPORTING", &self.id(from)]);
-        self.set_slot(from, slot, &["MIGRATING", &self.id(to)]);
+        self.try_begin_to_move(slot, from, to).unwrap();
+    }
+
+    pub fn try_begin_to_move(&self, slot: u16, from: usize, to: usize) -> RedisResult<()> {
+        self.set_slot(to, slot, &["IMPORTING", &self.id(from)?])?;
+        self.set_slot(from, slot, &["MIGRATING", &self.id(to)?])
     }
 
     /// The second half: its keys follow one by one, and then the slot itself.
     #[track_caller]
     pub fn end_to_move(&self, slot: u16, from: usize, to: usize) {
-        self.move_keys(slot, from, to);
-        let id = self.id(to);
+        self.try_end_to_move(slot, from, to).unwrap();
+    }
+
+    pub fn try_end_to_move(&self, slot: u16, from: usize, to: usize) -> RedisResult<()> {
+        self.move_keys(slot, from, to)?;
+        let id = self.id(to)?;
         for node in [to, from] {
-            self.set_slot(node, slot, &["NODE", &id]);
+            self.set_slot(node, slot, &["NODE", &id])?;
         }
         for node in (0..self.len()).filter(|node| ![from, to].contains(node) && self.runs(*node)) {
             // A replica refuses, and hears of it from the others.
-            let slot = slot.to_string();
-            let _ = self.nodes[node].ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+            let _ = self.set_slot(node, slot, &["NODE", &id]);
         }
+        Ok(())
     }
 
-    fn move_keys(&self, slot: u16, from: usize, to: usize) {
+    fn move_keys(&self, slot: u16, from: usize, to: usize) -> RedisResult<()> {
         let slot = slot.to_string();
-        let next = || -> Vec<String> {
-            let command = ["CLUSTER", "GETKEYSINSLOT", &slot, "1"];
-            self.nodes[from].ask(&command).unwrap()
+        let next = || -> RedisResult<Vec<String>> {
+            self.nodes[from].ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "1"])
         };
-        while let Some(key) = next().first() {
-            self.move_key(key, from, to);
+        while let Some(key) = next()?.first() {
+            self.try_move_key(key, from, to)?;
         }
+        Ok(())
     }
 
     /// One key of a slot that moves.
     #[track_caller]
     pub fn move_key(&self, key: &str, from: usize, to: usize) {
+        self.try_move_key(key, from, to).unwrap();
+    }
+
+    fn try_move_key(&self, key: &str, from: usize, to: usize) -> RedisResult<()> {
         let port = self.nodes[to].port().to_string();
         let mut command = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000"];
         if let Some(password) = &self.password {
             command.extend(["AUTH", password]);
         }
         command.extend(["KEYS", key]);
-        self.nodes[from].ask::<String>(&command).unwrap();
+        self.nodes[from].ask(&command)
     }
 
-    #[track_caller]
-    fn set_slot(&self, node: usize, slot: u16, state: &[&str]) {
+    fn set_slot(&self, node: usize, slot: u16, state: &[&str]) -> RedisResult<()> {
         let slot = slot.to_string();
-        let command = [&["CLUSTER", "SETSLOT", &slot], state].concat();
-        self.nodes[node].ask::<()>(&command).unwrap();
+        self.nodes[node].ask(&[&["CLUSTER", "SETSLOT", &slot], state].concat())
     }
 
     fn runs(&self, node: usize) -> bool {
@@ -294,8 +333,8 @@ impl Cluster {
         nodes.find(|node| node.runs()).expect("a node that runs")
     }
 
-    fn id(&self, node: usize) -> String {
-        self.nodes[node].query("CLUSTER MYID")
+    fn id(&self, node: usize) -> RedisResult<String> {
+        self.nodes[node].try_query("CLUSTER MYID")
     }
 
     fn assemble(&self) {
@@ -308,7 +347,7 @@ impl Cluster {
         }
         eventually(LONG, "all nodes know one another", || self.have_met());
         for n in MASTERS..self.len() {
-            let replicate = ["CLUSTER", "REPLICATE", &self.id(n - MASTERS)];
+            let replicate = ["CLUSTER", "REPLICATE", &self.id(n - MASTERS).unwrap()];
             eventually(LONG, "a replica knows its master", || {
                 self.nodes[n].ask::<()>(&replicate).is_ok()
             });

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
@@ -208,6 +209,7 @@ impl Network {
         };
         let number = state.connections;
         state.connections += 1;
+        let copies = Arc::new(AtomicBool::new(false));
         for (from, to, way) in [
             (client, &server, Way::Requests),
             (&server, client, Way::Replies),
@@ -215,9 +217,9 @@ impl Network {
             from.set_nodelay(true).unwrap();
             state.streams.push(from.try_clone().unwrap());
             let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-            let network = self.clone();
+            let (network, copies) = (self.clone(), copies.clone());
             thread::spawn(move || {
-                network.carry(&from, &to, way, number);
+                network.carry(&from, &to, way, number, &copies);
                 if way == Way::Requests {
                     network.state().ended += 1;
                 }
@@ -227,10 +229,21 @@ impl Network {
         }
     }
 
-    fn carry(&self, mut from: &TcpStream, mut to: &TcpStream, way: Way, number: usize) {
+    /// What comes from a server for its copy is no replies.
+    fn carry(
+        &self,
+        mut from: &TcpStream,
+        mut to: &TcpStream,
+        way: Way,
+        number: usize,
+        copies: &AtomicBool,
+    ) {
         let mut bytes = [0; 16 * 1024];
         let mut frames = Frames::default();
         while let Ok(n @ 1..) = from.read(&mut bytes) {
+            if way == Way::Requests && is_of_a_copy(&bytes[..n]) {
+                copies.store(true, Relaxed);
+            }
             let holds =
                 |state: &mut State| !state.closed && (state.holds(way) || number < state.stranded);
             let mut state = self.changed.wait_while(self.state(), holds).unwrap();
@@ -240,8 +253,8 @@ impl Network {
             }
             let delay = state.delay;
             let passed = match way {
-                Way::Replies => state.read(&mut frames, &bytes[..n]),
-                Way::Requests => None,
+                Way::Replies if !copies.load(Relaxed) => state.read(&mut frames, &bytes[..n]),
+                _ => None,
             };
             drop(state);
             thread::sleep(delay);
@@ -253,6 +266,11 @@ impl Network {
             }
         }
     }
+}
+
+/// Whether a server asks for all that another one has.
+fn is_of_a_copy(request: &[u8]) -> bool {
+    request.starts_with(b"*3\r\n$8\r\nREPLCONF\r\n")
 }
 
 impl State {

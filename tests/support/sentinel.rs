@@ -1,6 +1,7 @@
 //! A master, two replicas and the three Sentinels that look after them.
 
 use std::ops::Range;
+use std::path::Path;
 use std::time::Duration;
 
 use super::certificates::Certificates;
@@ -21,6 +22,10 @@ pub struct Setup<'a> {
     pub sentinel_password: Option<&'a str>,
     /// Everybody speaks TLS, if there are any.
     pub certificates: Option<&'a Certificates>,
+    /// Each server has a proxy before it, for the others and the Sentinels, too.
+    pub network: bool,
+    /// Further options of each server.
+    pub options: Vec<String>,
 }
 
 impl Default for Setup<'_> {
@@ -30,6 +35,8 @@ impl Default for Setup<'_> {
             password: None,
             sentinel_password: None,
             certificates: None,
+            network: false,
+            options: Vec::new(),
         }
     }
 }
@@ -138,11 +145,16 @@ impl Sentinels {
     pub fn failover(&self) -> usize {
         let from = self.master();
         eventually(FAILOVER, "a Sentinel begins a failover", || {
-            let sentinel = self.running().next().expect("a Sentinel");
-            let begun = sentinel.try_query::<()>(&format!("SENTINEL FAILOVER {NAME}"));
-            begun.is_ok()
+            self.begin_failover()
         });
         self.until_failed_over(from)
+    }
+
+    /// Whether a Sentinel begins one.
+    pub fn begin_failover(&self) -> bool {
+        let sentinel = self.running().next().expect("a Sentinel");
+        let failover = format!("SENTINEL FAILOVER {NAME}");
+        sentinel.try_query::<()>(&failover).is_ok()
     }
 
     /// Another server than `from` is the master, and all Sentinels know; which one.
@@ -224,8 +236,9 @@ impl Sentinels {
 
 impl Setup<'_> {
     fn server(&self, master: Option<u16>) -> Server {
-        Server::with(self.password, |directory, port| {
+        let options = |directory: &Path, port: u16| {
             let mut options = self.transport(directory, port);
+            options.extend_from_slice(&self.options);
             let mut set = |option: &str, value: &str| {
                 options.extend([format!("--{option}"), value.to_owned()]);
             };
@@ -238,8 +251,15 @@ impl Setup<'_> {
             if let Some(master) = master {
                 set("replicaof", &format!("127.0.0.1 {master}"));
             }
+            if self.network {
+                set("replica-announce-port", &port.to_string());
+            }
             options
-        })
+        };
+        match self.network {
+            true => Server::with_network(options),
+            false => Server::with(self.password, options),
+        }
     }
 
     fn sentinel(&self, master: u16) -> Server {
@@ -268,7 +288,7 @@ impl Setup<'_> {
         sentinel
     }
 
-    fn transport(&self, directory: &std::path::Path, port: u16) -> Vec<String> {
+    fn transport(&self, directory: &Path, port: u16) -> Vec<String> {
         self.certificates
             .map(|certificates| tls_options(certificates, directory, port))
             .unwrap_or_default()

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use super::certificates::Certificates;
 use super::clocks::{Clocks, Hand};
 use super::dice::Dice;
+use super::proxy::Proxy;
 use super::time::{comes_true, eventually};
 
 /// Killed when dropped, after a last look: a test must leave nothing in it but counters.
@@ -28,6 +29,7 @@ pub struct Server {
     file: Option<PathBuf>,
     options: Vec<String>,
     clocks: Option<Clocks>,
+    network: Option<Proxy>,
     paused: bool,
 }
 
@@ -50,6 +52,19 @@ impl Server {
     /// Started with whatever else is said for its directory and port.
     pub fn with(password: Option<&str>, options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
         let mut server = Self::prepare(password, options);
+        server.restart();
+        server
+    }
+
+    /// The same behind a proxy: whoever comes to its port comes to that.
+    pub fn with_network(options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
+        let behind = free_port();
+        let mut server = Self::prepare(None, |directory, port| {
+            let mut options = options(directory, port);
+            options.extend(["--port".to_owned(), behind.to_string()]);
+            options
+        });
+        server.network = Some(Proxy::at(server.port, behind));
         server.restart();
         server
     }
@@ -99,6 +114,7 @@ impl Server {
             file: None,
             options,
             clocks: None,
+            network: None,
             paused: false,
         }
     }
@@ -113,6 +129,11 @@ impl Server {
 
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join("redis.sock")
+    }
+
+    /// What is between it and all others, if it was started with that.
+    pub fn network(&self) -> Option<&Proxy> {
+        self.network.as_ref()
     }
 
     /// Those it goes by.

@@ -1,8 +1,11 @@
 //! Where a schedule takes place, and what may happen there without more than was promised being asked.
 
+mod cluster;
+mod failover;
 mod links;
 mod memory;
 mod quorum;
+mod sentinel;
 mod standalone;
 
 use std::time::Duration;
@@ -25,16 +28,26 @@ pub fn name(key: u32) -> String {
 pub enum Place {
     Memory,
     Standalone,
+    Sentinel,
+    Cluster,
     Quorum,
 }
 
 impl Place {
-    pub const ALL: [Self; 3] = [Self::Memory, Self::Standalone, Self::Quorum];
+    pub const ALL: [Self; 5] = [
+        Self::Memory,
+        Self::Standalone,
+        Self::Sentinel,
+        Self::Cluster,
+        Self::Quorum,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::Standalone => "standalone",
+            Self::Sentinel => "sentinel",
+            Self::Cluster => "cluster",
             Self::Quorum => "quorum",
         }
     }
@@ -46,6 +59,8 @@ impl Place {
         match self {
             Self::Memory => Box::new(memory::Memory::start(seed)),
             Self::Standalone => Box::new(standalone::Standalone::start(&mut dice)),
+            Self::Sentinel => Box::new(sentinel::Sentinel::start(&mut dice)),
+            Self::Cluster => Box::new(cluster::InCluster::start(&mut dice)),
             Self::Quorum => Box::new(quorum::Quorum::start(&mut dice)),
         }
     }
@@ -90,6 +105,21 @@ pub trait Ground: Send {
         false
     }
 
+    /// Another server is to serve that lock; whether that begins.
+    fn fail_over(&mut self, _key: u32) -> bool {
+        false
+    }
+
+    /// That lock is to move to another server; it can be in both places until that ends.
+    fn begin_move(&mut self, _key: u32) -> Option<Move> {
+        None
+    }
+
+    /// Whether it has ended by that.
+    fn end_move(&mut self, _move: Move) -> bool {
+        true
+    }
+
     /// All is well again, on the servers' side.
     fn is_settled(&self) -> bool {
         true
@@ -120,6 +150,14 @@ pub enum Links {
     OfWorkers,
     /// That of a server, for all.
     OfServers,
+}
+
+/// A slot that goes from one server to another.
+#[derive(Clone, Copy, Debug)]
+pub struct Move {
+    pub slot: u16,
+    pub from: usize,
+    pub to: usize,
 }
 
 #[derive(Clone, Debug)]

@@ -1,0 +1,138 @@
+//! Three masters with a replica each.
+
+use crate::fault::{Kind, Sphere};
+use crate::support::cluster::Cluster;
+use crate::support::dice::Dice;
+use crate::support::proxy::Proxy;
+use crate::support::server::Server;
+
+use super::failover::Failover;
+use super::{Ground, KEYS, Move, Rules, durable, name};
+
+pub struct InCluster {
+    cluster: Cluster,
+    failover: Failover,
+    rules: Rules,
+    /// Of each lock.
+    slots: Vec<u16>,
+    /// What a node that was killed served.
+    orphaned: Vec<u16>,
+}
+
+impl InCluster {
+    pub fn start(dice: &mut Dice) -> Self {
+        let failover = Failover::by(dice);
+        let mut plan = Cluster::plan().node_timeout(failover.silence()).network();
+        for option in durable().chunks(2) {
+            plan = plan.option(option[0].trim_start_matches("--"), &option[1]);
+        }
+        let cluster = plan.start();
+        let mut rules = failover.rules(cluster.len(), 1);
+        // By the replica, which waits until it knows all.
+        rules.can.extend([Kind::Failover, Kind::SlotMoved]);
+        Self {
+            slots: (0..KEYS).map(|key| cluster.slot(&name(key))).collect(),
+            cluster,
+            failover,
+            rules,
+            orphaned: Vec::new(),
+        }
+    }
+
+    fn masters(&self) -> Vec<usize> {
+        let masters = (0..3).filter_map(|n| self.cluster.master_of(Cluster::first_slot(n)));
+        masters.collect()
+    }
+}
+
+impl Ground for InCluster {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    fn urls(&self, _: usize) -> String {
+        self.cluster.url()
+    }
+
+    fn server(&mut self, number: usize) -> &mut Server {
+        self.cluster.node_mut(number)
+    }
+
+    fn serving(&self, key: u32) -> Option<usize> {
+        self.cluster.master_of(self.slots[key as usize])
+    }
+
+    fn proxy(&self, _: usize, server: usize) -> Option<&Proxy> {
+        self.cluster.node(server).network()
+    }
+
+    fn may_begin(&self) -> bool {
+        self.failover.may_begin(|| self.cluster.is_settled())
+    }
+
+    fn killed(&mut self, _: usize) {
+        let is_orphaned = |slot: &&u16| self.cluster.master_of(**slot).is_none();
+        self.orphaned = self.slots.iter().filter(is_orphaned).copied().collect();
+    }
+
+    /// A node that comes back before others have taken its slots has forgotten what it had in them.
+    fn may_return(&self, _: usize) -> bool {
+        let is_served = |slot: &u16| self.cluster.master_of(*slot).is_some();
+        self.failover != Failover::Late || self.orphaned.iter().all(is_served)
+    }
+
+    /// The other nodes know it by a network that is never broken.
+    fn forgets_by(&self, kind: Kind, server: usize) -> bool {
+        let hidden = kind.sphere() == Sphere::Network || kind == Kind::ClientsPaused;
+        let is_master = || {
+            self.slots.iter().any(|slot| {
+                self.cluster
+                    .master_of(*slot)
+                    .is_none_or(|master| master == server)
+            })
+        };
+        self.failover == Failover::Early && kind.silences() && !hidden && is_master()
+    }
+
+    fn fail_over(&mut self, key: u32) -> bool {
+        let master = self.serving(key);
+        let replica = master.and_then(|master| self.cluster.replica_of(master));
+        replica.is_some_and(|replica| {
+            let failover = self
+                .cluster
+                .node(replica)
+                .try_query::<()>("CLUSTER FAILOVER");
+            failover.is_ok()
+        })
+    }
+
+    /// To the next master.
+    fn begin_move(&mut self, key: u32) -> Option<Move> {
+        let from = self.serving(key)?;
+        let masters = self.masters();
+        let place = masters.iter().position(|master| *master == from)?;
+        let to = masters[(place + 1) % masters.len()];
+        let slot = self.slots[key as usize];
+        let moves = to != from && self.cluster.try_begin_to_move(slot, from, to).is_ok();
+        moves.then_some(Move { slot, from, to })
+    }
+
+    fn end_move(&mut self, it: Move) -> bool {
+        self.cluster
+            .try_end_to_move(it.slot, it.from, it.to)
+            .is_ok()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.cluster.is_settled()
+    }
+
+    fn until_settled(&self) {
+        self.cluster.until_settled();
+    }
+
+    fn leftovers(&self) -> Vec<String> {
+        let nodes = (0..self.cluster.len()).map(|node| self.cluster.node(node));
+        nodes.flat_map(Server::leftovers).collect()
+    }
+}

@@ -1,0 +1,105 @@
+//! A master, two replicas and three Sentinels.
+
+use crate::fault::Kind;
+use crate::support::dice::Dice;
+use crate::support::proxy::Proxy;
+use crate::support::sentinel::{Sentinels, Setup};
+use crate::support::server::Server;
+
+use super::failover::Failover;
+use super::{Ground, Rules, durable};
+
+pub struct Sentinel {
+    all: Sentinels,
+    failover: Failover,
+    rules: Rules,
+    killed_master: Option<usize>,
+}
+
+impl Sentinel {
+    pub fn start(dice: &mut Dice) -> Self {
+        let failover = Failover::by(dice);
+        let all = Sentinels::with(&Setup {
+            down_after: failover.silence(),
+            network: true,
+            options: durable(),
+            ..Setup::default()
+        });
+        let mut rules = failover.rules(Sentinels::SERVERS.len(), 2);
+        if failover != Failover::Late {
+            // It is done at once.
+            rules.can.push(Kind::Failover);
+        }
+        Self {
+            all,
+            failover,
+            rules,
+            killed_master: None,
+        }
+    }
+}
+
+impl Ground for Sentinel {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    fn urls(&self, _: usize) -> String {
+        self.all.url()
+    }
+
+    fn server(&mut self, number: usize) -> &mut Server {
+        self.all.server_mut(number)
+    }
+
+    fn serving(&self, _: u32) -> Option<usize> {
+        self.all.agreed()
+    }
+
+    fn proxy(&self, _: usize, server: usize) -> Option<&Proxy> {
+        self.all.server(server).network()
+    }
+
+    fn may_begin(&self) -> bool {
+        self.failover.may_begin(|| self.all.is_settled())
+    }
+
+    fn killed(&mut self, number: usize) {
+        let another = self.all.agreed().is_some_and(|master| master != number);
+        self.killed_master = (!another).then_some(number);
+    }
+
+    /// A master that comes back while it is still called so has forgotten everything.
+    fn may_return(&self, number: usize) -> bool {
+        match (self.failover, self.killed_master) {
+            (Failover::Late, Some(master)) if master == number => {
+                self.all.agreed().is_some_and(|now| now != number)
+            }
+            _ => true,
+        }
+    }
+
+    /// The Sentinels, too, know it by its network.
+    fn forgets_by(&self, kind: Kind, server: usize) -> bool {
+        let is_master = || self.all.agreed().is_none_or(|master| master == server);
+        let replaced = kind.silences() || kind == Kind::Failover;
+        self.failover == Failover::Early && replaced && is_master()
+    }
+
+    fn fail_over(&mut self, _: u32) -> bool {
+        self.all.begin_failover()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.all.is_settled()
+    }
+
+    fn until_settled(&self) {
+        self.all.until_settled();
+    }
+
+    fn leftovers(&self) -> Vec<String> {
+        let servers = Sentinels::SERVERS.map(|number| self.all.server(number));
+        servers.flat_map(Server::leftovers).collect()
+    }
+}
