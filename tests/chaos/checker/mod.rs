@@ -8,9 +8,13 @@ mod call;
 mod deadline;
 mod exclusion;
 mod left;
+mod loss;
+mod order;
 mod progress;
 mod span;
+mod stall;
 mod tokens;
+mod waits;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -112,8 +116,12 @@ pub fn check(history: &History) -> Verdict {
     let rules = [
         exclusion::check,
         deadline::check,
+        loss::check,
         tokens::check,
         book::check,
+        order::check,
+        waits::check,
+        stall::check,
         left::check,
         progress::check,
     ];
@@ -221,6 +229,12 @@ impl<'h> Case<'h> {
     pub fn stalled(&self, worker: u32, from: u64, to: u64) -> u64 {
         let stalls = self.stalls.get(&worker);
         stalls.map_or(0, |stalls| stalls.covered(from, to))
+    }
+
+    /// For how long its threads may have been blocked between those two.
+    pub fn blocked(&self, worker: u32, from: u64, to: u64) -> u64 {
+        let blocked = self.blocked.get(&worker);
+        blocked.map_or(0, |blocked| blocked.covered(from, to))
     }
 
     /// Faults by which servers may have forgotten that lock.

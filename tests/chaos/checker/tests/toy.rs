@@ -238,8 +238,9 @@ impl Toy {
             let forgotten = at + 100_000;
             let keys = Some(Keys::One(key));
             self.fault(Kind::KeyDeleted, forgotten, forgotten + MS, vec![], keys);
-            let over = at + 200 * MS;
-            self.tell(at + 150 * MS, worker, call, What::Step { left: 650 * MS });
+            let (step, over) = (at + 150 * MS, at + 200 * MS);
+            let left = lease - (step - begin);
+            self.tell(step, worker, call, What::Step { left });
             self.ends(over, worker, call, How::Lost);
             return (forgotten + 2 * MS, over);
         }

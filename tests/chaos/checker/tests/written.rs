@@ -80,8 +80,13 @@ fn read(words: &[&str]) -> Option<What> {
                 _ if words.len() > 1 => (Way::Waits, number(words, 1)),
                 _ => (Way::Waits, 60_000),
             };
+            let other_key = words.len() > 1 && words[0] != "asks";
             Some(What::Asked {
-                key: 0,
+                key: if other_key {
+                    number(words, 1) as u32
+                } else {
+                    0
+                },
                 way,
                 ttl: 1000 * MS,
                 wait: wait * MS,
@@ -269,7 +274,7 @@ fn a_body_begins_without_a_lease() {
     let text = "
         0 1.1 asks
         9 1.1 begins 0
-        9 1.1 lost
+        9 1.1 done
         9 2.1 asks
         9 2.1 begins 9
         9 2.1 done";
@@ -381,4 +386,189 @@ fn what_must_not_be() {
 fn too_little_happens() {
     let text = format!("{IN_ORDER}\n9000 1.3 asks\n9001 1.3 busy");
     assert_eq!(breaks(&text), [Rule::Progress]);
+}
+
+#[test]
+fn a_loss_without_a_cause() {
+    let text = "
+          0 1.1 asks
+          1 1.1 begins 988
+        500 1.1 steps 988
+       1600 1.1 lost";
+    let mut history = history(text);
+    assert_eq!(broken(&history), [Rule::Loss]);
+    history.faults = vec![fault(Kind::ServerStopped, 600, 1600)];
+    assert_eq!(broken(&history), []);
+    // What could have been proven last ended at 1488.
+    assert_eq!(check(&history).losses, [112 * MS]);
+    assert_eq!(breaks(&text.replace("asks", "unrenewed")), [Rule::Loss]);
+    let ends = text
+        .replace("asks", "unrenewed")
+        .replace("500 1.1 steps 988", "");
+    assert_eq!(breaks(&ends), []);
+}
+
+/// It was somebody else's long before it was noticed.
+#[test]
+fn a_loss_that_is_noticed_late() {
+    let text = |asks: &str, ends: u64| {
+        let mut history = history(&format!(
+            "
+                 0 1.1 {asks}
+                 1 1.1 begins 988
+              1000 2.1 asks
+              1001 2.1 begins 988
+              1002 2.1 done
+            {ends} 1.1 done"
+        ));
+        history.faults = vec![fault(Kind::ServerStopped, 0, 3000)];
+        history
+    };
+    assert_eq!(broken(&text("asks", 2000)), []);
+    assert_eq!(broken(&text("asks", 2400)), [Rule::Loss]);
+    assert_eq!(broken(&text("guards", 2400)), []);
+    assert_eq!(broken(&text("blocks", 2400)), []);
+    // Its process was stopped.
+    let mut stopped = text("asks", 2400);
+    stopped.faults = vec![befalls(Kind::WorkerStopped, 1, 1500, 2300)];
+    assert_eq!(broken(&stopped), []);
+    // Its lock was forgotten: it may believe in it for a ttl.
+    let mut forgotten = text("asks", 3200);
+    forgotten.faults.push(forgets(500, 501));
+    assert_eq!(broken(&forgotten), []);
+    forgotten = text("asks", 3400);
+    forgotten.faults.push(forgets(500, 501));
+    assert_eq!(broken(&forgotten), [Rule::Loss]);
+}
+
+#[test]
+fn a_wait_is_too_long() {
+    let waits = |wait: u64, until: u64| {
+        format!(
+            "{IN_ORDER}\n600 1.3 asks {wait}\n{until} 1.3 busy\n600 2.3 asks\n601 2.3 begins 988"
+        ) + &format!("\n{until} 2.3 steps 5\n{until} 2.3 done")
+    };
+    assert_eq!(breaks(&waits(0, 1800)), []);
+    assert_eq!(breaks(&waits(0, 2000)), [Rule::Waits]);
+    assert_eq!(breaks(&waits(1000, 2300)), []);
+    assert_eq!(breaks(&waits(1000, 2500)), [Rule::Waits]);
+    assert_eq!(check(&history(&waits(1000, 2300))).longest_over, 700 * MS);
+    let stalled = format!("{}\n2400 1 stalled 200", waits(1000, 2500));
+    assert_eq!(breaks(&stalled), []);
+}
+
+/// Nobody has it from 14 to so many, when somebody gets it who came at 600.
+fn stuck(until: u64) -> History {
+    history(&format!(
+        "{IN_ORDER}\n600 1.3 asks\n{until} 1.3 begins 988\n{until} 1.3 done"
+    ))
+}
+
+#[test]
+fn it_stays_locked_for_nobody() {
+    assert_eq!(broken(&stuck(1800)), []);
+    assert_eq!(check(&stuck(1800)).longest_gap, 1200 * MS);
+    assert_eq!(broken(&stuck(2000)), [Rule::Stall]);
+}
+
+#[test]
+fn what_keeps_it_locked() {
+    let with = |until, fault| {
+        let mut history = stuck(until);
+        history.faults = vec![fault];
+        check(&history).breaks(Rule::Stall)
+    };
+    // A ttl, a grant, and a second.
+    assert!(!with(4500, fault(Kind::ReplyLost, 599, 600)));
+    assert!(with(4700, fault(Kind::ReplyLost, 599, 600)));
+    let away = |until| Fault {
+        away: true,
+        ..fault(Kind::ServerStopped, 599, until)
+    };
+    assert!(!with(4700, away(900)));
+    assert!(with(9000, away(900)));
+    // Nobody who can go on waits.
+    assert!(!with(9000, befalls(Kind::WorkerStopped, 1, 600, 8999)));
+    let killed = |at| befalls(Kind::WorkerKilled, 1, at, at);
+    let mut history = history(&format!(
+        "{IN_ORDER}\n600 1.3 asks\n9000 2.9 tries\n9000 2.9 busy"
+    ));
+    history.faults = vec![killed(700)];
+    history
+        .events
+        .retain(|event| event.worker != 1 || event.at < 700 * MS);
+    assert!(!check(&history).breaks(Rule::Stall));
+    history.faults = vec![killed(8999)];
+    assert!(check(&history).breaks(Rule::Stall));
+}
+
+/// Its thread is blocked by another body.
+#[test]
+fn who_is_blocked_waits_for_nothing() {
+    let text = |other: &str| {
+        format!(
+            "
+               0 1.1 asks
+               1 1.2 {other} 1
+               2 1.2 begins 988
+            3000 1.2 done
+            3001 1.1 begins 988
+            3002 1.1 done"
+        )
+    };
+    assert_eq!(breaks(&text("blocks")), []);
+    assert_eq!(breaks(&text("guards")), [Rule::Stall]);
+}
+
+#[test]
+fn within_a_process_the_later_one_is_served_first() {
+    let text = |asks: u64| {
+        format!(
+            "
+                 0 2.1 asks
+                 1 2.1 begins 988
+                 5 1.1 asks
+            {asks} 1.2 asks
+               350 2.1 done
+               351 1.2 begins 988
+               352 1.2 done
+               353 1.1 begins 988
+               354 1.1 done"
+        )
+    };
+    assert_eq!(breaks(&text(100)), []);
+    assert_eq!(breaks(&text(300)), [Rule::Order]);
+    let mut history = history(&text(300));
+    assert_eq!(check(&history).in_line, 3);
+    history.promises.order = false;
+    assert_eq!(broken(&history), []);
+    history.promises.order = true;
+    history.faults = vec![fault(Kind::ScriptsFlushed, 340, 341)];
+    assert_eq!(broken(&history), []);
+}
+
+/// While the first worker waits, the others have turns.
+fn turns(of: &[u32]) -> Vec<Rule> {
+    let mut text = "0 1.1 asks".to_owned();
+    for (number, worker) in of.iter().enumerate() {
+        let (number, at) = (number + 2, 300 + number * 10);
+        text += &format!(
+            "
+               1 {worker}.{number} asks
+            {at} {worker}.{number} begins 988
+            {at} {worker}.{number} done"
+        );
+    }
+    text += "
+        500 1.1 begins 988
+        501 1.1 done";
+    breaks(&text)
+}
+
+#[test]
+fn others_have_turn_after_turn() {
+    assert_eq!(turns(&[2, 2, 3, 3]), []);
+    assert_eq!(turns(&[2, 3, 2]), [Rule::Order]);
+    // Soon after a turn of their own the others may have entered before.
+    assert_eq!(turns(&[2, 1, 3, 2, 3]), []);
 }

@@ -1,0 +1,106 @@
+//! A loss has a cause, and whoever has lost a lock learns it in time.
+//!
+//! - A lease is lost only if something went wrong, or if it was to end by itself.
+//! - One that isn't renewed ends when its ttl has passed, and nothing is proven after that.
+//! - When a lock is somebody else's, whoever had it before has come to an end or does so in a moment: its
+//!   body is cancelled, and its release is confirmed or not within the command timeout. A holder whose
+//!   lock a server has forgotten believes in its lease for a ttl at most. A body that is to go on, a guard
+//!   that is held by hand and a thread that is blocked can't be stopped.
+
+use super::waits::{COMMAND_TIMEOUT, NOISE};
+use super::{Call, Case, Rule, Spans, Verdict, millis};
+use crate::event::{How, Way};
+
+/// How long before a hold begins something may have gone wrong that takes it away.
+const BEFORE: u64 = 1_000_000_000;
+
+pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
+    let trouble = trouble(case);
+    for (_, holds) in case.by_key() {
+        let holds: Vec<&Call> = holds.collect();
+        for (number, hold) in holds.iter().enumerate() {
+            end_in_time(case, verdict, hold, &holds[number + 1..]);
+            if hold.how() == Some(&How::Lost) {
+                lost(case, verdict, hold, &trouble);
+            }
+            if hold.way == Way::Unrenewed {
+                unrenewed(case, verdict, hold);
+            }
+        }
+    }
+}
+
+/// When anything went wrong, or any process did not run for as long as a renewal may wait.
+fn trouble(case: &Case<'_>) -> Spans {
+    let faults = case.history.faults.iter();
+    let faults = faults.map(|fault| (fault.from, fault.until + 1));
+    let stalls = case.stalls.values().flat_map(Spans::iter);
+    let long = |(from, to): &(u64, u64)| to - from > 50_000_000;
+    Spans::of(faults.chain(stalls.filter(long)))
+}
+
+fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
+    let (Some(began), Some(end)) = (hold.began(), &hold.ended) else {
+        return;
+    };
+    if let Some(proof) = hold.proof() {
+        let over = proof.at + proof.left;
+        let ran = end.at.saturating_sub(over);
+        let stalled = case.stalled(hold.worker, over, end.at.max(over));
+        verdict.losses.push(ran.saturating_sub(stalled));
+    }
+    let by_itself = matches!(hold.way, Way::Unrenewed | Way::MaxHold);
+    if !by_itself && !trouble.touches(began.at.saturating_sub(BEFORE), end.at) {
+        let text = format!(
+            "{} lost it by {}, though nothing had gone wrong",
+            hold.name(),
+            case.when(end.at)
+        );
+        verdict.broken(Rule::Loss, text);
+    }
+}
+
+fn unrenewed(case: &Case<'_>, verdict: &mut Verdict, hold: &Call) {
+    let (Some(began), Some(proof)) = (hold.began(), hold.proof()) else {
+        return;
+    };
+    if proof.at + proof.left > began.at + hold.ttl {
+        let text = format!(
+            "{} began at {} and believed in its lease until {}, though nobody renewed it",
+            hold.name(),
+            case.when(began.at),
+            case.when(proof.at + proof.left)
+        );
+        verdict.broken(Rule::Loss, text);
+    }
+}
+
+fn end_in_time(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, later: &[&Call]) {
+    let stoppable = hold.is_cancelled() && hold.way != Way::Blocks;
+    let (Some(proof), Some(end), true) = (hold.proof(), hold.over(), stoppable) else {
+        return;
+    };
+    let provably = |other: &&&Call| other.held().is_some_and(|(from, _)| from > proof.at);
+    let Some(next) = later.iter().find(provably) else {
+        return;
+    };
+    let Some((from, _)) = next.held().filter(|(from, _)| *from < end) else {
+        return;
+    };
+    let mut forgetting = case.forgetting(hold.key);
+    let was_forgotten = forgetting.any(|fault| proof.at < fault.until && fault.from < from);
+    let allowed = COMMAND_TIMEOUT + NOISE + if was_forgotten { hold.ttl } else { 0 };
+    let ran = (end - from)
+        .saturating_sub(case.stalled(hold.worker, from, end))
+        .saturating_sub(case.blocked(hold.worker, from, end));
+    if ran > allowed {
+        let text = format!(
+            "{} went on for {}, to {}, when {} had it already",
+            hold.name(),
+            millis(ran),
+            case.when(end),
+            next.name()
+        );
+        verdict.broken(Rule::Loss, text);
+    }
+}

@@ -1,0 +1,127 @@
+//! Waiters are served in order of arrival, where that is promised and nothing is wrong.
+//!
+//! Within a process they stand in one line: who comes later has the lock later.
+//!
+//! For all that wait in a process one claim stands in the server's queue, and each other process has one
+//! there, too. When the lock comes to a process, that has its turn: it may pass the lock on within itself, up
+//! to 64 times or for 10 ms, and then joins the queue at its end. So before anybody who waits gets the lock
+//! every other process has one turn at most; and one more before each further turn that its own process
+//! needs for those who came before it. A claim joins the queue within [`SLACK`]: the line is left to a
+//! holder of the same process for 10 ms before.
+//!
+//! Nothing can be said of who waits while a thread of its process is blocked, and while a lease runs out: a
+//! lock that is free since its holder let it lapse goes to whoever comes first.
+
+use super::{Call, Case, Rule, Spans, Verdict};
+use crate::event::{How, Way};
+
+const MS: u64 = 1_000_000;
+const SLACK: u64 = 200 * MS;
+/// For how long everything must have been well before.
+const QUIET: u64 = 3_000 * MS;
+/// How long a process may be kept from running without that meaning anything.
+const HICCUP: u64 = 40 * MS;
+
+pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
+    if !case.history.promises.order {
+        return;
+    }
+    let faults = case.history.faults.iter();
+    let faults = faults.map(|fault| (fault.from, fault.until + 1));
+    let stalls = case.stalls.values().flat_map(Spans::iter);
+    let stalls = stalls.filter(|(from, to)| to - from > HICCUP);
+    let trouble = Spans::of(faults.chain(stalls));
+    for (_, holds) in case.by_key() {
+        let holds: Vec<&Call> = holds.collect();
+        let lapsed = Spans::of(holds.iter().filter_map(|hold| {
+            let is_lost = hold.how() == Some(&How::Lost) || hold.proof().is_none();
+            let end = hold.over().filter(|_| is_lost)?;
+            Some((hold.asked, end))
+        }));
+        let turns = turns(&holds);
+        let mut judged = Vec::new();
+        for hold in holds {
+            let began = hold.began().map_or(0, |look| look.at);
+            let waits = hold.wait > 0 && hold.way != Way::TriesOnce;
+            let calm = !trouble.touches(hold.asked.saturating_sub(QUIET), began)
+                && !lapsed.touches(hold.asked, began)
+                && case.blocked(hold.worker, hold.asked.saturating_sub(QUIET), began) == 0;
+            if waits && calm {
+                verdict.in_line += 1;
+                among_all(case, verdict, hold, &turns);
+                judged.push(hold);
+            }
+        }
+        judged.sort_by_key(|hold| hold.worker);
+        for of_one in judged.chunk_by(|one, next| one.worker == next.worker) {
+            within(case, verdict, of_one);
+        }
+    }
+}
+
+/// From the first time that a worker had it to the last, without another in between.
+struct Turn {
+    worker: u32,
+    from: u64,
+    to: u64,
+}
+
+fn turns(holds: &[&Call]) -> Vec<Turn> {
+    let turns = holds.chunk_by(|one, next| one.worker == next.worker);
+    let began = |hold: &Call| hold.began().map_or(0, |look| look.at);
+    turns
+        .map(|turn| Turn {
+            worker: turn[0].worker,
+            from: began(turn[0]),
+            to: turn.last().map_or(0, |hold| began(hold)),
+        })
+        .collect()
+}
+
+fn among_all(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, turns: &[Turn]) {
+    let began = hold.began().map_or(0, |look| look.at);
+    let first = turns.partition_point(|turn| turn.from <= hold.asked);
+    let mut since = hold.asked + SLACK;
+    let mut had: Vec<u32> = Vec::new();
+    for turn in turns[first..].iter().take_while(|turn| turn.from < began) {
+        if turn.worker == hold.worker {
+            since = turn.to + SLACK;
+            had.clear();
+        } else if turn.from > since {
+            if had.contains(&turn.worker) {
+                let text = format!(
+                    "{} asked at {} and had it at {}; meanwhile worker {} had it in two turns, the \
+                     second at {}",
+                    hold.name(),
+                    case.when(hold.asked),
+                    case.when(began),
+                    turn.worker,
+                    case.when(turn.from)
+                );
+                return verdict.broken(Rule::Order, text);
+            }
+            had.push(turn.worker);
+        }
+    }
+}
+
+/// These are of one worker, by when they began.
+fn within(case: &Case<'_>, verdict: &mut Verdict, holds: &[&Call]) {
+    // Whoever asked last of all that have begun so far.
+    let mut last: Option<&Call> = None;
+    for hold in holds {
+        if let Some(last) = last.filter(|last| hold.asked + SLACK < last.asked) {
+            let text = format!(
+                "{} asked at {}, and {} at {}, and was served first",
+                hold.name(),
+                case.when(hold.asked),
+                last.name(),
+                case.when(last.asked)
+            );
+            verdict.broken(Rule::Order, text);
+        }
+        if last.is_none_or(|last| last.asked < hold.asked) {
+            last = Some(hold);
+        }
+    }
+}

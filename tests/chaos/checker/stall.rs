@@ -1,0 +1,156 @@
+//! Nothing stays locked for nobody: as long as somebody waits, somebody else has the lock, or it is had soon.
+//!
+//! How soon, follows from how a lock comes free when its holder can't say so:
+//! - its lease runs out, a ttl later at most;
+//! - it may have been granted to somebody who is gone or stopped, and is granted anew after the shorter of
+//!   ttl and 2 s: once since a claim was given up unheard, and once for each process that was killed or
+//!   stopped while it may have stood in the queue;
+//! - three that stand in front and don't ask leave it to those behind them, who ask every 12 s;
+//! - if servers could not be had meanwhile that doesn't count, nor does the time that a connection may then
+//!   take to be made anew.
+//!
+//! Where nothing has gone wrong for as long as a place in a queue lives, what counts is how often the first
+//! in the queue asks.
+//!
+//! A body that blocks its thread keeps others of its process from going on: that doesn't count either.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::waits::NOISE;
+use super::{Call, Case, Rule, Spans, Verdict, millis};
+use crate::event::Way;
+use crate::fault::Kind;
+
+const SECOND: u64 = 1_000_000_000;
+/// For how long a lock is granted at first.
+const GRANT: u64 = 2 * SECOND;
+/// How often the first in a queue asks, and those who stand behind three others.
+const FIRST: u64 = SECOND / 2;
+const OTHERS: u64 = 13_200_000_000;
+/// How long one who has died may stand in a queue.
+const GHOST: u64 = 50 * SECOND;
+/// The default of `Config::connect_timeout`.
+const RECONNECT: u64 = 2 * SECOND;
+
+pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
+    let mut of_key: BTreeMap<u32, Vec<&Call>> = BTreeMap::new();
+    for call in &case.calls {
+        of_key.entry(call.key).or_default().push(call);
+    }
+    let away = Spans::of(
+        case.history
+            .faults
+            .iter()
+            .filter(|fault| fault.away)
+            .map(|fault| (fault.from, fault.until + RECONNECT)),
+    );
+    for (key, calls) in of_key {
+        let lock = Lock {
+            case,
+            ttl: calls.iter().map(|call| call.ttl).max().unwrap_or(0),
+            workers: calls.iter().map(|call| call.worker).collect(),
+        };
+        for (from, to) in for_nobody(case, &calls).iter() {
+            let gap = to - from - away.covered(from, to);
+            verdict.longest_gap = verdict.longest_gap.max(gap);
+            // Nearly all are shorter.
+            if gap <= FIRST + NOISE {
+                continue;
+            }
+            let allowed = lock.allowed(from, to);
+            if gap > allowed {
+                let text = format!(
+                    "nobody had key {key} for {} of the time from {} to {}, though somebody waited: \
+                     no more than {} is right",
+                    millis(gap),
+                    case.when(from),
+                    case.when(to),
+                    millis(allowed)
+                );
+                verdict.broken(Rule::Stall, text);
+            }
+        }
+    }
+}
+
+/// When somebody waited who could have gone on, and nobody who could had it.
+fn for_nobody(case: &Case<'_>, calls: &[&Call]) -> Spans {
+    let mut waited: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+    let mut held: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+    for call in calls {
+        let over = call.over();
+        if call.wait > 0 && call.way != Way::TriesOnce {
+            // Its killer came later than what it wrote.
+            let until = call.began().map(|look| look.at).or(over);
+            let until = until.unwrap_or(case.end);
+            waited
+                .entry(call.worker)
+                .or_default()
+                .push((call.asked, until));
+        }
+        if let Some(began) = call.began() {
+            let last = call.looks.last().map_or(began.at, |look| look.at);
+            held.entry(call.worker)
+                .or_default()
+                .push((began.at, over.unwrap_or(last).max(last)));
+        }
+    }
+    let running = |spans: HashMap<u32, Vec<(u64, u64)>>, blocks: bool| {
+        let running = spans.into_iter().flat_map(|(worker, spans)| {
+            let mut spans = Spans::of(spans);
+            if let Some(stalls) = case.stalls.get(&worker) {
+                spans = spans.minus(stalls);
+            }
+            if let Some(blocked) = case.blocked.get(&worker).filter(|_| blocks) {
+                spans = spans.minus(blocked);
+            }
+            spans.iter().collect::<Vec<_>>()
+        });
+        Spans::of(running)
+    };
+    // Whoever is blocked may have been granted it, and keeps it until it can begin.
+    let workers = waited.keys().filter_map(|worker| case.blocked.get(worker));
+    let blocked = Spans::of(workers.flat_map(Spans::iter));
+    running(waited, true)
+        .minus(&running(held, false))
+        .minus(&blocked)
+}
+
+struct Lock<'c> {
+    case: &'c Case<'c>,
+    ttl: u64,
+    workers: HashSet<u32>,
+}
+
+impl Lock<'_> {
+    fn allowed(&self, from: u64, to: u64) -> u64 {
+        let since = from.saturating_sub(GHOST);
+        let mut faults = self.case.history.faults.iter();
+        let fault = faults.any(|fault| fault.from < to && fault.until > since);
+        let mut workers = self.workers.iter();
+        let stalled = workers.any(|worker| self.case.stalled(*worker, since, to) > FIRST / 10);
+        if !fault && !stalled {
+            return FIRST + NOISE;
+        }
+        let gone = self.gone(from, to);
+        let behind = if gone >= 3 { OTHERS } else { 0 };
+        let grants = (1 + gone as u64) * self.ttl.min(GRANT);
+        self.ttl + grants.max(GRANT) + behind + SECOND
+    }
+
+    /// Processes that may have been granted it and could not take it.
+    fn gone(&self, from: u64, to: u64) -> usize {
+        let faults = self.case.history.faults.iter();
+        let faults = faults.filter(|fault| match fault.kind {
+            Kind::WorkerKilled => fault.from < to && fault.until + GHOST > from,
+            Kind::WorkerStopped | Kind::RuntimeDropped => {
+                fault.from < to && fault.until + GRANT > from
+            }
+            _ => false,
+        });
+        faults
+            .flat_map(|fault| &fault.workers)
+            .filter(|worker| self.workers.contains(worker))
+            .count()
+    }
+}
