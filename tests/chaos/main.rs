@@ -13,6 +13,7 @@ mod event;
 mod fault;
 mod ground;
 mod history;
+mod keep;
 mod left;
 mod nemesis;
 mod plan;
@@ -74,6 +75,9 @@ fn explore(args: &Args) -> ExitCode {
         for violation in &verdict.violations {
             println!("  {violation}");
             failed = true;
+        }
+        if !verdict.violations.is_empty() {
+            println!("  see {}", keep::keep(&played, &verdict).display());
         }
     });
     match failed {

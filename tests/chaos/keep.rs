@@ -1,0 +1,49 @@
+//! What is kept of a schedule that broke a promise.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::checker::Verdict;
+use crate::schedule::Played;
+
+/// Writes all that is known of it to a directory, whose path it returns.
+pub fn keep(played: &Played, verdict: &Verdict) -> PathBuf {
+    let name = format!("{}-{}", played.place.name(), played.seed);
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("target/chaos")
+        .join(name);
+    fs::create_dir_all(&directory).unwrap();
+    let mut events = played.history.events.clone();
+    events.sort_by_key(|event| event.at);
+    let start = events.first().map_or(0, |event| event.at);
+    let since = |at: u64| at.saturating_sub(start) as f64 / 1e6;
+    let mut text = String::new();
+    for event in &events {
+        let (at, worker, call) = (since(event.at), event.worker, event.call);
+        writeln!(
+            text,
+            "{at:9.3} worker {worker} call {call}: {:?}",
+            event.what
+        )
+        .unwrap();
+    }
+    fs::write(directory.join("events.txt"), text).unwrap();
+    let mut text = String::new();
+    for fault in &played.history.faults {
+        let (from, until) = (since(fault.from), since(fault.until));
+        writeln!(text, "{from:9.3} to {until:9.3}: {fault:?}").unwrap();
+    }
+    fs::write(directory.join("faults.txt"), text).unwrap();
+    let mut text = String::new();
+    for write in &played.history.writes {
+        writeln!(text, "{:9.3} {write:?}", since(write.at)).unwrap();
+    }
+    fs::write(directory.join("writes.txt"), text).unwrap();
+    let mut text = format!("{}\n", played.plan);
+    for violation in &verdict.violations {
+        writeln!(text, "{violation}").unwrap();
+    }
+    fs::write(directory.join("plan.txt"), text).unwrap();
+    directory
+}
