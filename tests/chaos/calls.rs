@@ -99,7 +99,8 @@ impl Caller {
                 true => LONG,
                 false => millis(dice.roll(1000)),
             };
-            self.call(way, key, wait, &mut dice).await;
+            let lingers = self.habit.lingers;
+            self.call(way, key, wait, lingers, &mut dice).await;
             tokio::time::sleep(millis(dice.roll(20))).await;
         }
     }
@@ -116,11 +117,11 @@ impl Caller {
 
     pub async fn call_each_once(&self, dice: &mut Dice) {
         for key in 0..self.keys {
-            self.call(Way::Waits, key, LONG, dice).await;
+            self.call(Way::Waits, key, LONG, false, dice).await;
         }
     }
 
-    async fn call(&self, way: Way, key: u32, wait: Duration, dice: &mut Dice) {
+    async fn call(&self, way: Way, key: u32, wait: Duration, lingers: bool, dice: &mut Dice) {
         let number = self.calls.fetch_add(1, Relaxed) + 1;
         let call = Call {
             locks: self.locks.clone(),
@@ -135,7 +136,7 @@ impl Caller {
             account: Account::new(&self.book, self.worker, key),
             fenced: self.fenced,
             asks: way == Way::Continues,
-            steps: match self.habit.lingers {
+            steps: match lingers {
                 true => small_steps(self.ttl),
                 false => steps(way, self.ttl, dice),
             },
@@ -169,14 +170,14 @@ fn steps(way: Way, ttl: Duration, dice: &mut Dice) -> Vec<Step> {
     (0..count).map(step).collect()
 }
 
-/// For half as long again as the ttl.
+/// For a little longer than the ttl.
 fn small_steps(ttl: Duration) -> Vec<Step> {
     let awaits = millis(4);
     let step = Step {
         thinks: Duration::ZERO,
         awaits,
     };
-    vec![step; (ttl.as_nanos() * 3 / 2 / awaits.as_nanos()) as usize]
+    vec![step; (ttl.as_nanos() * 5 / 4 / awaits.as_nanos()) as usize]
 }
 
 impl Call {

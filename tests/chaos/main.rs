@@ -18,6 +18,7 @@ mod left;
 mod nemesis;
 mod plan;
 mod schedule;
+mod seeded;
 #[path = "../support/mod.rs"]
 mod support;
 mod worker;
@@ -39,6 +40,11 @@ fn main() -> ExitCode {
         [] => explore(&args),
         ["worker", order] => {
             worker::work(order);
+            ExitCode::SUCCESS
+        }
+        ["seeded", ref classes @ ..] => seeded::run(classes),
+        ["provoke", class, seconds] => {
+            seeded::provoke(class, seconds);
             ExitCode::SUCCESS
         }
         _ => leave(&format!("`{}` is not known", words.join(" "))),

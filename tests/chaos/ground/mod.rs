@@ -15,6 +15,7 @@ use crate::fault::Kind;
 use crate::support::dice::Dice;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
+pub use standalone::Standalone;
 
 pub const KEYS: u32 = 3;
 pub const SEATS: usize = 3;
@@ -58,7 +59,7 @@ impl Place {
         dice.roll(2);
         match self {
             Self::Memory => Box::new(memory::Memory::start(seed)),
-            Self::Standalone => Box::new(standalone::Standalone::start(&mut dice)),
+            Self::Standalone => Box::new(Standalone::start(&mut dice)),
             Self::Sentinel => Box::new(sentinel::Sentinel::start(&mut dice)),
             Self::Cluster => Box::new(cluster::InCluster::start(&mut dice)),
             Self::Quorum => Box::new(quorum::Quorum::start(&mut dice)),

@@ -1,6 +1,10 @@
 //! One server.
 
+use std::time::Duration;
+
+use crate::crew::Environment;
 use crate::fault::Kind;
+use crate::support::clocks::Clocks;
 use crate::support::dice::Dice;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
@@ -13,6 +17,8 @@ pub struct Standalone {
     server: Server,
     links: Mesh,
     rules: Rules,
+    /// By which the first seat goes.
+    clocks: Option<Clocks>,
 }
 
 impl Standalone {
@@ -20,37 +26,57 @@ impl Standalone {
     /// too.
     pub fn start(dice: &mut Dice) -> Self {
         let ttl = millis(800);
-        let exclusive = !dice.one_in(4);
+        let remembers = Self::that_remembers(ttl);
+        Self::with(match dice.one_in(4) {
+            true => Rules {
+                variant: "forgets",
+                absence: millis(0),
+                exclusive: false,
+                ..remembers
+            },
+            false => remembers,
+        })
+    }
+
+    pub fn with(rules: Rules) -> Self {
         let server = Server::with(None, |_, _| durable());
         Self {
             links: Mesh::to(std::slice::from_ref(&server)),
             server,
-            rules: Rules {
-                variant: match exclusive {
-                    true => "remembers",
-                    false => "forgets",
-                },
-                ttl,
-                keys: KEYS,
-                seats: SEATS,
-                managers: 1,
-                replicas: 0,
-                servers: 1,
-                changes: false,
-                links: Links::OfWorkers,
-                can: [
-                    &Kind::PROCESS[..],
-                    &Kind::SERVER,
-                    &Kind::NETWORK,
-                    &Kind::COMMAND,
-                ]
-                .concat(),
-                away: 1,
-                needed: 1,
-                absence: if exclusive { ttl } else { millis(0) },
-                stop: millis(2000),
-                exclusive,
-            },
+            rules,
+            clocks: None,
+        }
+    }
+
+    /// The first seat goes by those.
+    pub fn by(self, clocks: Clocks) -> Self {
+        let clocks = Some(clocks);
+        Self { clocks, ..self }
+    }
+
+    pub fn that_remembers(ttl: Duration) -> Rules {
+        Rules {
+            variant: "remembers",
+            ttl,
+            keys: KEYS,
+            seats: SEATS,
+            managers: 1,
+            replicas: 0,
+            servers: 1,
+            changes: false,
+            links: Links::OfWorkers,
+            can: [
+                &Kind::PROCESS[..],
+                &Kind::SERVER,
+                &Kind::NETWORK,
+                &Kind::COMMAND,
+            ]
+            .concat(),
+            away: 1,
+            needed: 1,
+            absence: ttl,
+            stop: millis(2000),
+            exclusive: true,
         }
     }
 }
@@ -62,6 +88,11 @@ impl Ground for Standalone {
 
     fn urls(&self, seat: usize) -> String {
         self.links.urls(seat)
+    }
+
+    fn environment(&self, seat: usize) -> Environment {
+        let clocks = self.clocks.iter().filter(|_| seat == 0);
+        clocks.flat_map(Clocks::environment).collect()
     }
 
     fn server(&mut self, _: usize) -> &mut Server {

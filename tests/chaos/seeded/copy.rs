@@ -1,0 +1,110 @@
+//! A copy of all sources, from which a rule can be left out.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const SOURCES: &str = env!("CARGO_MANIFEST_DIR");
+
+/// It stays where it is, so that what was built once is not built again.
+pub struct Copy {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    /// Beside this program, with everything as it is.
+    pub fn new() -> io::Result<Self> {
+        let program = std::env::current_exe()?;
+        let target = program.ancestors().nth(2).expect("cargo built it");
+        let copy = Self {
+            root: target.join("seeded"),
+            target: target.to_owned(),
+        };
+        copy.restore(Path::new(""))?;
+        let manifest = fs::read_to_string(Path::new(SOURCES).join("Cargo.toml"))?;
+        // Not the name under which this one runs.
+        let manifest = manifest.replace("name = \"chaos\"", "name = \"chaos-seeded\"");
+        write(&copy.root.join("Cargo.toml"), manifest.as_bytes())?;
+        Ok(copy)
+    }
+
+    /// The program without the rule that the patch leaves out.
+    pub fn build_without(&self, patch: &Path) -> io::Result<PathBuf> {
+        self.restore(Path::new("lock-runtime"))?;
+        apply(patch, &self.root, &[])?;
+        let mut cargo = Command::new("cargo");
+        cargo
+            .args(["build", "--quiet", "--offline", "--features", "full"])
+            .args(["--bin", "chaos-seeded"])
+            .arg("--target-dir")
+            .arg(&self.target)
+            .current_dir(&self.root);
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        carry_out(&mut cargo)?;
+        let profile = if cfg!(debug_assertions) {
+            "debug"
+        } else {
+            "release"
+        };
+        Ok(self.target.join(profile).join("chaos-seeded"))
+    }
+
+    /// As the sources are.
+    fn restore(&self, folder: &Path) -> io::Result<()> {
+        let from = Path::new(SOURCES).join(folder);
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            let (name, path) = (entry.file_name(), folder.join(entry.file_name()));
+            let is_ours = |name: &OsStr| {
+                let name = name.to_string_lossy();
+                !name.starts_with('.') && name != "target" && path != Path::new("tests/bench")
+            };
+            let is_built = entry.path() == self.target;
+            if !is_ours(&name) || is_built || path == Path::new("Cargo.toml") {
+                continue;
+            }
+            match entry.file_type()?.is_dir() {
+                true => self.restore(&path)?,
+                false => write(&self.root.join(&path), &fs::read(entry.path())?)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is as it should be is not touched, so that it is not built again.
+fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|there| there == content) {
+        return Ok(());
+    }
+    fs::create_dir_all(path.parent().expect("it is a file"))?;
+    fs::write(path, content)
+}
+
+/// To the sources in that folder.
+pub fn apply(patch: &Path, folder: &Path, options: &[&str]) -> io::Result<()> {
+    let mut git = Command::new("git");
+    git.arg("apply")
+        .args(options)
+        .arg(patch)
+        .current_dir(folder);
+    // Whatever repository the folder may be in.
+    if let Some(parent) = folder.parent() {
+        git.env("GIT_CEILING_DIRECTORIES", parent);
+    }
+    carry_out(&mut git)
+}
+
+fn carry_out(command: &mut Command) -> io::Result<()> {
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let told = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("{command:?}: {told}")))
+}

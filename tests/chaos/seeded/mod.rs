@@ -1,0 +1,224 @@
+//! Whether the harness would notice: from a copy of the library one rule is left out, and what that breaks
+//! must be found.
+//!
+//! The rules are those that a model of the protocol showed to be needed: each patch beside this file says
+//! which one it leaves out.
+
+mod copy;
+mod scene;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use copy::Copy;
+use scene::Scene;
+
+/// How long it may take to find what is wrong.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A rule that can be left out.
+struct Class {
+    name: &'static str,
+    patch: &'static str,
+    scene: fn() -> Scene,
+}
+
+const CLASSES: [Class; 14] = [
+    Class {
+        name: "C1",
+        patch: "c01-pushed-lease-counts-from-its-receipt",
+        scene: scene::late_messages,
+    },
+    Class {
+        name: "C2",
+        patch: "c02-answers-count-from-their-receipt",
+        scene: scene::late_replies,
+    },
+    Class {
+        name: "C3",
+        patch: "c03-late-answers-count",
+        scene: scene::stopped_bodies,
+    },
+    Class {
+        name: "C4",
+        patch: "c04-fencing-token-grows-within-a-hold",
+        scene: scene::all_is_well,
+    },
+    Class {
+        name: "C5",
+        patch: "c05-no-adoption",
+        scene: scene::lost_messages,
+    },
+    Class {
+        name: "C6",
+        patch: "c06-nobody-asks-again",
+        scene: scene::lost_messages,
+    },
+    Class {
+        name: "C7",
+        patch: "c07-cancel-only-leaves-the-queue",
+        scene: scene::many_give_up,
+    },
+    Class {
+        name: "C8",
+        patch: "c08-cancel-is-sent-once-and-forgotten",
+        scene: scene::late_requests,
+    },
+    Class {
+        name: "C9",
+        patch: "c09-one-token-for-all-attempts",
+        scene: scene::late_releases,
+    },
+    Class {
+        name: "C10",
+        patch: "c10-grants-for-the-whole-ttl",
+        scene: scene::killed_waiters,
+    },
+    Class {
+        name: "C11",
+        patch: "c11-asking-again-prolongs-the-lease",
+        scene: scene::requests_of_the_dead,
+    },
+    Class {
+        name: "C12",
+        patch: "c12-nobody-looks-after-a-lapsed-lock",
+        scene: scene::killed_holders,
+    },
+    Class {
+        name: "C13",
+        patch: "c13-no-margin",
+        scene: scene::slow_clock,
+    },
+    Class {
+        name: "C14",
+        patch: "c14-requests-are-never-void",
+        scene: scene::requests_of_the_long_dead,
+    },
+];
+
+impl Class {
+    fn path(&self) -> PathBuf {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chaos/seeded");
+        folder.join(self.patch).with_extension("patch")
+    }
+}
+
+/// What came of the schedules of a class.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    /// The rule that was broken, and after how long.
+    Found(String, Duration),
+    /// After so many schedules.
+    Clean(usize),
+}
+
+/// Leaves out each rule that is named, or all, one by one; fails if that was not found, or if something
+/// was found without.
+pub fn run(names: &[&str]) -> ExitCode {
+    let named = |class: &&Class| names.is_empty() || names.contains(&class.name);
+    let copy = Copy::new().unwrap();
+    let mut rows = Vec::new();
+    for class in CLASSES.iter().filter(named) {
+        let start = Instant::now();
+        let without = copy.build_without(&class.path()).unwrap();
+        let built = start.elapsed();
+        let found = provoked(&without, class, LIMIT);
+        let took = match &found {
+            Outcome::Found(_, after) => *after,
+            Outcome::Clean(_) => Duration::ZERO,
+        };
+        // With the rule, for as long.
+        let with = provoked(&std::env::current_exe().unwrap(), class, took);
+        println!(
+            "{} {}: built in {} s, {found:?}; with it {with:?}",
+            class.name,
+            class.patch,
+            built.as_secs()
+        );
+        rows.push((class, found, with));
+    }
+    println!(
+        "\n| class | left out | found by | after | with it |\n| --- | --- | --- | --- | --- |"
+    );
+    let mut all = true;
+    for (class, found, with) in rows {
+        let rule = class.patch.split_once('-').expect("it has words").1;
+        let (by, after) = match &found {
+            Outcome::Found(by, after) => (by.as_str(), format!("{:.1} s", after.as_secs_f64())),
+            Outcome::Clean(_) => ("nothing", String::new()),
+        };
+        let clean = match &with {
+            Outcome::Clean(schedules) => format!("clean, {schedules} schedules"),
+            Outcome::Found(by, _) => format!("**{by}**"),
+        };
+        println!(
+            "| {} | {} | {by} | {after} | {clean} |",
+            class.name,
+            rule.replace('-', " ")
+        );
+        all &= matches!((found, with), (Outcome::Found(..), Outcome::Clean(_)));
+    }
+    ExitCode::from(u8::from(!all))
+}
+
+/// What a program, this one or another, says when it plays the scene.
+fn provoked(program: &Path, class: &Class, limit: Duration) -> Outcome {
+    let seconds = limit.as_secs_f64().to_string();
+    let output = Command::new(program)
+        .args(["provoke", class.name, &seconds])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let words: Vec<_> = told.lines().last().unwrap_or_default().split(' ').collect();
+    match words[..] {
+        ["found", rule, after] => {
+            let after = Duration::from_secs_f64(after.parse().unwrap());
+            Outcome::Found(rule.to_owned(), after)
+        }
+        ["clean", schedules, _] => Outcome::Clean(schedules.parse().unwrap()),
+        _ => panic!("{told}\n{}", String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+/// Plays the scene of a class again and again, once at least, until something is found or the time is over.
+pub fn provoke(name: &str, seconds: &str) {
+    let class = CLASSES.iter().find(|class| class.name == name);
+    let class = class.expect("it is the name of a class");
+    let limit = Duration::from_secs_f64(seconds.parse().unwrap());
+    let start = Instant::now();
+    for schedule in 1.. {
+        let verdict = (class.scene)().play(schedule);
+        let after = start.elapsed();
+        println!(
+            "schedule {schedule}: {} holds, longest gap {} ms, {:.1} s",
+            verdict.holds,
+            verdict.longest_gap / 1_000_000,
+            after.as_secs_f64()
+        );
+        for violation in &verdict.violations {
+            println!("  {violation}");
+        }
+        if let Some(violation) = verdict.violations.first() {
+            println!("found {:?} {}", violation.rule, after.as_secs_f64());
+            return;
+        }
+        if after >= limit {
+            println!("clean {schedule} {}", after.as_secs_f64());
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_can_be_left_out() {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for class in &CLASSES {
+            copy::apply(&class.path(), sources, &["--check"]).unwrap();
+        }
+    }
+}
