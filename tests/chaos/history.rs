@@ -24,4 +24,7 @@ pub struct Promises {
     pub order: bool,
     /// The resource compares tokens.
     pub fenced: bool,
+    /// For how many nanoseconds nobody has a lock that somebody waits for, at most, where less is promised
+    /// than what may go wrong in general takes.
+    pub gap: Option<u64>,
 }

@@ -27,6 +27,8 @@ pub struct Schedule {
     /// What goes wrong, unless chance says so.
     pub plan: Option<Plan>,
     pub habit: Habit,
+    /// How soon a lock is had by the next, if that can be told of what goes wrong here.
+    pub gap: Option<Duration>,
     /// How long things go wrong for.
     pub lasts: Duration,
 }
@@ -49,6 +51,7 @@ impl Schedule {
             profile: Profile::everything(),
             plan: None,
             habit: Habit::default(),
+            gap: None,
             lasts: millis(4000),
         }
     }
@@ -77,7 +80,7 @@ impl Schedule {
         let mut history = History {
             faults,
             left: crew.end(),
-            promises: promises(&plan, fenced),
+            promises: self.promises(&plan, fenced),
             ..History::default()
         };
         let journal = |worker| Order::journal(directory.path(), worker);
@@ -120,13 +123,14 @@ impl Schedule {
             habit: self.habit.clone(),
         }
     }
-}
 
-/// Where servers lose a queue, or nobody can be reached, order is lost.
-fn promises(plan: &Plan, fenced: bool) -> Promises {
-    let mut steps = plan.steps.iter();
-    Promises {
-        order: steps.all(|step| step.kind.sphere() == Sphere::Process),
-        fenced,
+    /// Where servers lose a queue, or nobody can be reached, order is lost.
+    fn promises(&self, plan: &Plan, fenced: bool) -> Promises {
+        let mut steps = plan.steps.iter();
+        Promises {
+            order: steps.all(|step| step.kind.sphere() == Sphere::Process),
+            fenced,
+            gap: self.gap.map(|gap| gap.as_nanos() as u64),
+        }
     }
 }

@@ -9,7 +9,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     }
     for event in &case.history.events {
         if let What::Over { threads, tasks } = event.what
-            && (threads > 1 || tasks > 0)
+            && (threads, tasks) != (0, 0)
         {
             let text = format!(
                 "{threads} threads and {tasks} tasks of worker {}",

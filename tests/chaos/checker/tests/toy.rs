@@ -37,6 +37,7 @@ pub fn history(world: World, seed: u64) -> History {
             promises: Promises {
                 order: true,
                 fenced: true,
+                ..Promises::default()
             },
             ..History::default()
         },

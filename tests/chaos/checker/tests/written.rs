@@ -18,6 +18,7 @@ fn history(text: &str) -> History {
         promises: Promises {
             order: true,
             fenced: true,
+            ..Promises::default()
         },
         ..History::default()
     };
