@@ -17,6 +17,7 @@ mod keep;
 mod left;
 mod nemesis;
 mod plan;
+mod report;
 mod schedule;
 mod seeded;
 #[path = "../support/mod.rs"]

@@ -1,0 +1,399 @@
+//! What came of many schedules, added up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::checker::{Verdict, Violation};
+use crate::fault::Kind;
+use crate::ground::Place;
+use crate::history::History;
+
+/// By where they took place.
+#[derive(Default)]
+pub struct Report {
+    places: BTreeMap<Place, Tally>,
+    violations: Vec<(Place, u64, Violation)>,
+}
+
+/// All durations are in nanoseconds.
+#[derive(Clone, Default)]
+pub struct Tally {
+    pub schedules: usize,
+    pub calls: usize,
+    pub holds: usize,
+    pub hand_offs: usize,
+    pub faults: BTreeMap<Kind, usize>,
+    pub losses: Vec<u64>,
+    pub late_steps: usize,
+    pub double_holds: usize,
+    pub longest_double_hold: u64,
+    pub tokens: usize,
+    pub writes: usize,
+    pub refused: usize,
+    /// Writes to a resource that compares no tokens, and those of them that undid another.
+    pub unfenced: usize,
+    pub lost_updates: usize,
+    pub in_line: usize,
+    pub longest_gap: u64,
+    pub longest_over: u64,
+    pub violations: usize,
+}
+
+impl Report {
+    pub fn add(&mut self, place: Place, seed: u64, history: &History, verdict: &Verdict) {
+        self.places.entry(place).or_default().add(history, verdict);
+        let violations = verdict.violations.iter().cloned();
+        self.violations
+            .extend(violations.map(|violation| (place, seed, violation)));
+    }
+
+    pub fn violations(&self) -> usize {
+        self.violations.len()
+    }
+
+    /// Of all places.
+    pub fn sum(&self) -> Tally {
+        let mut sum = Tally::default();
+        self.places.values().for_each(|tally| sum.merge(tally));
+        sum
+    }
+
+    /// For a program to read.
+    pub fn numbers(&self) -> Value {
+        let numbers = |tally: &Tally| -> Value {
+            let faults = tally.faults.iter();
+            let faults = faults.map(|(kind, count)| (words(*kind), json!(count)));
+            let mut numbers: serde_json::Map<_, _> = tally
+                .lines()
+                .into_iter()
+                .map(|(name, figure)| (name.to_owned(), figure.number()))
+                .collect();
+            numbers.insert("faults by kind".to_owned(), Value::Object(faults.collect()));
+            Value::Object(numbers)
+        };
+        let places = self.places.iter();
+        let mut all: serde_json::Map<_, _> = places
+            .map(|(place, tally)| (place.name().to_owned(), numbers(tally)))
+            .collect();
+        all.insert("all".to_owned(), numbers(&self.sum()));
+        Value::Object(all)
+    }
+
+    fn columns(&self) -> Vec<(&'static str, Tally)> {
+        let places = self.places.iter();
+        let mut columns: Vec<_> = places
+            .map(|(place, tally)| (place.name(), tally.clone()))
+            .collect();
+        if columns.len() > 1 {
+            columns.push(("all", self.sum()));
+        }
+        columns
+    }
+}
+
+impl Tally {
+    pub fn add(&mut self, history: &History, verdict: &Verdict) {
+        let mut one = Self {
+            schedules: 1,
+            calls: verdict.calls,
+            holds: verdict.holds,
+            hand_offs: verdict.hand_offs,
+            losses: verdict.losses.clone(),
+            late_steps: verdict.late_steps,
+            double_holds: verdict.double_holds,
+            longest_double_hold: verdict.longest_double_hold,
+            tokens: verdict.tokens,
+            writes: verdict.writes,
+            refused: verdict.refused,
+            in_line: verdict.in_line,
+            longest_gap: verdict.longest_gap,
+            longest_over: verdict.longest_over,
+            violations: verdict.violations.len(),
+            ..Self::default()
+        };
+        if !history.promises.fenced {
+            (one.unfenced, one.lost_updates) = (verdict.writes, verdict.lost_updates);
+        }
+        for fault in &history.faults {
+            *one.faults.entry(fault.kind).or_default() += 1;
+        }
+        self.merge(&one);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.schedules += other.schedules;
+        self.calls += other.calls;
+        self.holds += other.holds;
+        self.hand_offs += other.hand_offs;
+        for (kind, count) in &other.faults {
+            *self.faults.entry(*kind).or_default() += count;
+        }
+        self.losses.extend(&other.losses);
+        self.late_steps += other.late_steps;
+        self.double_holds += other.double_holds;
+        self.longest_double_hold = self.longest_double_hold.max(other.longest_double_hold);
+        self.tokens += other.tokens;
+        self.writes += other.writes;
+        self.refused += other.refused;
+        self.unfenced += other.unfenced;
+        self.lost_updates += other.lost_updates;
+        self.in_line += other.in_line;
+        self.longest_gap = self.longest_gap.max(other.longest_gap);
+        self.longest_over = self.longest_over.max(other.longest_over);
+        self.violations += other.violations;
+    }
+
+    /// How soon a loss was noticed: half of all, and all.
+    pub fn noticed(&self) -> (u64, u64) {
+        let mut losses = self.losses.clone();
+        losses.sort_unstable();
+        let middle = losses.get(losses.len() / 2);
+        let most = losses.last();
+        (middle.copied().unwrap_or(0), most.copied().unwrap_or(0))
+    }
+
+    fn lines(&self) -> Vec<(&'static str, Figure)> {
+        use Figure::{Count, Time};
+        let (middle, most) = self.noticed();
+        vec![
+            ("schedules", Count(self.schedules)),
+            ("faults", Count(self.faults.values().sum())),
+            ("calls", Count(self.calls)),
+            ("holds", Count(self.holds)),
+            ("hand-offs to another worker", Count(self.hand_offs)),
+            ("places in line looked at", Count(self.in_line)),
+            ("fencing tokens", Count(self.tokens)),
+            ("losses noticed", Count(self.losses.len())),
+            ("… after the lease's end, half within", Time(middle)),
+            ("… after the lease's end, all within", Time(most)),
+            ("steps no await could stop", Count(self.late_steps)),
+            (
+                "two holders, as a server had forgotten",
+                Count(self.double_holds),
+            ),
+            ("… for so long at most", Time(self.longest_double_hold)),
+            ("writes", Count(self.writes)),
+            ("… stale, and refused", Count(self.refused)),
+            ("writes without fencing", Count(self.unfenced)),
+            ("… that undid another", Count(self.lost_updates)),
+            ("longest wait beyond its bound", Time(self.longest_over)),
+            ("longest time locked for nobody", Time(self.longest_gap)),
+            ("violations", Count(self.violations)),
+        ]
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Figure {
+    Count(usize),
+    Time(u64),
+}
+
+impl Figure {
+    fn number(self) -> Value {
+        match self {
+            Self::Count(count) => json!(count),
+            Self::Time(nanos) => json!({ "ms": nanos as f64 / 1e6 }),
+        }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Count(count) => f.write_str(&grouped(count)),
+            Self::Time(nanos) => match nanos / 1_000_000 {
+                0 => write!(f, "{:.1} ms", nanos as f64 / 1e6),
+                millis @ 1..1000 => write!(f, "{millis} ms"),
+                millis => write!(f, "{:.1} s", millis as f64 / 1e3),
+            },
+        }
+    }
+}
+
+/// `1,234,567`
+fn grouped(count: usize) -> String {
+    let digits = count.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
+/// The name of a kind, in words.
+pub fn words(kind: Kind) -> String {
+    let mut words = String::new();
+    for letter in format!("{kind:?}").chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.columns();
+        let head = || columns.iter().map(|(name, _)| (*name).to_owned());
+        let mut table = vec![[String::new()].into_iter().chain(head()).collect()];
+        let lines: Vec<_> = columns.iter().map(|(_, tally)| tally.lines()).collect();
+        let names = Tally::default().lines();
+        for (number, (name, _)) in names.iter().enumerate() {
+            let figures = lines.iter().map(|lines| lines[number].1.to_string());
+            table.push([(*name).to_owned()].into_iter().chain(figures).collect());
+        }
+        write_table(f, &table)?;
+        writeln!(f)?;
+        table = vec![["fault".to_owned()].into_iter().chain(head()).collect()];
+        let kinds: BTreeSet<Kind> = columns
+            .iter()
+            .flat_map(|(_, tally)| tally.faults.keys().copied())
+            .collect();
+        for kind in kinds {
+            let count = |tally: &Tally| {
+                tally
+                    .faults
+                    .get(&kind)
+                    .copied()
+                    .map_or(String::new(), grouped)
+            };
+            let counts = columns.iter().map(|(_, tally)| count(tally));
+            table.push([words(kind)].into_iter().chain(counts).collect());
+        }
+        write_table(f, &table)?;
+        for (place, seed, violation) in &self.violations {
+            writeln!(f, "\n{}, seed {seed}: {violation}", place.name())?;
+        }
+        Ok(())
+    }
+}
+
+/// In Markdown that is also read as it is: names to the left, numbers to the right.
+fn write_table(f: &mut fmt::Formatter<'_>, table: &[Vec<String>]) -> fmt::Result {
+    let width = |column: usize| {
+        let cells = table.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0).max(3)
+    };
+    let widths: Vec<_> = (0..table[0].len()).map(width).collect();
+    for (number, row) in table.iter().enumerate() {
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            match column {
+                0 => write!(f, "| {cell:width$} |")?,
+                _ => write!(f, " {cell:>width$} |")?,
+            }
+        }
+        writeln!(f)?;
+        if number == 0 {
+            for (column, width) in widths.iter().enumerate() {
+                match column {
+                    0 => write!(f, "| {:-<width$} |", "")?,
+                    _ => write!(f, " {:->width$} |", ":")?,
+                }
+            }
+            writeln!(f)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::Rule;
+    use crate::fault::Fault;
+    use crate::history::Promises;
+
+    fn history(fenced: bool, kinds: &[Kind]) -> History {
+        let fault = |kind: &Kind| Fault {
+            kind: *kind,
+            target: String::new(),
+            from: 0,
+            until: 0,
+            workers: Vec::new(),
+            forgotten: None,
+            away: false,
+        };
+        History {
+            faults: kinds.iter().map(fault).collect(),
+            promises: Promises {
+                order: true,
+                fenced,
+            },
+            ..History::default()
+        }
+    }
+
+    fn verdict(holds: usize, losses: &[u64], gap: u64) -> Verdict {
+        Verdict {
+            holds,
+            losses: losses.iter().map(|millis| millis * 1_000_000).collect(),
+            longest_gap: gap * 1_000_000,
+            lost_updates: 3,
+            writes: 5,
+            ..Verdict::default()
+        }
+    }
+
+    fn report() -> Report {
+        let mut report = Report::default();
+        let faults = [Kind::WorkerKilled, Kind::WorkerKilled, Kind::Flushed];
+        let mut broken = verdict(234, &[1, 30], 400);
+        broken.violations.push(Violation {
+            rule: Rule::Waits,
+            text: "for too long".into(),
+        });
+        report.add(Place::Standalone, 7, &history(true, &faults), &broken);
+        let other = verdict(1000, &[2], 1500);
+        report.add(Place::Standalone, 8, &history(false, &[]), &other);
+        report.add(Place::Memory, 9, &history(true, &[]), &verdict(1, &[], 1));
+        report
+    }
+
+    #[test]
+    fn schedules_add_up() {
+        let sum = report().sum();
+        assert_eq!((sum.schedules, sum.holds, sum.writes), (3, 1235, 15));
+        assert_eq!((sum.unfenced, sum.lost_updates), (5, 3));
+        assert_eq!(sum.noticed(), (2_000_000, 30_000_000));
+        assert_eq!(sum.longest_gap, 1_500_000_000);
+        assert_eq!(sum.faults[&Kind::WorkerKilled], 2);
+        assert_eq!(sum.violations, 1);
+    }
+
+    #[test]
+    fn numbers_can_be_read() {
+        let numbers = report().numbers();
+        assert_eq!(numbers["standalone"]["holds"], 1234);
+        assert_eq!(numbers["standalone"]["faults by kind"]["flushed"], 1);
+        assert_eq!(
+            numbers["all"]["longest time locked for nobody"]["ms"],
+            1500.0
+        );
+    }
+
+    #[test]
+    fn a_table_can_be_read() {
+        let text = report().to_string();
+        println!("{text}");
+        let row = |name: &str| {
+            let mut lines = text.lines();
+            let row = lines.find(|line| line.contains(name)).unwrap();
+            let cells = row.split('|').map(str::trim);
+            cells.collect::<Vec<_>>().join(" ").trim().to_owned()
+        };
+        assert_eq!(row("memory"), "memory standalone all");
+        assert_eq!(row("holds"), "holds 1 1,234 1,235");
+        assert_eq!(
+            row("locked for"),
+            "longest time locked for nobody 1 ms 1.5 s 1.5 s"
+        );
+        assert_eq!(row("worker killed"), "worker killed  2 2");
+        assert!(text.ends_with("standalone, seed 7: Waits: for too long\n"));
+        let wide = |line: &&str| line.starts_with('|');
+        let widths = text.lines().filter(wide).map(|line| line.chars().count());
+        let widths: BTreeSet<_> = widths.collect();
+        assert!(widths.len() <= 2, "{widths:?}");
+    }
+}
