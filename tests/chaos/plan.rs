@@ -82,6 +82,7 @@ impl Plan {
         let mut maker = Maker {
             dice,
             rules,
+            end: lasts + millis(300),
             busy: Vec::new(),
         };
         let allowed =
@@ -113,6 +114,8 @@ impl Plan {
 struct Maker<'a> {
     dice: Dice,
     rules: &'a Rules,
+    /// When all is to be well again, but for a server that has to stay away for longer.
+    end: Duration,
     /// Until when.
     busy: Vec<(On, Duration)>,
 }
@@ -140,7 +143,7 @@ impl Maker<'_> {
         let step = Step {
             at,
             kind,
-            lasts: self.length(kind),
+            lasts: self.length(at, kind),
             on: self.target(kind),
             otherwise: self.dice.one_in(2),
         };
@@ -181,7 +184,15 @@ impl Maker<'_> {
         }
     }
 
-    fn length(&mut self, kind: Kind) -> Duration {
+    fn length(&mut self, at: Duration, kind: Kind) -> Duration {
+        let length = self.any_length(kind);
+        match kind {
+            Kind::ServerForgot => length,
+            _ => length.min(self.end - at),
+        }
+    }
+
+    fn any_length(&mut self, kind: Kind) -> Duration {
         let (rules, dice) = (self.rules, &mut self.dice);
         let mut up_to = |most: Duration| Duration::from_micros(dice.roll(most.as_micros() as u64));
         match kind {

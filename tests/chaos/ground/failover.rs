@@ -45,7 +45,8 @@ impl Failover {
             },
             ttl: match self {
                 Self::Late => millis(800),
-                _ => millis(4000),
+                // A failover takes less.
+                _ => millis(3000),
             },
             keys: KEYS,
             seats: SEATS,
