@@ -95,7 +95,7 @@ impl Memory {
         let (mut locks, now) = self.store.locks();
         let first = locks.queue(&claim.name).front().map(|first| first.token);
         if locks.holder(&claim.name, now).is_none() && first.is_some_and(|it| it != claim.token) {
-            locks.hand_on(&claim.name, now);
+            locks.hand_on(&claim.name, now, Some(claim.token));
         }
         let Some(holder) = locks.holder(&claim.name, now) else {
             locks.leave(claim);
@@ -143,7 +143,7 @@ impl Memory {
             locks.held.remove(&claim.name);
         }
         if locks.holder(&claim.name, now).is_none() {
-            locks.hand_on(&claim.name, now);
+            locks.hand_on(&claim.name, now, None);
         }
         ours
     }
@@ -205,8 +205,9 @@ impl Locks {
         }
     }
 
-    /// Gives the lock, which nobody holds, to the first in the queue who is alive.
-    fn hand_on(&mut self, name: &Arc<str>, now: Moment) {
+    /// Gives the lock, which nobody holds, to the first in the queue who is alive. The asker, if there is
+    /// one, will be answered.
+    fn hand_on(&mut self, name: &Arc<str>, now: Moment, asker: Option<Token>) {
         let at = self.time(now);
         let queue = self.queue(name);
         let first = loop {
@@ -217,12 +218,14 @@ impl Locks {
         };
         if let Some(first) = first {
             let lease = first.ttl.min(GRANT);
-            (first.ear)(News::Granted(Grant {
-                name: name.clone(),
-                token: first.token,
-                at,
-                lease,
-            }));
+            if asker != Some(first.token) {
+                (first.ear)(News::Granted(Grant {
+                    name: name.clone(),
+                    token: first.token,
+                    at,
+                    lease,
+                }));
+            }
             tell_first(queue);
             self.give(name, first.token, lease, now);
         }
@@ -281,6 +284,9 @@ impl Engine for Memory {
         at_once(self.fencing_token(claim))
     }
 }
+
+#[cfg(test)]
+mod modelled;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,403 @@
+//! Requests of a few processes in every order in which they can arrive, and what must come of each.
+
+use crate::server::{Answer, Command, News, PROCESSES, Rules, Server, Token};
+use Command::*;
+use std::fmt;
+
+/// What each process does, in this order, and who of them can't hear.
+#[derive(Clone, Copy)]
+pub struct Scene {
+    pub name: &'static str,
+    pub programs: &'static [&'static [Command]],
+    pub deaf: &'static [usize],
+    /// How many orders there are.
+    pub orders: usize,
+}
+
+const fn scene(
+    name: &'static str,
+    programs: &'static [&'static [Command]],
+    deaf: &'static [usize],
+    orders: usize,
+) -> Scene {
+    Scene {
+        name,
+        programs,
+        deaf,
+        orders,
+    }
+}
+
+const ASK: Command = Wait(0);
+const TICK: Command = Pass(1);
+
+/// Those that need nothing but what every engine has.
+pub const SCENES: &[Scene] = &[
+    scene(
+        "three who wait and release",
+        &[
+            &[ASK, ASK, Release],
+            &[ASK, ASK, Release],
+            &[ASK, ASK, Release],
+        ],
+        &[],
+        1680,
+    ),
+    scene(
+        "three who may give up",
+        &[&[Take, Release, ASK], &[ASK, Cancel, ASK], &[ASK, Cancel]],
+        &[],
+        560,
+    ),
+    scene(
+        "leases that end",
+        &[
+            &[ASK, Release],
+            &[ASK, Cancel],
+            &[ASK, ASK],
+            &[Expire, Expire],
+        ],
+        &[],
+        2520,
+    ),
+    scene(
+        "a late release, and a late cancel, of a lease that ended",
+        &[
+            &[Take, Release],
+            &[ASK, Cancel],
+            &[ASK, ASK],
+            &[TICK, Expire],
+        ],
+        &[],
+        2520,
+    ),
+    scene(
+        "what is asked of a lapsed token",
+        &[
+            &[Take, Renew, Fence],
+            &[ASK, Renew, Release],
+            &[Expire, ASK],
+        ],
+        &[],
+        560,
+    ),
+    scene(
+        "a grant is short until it is renewed",
+        &[
+            &[Take, Release],
+            &[ASK, Renew, Fence],
+            &[ASK],
+            &[TICK, TICK],
+        ],
+        &[],
+        1680,
+    ),
+    scene(
+        "whoever falls silent is passed over, whoever asks again is not",
+        &[
+            &[ASK],
+            &[ASK, ASK],
+            &[ASK, Renew],
+            &[Pass(2), Pass(2), TICK],
+        ],
+        &[],
+        1680,
+    ),
+    scene(
+        "an answer that was lost is asked for again",
+        &[&[ASK, ASK, Renew, ASK], &[Take, Release], &[ASK, Cancel]],
+        &[],
+        420,
+    ),
+];
+
+/// Those in which requests are late, or processes are gone.
+pub const SCENES_OF_A_NETWORK: &[Scene] = &[
+    scene(
+        "requests that come after their claim was cancelled",
+        &[&[ASK, Bury, ASK], &[Bury, ASK, Release], &[ASK, ASK]],
+        &[],
+        560,
+    ),
+    scene(
+        "requests that come after their claim was cancelled, and forgotten",
+        &[&[ASK, Cancel, ASK], &[Cancel, ASK, Release], &[ASK, ASK]],
+        &[],
+        560,
+    ),
+    scene(
+        "requests that are void",
+        &[&[ASK, Wait(2)], &[Wait(1), Wait(3)], &[Take], &[TICK, TICK]],
+        &[],
+        630,
+    ),
+    scene(
+        "a tombstone that crumbles",
+        &[&[Bury, ASK, ASK], &[ASK], &[Pass(8), TICK]],
+        &[],
+        60,
+    ),
+    scene(
+        "a queue nobody asks about any more",
+        &[&[Take, Renew], &[ASK], &[Pass(2), Pass(6), TICK], &[ASK]],
+        &[],
+        420,
+    ),
+    scene("the first is gone", GONE, &[0], 560),
+    scene("another is gone", GONE, &[1], 560),
+    scene("two are gone", GONE, &[0, 1], 560),
+    scene("all are gone", GONE, &[0, 1, 2], 560),
+    scene(
+        "one goes",
+        &[&[ASK, Die], &[ASK, Release], &[ASK, Cancel], &[Expire]],
+        &[],
+        630,
+    ),
+    scene(
+        "clients that know no queue",
+        &[&[Take, Release], &[Take, Expire], &[ASK, Release], &[ASK]],
+        &[3],
+        630,
+    ),
+];
+
+const GONE: &[&[Command]] = &[&[ASK, ASK, Release], &[ASK, ASK], &[ASK, Release, ASK]];
+
+/// One request, and what must come of it.
+#[derive(Clone)]
+pub struct Step {
+    pub token: Token,
+    pub command: Command,
+    pub answer: Answer,
+    /// What there is to see afterwards.
+    pub server: Server,
+    pub told: Vec<News>,
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Step { token, command, .. } = self;
+        write!(
+            f,
+            "{token:?} {command:?}: {:?}; {:?}",
+            self.answer, self.server
+        )?;
+        match self.told.is_empty() {
+            true => Ok(()),
+            false => write!(f, "; told {:?}", self.told),
+        }
+    }
+}
+
+/// Requests one after the other, on a lock that nobody has used before.
+#[derive(Clone, Default)]
+pub struct Play {
+    pub steps: Vec<Step>,
+    server: Server,
+    rules: Rules,
+}
+
+impl fmt::Debug for Play {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.so_far(self.steps.len()).fmt(f)
+    }
+}
+
+impl Play {
+    /// Its first steps, one a line.
+    pub fn so_far(&self, steps: usize) -> String {
+        let steps = self.steps[..steps].iter();
+        steps.map(|step| format!("\n{step:?}")).collect()
+    }
+
+    pub fn new(rules: Rules) -> Self {
+        Play {
+            rules,
+            ..Play::default()
+        }
+    }
+
+    pub fn add(&mut self, token: Token, command: Command) -> Answer {
+        let mut told = Vec::new();
+        let answer = self
+            .server
+            .step(&self.rules, token, command, &mut |news| told.push(news));
+        self.steps.push(Step {
+            token,
+            command,
+            answer,
+            server: self.server,
+            told,
+        });
+        answer
+    }
+
+    /// The processes' commands in that order, and then more until all have had the lock who want it.
+    fn of(scene: &Scene, order: &[usize], rules: Rules) -> Self {
+        let mut play = Play::new(rules);
+        for deaf in scene.deaf {
+            play.add(token(*deaf), Die);
+        }
+        let mut next = [0; PROCESSES];
+        for who in order {
+            play.add(token(*who), scene.programs[*who][next[*who]]);
+            next[*who] += 1;
+        }
+        for (who, program) in scene.programs.iter().enumerate() {
+            if matches!(program.last(), Some(Wait(_))) {
+                play.have_it(token(who), scene.programs.len());
+            }
+        }
+        play.end();
+        play
+    }
+
+    fn have_it(&mut self, token: Token, others: usize) {
+        // As often as there may be others before it.
+        let had = (0..=others).any(|_| match self.add(token, ASK) {
+            Answer::Granted(_) | Answer::Adopted(_) | Answer::Void => true,
+            _ => {
+                if let Some(holder) = self.server.holder() {
+                    self.add(holder, Release);
+                }
+                false
+            }
+        });
+        assert!(had, "{token:?} never has it: {self:?}");
+        self.add(token, Release);
+    }
+
+    /// All give up: nothing is left.
+    pub fn end(&mut self) {
+        let tokens = self.steps.iter().map(|step| step.token);
+        let mut tokens: Vec<_> = tokens.chain(self.server.queue()).collect();
+        tokens.sort();
+        tokens.dedup();
+        for token in tokens {
+            self.add(token, Cancel);
+        }
+        assert_eq!(self.server.holder(), None);
+        assert_eq!(self.server.queue().next(), None);
+    }
+
+    /// Whoever was told that it has the lock, and hasn't given it up since, is the only one.
+    fn check(&self) {
+        let mut holds = None;
+        for step in &self.steps {
+            if step.server.holder() != holds {
+                holds = None;
+            }
+            match step.answer {
+                Answer::Granted(_) | Answer::Adopted(_) => {
+                    assert!(holds.is_none_or(|holds| holds == step.token), "{self:?}");
+                    assert_eq!(step.server.holder(), Some(step.token), "{self:?}");
+                    holds = Some(step.token);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn token(process: usize) -> Token {
+    Token::nth(process, 0).expect("there are not so many")
+}
+
+impl Scene {
+    /// Visits every order; how many there were.
+    pub fn play(&self, rules: Rules, mut visit: impl FnMut(Play)) -> usize {
+        let mut left: Vec<_> = self.programs.iter().map(|program| program.len()).collect();
+        assert_eq!(self.orders, multinomial(&left), "{}", self.name);
+        let mut played = 0;
+        orders(&mut left, &mut Vec::new(), &mut |order| {
+            let play = Play::of(self, order, rules);
+            play.check();
+            played += 1;
+            visit(play);
+        });
+        assert_eq!(played, self.orders, "{}", self.name);
+        played
+    }
+}
+
+/// What a process can say, whatever it said before.
+const WORDS: [Command; 7] = [Take, ASK, Renew, Fence, Release, Cancel, Bury];
+
+/// Visits all that so many processes can say in so many steps, in every order, with the lock deleted at any
+/// of them; how many plays they were. Those in which only the processes change places are one.
+pub fn all(processes: usize, steps: usize, rules: Rules, visit: &mut dyn FnMut(Play)) -> usize {
+    fn go(
+        play: &Play,
+        known: usize,
+        (most, steps): (usize, usize),
+        visit: &mut dyn FnMut(Play),
+    ) -> usize {
+        if steps == 0 {
+            let mut play = play.clone();
+            play.check();
+            play.end();
+            visit(play);
+            return 1;
+        }
+        let mut plays = 0;
+        let mut next = |who, command, known| {
+            let mut play = play.clone();
+            play.add(token(who), command);
+            plays += go(&play, known, (most, steps - 1), visit);
+        };
+        next(0, Expire, known);
+        for who in 0..most.min(known + 1) {
+            for word in WORDS {
+                next(who, word, known.max(who + 1));
+            }
+        }
+        plays
+    }
+
+    let plays = go(&Play::new(rules), 0, (processes, steps), visit);
+    assert_eq!(plays, how_many(processes, steps));
+    plays
+}
+
+/// With k processes that have spoken, there are 7 words for each of them, and for the next, or it is
+/// deleted.
+fn how_many(processes: usize, steps: usize) -> usize {
+    let mut ways = vec![1; processes + 1];
+    for _ in 0..steps {
+        ways = (0..=processes)
+            .map(|known| {
+                let newcomer = ways.get(known + 1).map_or(0, |ways| WORDS.len() * ways);
+                (1 + known * WORDS.len()) * ways[known] + newcomer
+            })
+            .collect();
+    }
+    ways[0]
+}
+
+/// All orders in which what is left can come.
+fn orders(left: &mut [usize], order: &mut Vec<usize>, visit: &mut dyn FnMut(&[usize])) {
+    if left.iter().all(|left| *left == 0) {
+        return visit(order);
+    }
+    for who in 0..left.len() {
+        if left[who] > 0 {
+            left[who] -= 1;
+            order.push(who);
+            orders(left, order, visit);
+            order.pop();
+            left[who] += 1;
+        }
+    }
+}
+
+/// In how many orders so many of each kind can come.
+fn multinomial(parts: &[usize]) -> usize {
+    let (mut orders, mut all) = (1, 0);
+    for part in parts {
+        for n in 1..=*part {
+            all += 1;
+            orders = orders * all / n;
+        }
+    }
+    orders
+}

@@ -1,0 +1,86 @@
+//! The library's own scripts.
+
+use crate::wire::Wire;
+
+/// Their digests, once a server knows them.
+pub(crate) struct Scripts {
+    pub(crate) wait: String,
+    pub(crate) cancel: String,
+    pub(crate) release: String,
+    pub(crate) renew: String,
+    pub(crate) fence: String,
+    /// What there is to see: the holder, how long it has the lock for, the queue, and of how many in it more
+    /// is known.
+    pub(crate) look: String,
+    /// Time passes: everything that has a time is made older.
+    pub(crate) pass: String,
+    /// The process of some tokens doesn't listen any more.
+    pub(crate) die: String,
+}
+
+macro_rules! script {
+    ($($first_line:literal,)? [$($file:literal),+]) => {
+        concat!(
+            $($first_line,)?
+            $(include_str!(concat!("../../../lock-runtime/src/engine/redis/", $file))),+
+        )
+    };
+}
+
+const WAIT: &str = script!(
+    "local cluster = false\n",
+    ["queue.lua", "left.lua", "stand.lua", "wait.lua"]
+);
+const CANCEL: &str = script!(
+    "local cluster = false\n",
+    ["cancel.lua", "queue.lua", "hand_on.lua"]
+);
+const RELEASE: &str = script!(
+    "local cluster = false\n",
+    ["release.lua", "queue.lua", "hand_on.lua"]
+);
+const LOOK: &str = "
+    return {
+        redis.call('GET', KEYS[1]) or '', redis.call('PTTL', KEYS[1]),
+        redis.call('ZRANGE', KEYS[2], 0, -1), redis.call('HLEN', KEYS[3]),
+    }";
+const PASS: &str = "
+    for _, key in ipairs(KEYS) do
+        local left = redis.call('PTTL', key)
+        if left >= 0 and left <= tonumber(ARGV[1]) then
+            redis.call('DEL', key)
+        elseif left >= 0 then
+            redis.call('PEXPIRE', key, left - ARGV[1])
+        end
+    end
+    local waiters = redis.call('HGETALL', KEYS[3])
+    for n = 1, #waiters, 2 do
+        local alive, rest = string.match(waiters[n + 1], '^(%d+)(.*)$')
+        alive = string.format('%.0f', alive - ARGV[1] * 1000)
+        redis.call('HSET', KEYS[3], waiters[n], alive .. rest)
+    end
+    return 1";
+const DIE: &str = "
+    for _, token in ipairs(ARGV) do
+        local known = redis.call('HGET', KEYS[1], token)
+        if known then
+            redis.call('HSET', KEYS[1], token, string.match(known, '^%d+ %d+ ') .. 'nowhere')
+        end
+    end
+    return 1";
+
+impl Scripts {
+    pub(crate) fn load(wire: &mut Wire) -> Self {
+        let mut load = |script| wire.ask(&["SCRIPT", "LOAD", script]).text();
+        Scripts {
+            wait: load(WAIT),
+            cancel: load(CANCEL),
+            release: load(RELEASE),
+            renew: load(script!(["renew.lua"])),
+            fence: load(script!(["fence.lua"])),
+            look: load(LOOK),
+            pass: load(PASS),
+            die: load(DIE),
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! One lock on a server: each request is one step. Time passes in ticks.
+
+use std::fmt;
+
+pub type Tick = u8;
+
+/// The identity of one attempt of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token(pub u8);
+
+/// A letter for the process, and the number of the attempt.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let process = char::from(b'a' + self.process() as u8);
+        write!(f, "{process}{}", self.attempt())
+    }
+}
+
+pub const PROCESSES: usize = 4;
+const ATTEMPTS: usize = 4;
+const TOKENS: usize = PROCESSES * ATTEMPTS;
+
+impl Token {
+    /// None after the last one that a process may have.
+    pub const fn nth(process: usize, attempt: usize) -> Option<Token> {
+        if process < PROCESSES && attempt < ATTEMPTS {
+            return Some(Token((process * ATTEMPTS + attempt) as u8));
+        }
+        None
+    }
+
+    pub const fn process(self) -> usize {
+        self.0 as usize / ATTEMPTS
+    }
+
+    pub const fn attempt(self) -> usize {
+        self.0 as usize % ATTEMPTS
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Command {
+    /// `SET NX PX`.
+    Take,
+    /// Void after that tick; never, if that is 0.
+    Wait(Tick),
+    Renew,
+    Fence,
+    Release,
+    Cancel,
+    /// Cancel, with a tombstone.
+    Bury,
+    /// The lock is deleted, whoever has it, by somebody who knows nothing of queues.
+    Expire,
+    /// So many ticks pass.
+    Pass(Tick),
+    /// The process is gone, and its subscription with it.
+    Die,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Answer {
+    Void,
+    Granted(Tick),
+    Adopted(Tick),
+    Waiting(Place),
+    /// Whether it was the token's, or has become so.
+    Was(bool),
+    Fence(Option<u8>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    pub at: Tick,
+    /// How long the holder has the lock for.
+    pub left: Tick,
+    pub ahead: u8,
+    pub length: u8,
+}
+
+/// What the process of a token is told without having asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum News {
+    Grant { to: Token, at: Tick, lease: Tick },
+    First(Token),
+    Others(Token),
+}
+
+/// How long things last, and what the scripts do. The defaults are the protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    pub ttl: Tick,
+    /// For how long a lock is granted that was waited for.
+    pub grant: Tick,
+    /// For how long a waiter counts as alive.
+    pub alive: Tick,
+    /// For how long a cancelled token is remembered; not at all, if 0.
+    pub tombstone: Tick,
+    /// For how long a queue is, after the last one asked; for ever, if 0.
+    pub stay: Tick,
+    /// *Wait* heeds the tick after which it is void.
+    pub void: bool,
+    /// *Wait* of the holder says that it has the lock.
+    pub adopt: bool,
+    /// *Wait* of the holder prolongs its lease. It shouldn't.
+    pub refresh: bool,
+    /// A vacant lock goes to the first in the queue, whoever asks.
+    pub first_come: bool,
+    /// *Cancel* gives back what was granted.
+    pub give_back: bool,
+    /// *Release* and *cancel* hand on a lock that they find vacant.
+    pub pump: bool,
+    /// A waiter that isn't alive is passed over.
+    pub skip_silent: bool,
+    /// So is one whose process isn't there to hear.
+    pub skip_deaf: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
+            ttl: 3,
+            grant: 1,
+            alive: 5,
+            tombstone: 9,
+            stay: 9,
+            void: true,
+            adopt: true,
+            refresh: false,
+            first_come: true,
+            give_back: true,
+            pump: true,
+            skip_silent: true,
+            skip_deaf: true,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Waiter {
+    token: Token,
+    alive: Tick,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Server {
+    pub now: Tick,
+    holder: Option<Token>,
+    /// When the holder's lease ends.
+    until: Tick,
+    /// How often the lock has been had.
+    pub tenure: u8,
+    pub fence: u8,
+    waiting: u8,
+    queue: [Waiter; TOKENS / 2],
+    /// When the queue is forgotten.
+    stays: Tick,
+    /// Until when a token is remembered as cancelled.
+    buried: [Tick; TOKENS],
+    deaf: u8,
+}
+
+const VACANT: Waiter = Waiter {
+    token: Token(u8::MAX),
+    alive: 0,
+};
+
+impl Default for Server {
+    fn default() -> Self {
+        Server {
+            now: 1,
+            holder: None,
+            until: 0,
+            tenure: 0,
+            fence: 0,
+            waiting: 0,
+            queue: [VACANT; TOKENS / 2],
+            stays: 0,
+            buried: [0; TOKENS],
+            deaf: 0,
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.holder {
+            Some(holder) => write!(f, "at {} {holder:?} has it for {}", self.now, self.left())?,
+            None => write!(f, "at {} it is vacant", self.now)?,
+        }
+        for waiter in self.waiters() {
+            let left = waiter.alive.saturating_sub(self.now);
+            write!(f, ", {:?} waits ({left})", waiter.token)?;
+        }
+        Ok(())
+    }
+}
+
+impl Server {
+    pub fn holder(&self) -> Option<Token> {
+        self.holder
+    }
+
+    /// How long the holder has the lock for.
+    pub fn left(&self) -> Tick {
+        self.until.saturating_sub(self.now)
+    }
+
+    pub fn queue(&self) -> impl Iterator<Item = Token> + '_ {
+        self.waiters().iter().map(|waiter| waiter.token)
+    }
+
+    /// Those in the queue who count as alive.
+    pub fn alive(&self) -> impl Iterator<Item = Token> + '_ {
+        let alive = |waiter: &&Waiter| waiter.alive > self.now;
+        let waiters = self.waiters().iter();
+        waiters.filter(alive).map(|waiter| waiter.token)
+    }
+
+    /// Carries out a request of a token.
+    pub fn step(
+        &mut self,
+        rules: &Rules,
+        token: Token,
+        command: Command,
+        tell: &mut dyn FnMut(News),
+    ) -> Answer {
+        let mut script = Script {
+            server: self,
+            rules,
+            tell,
+        };
+        match command {
+            Command::Take => Answer::Was(script.take(token)),
+            Command::Wait(void_after) => script.wait(token, void_after),
+            Command::Renew => Answer::Was(script.renew(token)),
+            Command::Fence => Answer::Fence(script.fence(token)),
+            Command::Release => Answer::Was(script.release(token)),
+            Command::Cancel => Answer::Was(script.cancel(token)),
+            Command::Bury => {
+                if rules.tombstone > 0 {
+                    let until = script.server.now + rules.tombstone;
+                    script.server.buried[token.0 as usize] = until;
+                }
+                Answer::Was(script.cancel(token))
+            }
+            Command::Expire => Answer::Was(self.vacate().is_some()),
+            Command::Pass(ticks) => {
+                (0..ticks).for_each(|_| self.pass());
+                Answer::Was(true)
+            }
+            Command::Die => {
+                self.deaf |= 1 << token.process();
+                Answer::Was(true)
+            }
+        }
+    }
+
+    fn pass(&mut self) {
+        self.now += 1;
+        if self.until <= self.now {
+            self.vacate();
+        }
+        if self.waiting > 0 && self.stays == self.now {
+            self.queue = [VACANT; TOKENS / 2];
+            self.waiting = 0;
+        }
+        if self.waiting == 0 {
+            self.stays = 0;
+        }
+        for buried in &mut self.buried {
+            if *buried <= self.now {
+                *buried = 0;
+            }
+        }
+    }
+
+    fn waiters(&self) -> &[Waiter] {
+        &self.queue[..self.waiting as usize]
+    }
+
+    fn place(&self, token: Token) -> Option<usize> {
+        self.waiters().iter().position(|it| it.token == token)
+    }
+
+    fn give(&mut self, token: Token, lease: Tick) {
+        self.holder = Some(token);
+        self.until = self.now + lease;
+        self.tenure += 1;
+    }
+
+    fn vacate(&mut self) -> Option<Token> {
+        self.until = 0;
+        self.holder.take()
+    }
+
+    fn remove(&mut self, place: usize) -> Waiter {
+        let waiter = self.queue[place];
+        self.queue
+            .copy_within(place + 1..self.waiting as usize, place);
+        self.waiting -= 1;
+        self.queue[self.waiting as usize] = VACANT;
+        waiter
+    }
+
+    /// Whether it stood there first.
+    fn leave(&mut self, token: Token) -> bool {
+        let place = self.place(token);
+        place.map(|place| self.remove(place));
+        place == Some(0)
+    }
+
+    fn first(&self) -> Option<Waiter> {
+        self.waiters().first().copied()
+    }
+}
+
+/// One that runs.
+struct Script<'a> {
+    server: &'a mut Server,
+    rules: &'a Rules,
+    tell: &'a mut dyn FnMut(News),
+}
+
+impl Script<'_> {
+    fn take(&mut self, token: Token) -> bool {
+        let free = self.server.holder.is_none();
+        if free {
+            self.server.give(token, self.rules.ttl);
+        }
+        free
+    }
+
+    fn wait(&mut self, token: Token, void_after: Tick) -> Answer {
+        let Rules { ttl, void, .. } = *self.rules;
+        let late = void && void_after > 0 && self.server.now > void_after;
+        if late || self.server.buried[token.0 as usize] > 0 {
+            return Answer::Void;
+        }
+        if self.server.holder.is_none() {
+            let first = self.server.first();
+            if self.rules.first_come && first.is_some_and(|first| first.token != token) {
+                self.hand_on(Some(token));
+            }
+            if self.server.holder.is_none() {
+                self.server.leave(token);
+                self.server.give(token, ttl);
+                return Answer::Granted(ttl);
+            }
+        }
+        if self.server.holder == Some(token) && self.rules.adopt {
+            if self.rules.refresh {
+                self.renew(token);
+            }
+            return Answer::Adopted(self.server.left());
+        }
+        self.stand(token)
+    }
+
+    fn stand(&mut self, token: Token) -> Answer {
+        let alive = self.server.now + self.rules.alive;
+        let place = self.server.place(token);
+        let ahead = place.unwrap_or(self.server.waiting as usize);
+        self.server.queue[ahead] = Waiter { token, alive };
+        if self.rules.stay > 0 {
+            self.server.stays = self.server.now + self.rules.stay;
+        }
+        if place.is_none() {
+            self.server.waiting += 1;
+            if self.server.waiting == 2 {
+                self.tell(News::Others(self.server.queue[0].token));
+            }
+        }
+        Answer::Waiting(Place {
+            at: self.server.now,
+            left: self.server.left(),
+            ahead: ahead as u8,
+            length: self.server.waiting,
+        })
+    }
+
+    fn renew(&mut self, token: Token) -> bool {
+        let ours = self.server.holder == Some(token);
+        if ours {
+            self.server.until = self.server.now + self.rules.ttl;
+        }
+        ours
+    }
+
+    fn fence(&mut self, token: Token) -> Option<u8> {
+        let ours = self.server.holder == Some(token);
+        ours.then(|| {
+            self.server.fence += 1;
+            self.server.fence
+        })
+    }
+
+    fn release(&mut self, token: Token) -> bool {
+        let held = self.server.holder == Some(token);
+        if held {
+            self.server.vacate();
+        }
+        if held || self.rules.pump && self.server.holder.is_none() {
+            self.hand_on(None);
+        }
+        held
+    }
+
+    fn cancel(&mut self, token: Token) -> bool {
+        let moved_up = self.server.leave(token);
+        let held = self.server.holder == Some(token) && self.rules.give_back;
+        if held {
+            self.server.vacate();
+        }
+        if held || self.rules.pump && self.server.holder.is_none() {
+            self.hand_on(None);
+        } else if moved_up {
+            self.tell_first();
+        }
+        held
+    }
+
+    /// Gives the lock, which nobody holds, to the first in the queue. The asker will be answered.
+    fn hand_on(&mut self, asker: Option<Token>) {
+        let (at, lease) = (self.server.now, self.rules.grant);
+        while let Some(first) = self.server.first() {
+            self.server.remove(0);
+            let to = first.token;
+            if self.rules.skip_silent && first.alive <= at {
+                continue;
+            }
+            if asker == Some(to) || self.tell(News::Grant { to, at, lease }) {
+                self.server.give(to, lease);
+                return self.tell_first();
+            }
+        }
+    }
+
+    fn tell_first(&mut self) {
+        while let Some(first) = self.server.first() {
+            if self.tell(News::First(first.token)) {
+                return;
+            }
+            self.server.remove(0);
+        }
+    }
+
+    /// Whether anybody may have heard it.
+    fn tell(&mut self, news: News) -> bool {
+        let (News::Grant { to, .. } | News::First(to) | News::Others(to)) = news;
+        let hears = self.server.deaf & 1 << to.process() == 0;
+        if hears {
+            (self.tell)(news);
+        }
+        hears || !self.rules.skip_deaf
+    }
+}

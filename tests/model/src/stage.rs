@@ -1,0 +1,373 @@
+//! A real server on which plays are played.
+
+use crate::scene::{Play, Step};
+use crate::scripts::Scripts;
+use crate::server::{Answer, Command, News, PROCESSES, Place, Rules, Tick, Token};
+use crate::wire::{Value, Wire};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A tick, in milliseconds. Nobody waits until one has passed: everything is made older instead.
+const TICK: u64 = 10_000;
+
+/// Plays that are sent in one go, each about a lock of its own.
+const BATCH: usize = 64;
+
+pub struct Stage {
+    wire: Wire,
+    /// Listens for all processes.
+    ear: Wire,
+    scripts: Scripts,
+    rules: Rules,
+    plays: Vec<Play>,
+    locks: usize,
+    last_fencing_token: i64,
+}
+
+/// Where a process listens.
+fn channel(process: usize) -> String {
+    format!("lock:::grants:{process}")
+}
+
+impl Stage {
+    /// On the server that listens there.
+    pub fn open(socket: &Path) -> Self {
+        let mut wire = Wire::open(socket);
+        let mut ear = Wire::open(socket);
+        for process in 0..PROCESSES {
+            ear.ask(&["SUBSCRIBE", &channel(process)]);
+        }
+        Stage {
+            scripts: Scripts::load(&mut wire),
+            wire,
+            ear,
+            rules: Rules::default(),
+            plays: Vec::new(),
+            locks: 0,
+            last_fencing_token: 0,
+        }
+    }
+
+    /// Soon.
+    pub fn play(&mut self, play: Play) {
+        self.plays.push(play);
+        if self.plays.len() == BATCH {
+            self.play_all();
+        }
+    }
+
+    pub fn end(mut self) {
+        self.play_all();
+    }
+
+    fn play_all(&mut self) {
+        let plays = std::mem::take(&mut self.plays);
+        // A server that stood still has let the locks of the plays run out.
+        while !self.play_in_time(&plays) {}
+    }
+
+    fn play_in_time(&mut self, plays: &[Play]) -> bool {
+        let began = Instant::now();
+        let time = self.wire.ask(&["TIME"]).list();
+        let opened = time[0].number() * 1_000_000 + time[1].number();
+        let first = self.locks;
+        self.locks += plays.len();
+        let doors = (first..).map(|number| Door::new(number, opened));
+        for ((n, play), door) in plays.iter().enumerate().zip(doors.clone()) {
+            self.say_all(play, &door, seen(plays, n));
+        }
+        self.wire.send();
+        for ((n, play), door) in plays.iter().enumerate().zip(doors) {
+            let seen = seen(plays, n);
+            for (n, step) in play.steps.iter().enumerate() {
+                let answer = self.wire.hear();
+                let sight = (n >= seen).then(|| self.wire.hear());
+                // It is too late to read on, but what is there must be read.
+                let same = self
+                    .check_answer(&door, step, &answer)
+                    .and_then(|()| sight.map_or(Ok(()), |sight| door.check_sight(step, sight)));
+                if began.elapsed() < Duration::from_secs(1) {
+                    same.unwrap_or_else(|wrong| panic!("{wrong}: {}", play.so_far(n + 1)));
+                }
+            }
+        }
+        let mut heard = self.heard().into_iter();
+        let in_time = began.elapsed() < Duration::from_secs(1);
+        for (play, number) in plays.iter().zip(first..) {
+            let door = Door::new(number, opened);
+            let told = play.steps.iter().flat_map(|step| &step.told);
+            let told: Vec<_> = told.map(|news| door.text_of(*news)).collect();
+            let heard: Vec<_> = heard.by_ref().take(told.len()).collect();
+            let heard: Vec<_> = heard.into_iter().map(|heard| door.read(heard)).collect();
+            assert!(
+                heard == told || !in_time,
+                "{heard:?}, not {told:?}: {play:?}"
+            );
+        }
+        assert!(heard.next().is_none() || !in_time);
+        in_time
+    }
+
+    /// What has been told until now, and on which channel.
+    fn heard(&mut self) -> Vec<(String, String)> {
+        self.ear.say(&["PING"]);
+        self.ear.send();
+        let mut heard = Vec::new();
+        loop {
+            let mut words = self.ear.hear().list().into_iter().map(Value::text);
+            match (words.next().as_deref(), words.next(), words.next()) {
+                (Some("message"), Some(channel), Some(text)) => heard.push((channel, text)),
+                _ => return heard,
+            }
+        }
+    }
+
+    fn say_all(&mut self, play: &Play, door: &Door, seen: usize) {
+        let mut saying = Saying::default();
+        for (n, step) in play.steps.iter().enumerate() {
+            self.say(door, step, &mut saying);
+            if n >= seen {
+                let [lock, queue, waiters] = &door.keys;
+                let look = ["EVALSHA", &self.scripts.look, "3", lock, queue, waiters];
+                self.wire.say(&look);
+            }
+            saying.now = step.server.now;
+        }
+    }
+
+    fn say(&mut self, door: &Door, step: &Step, saying: &mut Saying) {
+        let [lock, queue, waiters] = &door.keys;
+        let token = &door.name_of(step.token);
+        let tombstone = &door.tombstone(step.token);
+        let ttl = &(u64::from(self.rules.ttl) * TICK).to_string();
+        // In the middle of a tick: which one it is does not hang on a millisecond.
+        let middle = |ticks: Tick| u64::from(ticks) * TICK - TICK / 2;
+        let (scripts, wire) = (&self.scripts, &mut self.wire);
+        match step.command {
+            Command::Take => wire.say(&["SET", lock, token, "NX", "PX", ttl]),
+            Command::Wait(void_after) => {
+                let later = (i64::from(void_after) - i64::from(saying.now)) * TICK as i64;
+                let void = match void_after {
+                    0 => 0,
+                    _ => door.opened + (later + TICK as i64 / 2) * 1000,
+                };
+                let process = step.token.process();
+                let channel = match saying.dead[process] {
+                    false => &channel(process),
+                    true => "nowhere",
+                };
+                let alive = &(middle(self.rules.alive) * 1000).to_string();
+                let void = &void.to_string();
+                wire.say(&[
+                    "EVALSHA",
+                    &scripts.wait,
+                    "4",
+                    lock,
+                    queue,
+                    waiters,
+                    tombstone,
+                    token,
+                    ttl,
+                    channel,
+                    alive,
+                    void,
+                ]);
+            }
+            Command::Renew => wire.say(&["EVALSHA", &scripts.renew, "1", lock, token, ttl]),
+            Command::Fence => {
+                wire.say(&["EVALSHA", &scripts.fence, "2", lock, "lock:::fence", token]);
+            }
+            Command::Release => {
+                wire.say(&[
+                    "EVALSHA",
+                    &scripts.release,
+                    "3",
+                    lock,
+                    queue,
+                    waiters,
+                    token,
+                ]);
+            }
+            Command::Cancel | Command::Bury => {
+                let stands = match step.command {
+                    Command::Bury => &middle(self.rules.tombstone).to_string(),
+                    _ => "0",
+                };
+                saying.buried.push(step.token);
+                wire.say(&[
+                    "EVALSHA",
+                    &scripts.cancel,
+                    "4",
+                    lock,
+                    queue,
+                    waiters,
+                    tombstone,
+                    token,
+                    stands,
+                ]);
+            }
+            Command::Expire => wire.say(&["DEL", lock]),
+            Command::Pass(ticks) => {
+                let buried = saying.buried.iter().map(|token| door.tombstone(*token));
+                let buried: Vec<_> = buried.collect();
+                let keys = (3 + buried.len()).to_string();
+                let time = (u64::from(ticks) * TICK).to_string();
+                let mut words = vec!["EVALSHA", &scripts.pass, &keys, lock, queue, waiters];
+                words.extend(buried.iter().map(String::as_str));
+                words.push(&time);
+                wire.say(&words);
+            }
+            Command::Die => {
+                let process = step.token.process();
+                saying.dead[process] = true;
+                let tokens = (0..).map_while(|attempt| Token::nth(process, attempt));
+                let tokens: Vec<_> = tokens.map(|token| door.name_of(token)).collect();
+                let mut words = vec!["EVALSHA", &scripts.die, "1", waiters];
+                words.extend(tokens.iter().map(String::as_str));
+                wire.say(&words);
+            }
+        }
+    }
+
+    fn check_answer(&mut self, door: &Door, step: &Step, answer: &Value) -> Result<(), String> {
+        let found = match step.command {
+            Command::Wait(_) => door.standing(answer, step.server.now),
+            Command::Fence if *answer == Value::Nil => Answer::Fence(None),
+            Command::Fence => {
+                let token = answer.number();
+                same("it grows", token > self.last_fencing_token, true)?;
+                self.last_fencing_token = token;
+                Answer::Fence(Some(step.server.fence))
+            }
+            Command::Take => Answer::Was(*answer != Value::Nil),
+            _ => Answer::Was(answer.number() == 1),
+        };
+        same("the answer", found, step.answer)
+    }
+}
+
+/// What there is to know of a play while it is said.
+struct Saying {
+    now: Tick,
+    dead: [bool; PROCESSES],
+    buried: Vec<Token>,
+}
+
+impl Default for Saying {
+    fn default() -> Self {
+        Saying {
+            now: 1,
+            dead: [false; PROCESSES],
+            buried: Vec::new(),
+        }
+    }
+}
+
+/// How many steps of a play have been looked at in the play before, which began with the same.
+fn seen(plays: &[Play], n: usize) -> usize {
+    let Some(before) = n.checked_sub(1) else {
+        return 0;
+    };
+    let both = plays[before].steps.iter().zip(&plays[n].steps);
+    both.take_while(|(one, other)| (one.token, one.command) == (other.token, other.command))
+        .count()
+}
+
+/// A lock of which nobody has heard, and when it was used first.
+struct Door {
+    keys: [String; 3],
+    number: usize,
+    opened: i64,
+}
+
+impl Door {
+    fn new(number: usize, opened: i64) -> Self {
+        let key = |kind| format!("lock:{kind}door:{number}");
+        Door {
+            keys: ["", "::queue:", "::waiters:"].map(key),
+            number,
+            opened,
+        }
+    }
+
+    fn name_of(&self, token: Token) -> String {
+        format!("{token:?}:{}", self.number)
+    }
+
+    fn tombstone(&self, token: Token) -> String {
+        format!("lock:::gone:{token:?}:{}", self.number)
+    }
+
+    fn check_sight(&self, step: &Step, sight: Value) -> Result<(), String> {
+        let mut sight = sight.list().into_iter();
+        let mut next = || sight.next().expect("four of them");
+        let (holder, left) = (next().text(), next().number());
+        let expected = step.server.holder().map(|token| self.name_of(token));
+        same("the holder", holder, expected.unwrap_or_default())?;
+        same("the rest of the lease", ticks(left), step.server.left())?;
+        let queue: Vec<_> = next().list().into_iter().map(Value::text).collect();
+        let tokens: Vec<_> = step.server.queue().map(|it| self.name_of(it)).collect();
+        same("what is known", next().number(), tokens.len() as i64)?;
+        same("the queue", queue, tokens)
+    }
+
+    fn standing(&self, answer: &Value, now: Tick) -> Answer {
+        let Value::List(values) = answer else {
+            panic!("the answer is {answer:?}");
+        };
+        let numbers: Vec<_> = values.iter().map(Value::number).collect();
+        match numbers[..] {
+            [0] => Answer::Void,
+            [1, left] => Answer::Granted(ticks(left)),
+            [3, left] => Answer::Adopted(ticks(left)),
+            [2, time, left, ahead, length] => Answer::Waiting(Place {
+                at: self.tick(time, now),
+                left: ticks(left),
+                ahead: ahead as u8,
+                length: length as u8,
+            }),
+            _ => panic!("the answer is {numbers:?}"),
+        }
+    }
+
+    /// That of a server's time. It stands still, but for what the play itself takes.
+    fn tick(&self, time: i64, now: Tick) -> Tick {
+        let tick = self.opened..self.opened + TICK as i64 * 500;
+        assert!(tick.contains(&time), "{time} is not in {tick:?}");
+        now
+    }
+
+    /// What is told, and on which channel.
+    fn text_of(&self, news: News) -> (String, String) {
+        let (News::Grant { to, .. } | News::First(to) | News::Others(to)) = news;
+        let token = self.name_of(to);
+        let text = match news {
+            News::Grant { lease, .. } => format!("grant {token} {lease} {}", self.keys[0]),
+            News::First(_) => format!("first {token}"),
+            News::Others(_) => format!("others {token}"),
+        };
+        (channel(to.process()), text)
+    }
+
+    /// With ticks in place of times.
+    fn read(&self, (channel, text): (String, String)) -> (String, String) {
+        let words: Vec<_> = text.splitn(5, ' ').collect();
+        if let ["grant", token, time, left, lock] = words[..] {
+            self.tick(time.parse().expect("a time"), 0);
+            let lease = ticks(left.parse().expect("a time"));
+            return (channel, format!("grant {token} {lease} {lock}"));
+        }
+        (channel, text)
+    }
+}
+
+fn ticks(milliseconds: i64) -> Tick {
+    milliseconds.max(0).cast_unsigned().div_ceil(TICK) as Tick
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), String> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!("{what}: {found:?} instead of {expected:?}")),
+    }
+}
