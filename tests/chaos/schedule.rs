@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
-
 use crate::book::Book;
 use crate::crew::Crew;
 use crate::event;
@@ -15,6 +13,7 @@ use crate::left::left;
 use crate::nemesis::Nemesis;
 use crate::plan::{Plan, Profile};
 use crate::support::dice::Dice;
+use crate::support::server::temporary;
 use crate::support::time::millis;
 use crate::worker::{Habit, Order};
 
@@ -68,7 +67,7 @@ impl Schedule {
         let chance = || Plan::of(self.seed, &rules, &self.profile, self.lasts);
         let plan = self.plan.clone().unwrap_or_else(chance);
         let mut dice = Dice::with(self.seed.wrapping_mul(0xBF58_476D_1CE4_E5B9));
-        let directory = TempDir::with_prefix("chaos-").unwrap();
+        let directory = temporary("chaos-");
         let fenced = !dice.one_in(3);
         let book = Book::open(directory.path(), fenced);
         let order = self.order(ground, &book, directory.path(), fenced, &mut dice);

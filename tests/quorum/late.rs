@@ -48,7 +48,21 @@ async fn votes_that_are_told_too_late_leave_nothing() {
     within(millis(2000), locks.shutdown()).await;
 }
 
-/// So do calls that are dropped while they are in flight.
+/// What is freed by a first try is not found by a second, and was ours all the same.
+#[tokio::test]
+async fn a_release_whose_answers_are_lost_is_no_loss() {
+    let members = Members::start(3);
+    let proxies = members.proxies();
+    let locks = LockManager::connect(through(&proxies)).await.unwrap();
+    let guard = locks.lock("door").acquire().await.unwrap();
+    members.until_held_by("door", &[0, 1, 2], NOISE);
+    proxies[..2].iter().for_each(Proxy::lose_next_reply);
+    within(millis(3000), guard.release()).await.unwrap();
+    let lost: usize = proxies.iter().map(Proxy::lost_replies).sum();
+    assert_eq!((lost, members.holding("door")), (2, vec![]));
+}
+
+/// Calls that are dropped while they are in flight leave nothing, either.
 #[tokio::test]
 async fn calls_that_are_dropped_leave_nothing() {
     let members = Members::start(3);

@@ -100,7 +100,7 @@ impl Server {
     }
 
     fn prepare(password: Option<&str>, options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
-        let directory = TempDir::with_prefix("lock-").unwrap();
+        let directory = temporary("lock-");
         let port = free_port();
         let mut options = options(directory.path(), port);
         if let Some(password) = password {
@@ -457,6 +457,14 @@ pub fn free_port() -> u16 {
             return port;
         }
     }
+}
+
+/// A directory of a test's own: in memory where that can be, since a disk is slow for all who share it.
+pub fn temporary(prefix: &str) -> TempDir {
+    let mut directory = tempfile::Builder::new();
+    directory.prefix(prefix);
+    let in_memory = directory.tempdir_in("/dev/shm");
+    in_memory.or_else(|_| directory.tempdir()).unwrap()
 }
 
 pub fn signal(pid: u32, signal: &str) {

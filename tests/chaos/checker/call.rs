@@ -62,7 +62,10 @@ impl Call {
         let after = self.looks.iter().find(|look| look.at > proof.at);
         let lost = match (&self.ended, after) {
             (_, Some(look)) => Some((look.at, look.boot)),
-            (Some(end), None) if end.how == How::Lost => Some((end.at, end.boot)),
+            // What is held by hand is released by hand, and may be found to be lost then.
+            (Some(end), None) if end.how == How::Lost && self.way != Way::Guard => {
+                Some((end.at, end.boot))
+            }
             _ => None,
         };
         let end = match lost {

@@ -7,6 +7,7 @@ use super::place::Place;
 use super::tally::Tally;
 use crate::engine::{Claim, EngineError, Fault};
 use crate::io::after;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -126,7 +127,9 @@ impl Ballot {
             let patience = self.members.patience(self.claim.ttl);
             self.members.all[member].free(&self.claim, tell, patience)
         };
+        let repeated = AtomicBool::new(false);
         let note = |error: &EngineError| {
+            repeated.fetch_or(error.fault == Fault::Unanswered, Relaxed);
             let failed = Err(error.clone());
             cleared.send_if_modified(|cleared| {
                 cleared.found.enter(member, failed);
@@ -135,7 +138,8 @@ impl Ballot {
         };
         let found = self.members.persist(until, free, note).await?;
         *there = false;
-        Ok(found)
+        // What an earlier try has freed, a later one can't find.
+        Ok(found || repeated.into_inner())
     }
 
     fn confirm(
