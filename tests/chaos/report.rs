@@ -38,6 +38,8 @@ pub struct Tally {
     pub in_line: usize,
     pub longest_gap: u64,
     pub longest_over: u64,
+    /// Holders and waiters hit by what befell their processes.
+    pub hit: (usize, usize),
     pub violations: usize,
 }
 
@@ -110,6 +112,7 @@ impl Tally {
             in_line: verdict.in_line,
             longest_gap: verdict.longest_gap,
             longest_over: verdict.longest_over,
+            hit: verdict.hit,
             violations: verdict.violations.len(),
             ..Self::default()
         };
@@ -142,6 +145,8 @@ impl Tally {
         self.in_line += other.in_line;
         self.longest_gap = self.longest_gap.max(other.longest_gap);
         self.longest_over = self.longest_over.max(other.longest_over);
+        self.hit.0 += other.hit.0;
+        self.hit.1 += other.hit.1;
         self.violations += other.violations;
     }
 
@@ -160,6 +165,8 @@ impl Tally {
         vec![
             ("schedules", Count(self.schedules)),
             ("faults", Count(self.faults.values().sum())),
+            ("… that hit a process with a lock", Count(self.hit.0)),
+            ("… that hit a process in line", Count(self.hit.1)),
             ("calls", Count(self.calls)),
             ("holds", Count(self.holds)),
             ("hand-offs to another worker", Count(self.hand_offs)),

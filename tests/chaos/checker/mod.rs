@@ -7,6 +7,7 @@ mod book;
 mod call;
 mod deadline;
 mod exclusion;
+mod hit;
 mod left;
 mod loss;
 mod order;
@@ -91,6 +92,8 @@ pub struct Verdict {
     pub in_line: usize,
     /// The longest time for which nobody held a lock that somebody waited for, though it could be had.
     pub longest_gap: u64,
+    /// Of what befell processes, how much hit one that held a lock, and how much one that waited.
+    pub hit: (usize, usize),
     /// By how much a wait was longer than allowed, at most.
     pub longest_over: u64,
 }
@@ -115,6 +118,7 @@ pub fn check(history: &History) -> Verdict {
     };
     let rules = [
         exclusion::check,
+        hit::check,
         deadline::check,
         loss::check,
         tokens::check,

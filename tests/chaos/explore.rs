@@ -1,0 +1,76 @@
+//! Schedules as chance has them.
+
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::BuildHasher;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::args::{Args, leave};
+use crate::campaign;
+use crate::checker::Verdict;
+use crate::ground::Place;
+use crate::keep::keep;
+use crate::report::Report;
+use crate::schedule::{Played, Schedule};
+
+pub fn run(args: &Args) -> ExitCode {
+    let places = places(&args.on);
+    let start = Instant::now();
+    let time = Duration::from_secs_f64(args.minutes * 60.0);
+    let goes_on = |number| match (args.seed, args.schedules) {
+        (Some(_), _) => number < 1,
+        (None, Some(most)) => number < most,
+        (None, None) => start.elapsed() < time,
+    };
+    let chance = RandomState::new();
+    let next = |number: u64| {
+        let place = places[(number % places.len() as u64) as usize];
+        let seed = args.seed.unwrap_or_else(|| chance.hash_one(number) >> 16);
+        Schedule::of(place, seed)
+    };
+    let report = Mutex::new(Report::default());
+    campaign::run(args.lanes, goes_on, next, |played, verdict| {
+        tell(played, verdict);
+        let mut report = report.lock().unwrap();
+        report.add(played.place, played.seed, &played.history, verdict);
+    });
+    let report = report.into_inner().unwrap();
+    println!("\n{report}");
+    if let Some(path) = &args.report {
+        fs::write(path, report.to_string()).unwrap();
+    }
+    ExitCode::from(u8::from(report.violations() > 0))
+}
+
+/// A line for each schedule, and where to look if something is wrong.
+pub fn tell(played: &Played, verdict: &Verdict) {
+    println!(
+        "{} ({}), seed {}: {} faults, {} holds, {:.1} s",
+        played.place.name(),
+        played.variant,
+        played.seed,
+        played.history.faults.len(),
+        verdict.holds,
+        played.took.as_secs_f64(),
+    );
+    if !verdict.violations.is_empty() {
+        for violation in &verdict.violations {
+            println!("  {violation}");
+        }
+        println!("  see {}", keep(played, verdict).display());
+    }
+}
+
+fn places(names: &[String]) -> Vec<Place> {
+    let place = |name: &String| {
+        let mut all = Place::ALL.into_iter();
+        let place = all.find(|place| place.name() == name);
+        place.unwrap_or_else(|| leave(&format!("`{name}` is no place")))
+    };
+    match names.is_empty() {
+        true => Place::ALL.to_vec(),
+        false => names.iter().map(place).collect(),
+    }
+}

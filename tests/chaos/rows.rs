@@ -1,0 +1,253 @@
+//! What trusted systems are tested for, row by row: each until it has had its faults.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::args::{Args, leave};
+use crate::campaign;
+use crate::event::Way;
+use crate::explore::tell;
+use crate::fault::Kind;
+use crate::ground::Place;
+use crate::plan::Profile;
+use crate::report::{Report, Tally};
+use crate::schedule::Schedule;
+use crate::support::time::millis;
+use crate::worker::Habit;
+
+struct Row {
+    name: &'static str,
+    what: &'static str,
+    places: &'static [Place],
+    kinds: &'static [Kind],
+    /// How long it takes on average until the next fault begins, in milliseconds.
+    pause: u64,
+    /// The functions that are called; all if there are none.
+    ways: &'static [Way],
+    /// So many of these are enough.
+    wanted: &'static [(Kind, usize)],
+}
+
+const SERVERS: &[Place] = &[
+    Place::Standalone,
+    Place::Sentinel,
+    Place::Cluster,
+    Place::Quorum,
+];
+
+const ROWS: &[Row] = &[
+    Row {
+        name: "1",
+        what: "holders and waiters killed",
+        places: SERVERS,
+        kinds: &[Kind::WorkerKilled],
+        pause: 150,
+        ways: &[],
+        wanted: &[(Kind::WorkerKilled, 400)],
+    },
+    Row {
+        name: "3",
+        what: "holders and waiters stopped, for up to 3 ttl",
+        places: SERVERS,
+        kinds: &[Kind::WorkerStopped],
+        pause: 150,
+        ways: &[],
+        wanted: &[(Kind::WorkerStopped, 400)],
+    },
+    Row {
+        name: "5",
+        what: "requests, replies and messages delayed, held and lost",
+        places: &[Place::Standalone, Place::Quorum],
+        kinds: &[
+            Kind::Delayed,
+            Kind::RequestsHeld,
+            Kind::RepliesHeld,
+            Kind::BlackHole,
+            Kind::ReplyLost,
+            Kind::MessagesLost,
+            Kind::ConnectionsCut,
+        ],
+        pause: 40,
+        ways: &[],
+        wanted: &[
+            (Kind::RequestsHeld, 300),
+            (Kind::RepliesHeld, 300),
+            (Kind::ReplyLost, 300),
+            (Kind::MessagesLost, 300),
+        ],
+    },
+    Row {
+        name: "6",
+        what: "requests that arrive after their callers have gone",
+        places: &[Place::Standalone],
+        kinds: &[Kind::RequestsHeld, Kind::WorkerKilled, Kind::RuntimeDropped],
+        pause: 60,
+        ways: &[Way::Dropped, Way::TriesOnce, Way::Waits],
+        wanted: &[(Kind::RequestsHeld, 300), (Kind::WorkerKilled, 200)],
+    },
+    Row {
+        name: "7",
+        what: "messages lost, subscriptions killed",
+        places: SERVERS,
+        kinds: &[Kind::MessagesLost, Kind::ClientsKilled],
+        pause: 100,
+        ways: &[Way::Waits],
+        wanted: &[(Kind::MessagesLost, 200), (Kind::ClientsKilled, 200)],
+    },
+    Row {
+        name: "9",
+        what: "servers that stall: slow scripts, pauses, sleep",
+        places: SERVERS,
+        kinds: &[Kind::ServerAsleep, Kind::SlowScript, Kind::ClientsPaused],
+        pause: 200,
+        ways: &[],
+        wanted: &[
+            (Kind::ServerAsleep, 100),
+            (Kind::SlowScript, 100),
+            (Kind::ClientsPaused, 100),
+        ],
+    },
+    Row {
+        name: "12 Sentinel",
+        what: "failovers, by order and by death",
+        places: &[Place::Sentinel],
+        kinds: &[Kind::Failover, Kind::ServerKilled, Kind::ServerForgot],
+        pause: 400,
+        ways: &[],
+        wanted: &[(Kind::Failover, 50)],
+    },
+    Row {
+        name: "12 Cluster",
+        what: "failovers, by order and by death",
+        places: &[Place::Cluster],
+        kinds: &[Kind::Failover, Kind::ServerKilled, Kind::ServerForgot],
+        pause: 400,
+        ways: &[],
+        wanted: &[(Kind::Failover, 50)],
+    },
+    Row {
+        name: "13",
+        what: "a server killed and started again, with and without its data",
+        places: &[Place::Standalone],
+        kinds: &[Kind::ServerKilled, Kind::ServerForgot],
+        pause: 300,
+        ways: &[],
+        wanted: &[(Kind::ServerKilled, 100), (Kind::ServerForgot, 100)],
+    },
+    Row {
+        name: "14",
+        what: "members of a quorum killed, stopped, slow, apart, empty",
+        places: &[Place::Quorum],
+        kinds: &[
+            Kind::ServerKilled,
+            Kind::ServerForgot,
+            Kind::ServerStopped,
+            Kind::Delayed,
+            Kind::RequestsHeld,
+            Kind::RepliesHeld,
+            Kind::BlackHole,
+            Kind::ServerAsleep,
+        ],
+        pause: 100,
+        ways: &[],
+        wanted: &[(Kind::ServerForgot, 100), (Kind::BlackHole, 100)],
+    },
+    Row {
+        name: "15",
+        what: "slots that move to and fro",
+        places: &[Place::Cluster],
+        kinds: &[Kind::SlotMoved],
+        pause: 150,
+        ways: &[],
+        wanted: &[(Kind::SlotMoved, 100)],
+    },
+    Row {
+        name: "17",
+        what: "scripts flushed every 10 ms",
+        places: SERVERS,
+        kinds: &[Kind::ScriptsFlushed],
+        pause: 10,
+        ways: &[],
+        wanted: &[(Kind::ScriptsFlushed, 4000)],
+    },
+    Row {
+        name: "18",
+        what: "threads blocked by bodies, runtimes dropped in mid-body",
+        places: &[Place::Memory, Place::Standalone, Place::Quorum],
+        kinds: &[Kind::RuntimeDropped],
+        pause: 300,
+        ways: &[Way::Blocks, Way::Waits],
+        wanted: &[(Kind::RuntimeDropped, 200)],
+    },
+];
+
+/// None takes longer, whatever it has had by then.
+const LONGEST: Duration = Duration::from_secs(600);
+
+pub fn run(args: &Args, names: &[&str]) -> ExitCode {
+    let named = |row: &&Row| names.is_empty() || names.contains(&row.name);
+    let rows: Vec<_> = ROWS.iter().filter(named).collect();
+    if rows.is_empty() {
+        leave(&format!("`{}` is no row", names.join(" ")));
+    }
+    let played: Vec<_> = rows.iter().map(|row| (row, row.play(args.lanes))).collect();
+    println!(
+        "\n| row | what goes wrong | faults | holders, waiters hit | holds | two holders, excused | stale \
+         writes refused | longest gap | violations |\n\
+         | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    );
+    let mut violations = 0;
+    for (row, report) in played {
+        let tally = report.sum();
+        violations += tally.violations;
+        row.print(&tally);
+    }
+    ExitCode::from(u8::from(violations > 0))
+}
+
+impl Row {
+    fn play(&self, lanes: usize) -> Report {
+        println!("row {}: {}", self.name, self.what);
+        let report = Mutex::new(Report::default());
+        let start = Instant::now();
+        let has_had_enough = |tally: &Tally| {
+            let count = |kind| tally.faults.get(kind).copied().unwrap_or_default();
+            self.wanted.iter().all(|(kind, most)| count(kind) >= *most)
+        };
+        let goes_on =
+            |_| !has_had_enough(&report.lock().unwrap().sum()) && start.elapsed() < LONGEST;
+        let next = |number: u64| {
+            let place = self.places[(number % self.places.len() as u64) as usize];
+            let habit = Habit::default();
+            let ways = match self.ways.is_empty() {
+                true => habit.ways.clone(),
+                false => self.ways.to_vec(),
+            };
+            Schedule {
+                profile: Profile {
+                    pause: millis(self.pause),
+                    ..Profile::only(self.kinds)
+                },
+                habit: Habit { ways, ..habit },
+                ..Schedule::of(place, number + 1)
+            }
+        };
+        campaign::run(lanes, goes_on, next, |played, verdict| {
+            tell(played, verdict);
+            let mut report = report.lock().unwrap();
+            report.add(played.place, played.seed, &played.history, verdict);
+        });
+        report.into_inner().unwrap()
+    }
+
+    fn print(&self, tally: &Tally) {
+        let faults: usize = tally.faults.values().sum();
+        let gap = tally.longest_gap as f64 / 1e9;
+        let (holders, waiters) = tally.hit;
+        println!(
+            "| {} | {} | {faults} | {holders}, {waiters} | {} | {} | {} | {gap:.1} s | {} |",
+            self.name, self.what, tally.holds, tally.double_holds, tally.refused, tally.violations,
+        );
+    }
+}
