@@ -228,13 +228,24 @@ impl Call {
                 self.look(lock, |left| What::Step { left });
             }
             self.write(token, step.thinks)?;
-            tokio::time::sleep(step.awaits).await;
+            self.rest(lock, step.awaits).await;
         }
         if self.fenced {
             // The same as before.
             self.token(lock).await?;
         }
         Ok(())
+    }
+
+    /// It looks again and again meanwhile, so that it is known when the lease ended.
+    async fn rest(&self, lock: &LockGuard, mut time: Duration) {
+        const BEAT: Duration = millis(25);
+        while time > BEAT {
+            tokio::time::sleep(BEAT).await;
+            self.look(lock, |left| What::Step { left });
+            time -= BEAT;
+        }
+        tokio::time::sleep(time).await;
     }
 
     /// The stamp is taken first: what can be proven afterwards could be then.
