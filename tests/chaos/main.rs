@@ -24,6 +24,7 @@ mod schedule;
 mod seeded;
 #[path = "../support/mod.rs"]
 mod support;
+mod timeline;
 mod worker;
 
 use std::process::ExitCode;

@@ -1,0 +1,84 @@
+//! A lane for each server, and one for the network, with what was made to go wrong.
+
+use std::collections::BTreeMap;
+
+use super::canvas::{Canvas, INK, LEFT, RIGHT, TROUBLE, WIDTH};
+use crate::checker::Case;
+use crate::fault::{Fault, Keys, Kind, Sphere};
+use crate::report::words;
+
+const ROW: f64 = 15.0;
+const BETWEEN: f64 = 7.0;
+/// About as wide is a letter.
+const LETTER: f64 = 5.6;
+
+/// Draws them, and says where the last one ends.
+pub fn draw(canvas: &mut Canvas, case: &Case<'_>, top: f64) -> f64 {
+    let mut lanes: BTreeMap<(bool, String), Vec<&Fault>> = BTreeMap::new();
+    for fault in &case.history.faults {
+        let is_shown = canvas.shows(fault.from, fault.until);
+        if fault.kind.sphere() != Sphere::Process && is_shown {
+            let lane = (fault.kind.sphere() == Sphere::Network, place(fault));
+            lanes.entry(lane).or_default().push(fault);
+        }
+    }
+    let mut y = top;
+    for ((_, name), mut faults) in lanes {
+        faults.sort_by_key(|fault| fault.from);
+        // Where each row is free again.
+        let mut rows: Vec<f64> = Vec::new();
+        let mut placed = Vec::new();
+        for fault in faults {
+            let (left, right) = (canvas.x(fault.from), canvas.x(fault.until));
+            let label = label(fault);
+            let wide = label.chars().count() as f64 * LETTER;
+            // Beside it, where there is room.
+            let fits = right + 5.0 + wide < WIDTH - RIGHT;
+            let words = if fits { right + 5.0 } else { left - 5.0 - wide };
+            let (from, until) = (words.min(left), (words + wide).max(right) + 10.0);
+            let row = rows.iter().position(|free| *free <= from);
+            let row = row.unwrap_or_else(|| {
+                rows.push(0.0);
+                rows.len() - 1
+            });
+            rows[row] = until;
+            placed.push((fault, row, words, label));
+        }
+        let height = rows.len() as f64 * ROW;
+        let style = r#" text-anchor="end" font-weight="600""#;
+        canvas.text(LEFT - 10.0, y + height / 2.0 + 4.0, style, &name);
+        let style = format!(r#"fill="{INK}" fill-opacity="0.1""#);
+        canvas.bar((canvas.from, canvas.until), y, height, &style, "");
+        for (fault, row, words, label) in placed {
+            let y = y + row as f64 * ROW;
+            let opacity = if fault.away { 0.85 } else { 0.5 };
+            let style = format!(r#"fill="{TROUBLE}" fill-opacity="{opacity}""#);
+            let span = (fault.from, fault.until);
+            canvas.bar(span, y + 4.0, ROW - 8.0, &style, &fault.target);
+            canvas.text(words, y + 11.0, r#" font-size="11""#, &label);
+        }
+        y += height + BETWEEN;
+    }
+    y
+}
+
+/// What to call the lane of it.
+fn place(fault: &Fault) -> String {
+    if fault.kind.sphere() == Sphere::Network {
+        return "network".to_owned();
+    }
+    let server = fault.target.rfind("server");
+    server.map_or("servers".to_owned(), |at| fault.target[at..].to_owned())
+}
+
+fn label(fault: &Fault) -> String {
+    let words = match (fault.kind, fault.forgotten) {
+        (Kind::KeyDeleted, Some(Keys::One(key))) => format!("key {key} deleted"),
+        (Kind::KeyOverwritten, Some(Keys::One(key))) => format!("key {key} overwritten"),
+        (kind, _) => words(kind),
+    };
+    match (&fault.workers[..], fault.kind.sphere()) {
+        ([worker], Sphere::Network) => format!("{words}, worker {worker}"),
+        _ => words,
+    }
+}
