@@ -325,8 +325,8 @@ mod tests {
         History {
             faults: kinds.iter().map(fault).collect(),
             promises: Promises {
-                order: true,
                 fenced,
+                ..Promises::default()
             },
             ..History::default()
         }
