@@ -276,4 +276,4 @@ fn millis(nanos: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -1,5 +1,6 @@
 //! Shapes over a stretch of time, as SVG. Every colour reads on white and on black.
 
+use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 
 pub const WIDTH: f64 = 960.0;
@@ -14,9 +15,23 @@ pub fn color(key: u32) -> &'static str {
     COLORS[key as usize % COLORS.len()]
 }
 
+/// What a legend may have to explain.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mark {
+    Lease,
+    Stopped,
+    Dropped,
+    Away,
+    Trouble,
+    Lost,
+    Refused,
+    Twice,
+}
+
 pub struct Canvas {
     pub from: u64,
     pub until: u64,
+    pub marks: BTreeSet<Mark>,
     svg: String,
 }
 
@@ -25,8 +40,18 @@ impl Canvas {
         Self {
             from,
             until: until.max(from + 1),
+            marks: BTreeSet::new(),
             svg: String::new(),
         }
+    }
+
+    /// Whether that is to be seen, and so to be explained.
+    pub fn mark(&mut self, mark: Mark, (from, until): (u64, u64)) -> bool {
+        let shows = self.shows(from, until);
+        if shows {
+            self.marks.insert(mark);
+        }
+        shows
     }
 
     pub fn x(&self, at: u64) -> f64 {
@@ -100,6 +125,12 @@ impl Canvas {
         let (left, right, top, bottom) = (x - size, x + size, y - size, y + size);
         self.put(format_args!(
             r#"<path d="M{x:.1} {top:.1}L{right:.1} {y:.1}L{x:.1} {bottom:.1}L{left:.1} {y:.1}Z" fill="none" stroke="{TROUBLE}" stroke-width="1.6"/>"#
+        ));
+    }
+
+    pub fn dashes(&mut self, x: f64, y: f64, height: f64) {
+        self.put(format_args!(
+            r#"<path d="M{x:.1} {y:.1}v{height:.1}" stroke="{INK}" stroke-width="2.5" stroke-dasharray="3 2"/>"#
         ));
     }
 

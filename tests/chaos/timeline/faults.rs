@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::canvas::{Canvas, INK, LEFT, RIGHT, TROUBLE, WIDTH};
+use super::canvas::{Canvas, INK, LEFT, Mark, RIGHT, TROUBLE, WIDTH};
 use crate::checker::Case;
 use crate::fault::{Fault, Keys, Kind, Sphere};
 use crate::report::words;
@@ -34,28 +34,43 @@ pub fn draw(canvas: &mut Canvas, case: &Case<'_>, top: f64) -> f64 {
             let wide = label.chars().count() as f64 * LETTER;
             // Beside it, where there is room.
             let fits = right + 5.0 + wide < WIDTH - RIGHT;
-            let words = if fits { right + 5.0 } else { left - 5.0 - wide };
-            let (from, until) = (words.min(left), (words + wide).max(right) + 10.0);
+            let (from, until) = match fits {
+                true => (left, right + 5.0 + wide),
+                false => (left - 5.0 - wide, right),
+            };
             let row = rows.iter().position(|free| *free <= from);
             let row = row.unwrap_or_else(|| {
                 rows.push(0.0);
                 rows.len() - 1
             });
-            rows[row] = until;
-            placed.push((fault, row, words, label));
+            rows[row] = until + 10.0;
+            placed.push((fault, row, fits, label));
         }
         let height = rows.len() as f64 * ROW;
         let style = r#" text-anchor="end" font-weight="600""#;
         canvas.text(LEFT - 10.0, y + height / 2.0 + 4.0, style, &name);
         let style = format!(r#"fill="{INK}" fill-opacity="0.1""#);
         canvas.bar((canvas.from, canvas.until), y, height, &style, "");
-        for (fault, row, words, label) in placed {
+        for (fault, row, fits, label) in placed {
             let y = y + row as f64 * ROW;
             let opacity = if fault.away { 0.85 } else { 0.5 };
             let style = format!(r#"fill="{TROUBLE}" fill-opacity="{opacity}""#);
             let span = (fault.from, fault.until);
             canvas.bar(span, y + 4.0, ROW - 8.0, &style, &fault.target);
-            canvas.text(words, y + 11.0, r#" font-size="11""#, &label);
+            let mark = if fault.away {
+                Mark::Away
+            } else {
+                Mark::Trouble
+            };
+            canvas.mark(mark, span);
+            let (at, style) = match fits {
+                true => (canvas.x(fault.until) + 5.0, r#" font-size="11""#),
+                false => (
+                    canvas.x(fault.from) - 5.0,
+                    r#" font-size="11" text-anchor="end""#,
+                ),
+            };
+            canvas.text(at, y + 11.0, style, &label);
         }
         y += height + BETWEEN;
     }

@@ -2,9 +2,10 @@
 
 mod canvas;
 mod faults;
+mod legend;
 mod workers;
 
-use canvas::{Canvas, INK, LEFT, RIGHT, TROUBLE, WIDTH, color};
+use canvas::{Canvas, INK, LEFT};
 use workers::Lanes;
 
 use crate::checker::Case;
@@ -20,13 +21,13 @@ pub fn draw(history: &History, (from, until): (u64, u64), title: &str) -> String
     let mut canvas = Canvas::new(from, until);
     let lanes = Lanes::of(&case, &canvas, TOP);
     canvas.text(LEFT, 24.0, r#" font-size="16" font-weight="600""#, title);
-    let says = "Each colour is a lock. Who has it is a bar, who waits for it a thin line: \
-        at no time do two workers have a bar of one colour.";
+    let says = "Each colour is a lock: a bar for who has it, a thin line for who waits. \
+        No two workers have a bar of one colour at a time.";
     canvas.text(LEFT, 44.0, "", says);
     lanes.draw(&mut canvas, &case);
     let bottom = faults::draw(&mut canvas, &case, lanes.bottom() + 4.0);
     axis(&mut canvas, case.start, bottom);
-    let height = legend(&mut canvas, &lanes.keys, bottom + 44.0);
+    let height = legend::draw(&mut canvas, &lanes.keys, bottom + 44.0);
     canvas.finish(height, title)
 }
 
@@ -84,67 +85,107 @@ fn axis(canvas: &mut Canvas, start: u64, bottom: f64) {
     }
 }
 
-fn legend(canvas: &mut Canvas, keys: &[u32], y: f64) -> f64 {
-    let bar = |canvas: &mut Canvas, x: f64, wide: f64, style: &str| {
-        let y = y - 8.5;
-        canvas.put(format_args!(
-            r#"<rect x="{x:.1}" y="{y:.1}" width="{wide}" height="8" rx="1.5" {style}/>"#
-        ));
-    };
-    let mut x = LEFT;
-    for key in keys {
-        let color = color(*key);
-        bar(canvas, x, 12.0, &format!(r#"fill="{color}""#));
-        let line = y - 4.5;
-        let right = x + 12.0;
-        canvas.put(format_args!(
-            r#"<path d="M{right:.1} {line:.1}h12" stroke="{color}" stroke-width="1.5" stroke-opacity="0.55"/>"#
-        ));
-        x = says(canvas, x + 30.0, y, &format!("lock {key}"));
-    }
-    let ink = color(keys.first().copied().unwrap_or(0));
-    bar(
-        canvas,
-        x,
-        20.0,
-        &format!(
-            r#"fill="{ink}" fill-opacity="0.12" stroke="{ink}" stroke-dasharray="2.5 2" stroke-width="0.8""#
-        ),
-    );
-    x = says(canvas, x + 26.0, y, "its lease has yet to run out");
-    bar(canvas, x, 20.0, r#"fill="url(#stopped)""#);
-    x = says(canvas, x + 26.0, y, "stopped");
-    bar(
-        canvas,
-        x,
-        20.0,
-        &format!(r#"fill="{TROUBLE}" fill-opacity="0.85""#),
-    );
-    says(canvas, x + 26.0, y, "out of service");
-    let y = y + 22.0;
-    x = LEFT;
-    canvas.cross(x + 5.0, y - 4.5, 3.6);
-    x = says(canvas, x + 15.0, y, "noticed that it has lost it");
-    canvas.triangle(x + 5.0, y - 4.5, 4.5);
-    x = says(
-        canvas,
-        x + 15.0,
-        y,
-        "its write comes too late and is refused",
-    );
-    canvas.diamond(x + 6.0, y - 4.5, 5.5);
-    says(
-        canvas,
-        x + 16.0,
-        y,
-        "held twice, as a server has forgotten it",
-    );
-    debug_assert!(x < WIDTH - RIGHT);
-    y + 16.0
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::tests::toy::{self, World};
+    use crate::fault::{Fault, Kind};
 
-/// Says so there, and where the next may begin.
-fn says(canvas: &mut Canvas, x: f64, y: f64, text: &str) -> f64 {
-    canvas.text(x, y, "", text);
-    x + text.chars().count() as f64 * 6.2 + 16.0
+    const WHOLE: (u64, u64) = (5 * SECOND, 12 * SECOND);
+
+    fn history() -> History {
+        let world = World {
+            stops: true,
+            forgets: true,
+            last_first: false,
+        };
+        toy::history(world, 1)
+    }
+
+    fn titles(svg: &str) -> usize {
+        svg.matches("<title>call").count()
+    }
+
+    #[test]
+    fn every_hold_is_drawn() {
+        let history = history();
+        let holds = Case::new(&history).holds().count();
+        let svg = draw(&history, WHOLE, "a & b");
+        assert!(titles(&svg) >= holds, "{holds}");
+        assert!(svg.contains("a &amp; b"));
+        assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
+    }
+
+    #[test]
+    fn what_is_not_in_the_window_is_not_drawn() {
+        let history = history();
+        let all = titles(&draw(&history, WHOLE, ""));
+        let half = titles(&draw(&history, (5 * SECOND, 6 * SECOND), ""));
+        assert!(half > 0 && half < all / 2, "{half} of {all}");
+        assert_eq!(titles(&draw(&history, (90 * SECOND, 99 * SECOND), "")), 0);
+    }
+
+    #[test]
+    fn what_happens_is_explained_and_nothing_else() {
+        let mut history = history();
+        let svg = draw(&history, WHOLE, "");
+        for words in ["process stopped", "held twice", "late write", "lost it"] {
+            assert!(svg.contains(words), "{words}");
+        }
+        assert!(!svg.contains("runtime dropped"));
+        history.faults[0].kind = Kind::RuntimeDropped;
+        history.faults[0].workers = vec![1];
+        assert!(draw(&history, WHOLE, "").contains("runtime dropped"));
+    }
+
+    #[test]
+    fn faults_that_overlap_stand_below_each_other() {
+        let mut history = history();
+        let server = |target: &str, from: u64| Fault {
+            kind: Kind::ServerStopped,
+            target: target.into(),
+            from: 6 * SECOND + from,
+            until: 7 * SECOND,
+            workers: Vec::new(),
+            forgotten: None,
+            away: true,
+        };
+        let mut height = |faults: Vec<Fault>| {
+            history.faults = faults;
+            let svg = draw(&history, WHOLE, "");
+            let height = svg.split("height=\"").nth(1).unwrap();
+            height.split('"').next().unwrap().parse::<f64>().unwrap()
+        };
+        let one = height(vec![server("server 1", 0)]);
+        let two = height(vec![server("server 1", 0), server("server 1", 9)]);
+        let apart = height(vec![server("server 1", 0), server("server 2", 9)]);
+        assert!(one < two && two < apart, "{one} {two} {apart}");
+    }
+
+    #[test]
+    fn the_liveliest_stretch() {
+        let mut history = history();
+        history.faults.clear();
+        history.writes.clear();
+        let is_loss = |what: &What| matches!(what, What::Ended { how: How::Lost });
+        history.events.retain(|event| !is_loss(&event.what));
+        let fault = |from| Fault {
+            kind: Kind::Flushed,
+            target: String::new(),
+            from,
+            until: from + 1,
+            workers: Vec::new(),
+            forgotten: None,
+            away: false,
+        };
+        let millis = |millis: u64| millis * 1_000_000;
+        let faults = [7000, 7100, 7200, 8500].map(|at| fault(millis(at)));
+        history.faults.extend(faults);
+        let (from, until) = liveliest(&history, SECOND);
+        assert_eq!(until - from, SECOND);
+        assert!(
+            from < millis(7000) && millis(7200) < until,
+            "{from} {until}"
+        );
+    }
 }

@@ -1,6 +1,6 @@
 //! A lane for each worker, with a row in it for each lock.
 
-use super::canvas::{Canvas, INK, LEFT, color};
+use super::canvas::{Canvas, INK, LEFT, Mark, color};
 use crate::checker::{Call, Case};
 use crate::event::{How, What};
 use crate::fault::{Fault, Kind};
@@ -70,7 +70,7 @@ impl Lanes {
         }
         for write in case.history.writes.iter().filter(|write| !write.accepted) {
             if let Some(y) = self.row(write.worker, write.key)
-                && canvas.shows(write.at, write.at)
+                && canvas.mark(Mark::Refused, (write.at, write.at))
             {
                 canvas.triangle(canvas.x(write.at), y + ROW / 2.0, 4.5);
             }
@@ -81,9 +81,9 @@ impl Lanes {
     /// As long as its process lives.
     fn band(&self, canvas: &mut Canvas, case: &Case<'_>, worker: u32) {
         let Some(y) = self.y(worker) else { return };
-        let style = format!(r#" text-anchor="end" font-weight="600""#);
+        let style = r#" text-anchor="end" font-weight="600""#;
         let name = format!("worker {worker}");
-        canvas.text(LEFT - 10.0, y + self.lane() / 2.0 + 4.0, &style, &name);
+        canvas.text(LEFT - 10.0, y + self.lane() / 2.0 + 4.0, style, &name);
         let mut events = case.history.events.iter();
         let own = events.by_ref().filter(|event| event.worker == worker);
         let (mut from, mut until) = (u64::MAX, 0);
@@ -104,6 +104,7 @@ impl Lanes {
         match fault.kind {
             Kind::WorkerStopped => {
                 let stop = (fault.from, fault.until);
+                canvas.mark(Mark::Stopped, stop);
                 canvas.bar(stop, y, lane, r#"fill="url(#stopped)""#, "stopped");
             }
             Kind::WorkerKilled if canvas.shows(fault.from, fault.from) => {
@@ -112,11 +113,8 @@ impl Lanes {
                 let style = r#" font-size="11" font-weight="600""#;
                 canvas.text(x + 12.0, y + lane / 2.0 + 4.0, style, "killed");
             }
-            Kind::RuntimeDropped if canvas.shows(fault.from, fault.from) => {
-                let x = canvas.x(fault.from);
-                canvas.put(format_args!(
-                    r#"<path d="M{x:.1} {y:.1}v{lane:.1}" stroke="{INK}" stroke-width="2.5" stroke-dasharray="3 2"/>"#
-                ));
+            Kind::RuntimeDropped if canvas.mark(Mark::Dropped, (fault.from, fault.from)) => {
+                canvas.dashes(canvas.x(fault.from), y, lane);
             }
             _ => {}
         }
@@ -128,7 +126,7 @@ impl Lanes {
             let mut last: Option<(u64, u32)> = None;
             for (call, (from, until)) in holds.filter_map(|call| Some((call, call.held()?))) {
                 if let Some((_, other)) = last.filter(|(end, _)| *end > from)
-                    && canvas.shows(from, from)
+                    && canvas.mark(Mark::Twice, (from, from))
                 {
                     for worker in [other, call.worker] {
                         if let Some(y) = self.row(worker, key) {
@@ -155,14 +153,13 @@ fn hold(canvas: &mut Canvas, case: &Case<'_>, call: &Call, y: f64) {
     let (Some(began), color) = (call.began(), color(call.key)) else {
         return;
     };
-    let proof = call.proof().unwrap_or(began);
+    let lease = call.proof().map_or(began.at, |proof| proof.at + proof.left);
     let over = call.over().unwrap_or(case.end);
     let is_lost = call.how() == Some(&How::Lost);
-    let (sure, rest) = match (is_lost, call.how()) {
-        (true, _) => (call.held().map_or(began.at, |(_, end)| end), over),
-        // Its lease runs out on the server.
-        (_, None) => (over, over.max(proof.at + proof.left)),
-        _ => (over, over),
+    let (sure, rest) = match call.how() {
+        // What it had runs out on the server.
+        None => (over, over.max(lease)),
+        Some(_) => (over.min(lease), over),
     };
     let how = call
         .how()
@@ -172,6 +169,7 @@ fn hold(canvas: &mut Canvas, case: &Case<'_>, call: &Call, y: f64) {
         let style = format!(
             r#"fill="{color}" fill-opacity="0.12" stroke="{color}" stroke-opacity="0.7" stroke-width="0.8" stroke-dasharray="2.5 2""#
         );
+        canvas.mark(Mark::Lease, (sure, rest));
         canvas.bar((sure, rest), y + 1.5, ROW - 3.0, &style, &title);
     }
     canvas.bar(
@@ -181,7 +179,7 @@ fn hold(canvas: &mut Canvas, case: &Case<'_>, call: &Call, y: f64) {
         &format!(r#"fill="{color}""#),
         &title,
     );
-    if is_lost && canvas.shows(over, over) {
+    if is_lost && canvas.mark(Mark::Lost, (over, over)) {
         canvas.cross(canvas.x(over), y + ROW / 2.0, 3.6);
     }
 }
