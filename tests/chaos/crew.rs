@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::support::clocks::{Clocks, Hand};
 use crate::support::time::millis;
 use crate::support::worker::Worker;
 use crate::worker::{Order, start};
@@ -20,6 +21,8 @@ struct Seat {
     process: Worker,
     urls: String,
     environment: Environment,
+    /// Those of its machine, unless it has others.
+    clocks: Clocks,
     workers: Vec<u32>,
 }
 
@@ -34,12 +37,17 @@ impl Crew {
             seats: Vec::new(),
             next: 0,
         };
-        for (urls, environment) in seats {
+        for (urls, mut environment) in seats {
+            let clocks = Clocks::new();
+            if environment.is_empty() {
+                environment.extend(clocks.environment());
+            }
             let (process, workers) = crew.process(&urls, &environment);
             crew.seats.push(Seat {
                 process,
                 urls,
                 environment,
+                clocks,
                 workers,
             });
         }
@@ -76,6 +84,13 @@ impl Crew {
 
     pub fn resume(&self, seat: usize) {
         self.seats[seat].process.resume();
+    }
+
+    /// Its machine has slept for so long.
+    pub fn sleep(&self, seat: usize, time: Duration) {
+        self.seats[seat]
+            .clocks
+            .forward(&[Hand::Wall, Hand::Boot], time);
     }
 
     pub fn drop_runtime(&mut self, seat: usize) {

@@ -56,6 +56,7 @@ pub enum Kind {
     ClientsKilled,
     Failover,
     SlotMoved,
+    /// A server's is set, or a worker's machine has slept.
     ClockStepped,
 }
 
@@ -69,6 +70,7 @@ pub enum Sphere {
     Command,
     /// Others serve the locks.
     Topology,
+    Clock,
 }
 
 impl Kind {
@@ -104,6 +106,7 @@ impl Kind {
             _ if Self::NETWORK.contains(&self) => Sphere::Network,
             _ if Self::COMMAND.contains(&self) => Sphere::Command,
             Self::Failover | Self::SlotMoved => Sphere::Topology,
+            Self::ClockStepped => Sphere::Clock,
             _ => Sphere::Server,
         }
     }
@@ -119,13 +122,13 @@ impl Kind {
     /// Whether who serves the locks answers nothing for as long as it lasts.
     pub fn silences(self) -> bool {
         match self.sphere() {
-            Sphere::Server => self != Self::ClockStepped,
+            Sphere::Server => true,
             Sphere::Network => !matches!(self, Self::ReplyLost | Self::MessagesLost),
             Sphere::Command => matches!(
                 self,
                 Self::ServerAsleep | Self::ClientsPaused | Self::SlowScript
             ),
-            Sphere::Process | Sphere::Topology => false,
+            Sphere::Process | Sphere::Topology | Sphere::Clock => false,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::crew::Crew;
 use crate::fault::{Fault, Keys, Kind, Sphere};
 use crate::ground::{Ground, Links, Move};
 use crate::plan::{On, Plan, Step};
+use crate::support::clocks::Hand;
 use crate::support::proxy::Proxy;
 use crate::support::time::millis;
 
@@ -32,18 +33,16 @@ struct UnderWay {
 
 #[derive(Clone, Copy)]
 enum Cure {
-    Resume {
-        seat: usize,
-    },
-    Start {
+    Resume(usize),
+    /// What its replicas have not heard by then, they never will.
+    Kill {
         server: usize,
+        kind: Kind,
+        lasts: Duration,
     },
-    StartEmpty {
-        server: usize,
-    },
-    Wake {
-        server: usize,
-    },
+    Start(usize),
+    StartEmpty(usize),
+    Wake(usize),
     /// What was held arrives, or is lost with its connection.
     Mend {
         seat: usize,
@@ -54,6 +53,9 @@ enum Cure {
     /// Time: who takes over takes over.
     Settle,
 }
+
+/// How long replicas hear nothing before their master dies.
+const BEHIND: Duration = millis(300);
 
 /// How long others may take to notice what happened.
 const NOTICED: Duration = millis(500);
@@ -124,7 +126,7 @@ impl<'a> Nemesis<'a> {
 
     fn may_end(&self, it: &UnderWay) -> bool {
         match it.cure {
-            Cure::StartEmpty { server } => self.ground.may_return(server),
+            Cure::StartEmpty(server) => self.ground.may_return(server),
             Cure::Settle => self.ground.is_settled(),
             _ => true,
         }
@@ -132,9 +134,24 @@ impl<'a> Nemesis<'a> {
 
     fn end(&mut self, mut it: UnderWay) {
         match it.cure {
-            Cure::Resume { seat } => self.crew.resume(seat),
-            Cure::Start { server } => self.ground.server(server).restart(),
-            Cure::StartEmpty { server } => {
+            Cure::Resume(seat) => self.crew.resume(seat),
+            Cure::Kill {
+                server,
+                kind,
+                lasts,
+            } => {
+                it.cure = self.kill(server, kind);
+                if let Some(proxy) = self.ground.proxy(0, server) {
+                    proxy.cut();
+                    proxy.heal();
+                }
+                it.since = Instant::now();
+                it.until = it.since + lasts;
+                self.under_way.push(it);
+                return;
+            }
+            Cure::Start(server) => self.ground.server(server).restart(),
+            Cure::StartEmpty(server) => {
                 // What it granted last ended by then, or it did not.
                 if it.since.elapsed() < self.ground.rules().ttl {
                     it.fault.forgotten = Some(Keys::All);
@@ -142,7 +159,7 @@ impl<'a> Nemesis<'a> {
                 self.ground.server(server).forget();
                 self.ground.server(server).restart();
             }
-            Cure::Wake { server } => self.ground.server(server).resume(),
+            Cure::Wake(server) => self.ground.server(server).resume(),
             Cure::Mend {
                 seat,
                 server,
@@ -182,6 +199,7 @@ impl<'a> Nemesis<'a> {
             Sphere::Network => self.befall_network(step),
             Sphere::Command => self.command(step),
             Sphere::Topology => self.change(step),
+            Sphere::Clock => self.step_clock(step),
         }
     }
 
@@ -197,12 +215,12 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    fn later(&mut self, fault: Fault, step: &Step, cure: Cure) {
+    fn later(&mut self, fault: Fault, lasts: Duration, cure: Cure) {
         let since = Instant::now();
         self.under_way.push(UnderWay {
             fault,
             since,
-            until: since + step.lasts,
+            until: since + lasts,
             cure,
         });
     }
@@ -219,7 +237,7 @@ impl<'a> Nemesis<'a> {
             Kind::RuntimeDropped => self.crew.drop_runtime(seat),
             _ => {
                 self.crew.pause(seat);
-                return self.later(fault, step, Cure::Resume { seat });
+                return self.later(fault, step.lasts, Cure::Resume(seat));
             }
         }
         fault.until = clock::now();
@@ -238,18 +256,36 @@ impl<'a> Nemesis<'a> {
         let cure = match step.kind {
             Kind::ServerStopped => {
                 self.ground.server(server).pause();
-                Cure::Wake { server }
+                Cure::Wake(server)
             }
-            kind => {
-                self.ground.server(server).kill();
-                self.ground.killed(server);
-                match kind {
-                    Kind::ServerForgot => Cure::StartEmpty { server },
-                    _ => Cure::Start { server },
+            kind if step.otherwise && self.ground.rules().changes => {
+                if let Some(proxy) = self.ground.proxy(0, server) {
+                    proxy.hold_copies();
+                }
+                fault.target += ", its replicas behind";
+                let lasts = step.lasts;
+                Cure::Kill {
+                    server,
+                    kind,
+                    lasts,
                 }
             }
+            kind => self.kill(server, kind),
         };
-        self.later(fault, step, cure);
+        let lasts = match cure {
+            Cure::Kill { .. } => BEHIND,
+            _ => step.lasts,
+        };
+        self.later(fault, lasts, cure);
+    }
+
+    fn kill(&mut self, server: usize, kind: Kind) -> Cure {
+        self.ground.server(server).kill();
+        self.ground.killed(server);
+        match kind {
+            Kind::ServerForgot => Cure::StartEmpty(server),
+            _ => Cure::Start(server),
+        }
     }
 
     fn befall_network(&mut self, step: &Step) {
@@ -280,7 +316,7 @@ impl<'a> Nemesis<'a> {
         let loses = step.otherwise && held.contains(&step.kind);
         self.later(
             fault,
-            step,
+            step.lasts,
             Cure::Mend {
                 seat,
                 server,
@@ -316,6 +352,50 @@ impl<'a> Nemesis<'a> {
         self.asked.push(ask(socket, Command::of(step, key), fault));
     }
 
+    fn step_clock(&mut self, step: &Step) {
+        let (from, by) = (clock::now(), step.lasts);
+        let fault = match step.on {
+            On::Seat(seat) => {
+                let workers = self.crew.workers(seat);
+                let target = format!("workers {workers:?}, asleep for {by:?}");
+                self.crew.sleep(seat, by);
+                let fault = self.fault(step.kind, target);
+                Fault { workers, ..fault }
+            }
+            on => {
+                let Some(server) = self.server_of(on) else {
+                    return;
+                };
+                let clocks = self.ground.server(server).clocks();
+                let way = match step.otherwise {
+                    true => {
+                        clocks.back(&[Hand::Wall], by);
+                        "back"
+                    }
+                    false => {
+                        clocks.forward(&[Hand::Wall], by);
+                        "forward"
+                    }
+                };
+                let target = format!("server {server}, set {way} by {by:?}");
+                let fault = self.fault(step.kind, target);
+                Fault {
+                    // Leases end too late, or too soon.
+                    away: step.otherwise,
+                    forgotten: (!step.otherwise).then_some(Keys::All),
+                    ..fault
+                }
+            }
+        };
+        let lasts_on = if fault.away { by } else { Duration::ZERO };
+        let until = clock::now() + lasts_on.as_nanos() as u64;
+        self.faults.push(Fault {
+            from,
+            until,
+            ..fault
+        });
+    }
+
     fn change(&mut self, step: &Step) {
         let (On::Key(key), Some(server)) = (step.on, self.server_of(step.on)) else {
             return;
@@ -326,12 +406,12 @@ impl<'a> Nemesis<'a> {
             Kind::Failover => {
                 if self.ground.fail_over(key) {
                     fault.away = true;
-                    self.later(fault, step, Cure::Settle);
+                    self.later(fault, step.lasts, Cure::Settle);
                 }
             }
             _ => {
                 if let Some(slot) = self.ground.begin_move(key) {
-                    self.later(fault, step, Cure::EndMove(slot));
+                    self.later(fault, step.lasts, Cure::EndMove(slot));
                 }
             }
         }
@@ -371,11 +451,12 @@ impl Cure {
     /// Which server is not there before it.
     fn server(self) -> Option<usize> {
         match self {
-            Self::Start { server } | Self::StartEmpty { server } | Self::Wake { server } => {
-                Some(server)
-            }
+            Self::Kill { server, .. }
+            | Self::Start(server)
+            | Self::StartEmpty(server)
+            | Self::Wake(server) => Some(server),
             Self::EndMove(Move { from, .. }) => Some(from),
-            Self::Resume { .. } | Self::Mend { .. } | Self::Settle => None,
+            Self::Resume(_) | Self::Mend { .. } | Self::Settle => None,
         }
     }
 }

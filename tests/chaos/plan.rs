@@ -28,7 +28,10 @@ impl Profile {
             (&Kind::SERVER[..], 4),
             (&Kind::NETWORK[..], 2),
             (&Kind::COMMAND[..], 1),
-            (&[Kind::Failover, Kind::SlotMoved][..], 4),
+            (
+                &[Kind::Failover, Kind::SlotMoved, Kind::ClockStepped][..],
+                4,
+            ),
         ] {
             kinds.extend(all.iter().map(|kind| (*kind, weight)));
         }
@@ -175,6 +178,8 @@ impl Maker<'_> {
         let any = self.dice.one_in(3);
         match (kind.sphere(), rules.links) {
             (Sphere::Process, _) => On::Seat(seat),
+            (Sphere::Clock, _) if rules.clocks && any => On::Server(server),
+            (Sphere::Clock, _) => On::Seat(seat),
             (Sphere::Network, Links::OfWorkers) => On::Link(seat, server),
             (Sphere::Network, _) => On::Door(key),
             (Sphere::Topology, _) => On::Key(key),
@@ -197,13 +202,14 @@ impl Maker<'_> {
         let mut up_to = |most: Duration| Duration::from_micros(dice.roll(most.as_micros() as u64));
         match kind {
             Kind::WorkerStopped => millis(50) + up_to((rules.ttl * 3).min(millis(2500))),
-            Kind::ServerKilled => millis(50) + up_to(millis(700)),
+            Kind::ServerKilled => millis(50) + up_to(rules.stop.min(millis(3000))),
             Kind::ServerForgot => rules.absence + millis(50) + up_to(millis(700)),
             Kind::ServerStopped => up_to(rules.stop),
             Kind::ServerAsleep | Kind::ClientsPaused => up_to(rules.stop.min(millis(2000))),
             Kind::SlowScript => up_to(millis(400)),
             Kind::KeyOverwritten => millis(50) + up_to(rules.ttl.min(millis(1500))),
             Kind::SlotMoved => up_to(millis(1000)),
+            Kind::ClockStepped => up_to(rules.ttl * 2),
             _ if kind.sphere() == Sphere::Network => {
                 millis(20) + up_to(rules.stop.min(millis(1500)))
             }

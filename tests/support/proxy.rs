@@ -26,6 +26,8 @@ struct State {
     refuses: bool,
     holds_requests: bool,
     holds_replies: bool,
+    /// What a server tells those that copy it.
+    holds_copies: bool,
     loses_reply: bool,
     lost_replies: usize,
     /// What comes from the server is read, and of its messages so many in a hundred are lost.
@@ -131,6 +133,11 @@ impl Proxy {
         self.network.set(|state| state.holds_replies = true);
     }
 
+    /// Those that copy the server hear nothing of it, everybody else does.
+    pub fn hold_copies(&self) {
+        self.network.set(|state| state.holds_copies = true);
+    }
+
     /// The present connections carry nothing any more, and nobody is told; new ones work.
     pub fn strand(&self) {
         self.network.set(|state| state.stranded = state.connections);
@@ -152,6 +159,7 @@ impl Proxy {
             state.refuses = false;
             state.holds_requests = false;
             state.holds_replies = false;
+            state.holds_copies = false;
             state.loses_reply = false;
             state.stranded = 0;
             state.delay = Duration::ZERO;
@@ -244,8 +252,11 @@ impl Network {
             if way == Way::Requests && is_of_a_copy(&bytes[..n]) {
                 copies.store(true, Relaxed);
             }
-            let holds =
-                |state: &mut State| !state.closed && (state.holds(way) || number < state.stranded);
+            let is_copied = copies.load(Relaxed);
+            let holds = |state: &mut State| {
+                let held = state.holds(way) || (is_copied && state.holds_copies);
+                !state.closed && (held || number < state.stranded)
+            };
             let mut state = self.changed.wait_while(self.state(), holds).unwrap();
             if way == Way::Replies && std::mem::take(&mut state.loses_reply) {
                 state.lost_replies += 1;
@@ -253,7 +264,7 @@ impl Network {
             }
             let delay = state.delay;
             let passed = match way {
-                Way::Replies if !copies.load(Relaxed) => state.read(&mut frames, &bytes[..n]),
+                Way::Replies if !is_copied => state.read(&mut frames, &bytes[..n]),
                 _ => None,
             };
             drop(state);

@@ -34,6 +34,7 @@ impl Failover {
             &Kind::SERVER,
             &Kind::NETWORK,
             &Kind::COMMAND,
+            &[Kind::ClockStepped],
         ]
         .concat();
         let keeps = |kind: &Kind| self != Self::Acknowledged || *kind != Kind::ServerForgot;
@@ -59,6 +60,7 @@ impl Failover {
             changes: true,
             links: Links::OfServers,
             can: can.into_iter().filter(keeps).collect(),
+            clocks: false,
             away: 1,
             needed: 1,
             absence: match self {

@@ -29,7 +29,12 @@ impl Memory {
                 changes: false,
                 links: Links::Nobodys,
                 // With a process go all of its locks, and its counter of fencing tokens.
-                can: vec![Kind::WorkerStopped, Kind::RuntimeDropped],
+                can: vec![
+                    Kind::WorkerStopped,
+                    Kind::RuntimeDropped,
+                    Kind::ClockStepped,
+                ],
+                clocks: false,
                 away: 0,
                 needed: 0,
                 absence: Duration::ZERO,

@@ -176,6 +176,8 @@ pub struct Rules {
     pub changes: bool,
     pub links: Links,
     pub can: Vec<Kind>,
+    /// Whether the clocks of servers are set.
+    pub clocks: bool,
     /// How many servers may be away at a time.
     pub away: usize,
     /// So many of them leave the others unable to go on.

@@ -50,8 +50,10 @@ impl Quorum {
                 &Kind::SERVER,
                 &Kind::NETWORK,
                 &Kind::COMMAND,
+                &[Kind::ClockStepped],
             ]
             .concat(),
+            clocks: false,
             away: members.len() / 2 + too_many,
             needed: members.len().div_ceil(2),
             absence: if exclusive { ttl } else { millis(0) },

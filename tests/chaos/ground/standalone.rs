@@ -23,23 +23,35 @@ pub struct Standalone {
 
 impl Standalone {
     /// One that comes back empty does so when all leases have ended, or before; then keys are deleted,
-    /// too.
+    /// too. Or its clock is set, by which it ends leases too soon or too late.
     pub fn start(dice: &mut Dice) -> Self {
         let ttl = millis(800);
         let remembers = Self::that_remembers(ttl);
-        Self::with(match dice.one_in(4) {
-            true => Rules {
+        // Its clock is all that it has to go by when its counter of fencing tokens is gone, too.
+        let keeps_tokens = |kind: &Kind| !matches!(kind, Kind::ServerForgot | Kind::Flushed);
+        Self::with(match dice.roll(8) {
+            0 | 1 => Rules {
                 variant: "forgets",
                 absence: millis(0),
                 exclusive: false,
                 ..remembers
             },
-            false => remembers,
+            2 => Rules {
+                variant: "is late",
+                can: remembers.can.into_iter().filter(keeps_tokens).collect(),
+                clocks: true,
+                exclusive: false,
+                ..remembers
+            },
+            _ => remembers,
         })
     }
 
     pub fn with(rules: Rules) -> Self {
-        let server = Server::with(None, |_, _| durable());
+        let server = match rules.clocks {
+            true => Server::by(Clocks::new(), &durable()),
+            false => Server::with(None, |_, _| durable()),
+        };
         Self {
             links: Mesh::to(std::slice::from_ref(&server)),
             server,
@@ -70,8 +82,10 @@ impl Standalone {
                 &Kind::SERVER,
                 &Kind::NETWORK,
                 &Kind::COMMAND,
+                &[Kind::ClockStepped],
             ]
             .concat(),
+            clocks: false,
             away: 1,
             needed: 1,
             absence: ttl,
