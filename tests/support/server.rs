@@ -77,8 +77,8 @@ impl Server {
     }
 
     /// It goes by those clocks.
-    pub fn by(clocks: Clocks, options: &[impl ToString]) -> Self {
-        let options = options.iter().map(ToString::to_string).collect();
+    pub fn by(clocks: Clocks, options: &[&str]) -> Self {
+        let options = options.iter().map(|option| (*option).to_owned()).collect();
         let mut server = Self::prepare(None, |_, _| options);
         server.clocks = Some(clocks);
         server.restart();

@@ -33,7 +33,8 @@ fn judge(case: &Case<'_>, verdict: &mut Verdict, earlier: Held<'_>, later: Held<
     };
     let mut faults = case.forgetting(one.key);
     let excused = faults.any(|fault| {
-        began < fault.until && fault.from < from && end <= fault.until.saturating_add(ttl)
+        // What was granted before may have become known after.
+        one.asked < fault.until && fault.from < from && end <= fault.until.saturating_add(ttl)
     });
     let both = end.saturating_sub(from);
     if excused {

@@ -48,9 +48,11 @@ impl Standalone {
     }
 
     pub fn with(rules: Rules) -> Self {
+        let options = durable();
+        let words: Vec<_> = options.iter().map(String::as_str).collect();
         let server = match rules.clocks {
-            true => Server::by(Clocks::new(), &durable()),
-            false => Server::with(None, |_, _| durable()),
+            true => Server::by(Clocks::new(), &words),
+            false => Server::with(None, |_, _| options),
         };
         Self {
             links: Mesh::to(std::slice::from_ref(&server)),
