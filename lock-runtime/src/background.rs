@@ -121,7 +121,7 @@ impl Shared {
     /// Does what [`shutdown`](LockManager::shutdown) waits for.
     pub(crate) fn in_background(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         self.releasing.send_modify(|releasing| *releasing += 1);
-        self.io.spawn(InBackground {
+        self.io.run(InBackground {
             work,
             shared: self.clone(),
         });

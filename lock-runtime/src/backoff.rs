@@ -30,6 +30,10 @@ impl Backoff {
 
 /// A random part of `whole`.
 pub(crate) fn fraction(whole: Duration) -> Duration {
+    #[cfg(test)]
+    if let Some(part) = crate::interleavings::drawn() {
+        return whole.mul_f64(part);
+    }
     static SEQUENCE: Lazy<AtomicU64> = Lazy::new(|| {
         let (_, seed) = Uuid::new_v4().as_u64_pair();
         AtomicU64::new(seed)

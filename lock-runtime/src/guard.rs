@@ -2,6 +2,7 @@
 
 use crate::LockError;
 use crate::hold::Hold;
+use crate::sync::AtomicBool;
 use crate::terms::Terms;
 use crate::trace::Trace;
 use crate::wait::Wish;
@@ -9,7 +10,7 @@ use once_cell::sync::OnceCell;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A lock that is held, and renewed as long as the guard lives.

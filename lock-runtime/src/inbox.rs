@@ -1,7 +1,8 @@
 //! Where a task is told what concerns it. Small, since every line of waiters has one.
 
+use crate::sync::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use tokio::sync::Notify;
 
 /// Messages in order of arrival, for one reader.

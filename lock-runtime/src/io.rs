@@ -9,7 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
-use tokio::time::{Instant, Sleep, Timeout};
+use tokio::time::Instant;
+
+#[cfg(test)]
+pub(crate) use crate::interleavings::time::{Sleep, Timeout, sleep_until, timeout_at};
+#[cfg(not(test))]
+pub(crate) use tokio::time::{Sleep, Timeout, sleep_until, timeout_at};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Io(&'static Handle);
@@ -42,17 +47,26 @@ impl Io {
         self.0.spawn(task)
     }
 
+    /// Runs a task that nobody waits for.
+    pub(crate) fn run(self, task: impl Future<Output = ()> + Send + 'static) {
+        #[cfg(test)]
+        if crate::interleavings::running() {
+            return crate::interleavings::spawn(task);
+        }
+        self.0.spawn(task);
+    }
+
     /// A timeout that this thread's clock drives, whatever executor polls it.
     pub(crate) fn timeout_at<F: Future>(self, until: Instant, work: F) -> Timeout<F> {
         PULSE.keep();
         let _context = self.0.enter();
-        tokio::time::timeout_at(until, work)
+        timeout_at(until, work)
     }
 
     /// A sleep that this thread's clock drives, whatever executor polls it.
     pub(crate) fn sleep_until(self, until: Instant) -> Sleep {
         let _context = self.0.enter();
-        tokio::time::sleep_until(until)
+        sleep_until(until)
     }
 
     /// Whether the caller runs on this thread.
@@ -64,6 +78,10 @@ impl Io {
 /// The present instant of this thread's clock. The caller's runtime may have another one: tests stop
 /// theirs.
 pub(crate) fn instant() -> Instant {
+    #[cfg(test)]
+    if let Some(now) = crate::interleavings::time::now() {
+        return now;
+    }
     Instant::from_std(std::time::Instant::now())
 }
 

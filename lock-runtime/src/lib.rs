@@ -34,6 +34,8 @@ mod global;
 mod guard;
 mod hold;
 mod inbox;
+#[cfg(test)]
+mod interleavings;
 mod io;
 mod lease;
 mod lock;
@@ -45,6 +47,7 @@ mod owed;
 #[cfg(any(feature = "actix", feature = "axum"))]
 mod problem;
 mod queue;
+mod sync;
 mod terms;
 #[cfg(test)]
 mod tests;

@@ -4,12 +4,13 @@ use crate::clock::Clock;
 use crate::engine::{Claim, Ear, Engine, EngineError, News};
 use crate::io::Io;
 use crate::owed::{self, Owed};
+use crate::sync::AtomicBool;
 use crate::wait::Waiters;
 use crate::watchdog::Watchdog;
 use crate::{Config, Lock, LockError, Release, Warning, trace};
 use once_cell::sync::OnceCell;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -147,7 +148,7 @@ impl LockManager {
                 owed: owed.clone(),
             }),
         };
-        io.spawn(owed::collect(owed, Arc::downgrade(&manager.shared)));
+        io.run(owed::collect(owed, Arc::downgrade(&manager.shared)));
         manager
     }
 

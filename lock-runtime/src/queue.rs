@@ -9,13 +9,13 @@ use crate::clock::Moment;
 use crate::engine::{ALIVE, Claim, EngineError, Fault, ServerTime, Standing, Token, Waiting};
 use crate::hold::Hold;
 use crate::inbox::Inbox;
-use crate::io::after;
+use crate::io::{after, sleep_until, timeout_at};
 use crate::lease::Lease;
 use crate::manager::Shared;
 use crate::wait::Event;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 /// How soon, and then how often, the first in the queue asks again.
 const FIRST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
@@ -254,7 +254,7 @@ impl StandIn {
         shared.cancel(claim, false).await;
         if error.is_transient() {
             shared.waiters.learn(&self.name, None, Some(error));
-            tokio::time::sleep(FIRST[0] + fraction(FIRST[0])).await;
+            sleep_until(after(FIRST[0] + fraction(FIRST[0]))).await;
         } else {
             let error = shared.unavailable(&self.name, error);
             shared.waiters.dismiss(&self.name, &error);

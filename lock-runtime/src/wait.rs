@@ -9,12 +9,13 @@ use crate::guard::LockGuard;
 use crate::hold::Hold;
 use crate::inbox::Inbox;
 use crate::manager::Shared;
+use crate::sync::{Mutex, MutexGuard};
 use crate::terms::Terms;
 use crate::{LockError, queue};
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -278,6 +279,11 @@ impl Waiters {
         for line in self.lines().values() {
             line.look();
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lines().is_empty() && self.claims().is_empty()
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Line>> {

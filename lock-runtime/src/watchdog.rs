@@ -7,9 +7,10 @@
 use crate::clock::Clock;
 use crate::engine::{Claim, Engine};
 use crate::hold::{Duty, Hold};
-use crate::io::{Io, after, instant, since};
+use crate::io::{Io, after, instant, since, timeout_at};
+use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -40,7 +41,7 @@ impl Watchdog {
             agenda: Mutex::default(),
             changed: Notify::new(),
         });
-        io.spawn(run(watchdog.clone(), io, engine, clock));
+        io.run(run(watchdog.clone(), io, engine, clock));
         watchdog
     }
 
@@ -98,6 +99,11 @@ impl Watchdog {
         Some((renew, next.unwrap_or_else(|| after(Duration::MAX))))
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.agenda().due.is_empty()
+    }
+
     fn agenda(&self) -> MutexGuard<'_, Agenda> {
         self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,10 +117,10 @@ async fn run(watchdog: Arc<Watchdog>, io: Io, engine: Arc<dyn Engine>, clock: Cl
             .partition(|hold| hold.claim().replicas > 0);
         for renew in [none, some] {
             for renew in by_server(renew, &*engine) {
-                io.spawn(renew_all(renew, engine.clone(), clock.clone()));
+                io.run(renew_all(renew, engine.clone(), clock.clone()));
             }
         }
-        let _ = tokio::time::timeout_at(next, watchdog.changed.notified()).await;
+        let _ = timeout_at(next, watchdog.changed.notified()).await;
     }
 }
 

@@ -5,9 +5,10 @@ use super::{
     Token, Waiting,
 };
 use crate::clock::{Clock, Moment};
+use crate::sync::{Mutex, MutexGuard};
 use once_cell::sync::Lazy;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -69,6 +70,13 @@ impl Store {
             clock,
             locks: Mutex::default(),
         })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        let (mut locks, now) = self.locks();
+        let held: Vec<_> = locks.held.keys().cloned().collect();
+        locks.queues.is_empty() && held.iter().all(|name| locks.holder(name, now).is_none())
     }
 
     fn locks(&self) -> (MutexGuard<'_, Locks>, Moment) {

@@ -1,0 +1,76 @@
+//! A guard that is watched.
+
+use super::pause;
+use super::server::Book;
+use crate::LockGuard;
+use std::sync::Arc;
+
+pub(super) struct Held {
+    guard: Option<LockGuard>,
+    book: Arc<Book>,
+}
+
+impl Held {
+    pub(super) fn new(guard: LockGuard, book: Arc<Book>) -> Held {
+        let mut holders = book.holders.lock().unwrap();
+        let again = holders.iter().any(|held| Arc::ptr_eq(held, &guard.hold));
+        assert!(!again, "a hold has two guards");
+        holders.push(guard.hold.clone());
+        drop(holders);
+        let guard = Some(guard);
+        let held = Held { guard, book };
+        held.look();
+        held
+    }
+
+    pub(super) fn guard(&self) -> &LockGuard {
+        self.guard.as_ref().unwrap()
+    }
+
+    /// Nobody else may have a lock that is valid while this one is.
+    pub(super) fn look(&self) {
+        let mine = &self.guard().hold;
+        let holders = self.book.holders.lock().unwrap().clone();
+        for other in holders.iter().filter(|other| !Arc::ptr_eq(mine, other)) {
+            let overlap = other.name == mine.name
+                && !other.remaining().is_zero()
+                && !mine.remaining().is_zero();
+            assert!(!overlap, "two have the lock");
+        }
+        let known = mine.shared.waiters.is_held(&mine.name);
+        assert!(
+            known || mine.remaining().is_zero(),
+            "the line knows no holder"
+        );
+    }
+
+    /// Does something under the lock.
+    pub(super) async fn work(&self) {
+        self.look();
+        pause().await;
+        self.look();
+    }
+
+    /// Drops the guard.
+    pub(super) fn end(self) {
+        drop(self.unwatched());
+    }
+
+    pub(super) fn unwatched(mut self) -> LockGuard {
+        self.leave_book();
+        self.guard.take().unwrap()
+    }
+
+    fn leave_book(&self) {
+        if let Some(guard) = &self.guard {
+            let mut holders = self.book.holders.lock().unwrap();
+            holders.retain(|held| !Arc::ptr_eq(held, &guard.hold));
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.leave_book();
+    }
+}

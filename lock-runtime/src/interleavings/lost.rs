@@ -1,0 +1,118 @@
+//! Leases that end, that are renewed, and that are asked about meanwhile.
+
+use super::server::{Server, TTL};
+use super::{all, explore, impatient, pause, time};
+use crate::locked::Locked;
+use shuttle::future::spawn;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+#[test]
+fn whoever_listens_is_told_of_a_loss() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let process = server.process();
+        let guard = Arc::new(process.take("a").await.unwrap().unwatched());
+        let hold = guard.hold.clone();
+        let loses = spawn(async move { hold.renewed(time::clock().now(), TTL, false) });
+        let listens = [(); 2].map(|()| {
+            let guard = guard.clone();
+            spawn(async move { assert!(guard.lost().await.is_lost()) })
+        });
+        let works = spawn(async move {
+            let body = Locked::new(&guard, std::future::pending::<()>());
+            assert!(body.await.unwrap_err().is_lost());
+        });
+        all(listens.into_iter().chain([loses, works])).await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
+
+#[test]
+fn the_end_of_a_lease_is_told_by_the_watchdog() {
+    explore(2 * TTL, || async {
+        let server = Server::start();
+        let process = server.process();
+        let lock = process.locks.lock("a").renew(false);
+        let guard = lock.acquire().await.unwrap();
+        let later = spawn(async { time::skip(TTL) });
+        assert!(guard.lost().await.is_lost());
+        assert!(guard.release().await.unwrap_err().is_lost());
+        all([later]).await;
+        process.end().await;
+        server.has_nothing_left();
+    });
+}
+
+#[test]
+fn leases_are_renewed_in_time_while_others_come_and_go() {
+    explore(3 * TTL, || async {
+        let server = Server::start();
+        let process = server.process();
+        let long = ["a", "b"].map(|key| {
+            let process = process.clone();
+            spawn(async move {
+                let held = process.take(key).await.unwrap();
+                let until = time::now().unwrap() + 2 * TTL;
+                time::sleep_until(until).await;
+                held.guard().ensure(Duration::ZERO).unwrap();
+                held.end();
+            })
+        });
+        let short = ["a", "c"].map(|key| process.works(key));
+        all(long.into_iter().chain(short)).await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
+
+/// The guard ends on another thread, and passes on, while its number is on its way.
+#[test]
+fn fencing_tokens_grow_from_guard_to_guard() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let process = server.process();
+        let last = Arc::new(Mutex::new(0));
+        let workers = [(); 3].map(|()| {
+            let (process, last) = (process.clone(), last.clone());
+            spawn(async move {
+                let held = process.take("a").await.unwrap();
+                let token = impatient(4, held.guard().fencing_token()).await;
+                if let Some(token) = token {
+                    let token = token.unwrap();
+                    let before = std::mem::replace(&mut *last.lock().unwrap(), token);
+                    assert!(before < token, "{before} came before {token}");
+                }
+                all([spawn(async move {
+                    pause().await;
+                    held.end();
+                })])
+                .await;
+            })
+        });
+        all(workers).await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
+
+/// The hold ends while its number is on its way: it is told, or that the lock is gone.
+#[test]
+fn a_number_asked_for_by_an_ending_hold_is_answered() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let process = server.process();
+        let held = process.take("a").await.unwrap();
+        let hold = held.guard().hold.clone();
+        let asks = spawn(async move {
+            if let Err(error) = hold.fencing_token().await {
+                assert!(error.is_lost(), "{error}");
+            }
+        });
+        let ends = spawn(async move { held.end() });
+        all([asks, ends, process.works("a")]).await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
