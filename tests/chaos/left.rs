@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lock_runtime::{LockError, LockManager};
 
 use crate::ground::Ground;
-use crate::support::time::millis;
+use crate::support::time::{comes_true, millis};
 use crate::worker::config;
 
 const LONG: Duration = millis(90_000);
@@ -27,6 +27,17 @@ pub fn left(ground: &mut dyn Ground) -> Vec<String> {
         let _ = ground.server(server).try_query::<()>("FLUSHALL");
     }
     left.sort();
+    left
+}
+
+/// Those who have come to their end are not connected any more, though their processes are still there.
+pub fn connected(ground: &mut dyn Ground) -> Vec<String> {
+    let mut left = Vec::new();
+    comes_true(millis(5000), || {
+        let servers = 0..ground.rules().servers;
+        left = servers.flat_map(|n| ground.server(n).clients()).collect();
+        left.is_empty()
+    });
     left
 }
 

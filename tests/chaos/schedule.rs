@@ -9,7 +9,7 @@ use crate::event;
 use crate::fault::Sphere;
 use crate::ground::{Ground, Place};
 use crate::history::{History, Promises};
-use crate::left::left;
+use crate::left::{connected, left};
 use crate::nemesis::Nemesis;
 use crate::plan::{Plan, Profile};
 use crate::support::dice::Dice;
@@ -76,14 +76,17 @@ impl Schedule {
         let mut nemesis = Nemesis::new(ground, &mut crew);
         nemesis.play(&plan, self.lasts);
         let faults = nemesis.heal();
+        let workers = crew.count();
         let mut history = History {
             faults,
             left: crew.end(),
             promises: self.promises(&plan, fenced),
             ..History::default()
         };
+        history.left.extend(connected(ground));
+        drop(crew);
         let journal = |worker| Order::journal(directory.path(), worker);
-        let journals = (0..crew.count()).map(journal);
+        let journals = (0..workers).map(journal);
         // Who was killed before it began has none.
         let journals = journals.filter(|journal| journal.exists());
         history.events = journals.flat_map(|journal| event::read(&journal)).collect();

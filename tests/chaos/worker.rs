@@ -111,6 +111,8 @@ pub fn work(order: &str) {
     }
     crews.iter_mut().for_each(Crew::end);
     tell("over");
+    // Meanwhile it is looked whether its connections are gone.
+    next_order();
 }
 
 fn be_silent_of_what_is_meant() {

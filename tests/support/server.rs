@@ -329,6 +329,20 @@ impl Server {
             .count()
     }
 
+    /// Who is connected over TCP, other servers and Sentinels aside.
+    pub fn clients(&self) -> Vec<String> {
+        let clients: String = self.query("CLIENT LIST");
+        let is_client = |line: &&str| {
+            let kind = [" flags=N ", " flags=P "];
+            let servers = [" name=sentinel-", " cmd=restore"];
+            line.contains(" addr=127.0.0.1:")
+                && kind.iter().any(|flag| line.contains(flag))
+                && !servers.iter().any(|name| line.contains(name))
+        };
+        let clients = clients.lines().filter(is_client);
+        clients.map(str::to_owned).collect()
+    }
+
     pub fn monitor(&self) -> Monitor {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
         stream
