@@ -49,3 +49,6 @@ step "tests"
 # They wait more than they work.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-3}"
 cargo test --workspace --all-features --no-fail-fast
+
+step "faults"
+cargo run --quiet --all-features --bin chaos -- --minutes 2
