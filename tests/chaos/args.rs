@@ -16,9 +16,9 @@ what came of it.
     --schedules N      so many schedules instead
     --on A,B           where: memory, standalone, sentinel, cluster, quorum; all if nothing is said
     --seed S           one schedule again, on the first of those
-    --lanes N          so many schedules at a time; 3 if nothing is said
+    --lanes N          so many schedules at a time; 4 if nothing is said
     --report FILE      writes the report there, too
-    --timeline FILE    draws the last schedule as an SVG: who held what, and what went wrong
+    --timeline FILE    draws the liveliest schedule as an SVG: who held what, and what went wrong
 ";
 
 pub struct Args {
@@ -40,7 +40,7 @@ impl Args {
             schedules: None,
             on: Vec::new(),
             seed: None,
-            lanes: 3,
+            lanes: 4,
             report: None,
             timeline: None,
             words: Vec::new(),

@@ -14,6 +14,7 @@ use crate::ground::Place;
 use crate::keep::keep;
 use crate::report::Report;
 use crate::schedule::{Played, Schedule};
+use crate::timeline;
 
 pub fn run(args: &Args) -> ExitCode {
     let places = places(&args.on);
@@ -30,18 +31,49 @@ pub fn run(args: &Args) -> ExitCode {
         let seed = args.seed.unwrap_or_else(|| chance.hash_one(number) >> 16);
         Schedule::of(place, seed)
     };
-    let report = Mutex::new(Report::default());
+    let seen = Mutex::new((Report::default(), Picture::default()));
     campaign::run(args.lanes, goes_on, next, |played, verdict| {
         tell(played, verdict);
-        let mut report = report.lock().unwrap();
+        let (report, picture) = &mut *seen.lock().unwrap();
         report.add(played.place, played.seed, &played.history, verdict);
+        if args.timeline.is_some() {
+            picture.consider(played, verdict);
+        }
     });
-    let report = report.into_inner().unwrap();
+    let (report, picture) = seen.into_inner().unwrap();
     println!("\n{report}");
+    if let Some(path) = &args.timeline {
+        fs::write(path, picture.svg).unwrap();
+    }
     if let Some(path) = &args.report {
         fs::write(path, report.to_string()).unwrap();
     }
     ExitCode::from(u8::from(report.violations() > 0))
+}
+
+/// Of the schedule in which most happened.
+#[derive(Default)]
+struct Picture {
+    events: usize,
+    svg: String,
+}
+
+impl Picture {
+    /// How much of it is shown, in nanoseconds.
+    const LENGTH: u64 = 4_000_000_000;
+
+    fn consider(&mut self, played: &Played, verdict: &Verdict) {
+        let history = &played.history;
+        let events = history.faults.len() * verdict.holds;
+        if events <= self.events {
+            return;
+        }
+        let (place, seed) = (played.place.name(), played.seed);
+        let title = format!("{place}, seed {seed}");
+        let window = timeline::liveliest(history, Self::LENGTH);
+        self.svg = timeline::draw(history, window, &title);
+        self.events = events;
+    }
 }
 
 /// A line for each schedule, and where to look if something is wrong.

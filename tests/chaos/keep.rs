@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use crate::checker::Verdict;
 use crate::schedule::Played;
+use crate::timeline;
 
 /// Writes all that is known of it to a directory, whose path it returns.
 pub fn keep(played: &Played, verdict: &Verdict) -> PathBuf {
     let name = format!("{}-{}", played.place.name(), played.seed);
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("target/chaos")
-        .join(name);
+        .join(&name);
     fs::create_dir_all(&directory).unwrap();
     let mut events = played.history.events.clone();
     events.sort_by_key(|event| event.at);
@@ -45,5 +46,8 @@ pub fn keep(played: &Played, verdict: &Verdict) -> PathBuf {
         writeln!(text, "{violation}").unwrap();
     }
     fs::write(directory.join("plan.txt"), text).unwrap();
+    let end = events.last().map_or(0, |event| event.at);
+    let picture = timeline::draw(&played.history, (start, end), &name);
+    fs::write(directory.join("timeline.svg"), picture).unwrap();
     directory
 }
