@@ -33,8 +33,10 @@ fn judge(case: &Case<'_>, verdict: &mut Verdict, earlier: Held<'_>, later: Held<
     };
     let mut faults = case.forgetting(one.key);
     let excused = faults.any(|fault| {
-        // What was granted before may have become known after.
-        one.asked < fault.until && fault.from < from && end <= fault.until.saturating_add(ttl)
+        // What was granted before may have become known after, and after the other.
+        let forgotten = |call: &Call, by: u64| call.asked < fault.until && fault.from < by;
+        let was_forgotten = forgotten(one, from) || forgotten(other, began);
+        was_forgotten && end <= fault.until.saturating_add(ttl)
     });
     let both = end.saturating_sub(from);
     if excused {
