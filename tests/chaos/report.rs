@@ -25,6 +25,7 @@ pub struct Tally {
     pub holds: usize,
     pub hand_offs: usize,
     pub faults: BTreeMap<Kind, usize>,
+    pub lost: usize,
     pub losses: Vec<u64>,
     pub late_steps: usize,
     pub double_holds: usize,
@@ -102,6 +103,7 @@ impl Tally {
             calls: verdict.calls,
             holds: verdict.holds,
             hand_offs: verdict.hand_offs,
+            lost: verdict.lost,
             losses: verdict.losses.clone(),
             late_steps: verdict.late_steps,
             double_holds: verdict.double_holds,
@@ -133,6 +135,7 @@ impl Tally {
         for (kind, count) in &other.faults {
             *self.faults.entry(*kind).or_default() += count;
         }
+        self.lost += other.lost;
         self.losses.extend(&other.losses);
         self.late_steps += other.late_steps;
         self.double_holds += other.double_holds;
@@ -154,7 +157,7 @@ impl Tally {
     pub fn noticed(&self) -> (u64, u64) {
         let mut losses = self.losses.clone();
         losses.sort_unstable();
-        let middle = losses.get(losses.len() / 2);
+        let middle = losses.get(losses.len().saturating_sub(1) / 2);
         let most = losses.last();
         (middle.copied().unwrap_or(0), most.copied().unwrap_or(0))
     }
@@ -172,7 +175,7 @@ impl Tally {
             ("hand-offs to another worker", Count(self.hand_offs)),
             ("places in line looked at", Count(self.in_line)),
             ("fencing tokens", Count(self.tokens)),
-            ("losses noticed", Count(self.losses.len())),
+            ("losses noticed", Count(self.lost)),
             ("… after the lease's end, half within", Time(middle)),
             ("… after the lease's end, all within", Time(most)),
             ("steps no await could stop", Count(self.late_steps)),
@@ -335,6 +338,7 @@ mod tests {
     fn verdict(holds: usize, losses: &[u64], gap: u64) -> Verdict {
         Verdict {
             holds,
+            lost: losses.len(),
             losses: losses.iter().map(|millis| millis * 1_000_000).collect(),
             longest_gap: gap * 1_000_000,
             lost_updates: 3,
@@ -364,6 +368,7 @@ mod tests {
         assert_eq!((sum.schedules, sum.holds, sum.writes), (3, 1235, 15));
         assert_eq!((sum.unfenced, sum.lost_updates), (5, 3));
         assert_eq!(sum.noticed(), (2_000_000, 30_000_000));
+        assert_eq!(sum.lost, 3);
         assert_eq!(sum.longest_gap, 1_500_000_000);
         assert_eq!(sum.faults[&Kind::WorkerKilled], 2);
         assert_eq!(sum.violations, 1);

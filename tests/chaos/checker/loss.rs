@@ -13,6 +13,8 @@ use crate::event::{How, Way};
 
 /// How long before a hold begins something may have gone wrong that takes it away.
 const BEFORE: u64 = 1_000_000_000;
+/// A body looks at its guard more often than that, unless something keeps it from going on.
+const UNSEEN: u64 = 60_000_000;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     let trouble = trouble(case);
@@ -43,11 +45,16 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
     let (Some(began), Some(end)) = (hold.began(), &hold.ended) else {
         return;
     };
+    verdict.lost += 1;
     if let Some(proof) = hold.proof() {
-        let over = proof.at + proof.left;
-        let ran = end.at.saturating_sub(over);
-        let stalled = case.stalled(hold.worker, over, end.at.max(over));
-        verdict.losses.push(ran.saturating_sub(stalled));
+        let over = (proof.at + proof.left).min(end.at);
+        let stalled = |from, to| case.stalled(hold.worker, from, to);
+        // Had it run for long since the last look, the lease may have been renewed meanwhile.
+        let unseen = over - proof.at - stalled(proof.at, over);
+        if unseen <= UNSEEN || over == end.at {
+            let ran = end.at - over - stalled(over, end.at);
+            verdict.losses.push(ran);
+        }
     }
     let by_itself = matches!(hold.way, Way::Unrenewed | Way::MaxHold);
     if !by_itself && !trouble.touches(began.at.saturating_sub(BEFORE), end.at) {

@@ -77,8 +77,9 @@ pub struct Verdict {
     pub longest_double_hold: u64,
     /// Steps of a body at which its lease had run out, and which no await could stop.
     pub late_steps: usize,
-    /// For each loss that was noticed, for how long the process had run by then since the lease that was
-    /// proven last could have run out.
+    /// Losses that were noticed, and for each of which the lease's end is known, for how long the process
+    /// had run since when it was.
+    pub lost: usize,
     pub losses: Vec<u64>,
     pub tokens: usize,
     pub writes: usize,
@@ -227,6 +228,11 @@ impl<'h> Case<'h> {
         self.by_key
             .iter()
             .map(move |(key, holds)| (*key, calls(holds)))
+    }
+
+    /// When its process was killed, if it was.
+    pub fn killed(&self, worker: u32) -> Option<u64> {
+        self.killed.get(&worker).copied()
     }
 
     /// For how long the worker's process did not run between those two.

@@ -21,6 +21,7 @@ pub enum Mark {
     Lease,
     Stopped,
     Dropped,
+    Slept,
     Away,
     Trouble,
     Lost,
@@ -131,6 +132,13 @@ impl Canvas {
     pub fn dashes(&mut self, x: f64, y: f64, height: f64) {
         self.put(format_args!(
             r#"<path d="M{x:.1} {y:.1}v{height:.1}" stroke="{INK}" stroke-width="2.5" stroke-dasharray="3 2"/>"#
+        ));
+    }
+
+    pub fn moon(&mut self, x: f64, y: f64) {
+        let (top, bottom) = (y - 6.0, y + 6.0);
+        self.put(format_args!(
+            r#"<path d="M{x:.1} {top:.1}A6 6 0 1 1 {x:.1} {bottom:.1}A7.5 7.5 0 0 0 {x:.1} {top:.1}Z" fill="{INK}"/>"#
         ));
     }
 

@@ -17,7 +17,7 @@ pub fn draw(canvas: &mut Canvas, case: &Case<'_>, top: f64) -> f64 {
     let mut lanes: BTreeMap<(bool, String), Vec<&Fault>> = BTreeMap::new();
     for fault in &case.history.faults {
         let is_shown = canvas.shows(fault.from, fault.until);
-        if fault.kind.sphere() != Sphere::Process && is_shown {
+        if !befalls_process(fault) && is_shown {
             let lane = (fault.kind.sphere() == Sphere::Network, place(fault));
             lanes.entry(lane).or_default().push(fault);
         }
@@ -77,13 +77,23 @@ pub fn draw(canvas: &mut Canvas, case: &Case<'_>, top: f64) -> f64 {
     y
 }
 
+/// That is seen in its worker's lane.
+fn befalls_process(fault: &Fault) -> bool {
+    match fault.kind.sphere() {
+        Sphere::Process => true,
+        Sphere::Clock => !fault.workers.is_empty(),
+        _ => false,
+    }
+}
+
 /// What to call the lane of it.
 fn place(fault: &Fault) -> String {
     if fault.kind.sphere() == Sphere::Network {
         return "network".to_owned();
     }
-    let server = fault.target.rfind("server");
-    server.map_or("servers".to_owned(), |at| fault.target[at..].to_owned())
+    let server = fault.target.rfind("server").map(|at| &fault.target[at..]);
+    let server = server.and_then(|server| server.split(',').next());
+    server.unwrap_or("servers").to_owned()
 }
 
 fn label(fault: &Fault) -> String {
@@ -92,8 +102,10 @@ fn label(fault: &Fault) -> String {
         (Kind::KeyOverwritten, Some(Keys::One(key))) => format!("key {key} overwritten"),
         (kind, _) => words(kind),
     };
-    match (&fault.workers[..], fault.kind.sphere()) {
-        ([worker], Sphere::Network) => format!("{words}, worker {worker}"),
+    let more = fault.target.split_once(", ").map(|(_, more)| more);
+    match (&fault.workers[..], fault.kind.sphere(), more) {
+        ([worker], Sphere::Network, _) => format!("{words}, worker {worker}"),
+        (_, Sphere::Server | Sphere::Clock, Some(more)) => format!("{words}, {more}"),
         _ => words,
     }
 }

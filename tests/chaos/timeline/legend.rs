@@ -16,14 +16,15 @@ pub fn draw(canvas: &mut Canvas, keys: &[u32], top: f64) -> f64 {
         bar(canvas, (x, y), 12.0, &style);
         let right = x + 12.0;
         canvas.put(format_args!(
-            r#"<path d="M{right:.1} {y:.1}h12" stroke="{color}" stroke-width="1.5" stroke-opacity="0.55"/>"#
+            r#"<path d="M{right:.1} {y:.1}h12" stroke="{color}" stroke-width="1.5" stroke-opacity="0.7"/>"#
         ));
     }
     for mark in canvas.marks.clone() {
         let words = match mark {
-            Mark::Lease => "its lease still runs, or it has not noticed the end",
+            Mark::Lease => "its lease still runs, or its end is not noticed yet",
             Mark::Stopped => "process stopped",
             Mark::Dropped => "runtime dropped",
+            Mark::Slept => "its machine has slept",
             Mark::Away => "locks can't be had",
             Mark::Trouble => "trouble for some",
             Mark::Lost => "notices that it has lost it",
@@ -47,6 +48,7 @@ fn explain(canvas: &mut Canvas, mark: Mark, (x, y): (f64, f64), color: &str) {
         }
         Mark::Stopped => bar(canvas, (x, y), 20.0, r#"fill="url(#stopped)""#),
         Mark::Dropped => canvas.dashes(middle, y - 6.0, 12.0),
+        Mark::Slept => canvas.moon(middle - 3.0, y),
         Mark::Away | Mark::Trouble => {
             let opacity = if mark == Mark::Away { 0.85 } else { 0.5 };
             let style = format!(r#"fill="{TROUBLE}" fill-opacity="{opacity}""#);

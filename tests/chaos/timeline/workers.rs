@@ -95,6 +95,7 @@ impl Lanes {
                 _ => until.max(event.at),
             };
         }
+        let until = case.killed(worker).unwrap_or(until);
         let style = format!(r#"fill="{INK}" fill-opacity="0.1""#);
         canvas.bar((from, until), y, self.lane(), &style, "");
     }
@@ -115,6 +116,9 @@ impl Lanes {
             }
             Kind::RuntimeDropped if canvas.mark(Mark::Dropped, (fault.from, fault.from)) => {
                 canvas.dashes(canvas.x(fault.from), y, lane);
+            }
+            Kind::ClockStepped if canvas.mark(Mark::Slept, (fault.from, fault.from)) => {
+                canvas.moon(canvas.x(fault.from), y + lane / 2.0);
             }
             _ => {}
         }
@@ -145,7 +149,7 @@ impl Lanes {
 fn wait(canvas: &mut Canvas, case: &Case<'_>, call: &Call, y: f64) {
     let until = call.waited_until().unwrap_or(case.end);
     let color = color(call.key);
-    let style = format!(r#"stroke="{color}" stroke-width="1.5" stroke-opacity="0.55""#);
+    let style = format!(r#"stroke="{color}" stroke-width="1.5" stroke-opacity="0.7""#);
     canvas.thread((call.asked, until), y + ROW / 2.0, &style);
 }
 

@@ -395,6 +395,7 @@ fn a_loss_without_a_cause() {
           0 1.1 asks
           1 1.1 begins 988
         500 1.1 steps 988
+       1450 1.1 steps 38
        1600 1.1 lost";
     let mut history = history(text);
     assert_eq!(broken(&history), [Rule::Loss]);
@@ -402,10 +403,14 @@ fn a_loss_without_a_cause() {
     assert_eq!(broken(&history), []);
     // What could have been proven last ended at 1488.
     assert_eq!(check(&history).losses, [112 * MS]);
+    // Between looks that are far apart it may have been renewed.
+    let unseen = self::history(&text.replace("1450 1.1 steps 38", ""));
+    assert_eq!((check(&unseen).losses, check(&unseen).lost), (vec![], 1));
     assert_eq!(breaks(&text.replace("asks", "unrenewed")), [Rule::Loss]);
     let ends = text
         .replace("asks", "unrenewed")
-        .replace("500 1.1 steps 988", "");
+        .replace("500 1.1 steps 988", "")
+        .replace("1450 1.1 steps 38", "");
     assert_eq!(breaks(&ends), []);
 }
 
