@@ -95,9 +95,10 @@ impl Caller {
         while *stage.borrow() == now {
             let way = self.any_way(&mut dice);
             let key = dice.roll(u64::from(self.keys)) as u32;
-            let wait = match self.habit.patient || dice.one_in(4) {
-                true => LONG,
-                false => millis(dice.roll(1000)),
+            let wait = match self.habit.wait_ms {
+                Some(wait) => millis(wait),
+                None if dice.one_in(4) => LONG,
+                None => millis(dice.roll(1000)),
             };
             let lingers = self.habit.lingers;
             self.call(way, key, wait, lingers, &mut dice).await;

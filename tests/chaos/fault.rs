@@ -40,6 +40,8 @@ pub enum Kind {
     RequestsHeld,
     RepliesHeld,
     BlackHole,
+    /// The connections that there are carry nothing any more, and new ones do.
+    Stranded,
     /// The connection breaks between a request and its reply.
     ReplyLost,
     MessagesLost,
@@ -80,12 +82,13 @@ impl Kind {
         Self::RuntimeDropped,
     ];
     pub const SERVER: [Self; 3] = [Self::ServerKilled, Self::ServerForgot, Self::ServerStopped];
-    pub const NETWORK: [Self; 7] = [
+    pub const NETWORK: [Self; 8] = [
         Self::ConnectionsCut,
         Self::Delayed,
         Self::RequestsHeld,
         Self::RepliesHeld,
         Self::BlackHole,
+        Self::Stranded,
         Self::ReplyLost,
         Self::MessagesLost,
     ];

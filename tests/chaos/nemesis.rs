@@ -312,7 +312,12 @@ impl<'a> Nemesis<'a> {
             return;
         };
         break_network(proxy, step);
-        let held = [Kind::RequestsHeld, Kind::RepliesHeld, Kind::BlackHole];
+        let held = [
+            Kind::RequestsHeld,
+            Kind::RepliesHeld,
+            Kind::BlackHole,
+            Kind::Stranded,
+        ];
         let loses = step.otherwise && held.contains(&step.kind);
         self.later(
             fault,
@@ -468,6 +473,7 @@ fn break_network(proxy: &Proxy, step: &Step) {
         Kind::RequestsHeld => proxy.hold_requests(),
         Kind::RepliesHeld => proxy.hold_replies(),
         Kind::BlackHole => proxy.black_hole(),
+        Kind::Stranded => proxy.strand(),
         Kind::ReplyLost => proxy.lose_next_reply(),
         Kind::MessagesLost => proxy.lose_messages(100),
         kind => unreachable!("{kind:?} is not of the network"),

@@ -48,8 +48,8 @@ pub struct Habit {
     pub tasks: u32,
     /// The kinds of functions it calls.
     pub ways: Vec<Way>,
-    /// Nobody gives up waiting.
-    pub patient: bool,
+    /// How long everybody waits.
+    pub wait_ms: Option<u64>,
     /// Bodies go on for longer than the ttl, in many small steps.
     pub lingers: bool,
 }
@@ -59,7 +59,7 @@ impl Default for Habit {
         Self {
             tasks: 3,
             ways: Way::ALL.to_vec(),
-            patient: false,
+            wait_ms: None,
             lingers: false,
         }
     }

@@ -12,6 +12,8 @@
 //! Where nothing has gone wrong for as long as a place in a queue lives, what counts is how often the first
 //! in the queue asks.
 //!
+//! Where more is known of what goes wrong, a schedule may promise less than all that.
+//!
 //! A body that blocks its thread keeps others of its process from going on: that doesn't count either.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -57,7 +59,8 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             if gap <= FIRST + NOISE {
                 continue;
             }
-            let allowed = lock.allowed(from, to);
+            let promised = case.history.promises.gap;
+            let allowed = promised.unwrap_or_else(|| lock.allowed(from, to));
             if gap > allowed {
                 let text = format!(
                     "nobody had key {key} for {} of the time from {} to {}, though somebody waited: \

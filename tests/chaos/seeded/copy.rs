@@ -25,8 +25,14 @@ impl Copy {
         };
         copy.restore(Path::new(""))?;
         let manifest = fs::read_to_string(Path::new(SOURCES).join("Cargo.toml"))?;
-        // Not the name under which this one runs.
+        // Not the name under which this one runs; and another version: cargo takes packages of one name
+        // and version for the same, wherever they are.
         let manifest = manifest.replace("name = \"chaos\"", "name = \"chaos-seeded\"");
+        let (before, rest) = manifest
+            .split_once("\nversion = \"")
+            .expect("it has a version");
+        let (version, after) = rest.split_once('"').expect("it has an end");
+        let manifest = format!("{before}\nversion = \"{version}+seeded\"{after}");
         write(&copy.root.join("Cargo.toml"), manifest.as_bytes())?;
         Ok(copy)
     }

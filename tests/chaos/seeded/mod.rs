@@ -78,7 +78,7 @@ const CLASSES: [Class; 14] = [
     Class {
         name: "C11",
         patch: "c11-asking-again-prolongs-the-lease",
-        scene: scene::requests_of_the_dead,
+        scene: scene::requests_of_the_stopped,
     },
     Class {
         name: "C12",
@@ -93,7 +93,7 @@ const CLASSES: [Class; 14] = [
     Class {
         name: "C14",
         patch: "c14-requests-are-never-void",
-        scene: scene::requests_of_the_long_dead,
+        scene: scene::requests_of_the_dead,
     },
 ];
 

@@ -22,6 +22,7 @@ pub struct Scene {
     lasts: Duration,
     profile: Profile,
     plan: Option<Plan>,
+    gap: Option<Duration>,
     /// By how much the clocks of the first process are slow, in millionths.
     slow: i64,
 }
@@ -37,6 +38,7 @@ impl Scene {
             lasts: millis(5000),
             profile: Profile::only(kinds),
             plan: None,
+            gap: None,
             slow: 0,
         }
     }
@@ -64,6 +66,7 @@ impl Scene {
             profile: self.profile,
             plan: self.plan,
             habit: self.habit,
+            gap: self.gap,
             lasts: self.lasts,
             ..Schedule::of(Place::Standalone, seed)
         };
@@ -80,6 +83,9 @@ fn step(at: u64, lasts: u64, kind: Kind, on: On) -> Step {
         otherwise: false,
     }
 }
+
+/// As long as nothing else happens, a lock is had by the next as soon as the first in the queue has asked.
+const SOON: Duration = millis(1300);
 
 pub fn all_is_well() -> Scene {
     Scene {
@@ -105,32 +111,47 @@ pub fn stopped_bodies() -> Scene {
     Scene::of(&[Kind::WorkerStopped, Kind::BlackHole])
 }
 
+/// Whoever waits is the first to do so, and asks again soon.
 pub fn lost_messages() -> Scene {
     Scene {
         ttl: millis(6000),
-        ..Scene::of(&[Kind::MessagesLost, Kind::ReplyLost])
+        keys: 1,
+        seats: 2,
+        habit: Habit {
+            ways: vec![Way::Waits],
+            wait_ms: Some(5000),
+            ..Habit::default()
+        },
+        gap: Some(SOON),
+        ..Scene::of(&[Kind::MessagesLost])
     }
 }
 
 pub fn many_give_up() -> Scene {
     Scene {
         ttl: millis(6000),
+        keys: 1,
         habit: Habit {
+            tasks: 1,
             ways: vec![Way::Waits, Way::Dropped],
             ..Habit::default()
         },
+        gap: Some(SOON),
         ..Scene::of(&[])
     }
 }
 
+/// Of connections that have been given up by then.
 pub fn late_requests() -> Scene {
     Scene {
         ttl: millis(6000),
         habit: Habit {
+            tasks: 2,
             ways: vec![Way::Waits, Way::Dropped],
             ..Habit::default()
         },
-        ..Scene::of(&[Kind::RequestsHeld])
+        gap: Some(SOON),
+        ..Scene::of(&[Kind::Stranded])
     }
 }
 
@@ -142,37 +163,45 @@ pub fn late_releases() -> Scene {
             ways: vec![Way::Waits, Way::Dropped],
             ..Habit::default()
         },
-        ..Scene::of(&[Kind::RepliesHeld, Kind::ReplyLost, Kind::BlackHole])
+        ..Scene::of(&[Kind::RepliesHeld, Kind::ReplyLost, Kind::Stranded])
     }
 }
 
+/// Two of three processes that wait are killed at once.
 pub fn killed_waiters() -> Scene {
+    let killed = |at, seat| step(at, 0, Kind::WorkerKilled, On::Seat(seat));
     Scene {
-        ttl: millis(3000),
+        ttl: millis(6000),
         keys: 1,
         habit: Habit {
-            patient: true,
+            ways: vec![Way::Waits],
+            wait_ms: Some(60_000),
             ..Habit::default()
         },
-        ..Scene::of(&[Kind::WorkerKilled])
+        lasts: millis(4000),
+        gap: Some(millis(2500)),
+        ..Scene::scripted(vec![
+            step(500, 2500, Kind::KeyOverwritten, On::Key(0)),
+            killed(2500, 0),
+            killed(2510, 1),
+        ])
     }
 }
 
 pub fn killed_holders() -> Scene {
-    Scene::of(&[Kind::WorkerKilled])
-}
-
-/// What a process asks for is held until it has been killed.
-pub fn requests_of_the_dead() -> Scene {
     Scene {
-        keys: 1,
-        ..Scene::scripted(vec![])
+        habit: Habit {
+            ways: vec![Way::Waits],
+            wait_ms: Some(5000),
+            ..Habit::default()
+        },
+        gap: Some(millis(3000)),
+        ..Scene::of(&[Kind::WorkerKilled])
     }
 }
 
 /// One process is alone with its lock while another waits.
 pub fn slow_clock() -> Scene {
-    let on = On::Link(0, 0);
     Scene {
         ttl: millis(4000),
         keys: 1,
@@ -181,29 +210,52 @@ pub fn slow_clock() -> Scene {
         habit: Habit {
             tasks: 1,
             ways: vec![Way::Waits],
-            patient: true,
+            wait_ms: Some(60_000),
             lingers: true,
         },
         lasts: millis(8000),
-        ..Scene::scripted(vec![step(1500, 6000, Kind::BlackHole, on)])
+        ..Scene::scripted(vec![step(1500, 6000, Kind::BlackHole, On::Link(0, 0))])
     }
 }
 
-/// A process waits, is cut off, and is killed; what it asked for last arrives half a minute later.
-pub fn requests_of_the_long_dead() -> Scene {
+/// A process waits, asks once more, is stopped, and is granted the lock. What it has asked arrives then.
+pub fn requests_of_the_stopped() -> Scene {
+    let steps = vec![
+        step(500, 3000, Kind::KeyOverwritten, On::Key(0)),
+        step(1500, 3200, Kind::RequestsHeld, On::Link(0, 0)),
+        step(2800, 8000, Kind::WorkerStopped, On::Seat(0)),
+    ];
+    Scene {
+        ttl: millis(8000),
+        keys: 1,
+        seats: 2,
+        habit: Habit {
+            ways: vec![Way::Waits],
+            wait_ms: Some(60_000),
+            ..Habit::default()
+        },
+        lasts: millis(11_000),
+        gap: Some(millis(2500)),
+        ..Scene::scripted(steps)
+    }
+}
+
+/// A process waits, asks once more, and is killed. What it has asked arrives half a minute later.
+pub fn requests_of_the_dead() -> Scene {
     let overwritten = |key| step(500, 3500, Kind::KeyOverwritten, On::Key(key));
     let mut steps: Vec<_> = (0..3).map(overwritten).collect();
     steps.push(step(2000, 29_000, Kind::RequestsHeld, On::Link(0, 0)));
     steps.push(step(3300, 0, Kind::WorkerKilled, On::Seat(0)));
     Scene {
-        ttl: millis(4000),
+        ttl: millis(6000),
         seats: 2,
         habit: Habit {
             ways: vec![Way::Waits],
-            patient: true,
+            wait_ms: Some(60_000),
             ..Habit::default()
         },
-        lasts: millis(36_000),
+        lasts: millis(38_000),
+        gap: Some(millis(2500)),
         ..Scene::scripted(steps)
     }
 }
