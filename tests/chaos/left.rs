@@ -65,5 +65,7 @@ async fn sweep(ground: &dyn Ground) -> Vec<String> {
 
 async fn pass_over(locks: &LockManager, key: u32) -> Result<(), LockError> {
     let lock = locks.lock(format!("door:{key}")).wait(LONG);
-    lock.acquire().await?.release().await
+    // What is not confirmed in time is repeated; it is looked for what is left anyway.
+    drop(lock.acquire().await?.release().await);
+    Ok(())
 }

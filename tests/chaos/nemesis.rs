@@ -11,7 +11,7 @@ use crate::ground::{Ground, Links, Move};
 use crate::plan::{On, Plan, Step};
 use crate::support::clocks::Hand;
 use crate::support::proxy::Proxy;
-use crate::support::time::millis;
+use crate::support::time::{comes_true, millis};
 
 pub struct Nemesis<'a> {
     ground: &'a mut dyn Ground,
@@ -54,6 +54,8 @@ enum Cure {
     Settle,
 }
 
+const LONG: Duration = millis(45_000);
+
 /// How long replicas hear nothing before their master dies.
 const BEHIND: Duration = millis(300);
 
@@ -82,25 +84,16 @@ impl<'a> Nemesis<'a> {
         self.tend_until(start + lasts);
     }
 
-    /// Ends all that still goes wrong; all that did.
-    pub fn heal(mut self) -> Vec<Fault> {
-        while self
-            .under_way
-            .iter()
-            .any(|it| !matches!(it.cure, Cure::Settle))
-        {
+    /// Ends all that still goes wrong; all that did. None if the servers find to no end among themselves.
+    pub fn heal(mut self) -> Option<Vec<Fault>> {
+        let is_well = comes_true(LONG, || {
             self.tend();
-            thread::sleep(millis(5));
-        }
+            self.under_way.is_empty() && self.ground.is_settled()
+        });
         for asked in std::mem::take(&mut self.asked) {
             self.faults.extend(asked.join().unwrap());
         }
-        self.ground.until_settled();
-        while !self.under_way.is_empty() {
-            self.tend();
-            thread::sleep(millis(5));
-        }
-        self.faults
+        is_well.then_some(self.faults)
     }
 
     fn tend_until(&mut self, time: Instant) {
@@ -429,6 +422,11 @@ impl<'a> Nemesis<'a> {
             On::Serving(key) | On::Door(key) | On::Key(key) => self.ground.serving(key)?,
             On::Seat(_) | On::Link(..) => unreachable!("{on:?} is no server"),
         };
+        // Two at a time would be one too many for those who choose.
+        let is_chosen = |it: &UnderWay| it.fault.kind == Kind::Failover;
+        if self.under_way.iter().any(is_chosen) {
+            return None;
+        }
         let gone = self.under_way.iter().filter_map(|it| it.cure.server());
         let gone: Vec<_> = gone.collect();
         let may_be = !gone.contains(&server) && gone.len() < self.ground.rules().away;

@@ -56,12 +56,18 @@ impl Schedule {
     }
 
     pub fn play(&self) -> Played {
-        let mut ground = self.place.start(self.seed);
-        self.play_on(&mut *ground)
+        let play = || self.try_play_on(&mut *self.place.start(self.seed));
+        // Servers may be at odds for ever, which says nothing of locks.
+        let mut played = std::iter::repeat_with(play).take(3).flatten();
+        played.next().expect("the servers settle")
     }
 
     /// On one that has been started, or played on before.
     pub fn play_on(&self, ground: &mut dyn Ground) -> Played {
+        self.try_play_on(ground).expect("the servers settle")
+    }
+
+    fn try_play_on(&self, ground: &mut dyn Ground) -> Option<Played> {
         let start = Instant::now();
         let rules = ground.rules().clone();
         let chance = || Plan::of(self.seed, &rules, &self.profile, self.lasts);
@@ -75,7 +81,7 @@ impl Schedule {
         let mut crew = Crew::start(order, seats.collect());
         let mut nemesis = Nemesis::new(ground, &mut crew);
         nemesis.play(&plan, self.lasts);
-        let faults = nemesis.heal();
+        let faults = nemesis.heal()?;
         let workers = crew.count();
         let mut history = History {
             faults,
@@ -92,14 +98,14 @@ impl Schedule {
         history.events = journals.flat_map(|journal| event::read(&journal)).collect();
         history.writes = book.writes();
         history.left.extend(left(ground));
-        Played {
+        Some(Played {
             place: self.place,
             variant: rules.variant,
             seed: self.seed,
             took: start.elapsed(),
             plan,
             history,
-        }
+        })
     }
 
     fn order(

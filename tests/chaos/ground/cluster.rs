@@ -127,10 +127,6 @@ impl Ground for InCluster {
         self.cluster.is_settled()
     }
 
-    fn until_settled(&self) {
-        self.cluster.until_settled();
-    }
-
     fn leftovers(&self) -> Vec<String> {
         let nodes = (0..self.cluster.len()).map(|node| self.cluster.node(node));
         nodes.flat_map(Server::leftovers).collect()

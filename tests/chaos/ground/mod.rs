@@ -126,9 +126,6 @@ pub trait Ground: Send {
         true
     }
 
-    /// Waits for that.
-    fn until_settled(&self) {}
-
     /// What is left of locks and queues.
     fn leftovers(&self) -> Vec<String>;
 }

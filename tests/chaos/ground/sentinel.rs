@@ -86,16 +86,13 @@ impl Ground for Sentinel {
         self.failover == Failover::Early && replaced && is_master()
     }
 
+    /// While another one is under way, the Sentinels would never agree again.
     fn fail_over(&mut self, _: u32) -> bool {
-        self.all.begin_failover()
+        self.all.is_settled() && self.all.begin_failover()
     }
 
     fn is_settled(&self) -> bool {
         self.all.is_settled()
-    }
-
-    fn until_settled(&self) {
-        self.all.until_settled();
     }
 
     fn leftovers(&self) -> Vec<String> {
