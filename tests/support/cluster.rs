@@ -292,6 +292,11 @@ impl Cluster {
         Ok(())
     }
 
+    /// Instead of the second half: it stays where it is.
+    pub fn give_up_to_move(&self, slot: u16, to: usize) -> RedisResult<()> {
+        self.set_slot(to, slot, &["STABLE"])
+    }
+
     fn move_keys(&self, slot: u16, from: usize, to: usize) -> RedisResult<()> {
         let slot = slot.to_string();
         let next = || -> RedisResult<Vec<String>> {

@@ -117,7 +117,12 @@ impl Ground for InCluster {
         moves.then_some(Move { slot, from, to })
     }
 
+    /// If the node that had it has been replaced meanwhile, it stays with who took its place.
     fn end_move(&mut self, it: Move) -> bool {
+        let now = self.cluster.master_of(it.slot);
+        if now.is_some_and(|now| now != it.from) {
+            return now == Some(it.to) || self.cluster.give_up_to_move(it.slot, it.to).is_ok();
+        }
         self.cluster
             .try_end_to_move(it.slot, it.from, it.to)
             .is_ok()
