@@ -1,7 +1,6 @@
 //! Waiting for a lock, in order and pushed: the scripts, the queue, and what goes wrong with both.
 
 mod cancels;
-mod chaos;
 mod crew;
 mod dead;
 mod ear;

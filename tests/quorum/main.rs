@@ -6,7 +6,6 @@ mod kinds;
 mod late;
 mod latency;
 mod members;
-mod pauses;
 mod reach;
 mod replicas;
 #[path = "../support/mod.rs"]

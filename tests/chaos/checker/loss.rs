@@ -7,7 +7,8 @@
 //!   lock a server has forgotten believes in its lease for a ttl at most. A body that is to go on, a guard
 //!   that is held by hand and a thread that is blocked can't be stopped.
 
-use super::waits::{COMMAND_TIMEOUT, NOISE};
+use super::NOISE;
+use super::waits::COMMAND_TIMEOUT;
 use super::{Call, Case, Rule, Spans, Verdict, millis};
 use crate::event::{How, Way};
 

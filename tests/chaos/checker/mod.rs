@@ -147,6 +147,8 @@ pub struct Case<'h> {
     by_key: BTreeMap<u32, Vec<usize>>,
     /// When each worker's process did not run.
     stalls: HashMap<u32, Spans>,
+    /// When any process did not run that nobody had stopped.
+    noise: Spans,
     /// When threads of a worker were blocked by a body.
     blocked: HashMap<u32, Spans>,
     killed: HashMap<u32, u64>,
@@ -160,6 +162,7 @@ impl<'h> Case<'h> {
         let mut events: Vec<_> = history.events.iter().collect();
         events.sort_by_key(|event| event.at);
         let mut stalls: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        let mut noise = Vec::new();
         let mut killed = HashMap::new();
         for fault in &history.faults {
             for worker in &fault.workers {
@@ -178,6 +181,13 @@ impl<'h> Case<'h> {
         for event in &events {
             if let What::Stalled { for_ } = event.what {
                 let stall = (event.at.saturating_sub(for_), event.at);
+                let stopped = |fault: &&Fault| {
+                    fault.kind == Kind::WorkerStopped && fault.workers.contains(&event.worker)
+                };
+                let mut stops = history.faults.iter().filter(stopped);
+                if stops.all(|stop| stall.1 < stop.from || stop.until < stall.0) {
+                    noise.push(stall);
+                }
                 stalls.entry(event.worker).or_default().push(stall);
             }
         }
@@ -209,6 +219,7 @@ impl<'h> Case<'h> {
             odd,
             by_key,
             stalls: merge(stalls).collect(),
+            noise: Spans::of(noise),
             blocked: merge(blocked).collect(),
             killed,
             start: events.first().map_or(0, |event| event.at),
@@ -233,6 +244,12 @@ impl<'h> Case<'h> {
     /// When its process was killed, if it was.
     pub fn killed(&self, worker: u32) -> Option<u64> {
         self.killed.get(&worker).copied()
+    }
+
+    /// What a busy machine may have added to any time between those two: more where some process has been
+    /// kept from running.
+    pub fn noise(&self, from: u64, to: u64) -> u64 {
+        NOISE + self.noise.covered(from, to)
     }
 
     /// For how long the worker's process did not run between those two.
@@ -276,6 +293,9 @@ impl<'h> Case<'h> {
         format!("{:.1} ms", at.saturating_sub(self.start) as f64 / 1e6)
     }
 }
+
+/// What a busy machine may add to any time.
+const NOISE: u64 = 800_000_000;
 
 fn millis(nanos: u64) -> String {
     format!("{:.1} ms", nanos as f64 / 1e6)

@@ -18,7 +18,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::waits::NOISE;
 use super::{Call, Case, Rule, Spans, Verdict, millis};
 use crate::event::Way;
 use crate::fault::Kind;
@@ -56,7 +55,8 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             let gap = to - from - away.covered(from, to);
             verdict.longest_gap = verdict.longest_gap.max(gap);
             // Nearly all are shorter.
-            if gap <= FIRST + NOISE {
+            let noise = case.noise(from, to);
+            if gap <= FIRST + noise {
                 continue;
             }
             let promised = case.history.promises.gap;
@@ -133,12 +133,12 @@ impl Lock<'_> {
         let mut workers = self.workers.iter();
         let stalled = workers.any(|worker| self.case.stalled(*worker, since, to) > FIRST / 10);
         if !fault && !stalled {
-            return FIRST + NOISE;
+            return FIRST + self.case.noise(from, to);
         }
         let gone = self.gone(from, to);
         let behind = if gone >= 3 { OTHERS } else { 0 };
         let grants = (1 + gone as u64) * self.ttl.min(GRANT);
-        self.ttl + grants.max(GRANT) + behind + SECOND
+        self.ttl + grants.max(GRANT) + behind + SECOND.max(self.case.noise(from, to))
     }
 
     /// Processes that may have been granted it and could not take it.

@@ -8,8 +8,6 @@ use crate::event::How;
 
 /// The default of `Config::command_timeout`.
 pub const COMMAND_TIMEOUT: u64 = 500_000_000;
-/// What a busy machine may add to any time.
-pub const NOISE: u64 = 800_000_000;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     for call in &case.calls {
@@ -24,7 +22,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             .saturating_sub(case.blocked(call.worker, call.asked, until));
         let allowed = call.wait.max(COMMAND_TIMEOUT);
         verdict.longest_over = verdict.longest_over.max(ran.saturating_sub(allowed));
-        if ran > allowed + NOISE {
+        if ran > allowed + case.noise(call.asked, until) {
             let text = format!(
                 "{} was to wait for {} and did so for {}, from {} on",
                 call.name(),
