@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::engine::{Claim, Ear, Engine, EngineError, News};
 use crate::io::Io;
 use crate::owed::{self, Owed};
-use crate::sync::AtomicBool;
+use crate::sync::{AtomicBool, watch};
 use crate::wait::Waiters;
 use crate::watchdog::Watchdog;
 use crate::{Config, Lock, LockError, Release, Warning, trace};
@@ -13,7 +13,6 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Hands out locks that are kept on one lock server. Cheap to clone: clones are the same manager.
 ///

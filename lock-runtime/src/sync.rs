@@ -1,6 +1,11 @@
-//! What threads share: the standard library's, but under test a scheduler may be put between them.
+//! What threads share, as it is everywhere; but under test a scheduler may be put between them.
 
 #[cfg(test)]
-pub(crate) use crate::interleavings::sync::{AtomicBool, Mutex, MutexGuard};
+pub(crate) use crate::interleavings::{
+    sync::{AtomicBool, Mutex, MutexGuard},
+    watch,
+};
 #[cfg(not(test))]
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic::AtomicBool};
+#[cfg(not(test))]
+pub(crate) use tokio::sync::watch;

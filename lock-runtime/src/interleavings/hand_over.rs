@@ -5,14 +5,18 @@ use super::{all, explore, pause, time};
 use shuttle::future::spawn;
 use std::time::Duration;
 
+/// A line in whose queue two claims stood for a moment, of which one had left, lingers.
+const LINGER: Duration = Duration::from_millis(20);
+
 #[test]
 fn the_first_in_line_leaves_while_it_is_being_seated() {
-    explore(Duration::ZERO, || async {
+    explore(LINGER, || async {
         let server = Server::start();
         let process = server.process();
         let holder = process.take("a").await.unwrap();
         let ends = spawn(async move { holder.end() });
         all([process.leaves("a", 2), process.works("a"), ends]).await;
+        process.rests().await;
         process.end().await;
         server.is_done_with();
     });
@@ -28,6 +32,7 @@ fn two_guards_are_dropped_at_once_and_three_wait() {
         let waiters = ["a", "b", "a"].map(|key| process.works(key));
         let ends = [one, other].map(|held| spawn(async move { held.end() }));
         all(waiters.into_iter().chain(ends)).await;
+        process.rests().await;
         process.end().await;
         server.is_done_with();
     });
@@ -51,6 +56,7 @@ fn a_line_that_is_served_or_left_is_at_rest() {
         all([ends]).await;
         process.rests().await;
         held.end();
+        process.rests().await;
         process.end().await;
         server.is_done_with();
     });
@@ -73,6 +79,7 @@ fn a_hand_over_meets_a_loss() {
         });
         let ends = spawn(async move { holder.end() });
         all([waiter, loses, ends]).await;
+        process.rests().await;
         process.end().await;
         server.is_done_with();
     });
@@ -101,6 +108,7 @@ fn a_hand_over_meets_the_end_of_the_lease_and_a_renewal() {
             assert!(guard.release().await.is_err() || !left.is_zero());
         });
         all([waiter, passes, ends]).await;
+        process.rests().await;
         process.end().await;
         server.has_nothing_left();
     });

@@ -16,6 +16,7 @@ mod scheduler;
 mod server;
 pub(crate) mod sync;
 pub(crate) mod time;
+pub(crate) mod watch;
 
 use scheduler::Patient;
 use shuttle::future::JoinHandle;

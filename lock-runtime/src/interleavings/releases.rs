@@ -91,6 +91,7 @@ fn answers_are_looked_for_by_several_at_once() {
             })
         });
         all(works.into_iter().chain([passes])).await;
+        process.rests().await;
         process.end().await;
         assert_eq!(server.grants(), 6);
         server.is_done_with();

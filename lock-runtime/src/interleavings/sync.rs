@@ -1,5 +1,4 @@
-//! Mutexes and flags that are the standard library's, unless interleavings are tried: then whoever
-//! comes to one may be made to let others go first.
+//! Mutexes and flags that are the standard library's, with points at which others may go first.
 
 use super::running;
 use std::ops::{Deref, DerefMut};
@@ -20,7 +19,7 @@ pub(crate) struct MutexGuard<'a, T> {
 }
 
 /// Lets others go first after a step, as what comes next may be none that the scheduler sees.
-struct Then;
+pub(super) struct Then;
 
 impl Drop for Then {
     fn drop(&mut self) {
@@ -30,7 +29,7 @@ impl Drop for Then {
     }
 }
 
-fn let_others_go_first() {
+pub(super) fn let_others_go_first() {
     if running() {
         shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
     }
