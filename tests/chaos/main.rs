@@ -7,7 +7,6 @@ mod calls;
 mod campaign;
 mod checker;
 mod clock;
-mod command;
 mod crew;
 mod event;
 mod explore;

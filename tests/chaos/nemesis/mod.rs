@@ -1,0 +1,136 @@
+//! Who makes things go wrong, as planned, and keeps a record of it.
+
+mod command;
+mod cure;
+mod harm;
+
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::clock;
+use crate::crew::Crew;
+use crate::fault::{Fault, Keys, Kind};
+use crate::ground::Ground;
+use crate::plan::{On, Plan, Step};
+use crate::support::time::millis;
+use cure::{Cure, UnderWay};
+
+pub struct Nemesis<'a> {
+    ground: &'a mut dyn Ground,
+    crew: &'a mut Crew,
+    under_way: Vec<UnderWay>,
+    asked: Vec<JoinHandle<Option<Fault>>>,
+    /// Which servers are in trouble, and until when.
+    trouble: Vec<(usize, Instant)>,
+    faults: Vec<Fault>,
+}
+
+const LONG: Duration = millis(45_000);
+
+/// How long others may take to notice what happened.
+const NOTICED: Duration = millis(500);
+
+impl<'a> Nemesis<'a> {
+    pub fn new(ground: &'a mut dyn Ground, crew: &'a mut Crew) -> Self {
+        Self {
+            ground,
+            crew,
+            under_way: Vec::new(),
+            asked: Vec::new(),
+            trouble: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Plays all of it, for so long.
+    pub fn play(&mut self, plan: &Plan, lasts: Duration) {
+        let start = Instant::now();
+        for step in &plan.steps {
+            self.tend_until(start + step.at);
+            self.begin(step);
+        }
+        self.tend_until(start + lasts);
+    }
+
+    /// Ends all that still goes wrong; all that did. None if the servers find to no end among themselves.
+    pub fn heal(mut self) -> Option<Vec<Fault>> {
+        let start = Instant::now();
+        let mut is_well = false;
+        while !is_well && start.elapsed() < LONG {
+            self.tend();
+            is_well = self.under_way.is_empty() && self.ground.is_settled();
+            thread::sleep(millis(20));
+        }
+        for asked in std::mem::take(&mut self.asked) {
+            self.faults.extend(asked.join().unwrap());
+        }
+        is_well.then_some(self.faults)
+    }
+
+    fn tend_until(&mut self, time: Instant) {
+        loop {
+            self.tend();
+            let now = Instant::now();
+            if now >= time {
+                return;
+            }
+            thread::sleep((time - now).min(millis(5)));
+        }
+    }
+
+    fn fault(&self, kind: Kind, target: String) -> Fault {
+        Fault {
+            kind,
+            target,
+            from: clock::now(),
+            until: 0,
+            workers: Vec::new(),
+            forgotten: None,
+            away: false,
+        }
+    }
+
+    fn later(&mut self, fault: Fault, lasts: Duration, cure: Cure) {
+        let since = Instant::now();
+        self.under_way.push(UnderWay {
+            fault,
+            since,
+            until: since + lasts,
+            cure,
+        });
+    }
+
+    /// None if it is in trouble already, or the others are.
+    fn server_of(&mut self, on: On) -> Option<usize> {
+        let server = match on {
+            On::Server(server) => server,
+            On::Serving(key) | On::Door(key) | On::Key(key) => self.ground.serving(key)?,
+            On::Seat(_) | On::Link(..) => unreachable!("{on:?} is no server"),
+        };
+        // Two at a time would be one too many for those who choose.
+        let is_chosen = |it: &UnderWay| it.fault.kind == Kind::Failover;
+        if self.under_way.iter().any(is_chosen) {
+            return None;
+        }
+        let gone = self.under_way.iter().filter_map(|it| it.cure.server());
+        let gone: Vec<_> = gone.collect();
+        let may_be = !gone.contains(&server) && gone.len() < self.ground.rules().away;
+        (may_be && self.ground.may_begin()).then_some(server)
+    }
+
+    /// What cannot be had, or may be forgotten, because of that.
+    fn excuse(&mut self, fault: &mut Fault, step: &Step, server: usize) {
+        if step.kind.silences() || matches!(step.kind, Kind::ReplyLost | Kind::ClientsKilled) {
+            let now = Instant::now();
+            self.trouble.retain(|(_, until)| *until > now);
+            self.trouble.push((server, now + step.lasts + NOTICED));
+            let mut servers: Vec<_> = self.trouble.iter().map(|(server, _)| *server).collect();
+            servers.sort_unstable();
+            servers.dedup();
+            fault.away = servers.len() >= self.ground.rules().needed;
+        }
+        if self.ground.forgets_by(step.kind, server) {
+            fault.forgotten = Some(Keys::All);
+        }
+    }
+}
