@@ -47,13 +47,14 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
         return;
     };
     verdict.lost += 1;
-    if let Some(proof) = hold.proof() {
+    if let Some(proof) = hold.proof().filter(|_| hold.is_cancelled()) {
         let over = (proof.at + proof.left).min(end.at);
-        let stalled = |from, to| case.stalled(hold.worker, from, to);
+        let stalled =
+            |from, to| case.stalled(hold.worker, from, to) + case.blocked(hold.worker, from, to);
         // Had it run for long since the last look, the lease may have been renewed meanwhile.
-        let unseen = over - proof.at - stalled(proof.at, over);
+        let unseen = (over - proof.at).saturating_sub(stalled(proof.at, over));
         if unseen <= UNSEEN || over == end.at {
-            let ran = end.at - over - stalled(over, end.at);
+            let ran = (end.at - over).saturating_sub(stalled(over, end.at));
             verdict.losses.push(ran);
         }
     }

@@ -77,8 +77,8 @@ pub struct Verdict {
     pub longest_double_hold: u64,
     /// Steps of a body at which its lease had run out, and which no await could stop.
     pub late_steps: usize,
-    /// Losses that were noticed, and for each of which the lease's end is known, for how long the process
-    /// had run since when it was.
+    /// Losses that were noticed, and, for each by which a body was cancelled and of which the lease's end is
+    /// known, for how long the process had run since then.
     pub lost: usize,
     pub losses: Vec<u64>,
     pub tokens: usize,
