@@ -109,6 +109,15 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
+        name: "10, 11",
+        what: "servers whose clocks are set, machines that sleep",
+        places: &[Place::Standalone, Place::Sentinel, Place::Quorum],
+        kinds: &[Kind::ClockStepped],
+        pause: 200,
+        ways: &[],
+        wanted: &[(Kind::ClockStepped, 300)],
+    },
+    Row {
         name: "12 Sentinel",
         what: "failovers, by order and by death",
         places: &[Place::Sentinel],

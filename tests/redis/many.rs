@@ -106,6 +106,62 @@ fn guards_dropped_at_once() {
     worker.succeeds(Duration::from_secs(5));
 }
 
+/// Many names, once each, in a process of its own.
+fn take_each_name(url: &str, names: u64) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        let locks = LockManager::connect(url).await.unwrap();
+        let mut early = 0;
+        for tenth in 0..10 {
+            let mut tasks = JoinSet::new();
+            for task in 0..100 {
+                let locks = locks.clone();
+                tasks.spawn(async move {
+                    for n in 0..names / 1000 {
+                        let lock = locks.lock(format!("row:{tenth}:{task}:{n}"));
+                        let guard = lock.wait(millis(30_000)).acquire().await.unwrap();
+                        if n == 0 {
+                            guard.fencing_token().await.unwrap();
+                        }
+                        guard.release().await.unwrap();
+                    }
+                });
+            }
+            tasks.join_all().await;
+            if tenth == 1 {
+                (_, early) = usage();
+            }
+        }
+        let (_, late) = usage();
+        let grown = late.saturating_sub(early);
+        assert!(grown < 2048, "{grown} KiB more");
+        locks.shutdown().await;
+        tell(format!(
+            "done {early} KiB after a fifth of them, {grown} more after all"
+        ));
+    });
+}
+
+/// `LOCK_NAMES=1000000` is a million of them.
+#[test]
+fn a_name_that_was_locked_once_leaves_nothing() {
+    if let Some(arguments) = arguments() {
+        return take_each_name(&arguments[0], arguments[1].parse().unwrap());
+    }
+    let names = std::env::var("LOCK_NAMES").unwrap_or("20000".into());
+    let server = Server::start();
+    let url = server.url();
+    let mut worker = Worker::start(a_name_that_was_locked_once_leaves_nothing, &[&url, &names]);
+    let used = worker.expect("done", Duration::from_secs(600));
+    println!("{names} names: {used}");
+    worker.succeeds(Duration::from_secs(5));
+    // The counter of fencing tokens.
+    assert_eq!(server.query::<Vec<String>>("KEYS *").len(), 1);
+}
+
 #[tokio::test]
 async fn guards_that_are_held_are_renewed_together() {
     let server = Server::start();
