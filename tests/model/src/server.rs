@@ -66,7 +66,7 @@ pub enum Answer {
     Waiting(Place),
     /// Whether it was the token's, or has become so.
     Was(bool),
-    Fence(Option<u8>),
+    Fence(Option<u16>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -114,6 +114,8 @@ pub struct Rules {
     pub skip_silent: bool,
     /// So is one whose process isn't there to hear.
     pub skip_deaf: bool,
+    /// No fencing token is less than what the clock says.
+    pub fence_by_clock: bool,
 }
 
 impl Default for Rules {
@@ -132,6 +134,7 @@ impl Default for Rules {
             pump: true,
             skip_silent: true,
             skip_deaf: true,
+            fence_by_clock: true,
         }
     }
 }
@@ -150,7 +153,7 @@ pub struct Server {
     until: Tick,
     /// How often the lock has been had.
     pub tenure: u8,
-    pub fence: u8,
+    pub fence: u16,
     waiting: u8,
     queue: [Waiter; TOKENS / 2],
     /// When the queue is forgotten.
@@ -215,6 +218,20 @@ impl Server {
         let alive = |waiter: &&Waiter| waiter.alive > self.now;
         let waiters = self.waiters().iter();
         waiters.filter(alive).map(|waiter| waiter.token)
+    }
+
+    /// Whether a token may have the lock, of all who wait, when another asks for it, or leaves.
+    pub fn is_next(&self, token: Token, asker: Token, leaves: bool) -> bool {
+        let hears = |token: &Token| self.deaf & 1 << token.process() == 0;
+        let stays = |it: &Token| if *it == asker { !leaves } else { hears(it) };
+        self.alive().find(stays).is_none_or(|next| next == token)
+    }
+
+    pub fn set_clock(&mut self, now: Tick) {
+        self.now = now;
+        if self.until <= now {
+            self.vacate();
+        }
     }
 
     /// Carries out a request of a token.
@@ -387,10 +404,14 @@ impl Script<'_> {
         ours
     }
 
-    fn fence(&mut self, token: Token) -> Option<u8> {
+    fn fence(&mut self, token: Token) -> Option<u16> {
         let ours = self.server.holder == Some(token);
         ours.then(|| {
-            self.server.fence += 1;
+            let clock = match self.rules.fence_by_clock {
+                true => u16::from(self.server.now) * 100,
+                false => 0,
+            };
+            self.server.fence = clock.max(self.server.fence + 1);
             self.server.fence
         })
     }

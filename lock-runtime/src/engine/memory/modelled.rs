@@ -19,6 +19,7 @@ fn rules() -> Rules {
         // Queues stay, and nothing is ever late.
         stay: 0,
         void: false,
+        fence_by_clock: false,
         tombstone: 0,
         ..Rules::default()
     }
@@ -121,7 +122,7 @@ impl Stage {
                 if let Some(token) = token {
                     assert!(token > self.last_fencing_token);
                 }
-                Answer::Fence(token.map(|token| token as u8))
+                Answer::Fence(token.map(|token| token as u16))
             }
             Command::Release => Answer::Was(memory.release(claim)),
             Command::Cancel | Command::Bury => Answer::Was(memory.cancel(claim)),

@@ -1,0 +1,504 @@
+//! One process that wants the lock, and what it does when it hears something or its time has come.
+
+use crate::conduct::Conduct;
+use crate::network::{Message, What};
+use crate::server::{Answer, Command, News, Rules, Tick, Token};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Phase {
+    Idle,
+    /// `SET NX PX` is out.
+    Taking,
+    /// In the queue, or on the way there.
+    Standing,
+    /// It has given up, and waits for the answer to what it asked before.
+    Leaving,
+    Held,
+    Done,
+    Dead,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Client {
+    pub(crate) phase: Phase,
+    process: u8,
+    attempt: u8,
+    /// How often it still wants the lock after this.
+    pub(crate) wishes: u8,
+    /// When what is unanswered was asked.
+    asked: Option<Tick>,
+    /// When it asks again.
+    again: Tick,
+    /// The difference between its clock and the server's, by the last answer.
+    anchor: Option<i8>,
+    /// An earlier request of the token was not answered.
+    unanswered: bool,
+    deadline: Tick,
+    renewing: Option<Tick>,
+    renewal_is_due: bool,
+    fencing: Option<Tick>,
+    /// What the tenure is that it believes in. It doesn't know.
+    pub(crate) tenure: u8,
+    owed: [Option<Owed>; 3],
+    pub(crate) paused: bool,
+    /// How far its clock is behind.
+    pub(crate) lag: Tick,
+}
+
+/// What it has to say about a token until it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Owed {
+    token: Token,
+    command: Command,
+    sent: Tick,
+    until: Tick,
+}
+
+impl Owed {
+    fn is_answered_by(&self, message: &Message, command: Command) -> bool {
+        (self.token, self.command, self.sent) == (message.token, command, message.sent)
+    }
+}
+
+impl Client {
+    pub(crate) fn new(process: usize, wishes: u8) -> Self {
+        Client {
+            phase: Phase::Idle,
+            process: process as u8,
+            attempt: 0,
+            wishes,
+            asked: None,
+            again: 0,
+            anchor: None,
+            unanswered: false,
+            deadline: 0,
+            renewing: None,
+            renewal_is_due: false,
+            fencing: None,
+            tenure: 0,
+            owed: [None; 3],
+            paused: false,
+            lag: 0,
+        }
+    }
+
+    /// Whether it waits for the lock, and can do something about it.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self.phase, Phase::Taking | Phase::Standing) && !self.paused
+    }
+
+    pub(crate) fn is_still(&self) -> bool {
+        self.paused || self.phase == Phase::Dead
+    }
+
+    pub(crate) fn believes(&self, now: Tick) -> bool {
+        self.phase == Phase::Held && now - self.lag < self.deadline
+    }
+
+    /// Whether it wants that token of its own.
+    pub(crate) fn wants(&self, token: Token, conduct: &Conduct) -> bool {
+        matches!(self.phase, Phase::Taking | Phase::Standing | Phase::Held)
+            && self.token(conduct) == token
+    }
+
+    pub(crate) fn token(&self, conduct: &Conduct) -> Token {
+        let attempt = match conduct.fresh_tokens {
+            true => self.attempt,
+            false => 0,
+        };
+        Token::nth(self.process as usize, attempt.into()).expect("it has one")
+    }
+
+    /// Whether it would take notice of that now.
+    pub(crate) fn listens(&self, message: &Message) -> bool {
+        let busy = self.phase == Phase::Standing && self.asked.is_some();
+        let is_news = matches!(message.what, What::News(_));
+        !(self.paused || busy && is_news)
+    }
+}
+
+/// A client that does something.
+pub(crate) struct Turn<'a> {
+    pub(crate) client: &'a mut Client,
+    pub(crate) conduct: &'a Conduct,
+    pub(crate) rules: &'a Rules,
+    pub(crate) now: Tick,
+    pub(crate) send: &'a mut dyn FnMut(Message),
+    /// It has been given that fencing token, and believes in it.
+    pub(crate) fenced: &'a mut dyn FnMut(u16),
+}
+
+impl Turn<'_> {
+    fn clock(&self) -> Tick {
+        self.now - self.client.lag
+    }
+
+    fn token(&self) -> Token {
+        self.client.token(self.conduct)
+    }
+
+    fn say(&mut self, token: Token, command: Command) {
+        let sent = self.clock();
+        let repeated = matches!(command, Command::Wait(_)) && self.client.anchor.is_some();
+        (self.send)(Message {
+            token,
+            sent,
+            what: What::Request(command),
+            tenure: repeated.into(),
+            slow: false,
+        });
+    }
+
+    // What it decides.
+
+    pub(crate) fn start(&mut self) {
+        match self.conduct.tries_first {
+            true => self.take(),
+            false => self.ask(),
+        }
+    }
+
+    pub(crate) fn give_up(&mut self) {
+        match (self.client.phase, self.client.asked) {
+            (Phase::Taking, _) => {
+                let token = self.token();
+                self.finish();
+                self.owe(token, Command::Release);
+            }
+            (_, Some(_)) => self.client.phase = Phase::Leaving,
+            (_, None) => self.leave(),
+        }
+    }
+
+    pub(crate) fn release(&mut self) {
+        let token = self.token();
+        self.finish();
+        self.owe(token, Command::Release);
+    }
+
+    pub(crate) fn renew(&mut self) {
+        self.client.renewal_is_due = false;
+        self.client.renewing = Some(self.clock());
+        self.say(self.token(), Command::Renew);
+    }
+
+    pub(crate) fn fence(&mut self) {
+        self.client.fencing = Some(self.clock());
+        self.say(self.token(), Command::Fence);
+    }
+
+    /// It wants the lock once more.
+    pub(crate) fn again(&mut self) {
+        self.client.wishes -= 1;
+        if self.next_attempt() {
+            self.start();
+        }
+    }
+
+    // What it must do before time goes on. Whether there was anything.
+
+    pub(crate) fn is_due(&self) -> bool {
+        let (client, clock) = (&*self.client, self.clock());
+        let overdue =
+            |sent: Option<Tick>| sent.is_some_and(|at| clock >= at + self.conduct.patience);
+        if client.paused {
+            return false;
+        }
+        if client
+            .owed
+            .iter()
+            .flatten()
+            .any(|owed| overdue(Some(owed.sent)))
+        {
+            return true;
+        }
+        match client.phase {
+            Phase::Taking | Phase::Leaving => overdue(client.asked),
+            Phase::Standing if !self.conduct.asks_again => false,
+            Phase::Standing if client.asked.is_some() => overdue(client.asked),
+            Phase::Standing => clock >= client.again,
+            Phase::Held => {
+                let answer_counts = !self.conduct.renews_in_time && client.renewing.is_some();
+                clock >= client.deadline && !answer_counts
+                    || overdue(client.renewing)
+                    || overdue(client.fencing)
+                    || client.renewal_is_due && client.renewing.is_none()
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn due(&mut self) {
+        let clock = self.clock();
+        let patience = self.conduct.patience;
+        let overdue = |sent: Option<Tick>| sent.is_some_and(|at| clock >= at + patience);
+        for n in 0..self.client.owed.len() {
+            if let Some(owed) = self.client.owed[n]
+                && overdue(Some(owed.sent))
+            {
+                return self.persist(n, owed);
+            }
+        }
+        match self.client.phase {
+            Phase::Taking => self.took_too_long(),
+            Phase::Leaving => {
+                self.client.unanswered = true;
+                self.leave();
+            }
+            Phase::Standing => {
+                self.client.unanswered |= self.client.asked.is_some();
+                self.ask();
+            }
+            _ if clock >= self.client.deadline => self.release(),
+            _ if overdue(self.client.fencing) => self.client.fencing = None,
+            _ => self.renew(),
+        }
+    }
+
+    fn persist(&mut self, n: usize, mut owed: Owed) {
+        if self.clock() >= owed.until {
+            self.client.owed[n] = None;
+            return;
+        }
+        owed.sent = self.clock();
+        self.client.owed[n] = Some(owed);
+        self.say(owed.token, owed.command);
+    }
+
+    // What it hears.
+
+    pub(crate) fn hear(&mut self, message: Message) {
+        match message.what {
+            What::News(News::Grant { to, at, lease }) => {
+                self.granted(to, at, lease, message.tenure);
+            }
+            What::Reply(command, answer) => self.answered(message, command, answer),
+            What::News(_) | What::Request(_) => {}
+        }
+    }
+
+    fn answered(&mut self, message: Message, command: Command, answer: Answer) {
+        for owed in &mut self.client.owed {
+            if owed.is_some_and(|it| it.is_answered_by(&message, command)) {
+                *owed = None;
+                return;
+            }
+        }
+        if message.token != self.token() {
+            return;
+        }
+        let from = match self.conduct.from_send {
+            true => message.sent,
+            false => self.clock(),
+        };
+        let last = |asked| asked == Some(message.sent);
+        match (command, answer, self.client.phase) {
+            (Command::Take, Answer::Was(taken), Phase::Taking) if last(self.client.asked) => {
+                match taken {
+                    true if self.hold(from, self.rules.ttl, message.tenure) => {}
+                    true => self.took_too_long(),
+                    false => {
+                        if self.next_attempt() {
+                            self.ask();
+                        }
+                    }
+                }
+            }
+            (Command::Wait(_), answer, Phase::Standing | Phase::Leaving)
+                if last(self.client.asked) || !self.conduct.heeds_last =>
+            {
+                self.stands(message, from, answer);
+            }
+            (Command::Wait(_), Answer::Granted(left) | Answer::Adopted(left), Phase::Held)
+                if !self.conduct.heeds_last =>
+            {
+                let deadline = from + left - self.conduct.margin;
+                self.client.deadline = self.client.deadline.max(deadline);
+            }
+            (Command::Renew, Answer::Was(ours), Phase::Held) if last(self.client.renewing) => {
+                self.client.renewing = None;
+                let late = self.clock() >= self.client.deadline;
+                if !ours || late && self.conduct.renews_in_time {
+                    return self.release();
+                }
+                self.client.deadline = from + self.rules.ttl - self.conduct.margin;
+            }
+            (Command::Fence, Answer::Fence(fence), Phase::Held) if last(self.client.fencing) => {
+                self.client.fencing = None;
+                match fence {
+                    Some(fence) if self.client.believes(self.now) => (self.fenced)(fence),
+                    _ => self.release(),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn stands(&mut self, message: Message, from: Tick, answer: Answer) {
+        let leaving = self.client.phase == Phase::Leaving;
+        match answer {
+            Answer::Void => {
+                if leaving {
+                    self.finish();
+                } else if self.next_attempt() {
+                    self.ask();
+                }
+            }
+            _ if leaving => {
+                self.client.unanswered = false;
+                self.leave();
+            }
+            Answer::Granted(left) | Answer::Adopted(left) => {
+                let held = self.hold(from, left, message.tenure);
+                if !held {
+                    self.ask();
+                }
+            }
+            Answer::Waiting(place) => {
+                let clock = self.clock();
+                self.client.asked = None;
+                self.client.unanswered = false;
+                self.client.anchor = Some(message.sent.cast_signed() - place.at.cast_signed());
+                let end = match self.conduct.asks_at_the_end {
+                    true => place.left.max(1),
+                    false => Tick::MAX / 2,
+                };
+                self.client.again = clock + self.conduct.period.min(end);
+            }
+            _ => {}
+        }
+    }
+
+    fn granted(&mut self, to: Token, at: Tick, lease: Tick, tenure: u8) {
+        let client = &self.client;
+        let known = client.owed.iter().flatten().any(|owed| owed.token == to);
+        let current = to == self.token();
+        match client.phase {
+            Phase::Standing if current => {
+                let told = match (self.conduct.anchored, client.anchor) {
+                    (false, _) => Some(self.clock()),
+                    (true, Some(anchor)) => {
+                        let granted = (at.cast_signed() + anchor).max(0).cast_unsigned();
+                        Some(granted.min(self.clock()))
+                    }
+                    // Nobody knows how long the news was on its way.
+                    (true, None) => None,
+                };
+                if !told.is_some_and(|from| self.hold(from, lease, tenure)) {
+                    self.ask();
+                }
+            }
+            Phase::Held | Phase::Leaving if current => {}
+            _ if known => {}
+            _ if self.conduct.returns_grants => self.owe(to, Command::Cancel),
+            _ => {}
+        }
+    }
+
+    // What comes of it.
+
+    fn take(&mut self) {
+        self.client.phase = Phase::Taking;
+        self.client.asked = Some(self.clock());
+        self.say(self.token(), Command::Take);
+    }
+
+    fn took_too_long(&mut self) {
+        let token = self.token();
+        self.owe(token, Command::Release);
+        if self.next_attempt() {
+            self.take();
+        }
+    }
+
+    fn ask(&mut self) {
+        let clock = self.clock();
+        let void_after = self.client.anchor.filter(|_| self.conduct.voids);
+        let void_after = void_after.map_or(0, |anchor| {
+            (clock + self.rules.alive).saturating_add_signed(-anchor)
+        });
+        self.client.phase = Phase::Standing;
+        self.client.asked = Some(clock);
+        self.client.again = 0;
+        self.say(self.token(), Command::Wait(void_after));
+    }
+
+    /// False if the lease is over already.
+    fn hold(&mut self, from: Tick, lease: Tick, tenure: u8) -> bool {
+        let deadline = (from + lease).saturating_sub(self.conduct.margin);
+        if deadline <= self.clock() {
+            return false;
+        }
+        self.forget();
+        self.client.phase = Phase::Held;
+        self.client.deadline = deadline;
+        self.client.tenure = tenure;
+        self.client.renewal_is_due = lease < self.rules.ttl && self.conduct.renews_grants;
+        true
+    }
+
+    fn leave(&mut self) {
+        let (token, unanswered) = (self.token(), self.client.unanswered);
+        self.finish();
+        let command = match unanswered && self.conduct.buries {
+            true => Command::Bury,
+            false => Command::Cancel,
+        };
+        self.owe(token, command);
+    }
+
+    fn owe(&mut self, token: Token, command: Command) {
+        self.say(token, command);
+        if !self.conduct.persists {
+            return;
+        }
+        let sent = self.clock();
+        let until = match command {
+            Command::Release => sent + self.rules.ttl,
+            _ => sent + self.rules.ttl.max(self.rules.alive),
+        };
+        let owed = &mut self.client.owed;
+        let free = owed
+            .iter()
+            .position(|owed| owed.is_none_or(|it| it.token == token));
+        owed[free.expect("there is room")] = Some(Owed {
+            token,
+            command,
+            sent,
+            until,
+        });
+    }
+
+    /// A new token. False if there are no more.
+    fn next_attempt(&mut self) -> bool {
+        self.forget();
+        let next = self.client.attempt + 1;
+        let more = Token::nth(self.client.process as usize, next.into()).is_some();
+        match more {
+            true => self.client.attempt = next,
+            false => {
+                self.client.phase = Phase::Done;
+                self.client.wishes = 0;
+            }
+        }
+        more
+    }
+
+    fn finish(&mut self) {
+        self.forget();
+        self.client.phase = Phase::Done;
+    }
+
+    fn forget(&mut self) {
+        let client = &mut *self.client;
+        client.asked = None;
+        client.again = 0;
+        client.anchor = None;
+        client.unanswered = false;
+        client.deadline = 0;
+        client.renewing = None;
+        client.renewal_is_due = false;
+        client.fencing = None;
+        client.tenure = 0;
+    }
+}

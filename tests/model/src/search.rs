@@ -1,0 +1,200 @@
+//! All that can be reached, breadth first.
+
+use crate::world::{Event, Setting, Violation, World};
+use std::collections::HashSet;
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+
+/// What was found where everything was looked at.
+#[derive(Default)]
+pub struct Found {
+    pub states: usize,
+    /// The most of each of the times, in ticks, and how it came about.
+    pub most: [(u8, Trace); 5],
+    /// The first violation.
+    pub violation: Option<(Violation, Trace)>,
+}
+
+/// What happened, one after the other.
+#[derive(Clone, Default)]
+pub struct Trace(pub Vec<Event>);
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut tick = 1;
+        write!(f, "  1:")?;
+        for event in &self.0 {
+            if matches!(event, Event::Tick | Event::TickMissed(_)) {
+                tick += 1;
+                write!(f, "\n{tick:3}:")?;
+            }
+            if *event != Event::Tick {
+                write!(f, " {event:?};")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Goes through all states, unless one is wrong.
+pub fn search(setting: &Setting) -> Found {
+    let mut violation = None;
+    let mut most = [(0, 0); 5];
+    let mut steps = Steps::new();
+    let states = explore(setting, &mut steps, &mut |world, number| {
+        for (most, time) in most.iter_mut().zip(world.times.all()) {
+            if time > most.0 {
+                *most = (time, number);
+            }
+        }
+        violation = world.violations(setting).next();
+        violation.is_none()
+    });
+    Found {
+        states,
+        most: most.map(|(time, number)| (time, steps.trace(setting, number))),
+        violation: violation.map(|it| (it, steps.trace(setting, steps.last()))),
+    }
+}
+
+/// The shortest way to a state like that; none if there is none.
+pub fn find(setting: &Setting, like: impl Fn(&World) -> bool) -> Option<Trace> {
+    let mut steps = Steps::new();
+    let mut is_there = false;
+    explore(setting, &mut steps, &mut |world, _| {
+        is_there = like(world);
+        !is_there
+    });
+    is_there.then(|| steps.trace(setting, steps.last()))
+}
+
+/// Visits all states, until that says that it is enough; how many they were.
+fn explore(
+    setting: &Setting,
+    steps: &mut Steps,
+    visit: &mut dyn FnMut(&World, u32) -> bool,
+) -> usize {
+    let mut seen: HashSet<u64, BuildHasherDefault<AsItIs>> = HashSet::default();
+    let first = World::new(setting);
+    seen.insert(digest(&first));
+    let mut layer = vec![(0, first)];
+    let mut goes_on = true;
+    while !layer.is_empty() && goes_on {
+        let mut next_layer = Vec::new();
+        for (at, world) in &layer {
+            let mut event = 0;
+            world.next(setting, &mut |_, next| {
+                event += 1;
+                if goes_on && seen.insert(digest(&next)) {
+                    let number = steps.add(*at, event - 1);
+                    goes_on = visit(&next, number);
+                    next_layer.push((number, next));
+                }
+            });
+        }
+        layer = next_layer;
+    }
+    seen.len()
+}
+
+/// Where each state was come to first: from which, and what happened, by number.
+struct Steps(Vec<(u32, u16)>);
+
+impl Steps {
+    fn new() -> Self {
+        Steps(vec![(0, 0)])
+    }
+
+    fn add(&mut self, from: u32, event: u16) -> u32 {
+        self.0.push((from, event));
+        self.last()
+    }
+
+    fn last(&self) -> u32 {
+        self.0.len() as u32 - 1
+    }
+
+    fn trace(&self, setting: &Setting, mut number: u32) -> Trace {
+        let mut path = Vec::new();
+        while number > 0 {
+            let (from, event) = self.0[number as usize];
+            path.push(event);
+            number = from;
+        }
+        let mut world = World::new(setting);
+        let mut events = Vec::new();
+        for event in path.into_iter().rev() {
+            let (mut n, from) = (0, world);
+            from.next(setting, &mut |happens, next| {
+                if n == event {
+                    events.push(happens);
+                    world = next;
+                }
+                n += 1;
+            });
+        }
+        Trace(events)
+    }
+}
+
+fn digest(world: &World) -> u64 {
+    let mut digest = Digest(0);
+    world.hash(&mut digest);
+    digest.finish()
+}
+
+/// Quick, and good enough for some millions.
+struct Digest(u64);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u16(&mut self, number: u16) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        self.0 = (mixed as u64) ^ (mixed >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A digest is one already.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("digests are numbers");
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,603 @@
+//! A few clients, a server and what is between them: everything that can happen next.
+
+use crate::client::{Client, Phase, Turn};
+use crate::conduct::Conduct;
+use crate::network::{Message, Network, What};
+use crate::server::{Answer, Command, News, PROCESSES, Rules, Server, Tick, Token};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+/// How far it is gone, and how much may go wrong.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    pub clients: usize,
+    pub ticks: Tick,
+    /// How often each wants the lock.
+    pub holds: u8,
+    pub faults: Faults,
+    /// Nobody notices that a process has crashed.
+    pub half_open: bool,
+    /// Only those crash who stand in the queue, and have asked nothing.
+    pub waiters_crash: bool,
+    /// So long at least a failover takes after the last write that it loses.
+    pub failover: Tick,
+    /// The replica knows everything.
+    pub synchronous: bool,
+    /// How far ahead the replica's clock is.
+    pub ahead: i8,
+    /// What a client hears is not put before everything else.
+    pub every_order: bool,
+}
+
+/// How often at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Faults {
+    pub lost: u8,
+    pub slow: u8,
+    pub crash: u8,
+    pub cancel: u8,
+    pub pause: u8,
+    /// A client's clock misses a tick.
+    pub drift: u8,
+    pub failover: u8,
+    /// No faults: what a holder may do.
+    pub renew: u8,
+    pub fence: u8,
+}
+
+impl Faults {
+    pub const NONE: Faults = Faults {
+        lost: 0,
+        slow: 0,
+        crash: 0,
+        cancel: 0,
+        pause: 0,
+        drift: 0,
+        failover: 0,
+        renew: 0,
+        fence: 0,
+    };
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds {
+            clients: 2,
+            ticks: 10,
+            holds: 1,
+            faults: Faults::NONE,
+            half_open: false,
+            waiters_crash: false,
+            failover: 1,
+            synchronous: false,
+            ahead: 0,
+            every_order: false,
+        }
+    }
+}
+
+/// Who plays, and by which rules.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setting {
+    pub bounds: Bounds,
+    pub rules: Rules,
+    pub conduct: Conduct,
+}
+
+impl Setting {
+    /// The protocol.
+    pub fn new(clients: usize, ticks: Tick, faults: Faults) -> Self {
+        let mut setting = Setting::default();
+        setting.bounds.clients = clients;
+        setting.bounds.ticks = ticks;
+        setting.bounds.faults = faults;
+        setting
+    }
+}
+
+/// For how many ticks on end something has been the case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Times {
+    /// Somebody waits, and nobody believes that it has the lock.
+    pub stall: u8,
+    /// The lock is had by a token that nobody wants.
+    pub orphan: u8,
+    /// The holder waits for the lock.
+    pub unaware: u8,
+    /// A token that nobody wants counts as alive in the queue.
+    pub ghost: u8,
+    /// The holder has crashed, or stands still.
+    pub kept: u8,
+}
+
+impl Times {
+    pub fn all(self) -> [u8; 5] {
+        [self.stall, self.orphan, self.unaware, self.ghost, self.kept]
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct World {
+    pub now: Tick,
+    pub server: Server,
+    /// What its replica knows, and when the server last did what that doesn't.
+    replica: Server,
+    written: Tick,
+    clients: [Client; PROCESSES],
+    network: Network,
+    faults: Faults,
+    pub times: Times,
+    /// The greatest fencing token that a believer has been given, and whether it wasn't.
+    fence: u16,
+    fence_fell: bool,
+    overtaken: bool,
+    undead: bool,
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Event {
+    Start(usize),
+    GiveUp(usize),
+    Release(usize),
+    Renew(usize),
+    Fence(usize),
+    Due(usize),
+    Crash(usize),
+    /// With what it was about to say.
+    CrashMute(usize),
+    Pause(usize),
+    Resume(usize),
+    /// The server carries it out.
+    Serve(Message, Command),
+    Hear(Message),
+    Lose(Message),
+    Delay(Message),
+    Tick,
+    TickMissed(usize),
+    Replicate,
+    Failover,
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let who = |n: usize| char::from(b'a' + n as u8);
+        match *self {
+            Event::Start(n) => write!(f, "{} wants the lock", who(n)),
+            Event::GiveUp(n) => write!(f, "{} gives up", who(n)),
+            Event::Release(n) => write!(f, "{} releases", who(n)),
+            Event::Renew(n) => write!(f, "{} renews", who(n)),
+            Event::Fence(n) => write!(f, "{} asks for a fencing token", who(n)),
+            Event::Due(n) => write!(f, "{}'s time has come", who(n)),
+            Event::Crash(n) => write!(f, "{} crashes", who(n)),
+            Event::CrashMute(n) => write!(f, "{} crashes, and nothing of it is on its way", who(n)),
+            Event::Pause(n) => write!(f, "{} stands still", who(n)),
+            Event::Resume(n) => write!(f, "{} goes on", who(n)),
+            Event::Serve(message, _) => write!(f, "the server: {message:?}"),
+            Event::Hear(message) => {
+                write!(f, "{} hears: {message:?}", who(message.token.process()))
+            }
+            Event::Lose(message) => write!(f, "LOST: {message:?}"),
+            Event::Delay(message) => write!(f, "SLOW: {message:?}"),
+            Event::Tick => write!(f, "a tick"),
+            Event::TickMissed(n) => write!(f, "a tick, that {}'s clock misses", who(n)),
+            Event::Replicate => write!(f, "the replica knows it all"),
+            Event::Failover => write!(f, "FAILOVER"),
+        }
+    }
+}
+
+/// What may never be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Violation {
+    /// Two believe that they have the lock.
+    TwoHolders,
+    /// One that believes so is not the holder at the server.
+    NotTheHolder,
+    /// It is again, and was not in between.
+    Interrupted,
+    /// A fencing token is not greater than those before.
+    FenceFell,
+    /// One who waits has got the lock before another who came first.
+    Overtaken,
+    /// A request was carried out that was repeated too long ago.
+    Undead,
+}
+
+/// The same without what makes no difference.
+#[derive(PartialEq, Eq, Hash)]
+struct Essence<'a>(
+    (Tick, Server, Server, Tick),
+    &'a [Client],
+    &'a [Message],
+    (Faults, Times, u16, [bool; 3]),
+);
+
+impl Hash for World {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let server = (self.now, self.server, self.replica, self.written);
+        let fallen = [self.fence_fell, self.overtaken, self.undead];
+        let ghosts = (self.faults, self.times, self.fence, fallen);
+        Essence(server, &self.clients, self.network.all(), ghosts).hash(state);
+    }
+}
+
+impl World {
+    pub fn new(setting: &Setting) -> Self {
+        let wishes = setting.bounds.holds - 1;
+        World {
+            now: 1,
+            server: Server::default(),
+            replica: Server::default(),
+            written: 0,
+            clients: std::array::from_fn(|process| Client::new(process, wishes)),
+            network: Network::default(),
+            faults: setting.bounds.faults,
+            times: Times::default(),
+            fence: 0,
+            fence_fell: false,
+            overtaken: false,
+            undead: false,
+        }
+    }
+
+    /// All that is wrong with it.
+    pub fn violations(&self, setting: &Setting) -> impl Iterator<Item = Violation> + use<> {
+        let fence = self.fence_fell.then_some(Violation::FenceFell);
+        let order = self.overtaken.then_some(Violation::Overtaken);
+        let late = self.undead.then_some(Violation::Undead);
+        let [two, belief] = self.beliefs(setting);
+        [two, belief, fence, order, late].into_iter().flatten()
+    }
+
+    fn beliefs(&self, setting: &Setting) -> [Option<Violation>; 2] {
+        let holder = self.server.holder();
+        let clients = &self.clients[..setting.bounds.clients];
+        let believers = || clients.iter().filter(|client| client.believes(self.now));
+        let two = believers().count() > 1;
+        let wrong = believers().find_map(|believer| {
+            if holder != Some(believer.token(&setting.conduct)) {
+                return Some(Violation::NotTheHolder);
+            }
+            (self.server.tenure != believer.tenure).then_some(Violation::Interrupted)
+        });
+        [two.then_some(Violation::TwoHolders), wrong]
+    }
+
+    /// Visits all that can happen next.
+    pub fn next(&self, setting: &Setting, visit: &mut dyn FnMut(Event, World)) {
+        let next = Next {
+            world: self,
+            setting,
+        };
+        // What a client hears does not depend on what the server and the others do: it comes first.
+        let first = match setting.bounds.every_order {
+            true => None,
+            false => next.heard_first(),
+        };
+        next.messages(first, visit);
+        let mut due = false;
+        for n in 0..setting.bounds.clients {
+            if first.is_none_or(|first| first == n) {
+                due |= next.client(n, visit);
+            }
+        }
+        if first.is_some() {
+            return;
+        }
+        next.replica(visit);
+        if !due && !next.anything_is_on_its_way() && self.now < setting.bounds.ticks {
+            next.tick(visit);
+        }
+    }
+}
+
+/// What can happen next.
+struct Next<'a> {
+    world: &'a World,
+    setting: &'a Setting,
+}
+
+type Visit<'a> = &'a mut dyn FnMut(Event, World);
+
+impl Next<'_> {
+    fn comes(&self, message: &Message) -> bool {
+        message.is_request() || self.world.clients[message.token.process()].listens(message)
+    }
+
+    fn heard_first(&self) -> Option<usize> {
+        let messages = self.world.network.all().iter();
+        let heard = messages.filter(|it| !it.is_request() && !it.slow && self.comes(it));
+        heard.map(|it| it.token.process()).min()
+    }
+
+    fn anything_is_on_its_way(&self) -> bool {
+        let mut messages = self.world.network.all().iter();
+        messages.any(|message| !message.slow && self.comes(message))
+    }
+
+    fn messages(&self, first: Option<usize>, visit: Visit) {
+        let messages = self.world.network.all();
+        for (n, message) in messages.iter().enumerate() {
+            let process = message.token.process();
+            if first.is_some_and(|first| message.is_request() || process != first)
+                || messages[..n].contains(message) && !message.is_request()
+            {
+                continue;
+            }
+            if let What::Request(command) = message.what {
+                self.serve(n, *message, command, visit);
+            } else if self.comes(message) {
+                let mut world = *self.world;
+                world.network.remove(n);
+                self.turn(&mut world, process, |turn| turn.hear(*message));
+                visit(Event::Hear(*message), world);
+            }
+            if !message.slow && self.world.faults.lost > 0 {
+                let mut world = *self.world;
+                world.network.remove(n);
+                world.faults.lost -= 1;
+                visit(Event::Lose(*message), world);
+            }
+            if !message.slow && self.world.faults.slow > 0 {
+                let mut world = *self.world;
+                world.network.slow(n);
+                world.faults.slow -= 1;
+                visit(Event::Delay(*message), world);
+            }
+        }
+    }
+
+    fn serve(&self, n: usize, message: Message, command: Command, visit: Visit) {
+        let mut world = *self.world;
+        let process = message.token.process();
+        let before = self.world.network.all()[..n].iter();
+        let mut before = before.filter(|it| it.is_request() && it.token.process() == process);
+        if self.setting.conduct.in_order {
+            if before.any(|it| !it.slow) {
+                return;
+            }
+            // Those that are still on the way were sent on a connection that is given up.
+            world.network = Network::default();
+            for (at, other) in self.world.network.all().iter().enumerate() {
+                let same = other.is_request() && other.token.process() == process;
+                if at > n || at < n && !same {
+                    world.network.add(*other);
+                }
+            }
+        } else {
+            world.network.remove(n);
+        }
+        let tenure = world.server.tenure;
+        let mut told = Vec::new();
+        let rules = &self.setting.rules;
+        let answer = world
+            .server
+            .step(rules, message.token, command, &mut |news| told.push(news));
+        let is_late = message.tenure > 0 && world.now > message.sent + rules.alive;
+        world.undead |= is_late && answer != Answer::Void;
+        if world.server.tenure > tenure {
+            let times = &mut world.times;
+            (times.orphan, times.unaware, times.kept) = (0, 0, 0);
+        }
+        if world.server.tenure > tenure
+            && let Command::Wait(_) | Command::Release | Command::Cancel | Command::Bury = command
+            && let Some(holder) = world.server.holder()
+        {
+            let leaves = !matches!(command, Command::Wait(_));
+            let server = &self.world.server;
+            world.overtaken |= !server.is_next(holder, message.token, leaves);
+        }
+        if world.server != self.world.server && self.setting.bounds.faults.failover > 0 {
+            world.written = world.now;
+        }
+        let reply = Message {
+            what: What::Reply(command, answer),
+            tenure: world.server.tenure,
+            slow: false,
+            ..message
+        };
+        self.post(&mut world, reply);
+        for news in told {
+            if let News::Grant { to, .. } = news {
+                self.post(
+                    &mut world,
+                    Message {
+                        token: to,
+                        sent: 0,
+                        what: What::News(news),
+                        tenure: reply.tenure,
+                        slow: false,
+                    },
+                );
+            }
+        }
+        visit(Event::Serve(message, command), world);
+    }
+
+    fn post(&self, world: &mut World, message: Message) {
+        if world.clients[message.token.process()].phase != Phase::Dead {
+            world.network.add(message);
+        }
+    }
+
+    /// Whether there is something that it has to do before time goes on.
+    fn client(&self, n: usize, visit: Visit) -> bool {
+        let bounds = &self.setting.bounds;
+        let world = self.world;
+        let client = &world.clients[n];
+        let faults = world.faults;
+        let mut can = |event, change: &dyn Fn(&mut World)| {
+            let mut world = *self.world;
+            change(&mut world);
+            visit(event, world);
+        };
+        if client.phase == Phase::Dead {
+            return false;
+        }
+        if client.paused {
+            can(Event::Resume(n), &|world| world.clients[n].paused = false);
+            return false;
+        }
+        match client.phase {
+            // They are all the same: one begins after the other.
+            Phase::Idle if n == 0 || world.clients[n - 1].phase != Phase::Idle => {
+                can(Event::Start(n), &|world| {
+                    self.turn(world, n, |turn| turn.start());
+                });
+            }
+            Phase::Taking | Phase::Standing if faults.cancel > 0 => {
+                can(Event::GiveUp(n), &|world| {
+                    world.faults.cancel -= 1;
+                    self.turn(world, n, |turn| turn.give_up());
+                });
+            }
+            Phase::Held if client.believes(world.now) => {
+                can(Event::Release(n), &|world| {
+                    self.turn(world, n, |turn| turn.release());
+                });
+                if faults.renew > 0 {
+                    can(Event::Renew(n), &|world| {
+                        world.faults.renew -= 1;
+                        self.turn(world, n, |turn| turn.renew());
+                    });
+                }
+                if faults.fence > 0 {
+                    can(Event::Fence(n), &|world| {
+                        world.faults.fence -= 1;
+                        self.turn(world, n, |turn| turn.fence());
+                    });
+                }
+            }
+            Phase::Done if client.wishes > 0 => {
+                can(Event::Start(n), &|world| {
+                    self.turn(world, n, |turn| turn.again());
+                });
+            }
+            _ => {}
+        }
+        let is_due = self.turn(&mut { *world }, n, |turn| turn.is_due());
+        if is_due {
+            can(Event::Due(n), &|world| {
+                self.turn(world, n, |turn| turn.due());
+            });
+        }
+        let active = matches!(client.phase, Phase::Standing | Phase::Held);
+        if active && faults.pause > 0 {
+            can(Event::Pause(n), &|world| {
+                world.faults.pause -= 1;
+                world.clients[n].paused = true;
+            });
+        }
+        let token = client.token(&self.setting.conduct);
+        let mut requests = world.network.all().iter().filter(|it| it.is_request());
+        let asked = requests.any(|it| it.token.process() == n);
+        let stands = world.server.queue().any(|it| it == token) && !asked;
+        if active && faults.crash > 0 && (!bounds.waiters_crash || stands) {
+            can(Event::Crash(n), &|world| self.crash(world, n, false));
+            if asked {
+                can(Event::CrashMute(n), &|world| self.crash(world, n, true));
+            }
+        }
+        is_due
+    }
+
+    fn crash(&self, world: &mut World, n: usize, mute: bool) {
+        world.faults.crash -= 1;
+        world.clients[n] = Client::new(n, 0);
+        world.clients[n].phase = Phase::Dead;
+        world
+            .network
+            .retain(|it| it.token.process() != n || it.is_request() && !mute);
+        if !self.setting.bounds.half_open {
+            let token = Token::nth(n, 0).expect("it has one");
+            let rules = &self.setting.rules;
+            world.server.step(rules, token, Command::Die, &mut |_| {});
+        }
+    }
+
+    fn turn<T>(&self, world: &mut World, n: usize, act: impl FnOnce(&mut Turn) -> T) -> T {
+        let (network, fence) = (&mut world.network, &mut world.fence);
+        let fell = &mut world.fence_fell;
+        act(&mut Turn {
+            client: &mut world.clients[n],
+            conduct: &self.setting.conduct,
+            rules: &self.setting.rules,
+            now: world.now,
+            send: &mut |message| network.add(message),
+            fenced: &mut |token| {
+                *fell |= token <= *fence;
+                *fence = token.max(*fence);
+            },
+        })
+    }
+
+    fn replica(&self, visit: Visit) {
+        let bounds = &self.setting.bounds;
+        if bounds.faults.failover == 0 {
+            return;
+        }
+        if self.world.replica != self.world.server {
+            let mut world = *self.world;
+            world.replica = world.server;
+            visit(Event::Replicate, world);
+        }
+        let since = self.world.now - self.world.written;
+        if self.world.faults.failover > 0 && since >= bounds.failover {
+            let mut world = *self.world;
+            world.faults.failover -= 1;
+            if !bounds.synchronous {
+                world.server = world.replica;
+            }
+            world
+                .server
+                .set_clock(world.server.now.saturating_add_signed(bounds.ahead));
+            world.replica = world.server;
+            visit(Event::Failover, world);
+        }
+    }
+
+    fn tick(&self, visit: Visit) {
+        let mut world = *self.world;
+        world.times = self.times();
+        world.now += 1;
+        let (rules, nobody) = (&self.setting.rules, Token(0));
+        for server in [&mut world.server, &mut world.replica] {
+            server.step(rules, nobody, Command::Pass(1), &mut |_| {});
+        }
+        visit(Event::Tick, world);
+        if world.faults.drift == 0 {
+            return;
+        }
+        for n in 0..self.setting.bounds.clients {
+            if matches!(world.clients[n].phase, Phase::Standing | Phase::Held) {
+                let mut world = world;
+                world.faults.drift -= 1;
+                world.clients[n].lag += 1;
+                visit(Event::TickMissed(n), world);
+            }
+        }
+    }
+
+    fn times(&self) -> Times {
+        let world = self.world;
+        let clients = &world.clients[..self.setting.bounds.clients];
+        let of = |token: Token| &clients[token.process()];
+        let unwanted = |token: Token| {
+            of(token).phase != Phase::Dead && !of(token).wants(token, &self.setting.conduct)
+        };
+        let count = |before: u8, now: bool| if now { before + 1 } else { 0 };
+        let times = world.times;
+        let holder = world.server.holder();
+        let waits = clients.iter().any(Client::waits);
+        let had = clients.iter().any(|client| client.believes(world.now));
+        let unaware = holder.is_some_and(|it| of(it).waits() && !unwanted(it));
+        Times {
+            stall: count(times.stall, waits && !had),
+            orphan: count(times.orphan, holder.is_some_and(unwanted)),
+            unaware: count(times.unaware, unaware),
+            ghost: count(times.ghost, world.server.alive().any(unwanted)),
+            kept: count(times.kept, holder.is_some_and(|it| of(it).is_still())),
+        }
+    }
+}
