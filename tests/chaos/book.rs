@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -42,6 +43,7 @@ type Reply = Option<u64>;
 pub struct Book {
     ledger: Arc<Mutex<Ledger>>,
     socket: PathBuf,
+    is_closed: Arc<AtomicBool>,
 }
 
 struct Ledger {
@@ -61,14 +63,22 @@ impl Book {
         let ledger = Arc::new(Mutex::new(Ledger { database, compares }));
         let socket = directory.join("book.sock");
         let listener = UnixListener::bind(&socket).unwrap();
-        let theirs = ledger.clone();
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let (theirs, closed) = (ledger.clone(), is_closed.clone());
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
+                if closed.load(Relaxed) {
+                    return;
+                }
                 let ledger = theirs.clone();
                 thread::spawn(move || serve(&ledger, client));
             }
         });
-        Self { ledger, socket }
+        Self {
+            ledger,
+            socket,
+            is_closed,
+        }
     }
 
     pub fn socket(&self) -> &Path {
@@ -83,6 +93,14 @@ impl Book {
         let lines = select.query_map((), |row| row.get(0)).unwrap();
         let parse = |line: String| serde_json::from_str(&line).unwrap();
         lines.map(|line| parse(line.unwrap())).collect()
+    }
+}
+
+impl Drop for Book {
+    fn drop(&mut self) {
+        self.is_closed.store(true, Relaxed);
+        // The listener wakes up, sees it and ends.
+        drop(UnixStream::connect(&self.socket));
     }
 }
 

@@ -119,6 +119,18 @@ impl Server {
         }
     }
 
+    fn give_back_ports(&mut self) {
+        let named = self.options.windows(2);
+        let named = named.filter(|option| option[0].ends_with("port"));
+        let mut ports: Vec<u16> = named.filter_map(|port| port[1].parse().ok()).collect();
+        ports.push(self.port);
+        let is_theirs = |taken: &UdpSocket| {
+            let address = taken.local_addr();
+            address.is_ok_and(|address| ports.contains(&address.port()))
+        };
+        TAKEN.lock().unwrap().retain(|taken| !is_theirs(taken));
+    }
+
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -387,9 +399,11 @@ impl Drop for Server {
                 left.is_empty()
             });
             self.kill();
+            self.give_back_ports();
             assert!(clean, "the test left keys behind: {left:?}");
         }
         self.kill();
+        self.give_back_ports();
     }
 }
 
@@ -452,13 +466,14 @@ pub fn tls_options(certificates: &Certificates, directory: &Path, port: u16) -> 
     .collect()
 }
 
+/// Ports of servers that are there: no other process, nor this one, takes one for its servers of which
+/// the socket is here.
+static TAKEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+
 /// Free now, and none of those that clients are given at the other end: a server that is started again
 /// finds its own free again, too. So is the one 10,000 above, where a node of a cluster speaks to the
 /// others.
 pub fn free_port() -> u16 {
-    /// No other process, nor this one, takes a port for its servers of which one is here.
-    static TAKEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
-
     let mut dice = Dice::with(RandomState::new().hash_one("port"));
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {
