@@ -27,7 +27,7 @@ impl Profile {
             (&Kind::PROCESS[..], 6),
             (&Kind::SERVER[..], 4),
             (&Kind::NETWORK[..], 2),
-            (&Kind::COMMAND[..], 1),
+            (&Kind::COMMAND[..], 2),
             (
                 &[Kind::Failover, Kind::SlotMoved, Kind::ClockStepped][..],
                 4,
@@ -152,6 +152,8 @@ impl Maker<'_> {
         };
         self.busy.retain(|(_, until)| *until > at);
         let fits = match step.on {
+            // It is over before anybody knows.
+            _ if kind.sphere() == Sphere::Command && step.lasts.is_zero() => true,
             On::Seat(_) | On::Link(..) => self.busy.iter().all(|(on, _)| *on != step.on),
             On::Server(_) | On::Serving(_) | On::Door(_) | On::Key(_) => {
                 let servers = self.busy.iter().map(|(on, _)| on);
@@ -228,5 +230,65 @@ impl fmt::Display for Plan {
                 step.kind, step.on
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ground::Standalone;
+
+    const LASTS: Duration = millis(20_000);
+
+    fn plan(seed: u64, rules: &Rules) -> Plan {
+        Plan::of(seed, rules, &Profile::everything(), LASTS)
+    }
+
+    fn strict() -> Rules {
+        Standalone::that_remembers(millis(800))
+    }
+
+    #[test]
+    fn a_seed_is_a_plan() {
+        let again = plan(7, &strict()).to_string();
+        assert_eq!(plan(7, &strict()).to_string(), again);
+        assert_ne!(plan(8, &strict()).to_string(), again);
+    }
+
+    #[test]
+    fn nothing_is_asked_beyond_what_is_promised() {
+        let kinds = |rules: &Rules| -> Vec<Kind> {
+            let plans = (1..20).map(|seed| plan(seed, rules));
+            plans.flat_map(|plan| plan.counts().into_keys()).collect()
+        };
+        let loose = Rules {
+            exclusive: false,
+            ..strict()
+        };
+        assert!(!kinds(&strict()).into_iter().any(Kind::takes_away));
+        assert!(kinds(&loose).into_iter().any(Kind::takes_away));
+        for step in (1..20).flat_map(|seed| plan(seed, &strict()).steps) {
+            let forgets = step.kind == Kind::ServerForgot;
+            assert!(!forgets || step.lasts > strict().absence, "{step:?}");
+        }
+    }
+
+    #[test]
+    fn so_many_servers_are_away_at_a_time() {
+        let of_five = Rules {
+            servers: 5,
+            away: 2,
+            ..strict()
+        };
+        let mut most = 0;
+        for steps in (1..20).map(|seed| plan(seed, &of_five).steps) {
+            let away = steps.iter().filter(|step| matches!(step.on, On::Server(_)));
+            let away: Vec<_> = away.collect();
+            for step in &away {
+                let lasts = |other: &&&Step| (other.at..other.at + other.lasts).contains(&step.at);
+                most = most.max(away.iter().filter(lasts).count());
+            }
+        }
+        assert_eq!(most, 2);
     }
 }

@@ -134,7 +134,11 @@ impl Nemesis<'_> {
     }
 
     fn command(&mut self, step: &Step) {
-        let Some(server) = self.server_of(step.on) else {
+        let server = match step.kind.silences() {
+            true => self.server_of(step.on),
+            false => self.present(step.on),
+        };
+        let Some(server) = server else {
             return;
         };
         let key = match step.on {

@@ -100,21 +100,27 @@ impl<'a> Nemesis<'a> {
         });
     }
 
-    /// None if it is in trouble already, or the others are.
-    fn server_of(&mut self, on: On) -> Option<usize> {
+    /// None if it is not there.
+    fn present(&self, on: On) -> Option<usize> {
         let server = match on {
             On::Server(server) => server,
             On::Serving(key) | On::Door(key) | On::Key(key) => self.ground.serving(key)?,
             On::Seat(_) | On::Link(..) => unreachable!("{on:?} is no server"),
         };
+        let mut gone = self.under_way.iter().filter_map(|it| it.cure.server());
+        gone.all(|gone| gone != server).then_some(server)
+    }
+
+    /// None if it is in trouble already, or the others are.
+    fn server_of(&self, on: On) -> Option<usize> {
+        let server = self.present(on)?;
         // Two at a time would be one too many for those who choose.
         let is_chosen = |it: &UnderWay| it.fault.kind == Kind::Failover;
         if self.under_way.iter().any(is_chosen) {
             return None;
         }
         let gone = self.under_way.iter().filter_map(|it| it.cure.server());
-        let gone: Vec<_> = gone.collect();
-        let may_be = !gone.contains(&server) && gone.len() < self.ground.rules().away;
+        let may_be = gone.count() < self.ground.rules().away;
         (may_be && self.ground.may_begin()).then_some(server)
     }
 
