@@ -25,8 +25,10 @@ struct Row {
     pause: u64,
     /// The functions that are called; all if there are none.
     ways: &'static [Way],
-    /// So many of these are enough.
+    /// So many of these are enough, …
     wanted: &'static [(Kind, usize)],
+    /// … and so many schedules.
+    least: usize,
 }
 
 const SERVERS: &[Place] = &[
@@ -45,6 +47,7 @@ const ROWS: &[Row] = &[
         pause: 150,
         ways: &[],
         wanted: &[(Kind::WorkerKilled, 400)],
+        least: 10,
     },
     Row {
         name: "3",
@@ -54,6 +57,7 @@ const ROWS: &[Row] = &[
         pause: 150,
         ways: &[],
         wanted: &[(Kind::WorkerStopped, 400)],
+        least: 10,
     },
     Row {
         name: "5",
@@ -76,6 +80,7 @@ const ROWS: &[Row] = &[
             (Kind::ReplyLost, 300),
             (Kind::MessagesLost, 300),
         ],
+        least: 10,
     },
     Row {
         name: "6",
@@ -85,6 +90,7 @@ const ROWS: &[Row] = &[
         pause: 60,
         ways: &[Way::Dropped, Way::TriesOnce, Way::Waits],
         wanted: &[(Kind::RequestsHeld, 300), (Kind::WorkerKilled, 200)],
+        least: 10,
     },
     Row {
         name: "7",
@@ -94,6 +100,7 @@ const ROWS: &[Row] = &[
         pause: 100,
         ways: &[Way::Waits],
         wanted: &[(Kind::MessagesLost, 200), (Kind::ClientsKilled, 200)],
+        least: 10,
     },
     Row {
         name: "9",
@@ -107,6 +114,7 @@ const ROWS: &[Row] = &[
             (Kind::SlowScript, 100),
             (Kind::ClientsPaused, 100),
         ],
+        least: 10,
     },
     Row {
         name: "10, 11",
@@ -116,6 +124,7 @@ const ROWS: &[Row] = &[
         pause: 200,
         ways: &[],
         wanted: &[(Kind::ClockStepped, 300)],
+        least: 10,
     },
     Row {
         name: "12 Sentinel",
@@ -125,6 +134,7 @@ const ROWS: &[Row] = &[
         pause: 400,
         ways: &[],
         wanted: &[(Kind::Failover, 50)],
+        least: 10,
     },
     Row {
         name: "12 Cluster",
@@ -134,6 +144,7 @@ const ROWS: &[Row] = &[
         pause: 400,
         ways: &[],
         wanted: &[(Kind::Failover, 50)],
+        least: 10,
     },
     Row {
         name: "13",
@@ -143,6 +154,7 @@ const ROWS: &[Row] = &[
         pause: 300,
         ways: &[],
         wanted: &[(Kind::ServerKilled, 100), (Kind::ServerForgot, 100)],
+        least: 10,
     },
     Row {
         name: "14",
@@ -161,6 +173,7 @@ const ROWS: &[Row] = &[
         pause: 100,
         ways: &[],
         wanted: &[(Kind::ServerForgot, 100), (Kind::BlackHole, 100)],
+        least: 10,
     },
     Row {
         name: "15",
@@ -170,6 +183,7 @@ const ROWS: &[Row] = &[
         pause: 150,
         ways: &[],
         wanted: &[(Kind::SlotMoved, 100)],
+        least: 10,
     },
     Row {
         name: "17",
@@ -179,6 +193,7 @@ const ROWS: &[Row] = &[
         pause: 10,
         ways: &[],
         wanted: &[(Kind::ScriptsFlushed, 4000)],
+        least: 10,
     },
     Row {
         name: "18",
@@ -188,6 +203,17 @@ const ROWS: &[Row] = &[
         pause: 300,
         ways: &[Way::Blocks, Way::Waits],
         wanted: &[(Kind::RuntimeDropped, 200)],
+        least: 10,
+    },
+    Row {
+        name: "20",
+        what: "nothing: everybody is served in order of arrival",
+        places: &[Place::Memory, Place::Standalone, Place::Sentinel],
+        kinds: &[],
+        pause: 1000,
+        ways: &[Way::Waits, Way::Guard, Way::Dropped, Way::TriesOnce],
+        wanted: &[],
+        least: 30,
     },
 ];
 
@@ -200,18 +226,20 @@ pub fn run(args: &Args, names: &[&str]) -> ExitCode {
     if rows.is_empty() {
         leave(&format!("`{}` is no row", names.join(" ")));
     }
-    let played: Vec<_> = rows.iter().map(|row| (row, row.play(args.lanes))).collect();
+    let mut table = String::new();
+    let mut violations = 0;
+    for row in rows {
+        let report = row.play(args.lanes);
+        println!("\n{report}");
+        violations += report.violations();
+        table += &row.line(&report.sum());
+        println!("{table}");
+    }
     println!(
         "\n| row | what goes wrong | faults | holders, waiters hit | holds | two holders, excused | stale \
          writes refused | longest gap | violations |\n\
-         | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+         | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n{table}"
     );
-    let mut violations = 0;
-    for (row, report) in played {
-        let tally = report.sum();
-        violations += tally.violations;
-        row.print(&tally);
-    }
     ExitCode::from(u8::from(violations > 0))
 }
 
@@ -222,7 +250,8 @@ impl Row {
         let start = Instant::now();
         let has_had_enough = |tally: &Tally| {
             let count = |kind| tally.faults.get(kind).copied().unwrap_or_default();
-            self.wanted.iter().all(|(kind, most)| count(kind) >= *most)
+            let mut wanted = self.wanted.iter();
+            tally.schedules >= self.least && wanted.all(|(kind, most)| count(kind) >= *most)
         };
         let goes_on =
             |_| !has_had_enough(&report.lock().unwrap().sum()) && start.elapsed() < LONGEST;
@@ -250,13 +279,13 @@ impl Row {
         report.into_inner().unwrap()
     }
 
-    fn print(&self, tally: &Tally) {
+    fn line(&self, tally: &Tally) -> String {
         let faults: usize = tally.faults.values().sum();
         let gap = tally.longest_gap as f64 / 1e9;
         let (holders, waiters) = tally.hit;
-        println!(
-            "| {} | {} | {faults} | {holders}, {waiters} | {} | {} | {} | {gap:.1} s | {} |",
+        format!(
+            "| {} | {} | {faults} | {holders}, {waiters} | {} | {} | {} | {gap:.1} s | {} |\n",
             self.name, self.what, tally.holds, tally.double_holds, tally.refused, tally.violations,
-        );
+        )
     }
 }

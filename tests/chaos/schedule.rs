@@ -1,5 +1,6 @@
 //! One schedule: what goes wrong and when, and what came of it.
 
+use std::panic::catch_unwind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,9 @@ impl Schedule {
     }
 
     pub fn play(&self) -> Played {
-        let play = || self.try_play_on(&mut *self.place.start(self.seed));
+        // Somebody else may take a port first.
+        let start = || catch_unwind(|| self.place.start(self.seed)).ok();
+        let play = || self.try_play_on(&mut *start()?);
         // Servers may be at odds for ever, which says nothing of locks.
         let mut played = std::iter::repeat_with(play).take(3).flatten();
         played.next().expect("the servers settle")

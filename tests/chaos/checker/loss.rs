@@ -7,7 +7,6 @@
 //!   lock a server has forgotten believes in its lease for a ttl at most. A body that is to go on, a guard
 //!   that is held by hand and a thread that is blocked can't be stopped.
 
-use super::NOISE;
 use super::waits::COMMAND_TIMEOUT;
 use super::{Call, Case, Rule, Spans, Verdict, millis};
 use crate::event::{How, Way};
@@ -59,7 +58,10 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
         }
     }
     let by_itself = matches!(hold.way, Way::Unrenewed | Way::MaxHold);
-    if !by_itself && !trouble.touches(began.at.saturating_sub(BEFORE), end.at) {
+    let before = began.at.saturating_sub(BEFORE);
+    // A renewal waits for a tenth of the ttl at most.
+    let busy = case.noise.covered(before, end.at) > hold.ttl / 10;
+    if !by_itself && !busy && !trouble.touches(before, end.at) {
         let text = format!(
             "{} lost it by {}, though nothing had gone wrong",
             hold.name(),
@@ -98,7 +100,8 @@ fn end_in_time(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, later: &[&Ca
     };
     let mut forgetting = case.forgetting(hold.key);
     let was_forgotten = forgetting.any(|fault| proof.at < fault.until && fault.from < from);
-    let allowed = COMMAND_TIMEOUT + NOISE + if was_forgotten { hold.ttl } else { 0 };
+    let forgotten = if was_forgotten { hold.ttl } else { 0 };
+    let allowed = COMMAND_TIMEOUT + case.noise(from, end) + forgotten;
     let ran = (end - from)
         .saturating_sub(case.stalled(hold.worker, from, end))
         .saturating_sub(case.blocked(hold.worker, from, end));
