@@ -6,7 +6,7 @@ use lock_runtime::{LockError, LockManager};
 
 use crate::ground::Ground;
 use crate::support::time::{comes_true, millis};
-use crate::worker::config;
+use crate::worker::{config, connect};
 
 const LONG: Duration = millis(90_000);
 
@@ -43,14 +43,16 @@ pub fn connected(ground: &mut dyn Ground) -> Vec<String> {
 
 async fn sweep(ground: &dyn Ground) -> Vec<String> {
     let start = Instant::now();
-    let locks = match LockManager::connect(config(&ground.urls(0))).await {
-        Ok(locks) => locks,
-        Err(error) => return vec![error.to_string()],
+    let locks = connect(&config(&ground.urls(0)));
+    let Ok(locks) = tokio::time::timeout(LONG, locks).await else {
+        return vec![format!("no connection within {LONG:?}")];
     };
     let left = loop {
         for key in 0..ground.rules().keys {
-            if let Err(error) = pass_over(&locks, key).await {
-                return vec![format!("key {key}: {error}")];
+            while let Err(error) = pass_over(&locks, key).await {
+                if start.elapsed() > LONG {
+                    return vec![format!("key {key}: {error}")];
+                }
             }
         }
         let left = ground.leftovers();

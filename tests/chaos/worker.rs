@@ -225,7 +225,8 @@ fn new_runtime(dice: &mut Dice) -> Runtime {
     builder.worker_threads(2).enable_all().build().unwrap()
 }
 
-async fn connect(config: &Config) -> LockManager {
+/// As soon as that can be done.
+pub async fn connect(config: &Config) -> LockManager {
     loop {
         // What is asked may be away.
         match LockManager::connect(config.clone()).await {
