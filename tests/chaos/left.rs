@@ -43,8 +43,8 @@ pub fn connected(ground: &mut dyn Ground) -> Vec<String> {
 
 async fn sweep(ground: &dyn Ground) -> Vec<String> {
     let start = Instant::now();
-    let locks = connect(&config(&ground.urls(0)));
-    let Ok(locks) = tokio::time::timeout(LONG, locks).await else {
+    let config = config(&ground.urls(0));
+    let Ok(locks) = tokio::time::timeout(LONG, connect(&config)).await else {
         return vec![format!("no connection within {LONG:?}")];
     };
     let left = loop {
