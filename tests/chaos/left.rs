@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{LockError, LockManager};
 
+use crate::fault::{Fault, Kind};
 use crate::ground::Ground;
 use crate::support::time::{comes_true, millis};
 use crate::worker::{config, connect};
@@ -28,6 +29,22 @@ pub fn left(ground: &mut dyn Ground) -> Vec<String> {
     }
     left.sort();
     left
+}
+
+/// Whoever has come to an end leaves nothing on a server; what is there is of those who were killed, or
+/// was lost by a server that others did not know of.
+pub fn uncleared(ground: &dyn Ground, faults: &[Fault]) -> Vec<String> {
+    let killed = faults.iter().any(|fault| fault.kind == Kind::WorkerKilled);
+    if killed || ground.rules().servers != 1 {
+        return Vec::new();
+    }
+    let mut left = Vec::new();
+    comes_true(millis(5000), || {
+        left = ground.leftovers();
+        left.is_empty()
+    });
+    let told = |key| format!("`{key}`, though nobody was killed");
+    left.into_iter().map(told).collect()
 }
 
 /// Those who have come to their end are not connected any more, though their processes are still there.

@@ -10,7 +10,7 @@ use crate::event;
 use crate::fault::Sphere;
 use crate::ground::{Ground, Place};
 use crate::history::{History, Promises};
-use crate::left::{connected, left};
+use crate::left::{connected, left, uncleared};
 use crate::nemesis::Nemesis;
 use crate::plan::{Plan, Profile};
 use crate::support::dice::Dice;
@@ -93,6 +93,7 @@ impl Schedule {
             ..History::default()
         };
         history.left.extend(connected(ground));
+        history.left.extend(uncleared(ground, &history.faults));
         drop(crew);
         let journal = |worker| Order::journal(directory.path(), worker);
         let journals = (0..workers).map(journal);
