@@ -5,10 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::book::Book;
+use crate::clock;
 use crate::crew::Crew;
 use crate::event;
-use crate::fault::Sphere;
-use crate::ground::{Ground, Place};
+use crate::fault::{Fault, Keys, Kind, Sphere};
+use crate::ground::{Ground, Place, Rules};
 use crate::history::{History, Promises};
 use crate::left::{connected, left, uncleared};
 use crate::nemesis::Nemesis;
@@ -82,6 +83,7 @@ impl Schedule {
         let order = self.order(ground, &book, directory.path(), fenced, &mut dice);
         let seats = (0..rules.seats).map(|seat| (ground.urls(seat), ground.environment(seat)));
         let mut crew = Crew::start(order, seats.collect());
+        let (since, served) = (clock::now(), serving(ground));
         let mut nemesis = Nemesis::new(ground, &mut crew);
         nemesis.play(&plan, self.lasts);
         let faults = nemesis.heal()?;
@@ -102,6 +104,9 @@ impl Schedule {
         history.events = journals.flat_map(|journal| event::read(&journal)).collect();
         history.writes = book.writes();
         history.left.extend(left(ground));
+        if serving(ground) != served {
+            history.faults.extend(failed_over(&rules, &history, since));
+        }
         Some(Played {
             place: self.place,
             variant: rules.variant,
@@ -145,4 +150,25 @@ impl Schedule {
             gap: self.gap.map(|gap| gap.as_nanos() as u64),
         }
     }
+}
+
+/// Which server serves each lock.
+fn serving(ground: &dyn Ground) -> Vec<Option<usize>> {
+    let keys = 0..ground.rules().keys;
+    keys.map(|key| ground.serving(key)).collect()
+}
+
+/// On a machine that is too busy servers take one another for dead, of themselves.
+fn failed_over(rules: &Rules, history: &History, since: u64) -> Option<Fault> {
+    let mut faults = history.faults.iter();
+    let is_known = faults.any(|fault| fault.forgotten == Some(Keys::All));
+    (!is_known && !rules.exclusive).then(|| Fault {
+        kind: Kind::Failover,
+        target: "of itself".to_owned(),
+        from: since,
+        until: clock::now(),
+        workers: Vec::new(),
+        forgotten: Some(Keys::All),
+        away: true,
+    })
 }
