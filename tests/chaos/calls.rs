@@ -13,7 +13,7 @@ use crate::clock;
 use crate::event::{How, Journal, Way, What};
 use crate::support::dice::Dice;
 use crate::support::time::millis;
-use crate::worker::{Habit, Order, Stage};
+use crate::worker::{Habit, Order, Pace, Stage};
 
 pub const ON_PURPOSE: &str = "on purpose";
 
@@ -100,8 +100,8 @@ impl Caller {
                 None if dice.one_in(4) => LONG,
                 None => millis(dice.roll(1000)),
             };
-            let lingers = self.habit.lingers;
-            self.call(way, key, wait, lingers, &mut dice).await;
+            let pace = self.habit.pace;
+            self.call(way, key, wait, pace, &mut dice).await;
             tokio::time::sleep(millis(dice.roll(20))).await;
         }
     }
@@ -118,11 +118,11 @@ impl Caller {
 
     pub async fn call_each_once(&self, dice: &mut Dice) {
         for key in 0..self.keys {
-            self.call(Way::Waits, key, LONG, false, dice).await;
+            self.call(Way::Waits, key, LONG, Pace::Short, dice).await;
         }
     }
 
-    async fn call(&self, way: Way, key: u32, wait: Duration, lingers: bool, dice: &mut Dice) {
+    async fn call(&self, way: Way, key: u32, wait: Duration, pace: Pace, dice: &mut Dice) {
         let number = self.calls.fetch_add(1, Relaxed) + 1;
         let call = Call {
             locks: self.locks.clone(),
@@ -137,9 +137,9 @@ impl Caller {
             account: Account::new(&self.book, self.worker, key),
             fenced: self.fenced,
             asks: way == Way::Continues,
-            steps: match lingers {
-                true => small_steps(self.ttl),
-                false => steps(way, self.ttl, dice),
+            steps: match pace {
+                Pace::Lingering => small_steps(self.ttl),
+                _ => steps(way, self.ttl, pace, dice),
             },
         };
         let asked = What::Asked {
@@ -155,8 +155,8 @@ impl Caller {
 }
 
 /// Most bodies are short; some need their lease to be renewed.
-fn steps(way: Way, ttl: Duration, dice: &mut Dice) -> Vec<Step> {
-    let long = way == Way::MaxHold || dice.one_in(25);
+fn steps(way: Way, ttl: Duration, pace: Pace, dice: &mut Dice) -> Vec<Step> {
+    let long = way == Way::MaxHold || (pace == Pace::Mixed && dice.one_in(25));
     let count = 1 + dice.roll(4);
     let step = |_| Step {
         thinks: match way {

@@ -50,8 +50,17 @@ pub struct Habit {
     pub ways: Vec<Way>,
     /// How long everybody waits.
     pub wait_ms: Option<u64>,
-    /// Bodies go on for longer than the ttl, in many small steps.
-    pub lingers: bool,
+    pub pace: Pace,
+}
+
+/// How long bodies take.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Pace {
+    /// Most are short, some need their lease to be renewed.
+    Mixed,
+    Short,
+    /// Longer than the ttl, in many small steps.
+    Lingering,
 }
 
 impl Default for Habit {
@@ -60,7 +69,7 @@ impl Default for Habit {
             tasks: 3,
             ways: Way::ALL.to_vec(),
             wait_ms: None,
-            lingers: false,
+            pace: Pace::Mixed,
         }
     }
 }

@@ -63,6 +63,15 @@ impl Copy {
     /// As the sources are.
     fn restore(&self, folder: &Path) -> io::Result<()> {
         let from = Path::new(SOURCES).join(folder);
+        for there in fs::read_dir(self.root.join(folder)).into_iter().flatten() {
+            let there = there?;
+            if !from.join(there.file_name()).exists() {
+                match there.file_type()?.is_dir() {
+                    true => fs::remove_dir_all(there.path())?,
+                    false => fs::remove_file(there.path())?,
+                }
+            }
+        }
         for entry in fs::read_dir(from)? {
             let entry = entry?;
             let (name, path) = (entry.file_name(), folder.join(entry.file_name()));

@@ -10,7 +10,7 @@ use crate::plan::{On, Plan, Profile, Step};
 use crate::schedule::Schedule;
 use crate::support::clocks::{ALL, Clocks};
 use crate::support::time::millis;
-use crate::worker::Habit;
+use crate::worker::{Habit, Pace};
 
 pub struct Scene {
     ttl: Duration,
@@ -84,6 +84,13 @@ fn step(at: u64, lasts: u64, kind: Kind, on: On) -> Step {
     }
 }
 
+fn short() -> Habit {
+    Habit {
+        pace: Pace::Short,
+        ..Habit::default()
+    }
+}
+
 /// As long as nothing else happens, a lock is had by the next as soon as the first in the queue has asked.
 const SOON: Duration = millis(1300);
 
@@ -120,7 +127,7 @@ pub fn lost_messages() -> Scene {
         habit: Habit {
             ways: vec![Way::Waits],
             wait_ms: Some(5000),
-            ..Habit::default()
+            ..short()
         },
         gap: Some(SOON),
         ..Scene::of(&[Kind::MessagesLost])
@@ -134,7 +141,7 @@ pub fn many_give_up() -> Scene {
         habit: Habit {
             tasks: 1,
             ways: vec![Way::Waits, Way::Dropped],
-            ..Habit::default()
+            ..short()
         },
         gap: Some(SOON),
         ..Scene::of(&[])
@@ -148,7 +155,7 @@ pub fn late_requests() -> Scene {
         habit: Habit {
             tasks: 2,
             ways: vec![Way::Waits, Way::Dropped],
-            ..Habit::default()
+            ..short()
         },
         gap: Some(SOON),
         ..Scene::of(&[Kind::Stranded])
@@ -161,7 +168,7 @@ pub fn late_releases() -> Scene {
         habit: Habit {
             tasks: 1,
             ways: vec![Way::Waits, Way::Dropped],
-            ..Habit::default()
+            ..short()
         },
         ..Scene::of(&[Kind::RepliesHeld, Kind::ReplyLost, Kind::Stranded])
     }
@@ -176,7 +183,7 @@ pub fn killed_waiters() -> Scene {
         habit: Habit {
             ways: vec![Way::Waits],
             wait_ms: Some(60_000),
-            ..Habit::default()
+            ..short()
         },
         lasts: millis(4000),
         gap: Some(millis(2500)),
@@ -193,7 +200,7 @@ pub fn killed_holders() -> Scene {
         habit: Habit {
             ways: vec![Way::Waits],
             wait_ms: Some(5000),
-            ..Habit::default()
+            ..short()
         },
         gap: Some(millis(3000)),
         ..Scene::of(&[Kind::WorkerKilled])
@@ -211,7 +218,7 @@ pub fn slow_clock() -> Scene {
             tasks: 1,
             ways: vec![Way::Waits],
             wait_ms: Some(60_000),
-            lingers: true,
+            pace: Pace::Lingering,
         },
         lasts: millis(8000),
         ..Scene::scripted(vec![step(1500, 6000, Kind::BlackHole, On::Link(0, 0))])
@@ -232,7 +239,7 @@ pub fn requests_of_the_stopped() -> Scene {
         habit: Habit {
             ways: vec![Way::Waits],
             wait_ms: Some(60_000),
-            ..Habit::default()
+            ..short()
         },
         lasts: millis(11_000),
         gap: Some(millis(2500)),
@@ -246,13 +253,15 @@ pub fn requests_of_the_dead() -> Scene {
     let mut steps: Vec<_> = (0..3).map(overwritten).collect();
     steps.push(step(2000, 29_000, Kind::RequestsHeld, On::Link(0, 0)));
     steps.push(step(3300, 0, Kind::WorkerKilled, On::Seat(0)));
+    // Nobody has the locks then.
+    steps.push(step(24_500, 7500, Kind::WorkerStopped, On::Seat(1)));
     Scene {
         ttl: millis(6000),
         seats: 2,
         habit: Habit {
             ways: vec![Way::Waits],
             wait_ms: Some(60_000),
-            ..Habit::default()
+            ..short()
         },
         lasts: millis(38_000),
         gap: Some(millis(2500)),
