@@ -1,9 +1,12 @@
 //! Every order in which the requests of a few processes can arrive, on the real scripts: beside them runs
 //! the model of a server, and the real one must say and do the same.
 
-use lock_model::scene::{SCENES, SCENES_OF_A_NETWORK, all};
+use lock_model::left_out;
+use lock_model::scene::{Play, SCENES, SCENES_OF_A_NETWORK, all};
 use lock_model::server::Rules;
 use lock_model::stage::Stage;
+use lock_model::walk::Walk;
+use lock_model::world::{Faults, Setting};
 
 use crate::support::server::Server;
 
@@ -31,4 +34,54 @@ fn all_that_three_can_say() {
     if steps == 4 {
         assert_eq!(plays, 41_091);
     }
+}
+
+/// By chance, 2000 times, or as often as `LOCK_WALKS` says.
+#[test]
+fn what_clients_ask_when_much_goes_wrong() {
+    let walks = std::env::var("LOCK_WALKS").map_or(2000, |walks| walks.parse().unwrap());
+    let server = Server::start();
+    let mut stage = Stage::open(&server.socket());
+    let faults = Faults {
+        lost: 2,
+        slow: 3,
+        crash: 1,
+        cancel: 2,
+        pause: 1,
+        renew: 3,
+        fence: 2,
+        ..Faults::NONE
+    };
+    let mut setting = Setting::new(4, 14, faults);
+    setting.bounds.holds = 2;
+    setting.conduct.in_order = false;
+    let mut steps = 0;
+    for play in Walk::new(setting, 1).take(walks) {
+        steps += play.steps.len();
+        stage.play(play);
+    }
+    stage.end();
+    println!("{steps} steps in {walks} walks");
+}
+
+/// What comes of a rule that clients leave out is what would come of it here. A server that leaves one out
+/// is not like this one.
+#[test]
+fn rules_left_out() {
+    let server = Server::start();
+    let mut stage = Stage::open(&server.socket());
+    for case in left_out::all() {
+        let trace = case.counter_example().expect(case.what);
+        // A server's grants are shorter than a tick.
+        if case.with.rules.grant > 1 {
+            continue;
+        }
+        let play = Play::of_events(&case.without, &trace.0);
+        let difference = stage.difference(play);
+        match case.is_of_the_server() {
+            true => assert!(difference.is_some(), "{}", case.what),
+            false => assert_eq!(difference, None, "{}", case.what),
+        }
+    }
+    let _: () = server.query("FLUSHALL");
 }

@@ -194,7 +194,7 @@ impl fmt::Debug for Step {
 pub struct Play {
     pub steps: Vec<Step>,
     server: Server,
-    rules: Rules,
+    pub(crate) rules: Rules,
 }
 
 impl fmt::Debug for Play {

@@ -18,7 +18,6 @@ pub struct Stage {
     /// Listens for all processes.
     ear: Wire,
     scripts: Scripts,
-    rules: Rules,
     plays: Vec<Play>,
     locks: usize,
     last_fencing_token: i64,
@@ -41,7 +40,6 @@ impl Stage {
             scripts: Scripts::load(&mut wire),
             wire,
             ear,
-            rules: Rules::default(),
             plays: Vec::new(),
             locks: 0,
             last_fencing_token: 0,
@@ -60,52 +58,71 @@ impl Stage {
         self.play_all();
     }
 
-    fn play_all(&mut self) {
-        let plays = std::mem::take(&mut self.plays);
-        // A server that stood still has let the locks of the plays run out.
-        while !self.play_in_time(&plays) {}
+    /// Where the server and the play part, if they do.
+    pub fn difference(&mut self, play: Play) -> Option<String> {
+        self.play_all();
+        self.in_time(&[play]).err()
     }
 
-    fn play_in_time(&mut self, plays: &[Play]) -> bool {
-        let began = Instant::now();
+    fn play_all(&mut self) {
+        let plays = std::mem::take(&mut self.plays);
+        if let Err(difference) = self.in_time(&plays) {
+            panic!("{difference}");
+        }
+    }
+
+    fn in_time(&mut self, plays: &[Play]) -> Result<(), String> {
+        loop {
+            let began = Instant::now();
+            let played = self.play_at_once(plays);
+            // A server that stood still has let the locks of the plays run out.
+            if began.elapsed() < Duration::from_secs(1) {
+                return played;
+            }
+        }
+    }
+
+    fn play_at_once(&mut self, plays: &[Play]) -> Result<(), String> {
         let time = self.wire.ask(&["TIME"]).list();
         let opened = time[0].number() * 1_000_000 + time[1].number();
         let first = self.locks;
         self.locks += plays.len();
-        let doors = (first..).map(|number| Door::new(number, opened));
-        for ((n, play), door) in plays.iter().enumerate().zip(doors.clone()) {
-            self.say_all(play, &door, seen(plays, n));
+        let doors: Vec<_> = (first..self.locks)
+            .map(|number| Door::new(number, opened))
+            .collect();
+        for ((n, play), door) in plays.iter().enumerate().zip(&doors) {
+            self.say_all(play, door, seen(plays, n));
         }
         self.wire.send();
-        for ((n, play), door) in plays.iter().enumerate().zip(doors) {
+        let mut difference = Ok(());
+        for ((n, play), door) in plays.iter().enumerate().zip(&doors) {
             let seen = seen(plays, n);
             for (n, step) in play.steps.iter().enumerate() {
                 let answer = self.wire.hear();
                 let sight = (n >= seen).then(|| self.wire.hear());
-                // It is too late to read on, but what is there must be read.
-                let same = self
-                    .check_answer(&door, step, &answer)
-                    .and_then(|()| sight.map_or(Ok(()), |sight| door.check_sight(step, sight)));
-                if began.elapsed() < Duration::from_secs(1) {
-                    same.unwrap_or_else(|wrong| panic!("{wrong}: {}", play.so_far(n + 1)));
+                // What is there is read in any case.
+                if difference.is_ok() {
+                    let same = self
+                        .check_answer(door, step, &answer)
+                        .and_then(|()| sight.map_or(Ok(()), |sight| door.check_sight(step, sight)));
+                    difference = same.map_err(|it| format!("{it}: {}", play.so_far(n + 1)));
                 }
             }
         }
-        let mut heard = self.heard().into_iter();
-        let in_time = began.elapsed() < Duration::from_secs(1);
-        for (play, number) in plays.iter().zip(first..) {
-            let door = Door::new(number, opened);
+        let heard = self.heard();
+        difference?;
+        let mut heard = heard.into_iter();
+        for (play, door) in plays.iter().zip(&doors) {
             let told = play.steps.iter().flat_map(|step| &step.told);
             let told: Vec<_> = told.map(|news| door.text_of(*news)).collect();
-            let heard: Vec<_> = heard.by_ref().take(told.len()).collect();
-            let heard: Vec<_> = heard.into_iter().map(|heard| door.read(heard)).collect();
-            assert!(
-                heard == told || !in_time,
-                "{heard:?}, not {told:?}: {play:?}"
-            );
+            let heard: Result<Vec<_>, _> = heard
+                .by_ref()
+                .take(told.len())
+                .map(|it| door.read(it))
+                .collect();
+            same("what is told", heard?, told).map_err(|it| format!("{it}: {play:?}"))?;
         }
-        assert!(heard.next().is_none() || !in_time);
-        in_time
+        same("what is told then", heard.next(), None)
     }
 
     /// What has been told until now, and on which channel.
@@ -123,7 +140,7 @@ impl Stage {
     }
 
     fn say_all(&mut self, play: &Play, door: &Door, seen: usize) {
-        let mut saying = Saying::default();
+        let mut saying = Saying::new(play.rules);
         for (n, step) in play.steps.iter().enumerate() {
             self.say(door, step, &mut saying);
             if n >= seen {
@@ -139,7 +156,7 @@ impl Stage {
         let [lock, queue, waiters] = &door.keys;
         let token = &door.name_of(step.token);
         let tombstone = &door.tombstone(step.token);
-        let ttl = &(u64::from(self.rules.ttl) * TICK).to_string();
+        let ttl = &(u64::from(saying.rules.ttl) * TICK).to_string();
         // In the middle of a tick: which one it is does not hang on a millisecond.
         let middle = |ticks: Tick| u64::from(ticks) * TICK - TICK / 2;
         let (scripts, wire) = (&self.scripts, &mut self.wire);
@@ -156,7 +173,7 @@ impl Stage {
                     false => &channel(process),
                     true => "nowhere",
                 };
-                let alive = &(middle(self.rules.alive) * 1000).to_string();
+                let alive = &(middle(saying.rules.alive) * 1000).to_string();
                 let void = &void.to_string();
                 wire.say(&[
                     "EVALSHA",
@@ -190,7 +207,7 @@ impl Stage {
             }
             Command::Cancel | Command::Bury => {
                 let stands = match step.command {
-                    Command::Bury => &middle(self.rules.tombstone).to_string(),
+                    Command::Bury => &middle(saying.rules.tombstone).to_string(),
                     _ => "0",
                 };
                 saying.buried.push(step.token);
@@ -231,7 +248,7 @@ impl Stage {
 
     fn check_answer(&mut self, door: &Door, step: &Step, answer: &Value) -> Result<(), String> {
         let found = match step.command {
-            Command::Wait(_) => door.standing(answer, step.server.now),
+            Command::Wait(_) => door.standing(answer, step.server.now)?,
             Command::Fence if *answer == Value::Nil => Answer::Fence(None),
             Command::Fence => {
                 let token = answer.number();
@@ -248,14 +265,16 @@ impl Stage {
 
 /// What there is to know of a play while it is said.
 struct Saying {
+    rules: Rules,
     now: Tick,
     dead: [bool; PROCESSES],
     buried: Vec<Token>,
 }
 
-impl Default for Saying {
-    fn default() -> Self {
+impl Saying {
+    fn new(rules: Rules) -> Self {
         Saying {
+            rules,
             now: 1,
             dead: [false; PROCESSES],
             buried: Vec::new(),
@@ -311,30 +330,32 @@ impl Door {
         same("the queue", queue, tokens)
     }
 
-    fn standing(&self, answer: &Value, now: Tick) -> Answer {
+    fn standing(&self, answer: &Value, now: Tick) -> Result<Answer, String> {
         let Value::List(values) = answer else {
-            panic!("the answer is {answer:?}");
+            return Err(format!("the answer is {answer:?}"));
         };
         let numbers: Vec<_> = values.iter().map(Value::number).collect();
-        match numbers[..] {
+        Ok(match numbers[..] {
             [0] => Answer::Void,
             [1, left] => Answer::Granted(ticks(left)),
             [3, left] => Answer::Adopted(ticks(left)),
             [2, time, left, ahead, length] => Answer::Waiting(Place {
-                at: self.tick(time, now),
+                at: self.tick(time, now)?,
                 left: ticks(left),
                 ahead: ahead as u8,
                 length: length as u8,
             }),
-            _ => panic!("the answer is {numbers:?}"),
-        }
+            _ => return Err(format!("the answer is {numbers:?}")),
+        })
     }
 
     /// That of a server's time. It stands still, but for what the play itself takes.
-    fn tick(&self, time: i64, now: Tick) -> Tick {
+    fn tick(&self, time: i64, now: Tick) -> Result<Tick, String> {
         let tick = self.opened..self.opened + TICK as i64 * 500;
-        assert!(tick.contains(&time), "{time} is not in {tick:?}");
-        now
+        match tick.contains(&time) {
+            true => Ok(now),
+            false => Err(format!("{time} is not in {tick:?}")),
+        }
     }
 
     /// What is told, and on which channel.
@@ -350,14 +371,14 @@ impl Door {
     }
 
     /// With ticks in place of times.
-    fn read(&self, (channel, text): (String, String)) -> (String, String) {
+    fn read(&self, (channel, text): (String, String)) -> Result<(String, String), String> {
         let words: Vec<_> = text.splitn(5, ' ').collect();
         if let ["grant", token, time, left, lock] = words[..] {
-            self.tick(time.parse().expect("a time"), 0);
+            self.tick(time.parse().expect("a time"), 0)?;
             let lease = ticks(left.parse().expect("a time"));
-            return (channel, format!("grant {token} {lease} {lock}"));
+            return Ok((channel, format!("grant {token} {lease} {lock}")));
         }
-        (channel, text)
+        Ok((channel, text))
     }
 }
 

@@ -6,6 +6,8 @@ use crate::clock::Clock;
 use crate::engine::{ALIVE, Claim, Ear, GRANT, News, Standing, Token};
 use lock_model::scene::{Play, SCENES, all};
 use lock_model::server::{self as model, Answer, Command, Place, Rules, Tick};
+use lock_model::walk::Walk;
+use lock_model::world::{Faults, Setting};
 use std::collections::HashMap;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -181,4 +183,24 @@ fn all_that_three_can_say() {
     let mut stage = Stage::open();
     let plays = all(3, 4, rules(), &mut |play| stage.play(&play));
     assert_eq!(plays, 41_091);
+}
+
+#[test]
+fn what_clients_ask_when_much_goes_wrong() {
+    let faults = Faults {
+        lost: 2,
+        slow: 3,
+        cancel: 2,
+        pause: 1,
+        renew: 3,
+        fence: 2,
+        ..Faults::NONE
+    };
+    let mut setting = Setting::new(4, 14, faults);
+    setting.bounds.holds = 2;
+    setting.rules = rules();
+    let mut stage = Stage::open();
+    for play in Walk::new(setting, 2).take(2000) {
+        stage.play(&play);
+    }
 }
