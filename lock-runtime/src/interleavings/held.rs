@@ -4,10 +4,13 @@ use super::pause;
 use super::server::Book;
 use crate::LockGuard;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) struct Held {
     guard: Option<LockGuard>,
     book: Arc<Book>,
+    /// It has been seen to be valid no longer.
+    over: AtomicBool,
 }
 
 impl Held {
@@ -18,7 +21,8 @@ impl Held {
         holders.push(guard.hold.clone());
         drop(holders);
         let guard = Some(guard);
-        let held = Held { guard, book };
+        let over = AtomicBool::new(false);
+        let held = Held { guard, book, over };
         held.look();
         held
     }
@@ -27,9 +31,12 @@ impl Held {
         self.guard.as_ref().unwrap()
     }
 
-    /// Nobody else may have a lock that is valid while this one is.
+    /// Nobody else may have a lock that is valid while this one is; and what has ended once has ended.
     pub(super) fn look(&self) {
         let mine = &self.guard().hold;
+        let over = mine.remaining().is_zero();
+        let before = self.over.fetch_or(over, Ordering::SeqCst);
+        assert!(over || !before, "a lease goes on after its end");
         let holders = self.book.holders.lock().unwrap().clone();
         for other in holders.iter().filter(|other| !Arc::ptr_eq(mine, other)) {
             let overlap = other.name == mine.name

@@ -1,10 +1,11 @@
 //! Leases that end, that are renewed, and that are asked about meanwhile.
 
 use super::server::{Server, TTL};
-use super::{all, explore, impatient, pause, time};
+use super::{all, drawn, explore, impatient, pause, time};
 use crate::io::instant;
 use crate::locked::Locked;
-use shuttle::future::spawn;
+use shuttle::future::{spawn, yield_now};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -65,6 +66,71 @@ fn leases_are_renewed_in_time_while_others_come_and_go() {
         all(long.into_iter().chain(short)).await;
         process.end().await;
         server.is_done_with();
+    });
+}
+
+#[test]
+fn a_release_meets_a_renewal() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let process = server.process();
+        let holds = process.works("a");
+        let passes = spawn(async { time::skip(TTL / 2) });
+        all([holds, passes]).await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
+
+/// Leases end while they are granted.
+#[test]
+fn a_grant_meets_the_end_of_its_lease() {
+    explore(TTL, || async {
+        let server = Server::start();
+        let process = server.process();
+        let works = ["a"; 3].map(|key| process.works(key));
+        let passes = spawn(async {
+            for _ in 0..3 {
+                time::skip(TTL);
+                yield_now().await;
+            }
+        });
+        all(works.into_iter().chain([passes])).await;
+        process.end().await;
+        server.has_nothing_left();
+    });
+}
+
+/// Renewals and their answers are late by whatever time, while somebody else waits for the lock.
+#[test]
+fn a_late_renewal_gives_no_more_than_the_server_does() {
+    explore(TTL, || async {
+        let server = Server::start();
+        let (process, other) = (server.process(), server.process());
+        let held = process.take("a").await.unwrap();
+        let waits = other.works("a");
+        let passed = Arc::new(AtomicBool::new(false));
+        let passes = {
+            let passed = passed.clone();
+            spawn(async move {
+                for _ in 0..4 {
+                    time::skip(TTL.mul_f64(drawn().unwrap_or_default()));
+                    yield_now().await;
+                }
+                passed.store(true, Ordering::SeqCst);
+            })
+        };
+        let holds = spawn(async move {
+            while !passed.load(Ordering::SeqCst) {
+                held.work().await;
+                yield_now().await;
+            }
+            held.end();
+        });
+        all([waits, passes, holds]).await;
+        process.end().await;
+        other.end().await;
+        server.has_nothing_left();
     });
 }
 

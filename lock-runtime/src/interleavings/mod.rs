@@ -22,13 +22,16 @@ use scheduler::Patient;
 use shuttle::future::JoinHandle;
 use shuttle::rand::Rng;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
-use shuttle::{Config, Runner};
+use shuttle::{Config, MaxSteps, Runner};
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 use std::time::Duration;
 
 /// How many orders are tried, unless the environment says another number.
 const TRIES: usize = 600;
+
+/// After how many steps somebody is going round in circles.
+const STEPS: usize = 100_000;
 
 /// How many preemptions a fault may need.
 const DEPTH: usize = 3;
@@ -66,6 +69,7 @@ fn run<F>(
 {
     let mut config = Config::new();
     config.stack_size = 256 * 1024;
+    config.max_steps = MaxSteps::FailAfter(STEPS);
     Runner::new(scheduler, config).run(move || {
         time::begin(patience);
         spawn(time::pass());

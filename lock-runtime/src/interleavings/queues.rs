@@ -18,6 +18,7 @@ fn all_of_two_processes_get_the_lock_one_after_the_other() {
         one.end().await;
         other.end().await;
         server.is_done_with();
+        server.was_asked_for_no_more();
     });
 }
 

@@ -112,6 +112,14 @@ impl Server {
         }
     }
 
+    /// Nobody has asked for a release who was granted nothing.
+    pub(super) fn was_asked_for_no_more(&self) {
+        for grant in self.book.grants.lock().unwrap().values() {
+            let in_vain = !grant.granted && grant.releases > 0;
+            assert!(!in_vain, "released, and never granted");
+        }
+    }
+
     /// How many locks were granted.
     pub(super) fn grants(&self) -> usize {
         let grants = self.book.grants.lock().unwrap();
