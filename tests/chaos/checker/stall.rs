@@ -4,7 +4,7 @@
 //! - its lease runs out, a ttl later at most;
 //! - it may have been granted to somebody who is gone or stopped, and is granted anew after the shorter of
 //!   ttl and 2 s: once since a claim was given up unheard, and once for each process that was killed or
-//!   stopped while it may have stood in the queue;
+//!   stopped while it may have stood in the queue, or twice where it may not have been heard before;
 //! - three that stand in front and don't ask leave it to those behind them, who ask every 12 s;
 //! - if servers could not be had meanwhile that doesn't count, nor does the time that a connection may then
 //!   take to be made anew.
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Call, Case, Rule, Spans, Verdict, millis};
 use crate::event::Way;
-use crate::fault::Kind;
+use crate::fault::{Fault, Kind};
 
 const SECOND: u64 = 1_000_000_000;
 /// For how long a lock is granted at first.
@@ -151,9 +151,21 @@ impl Lock<'_> {
             }
             _ => false,
         });
-        faults
-            .flat_map(|fault| &fault.workers)
-            .filter(|worker| self.workers.contains(worker))
-            .count()
+        let left = faults.map(|fault| {
+            let theirs = fault.workers.iter();
+            let theirs = theirs.filter(|worker| self.workers.contains(worker));
+            theirs.count() * if self.unheard(fault) { 2 } else { 1 }
+        });
+        left.sum()
+    }
+
+    /// Whether whoever was killed may have left two places: one that it stood in, and one that it had given
+    /// up without being heard.
+    fn unheard(&self, killed: &Fault) -> bool {
+        let mut faults = self.case.history.faults.iter();
+        killed.kind == Kind::WorkerKilled
+            && faults.any(|fault| {
+                fault.away && fault.from < killed.until && fault.until + RECONNECT > killed.from
+            })
     }
 }
