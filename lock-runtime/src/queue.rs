@@ -22,6 +22,8 @@ const FIRST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(5
 /// How often the two behind do, should the first have died; and all others.
 const NEXT: Duration = Duration::from_secs(1);
 const OTHERS: Duration = Duration::from_secs(12);
+/// How much later than the one before each of them does, when the holder's lease runs out.
+const TURN: Duration = Duration::from_millis(50);
 
 /// How long a line that has become empty is remembered as one that others wait for too.
 const LINGER: Duration = Duration::from_millis(20);
@@ -282,8 +284,8 @@ impl StandIn {
     }
 }
 
-/// The first asks often, so that a lock freed by somebody who knows nothing of queues is had soon.
-/// Those who come next ask when the holder's lease runs out, in turn; the others seldom.
+/// The first asks often, so that a lock freed by somebody who knows nothing of queues is had soon. All
+/// ask, one after the other, when the holder's lease runs out: those before them may be gone.
 fn until_asking_again(waiting: &Waiting, first: &mut Backoff) -> Duration {
     let around = |beat: Duration| beat.mul_f64(0.9) + fraction(beat.mul_f64(0.2));
     let beat = match waiting.ahead {
@@ -291,11 +293,7 @@ fn until_asking_again(waiting: &Waiting, first: &mut Backoff) -> Duration {
         1 | 2 => around(NEXT),
         _ => around(OTHERS),
     };
-    match u32::try_from(waiting.ahead) {
-        Ok(ahead @ 0..=2) => {
-            let expiry = waiting.holder_left + Duration::from_millis(2);
-            beat.min(expiry + ahead * Duration::from_millis(50))
-        }
-        _ => beat,
-    }
+    let ahead = u32::try_from(waiting.ahead).unwrap_or(u32::MAX);
+    let expiry = waiting.holder_left + Duration::from_millis(2);
+    beat.min(expiry.saturating_add(TURN.saturating_mul(ahead)))
 }

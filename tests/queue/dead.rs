@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use lock_runtime::LockManager;
 
 use crate::crew::{LONG, fair, waits};
+use crate::ear::Ear;
+use crate::lua::{Claim, Lua, Names, channel, connect};
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, tell};
@@ -127,6 +129,29 @@ fn a_stopped_first_costs_the_others_the_lease_of_a_grant() {
         line.workers[0].expect("had true true", NOISE + millis(1000));
         line.workers[0].succeeds(LONG);
     }
+}
+
+/// Places that nobody took back, as a failover may leave them, though their process is still there.
+#[tokio::test]
+async fn forgotten_places_cost_the_others_the_lease_of_a_grant_each() {
+    let server = Server::start();
+    server.query::<()>("SET lock:door somebody PX 1000");
+    let (lua, names) = (Lua::new(), Names::of("door"));
+    let mut connection = connect(&server);
+    let tokens = ["a", "b", "c", "d"];
+    let _hear_it = Ear::open(&server, &tokens.map(channel));
+    for token in tokens {
+        let (names, ttl) = (&names, 200);
+        let claim = Claim { names, token, ttl };
+        assert_eq!(lua.wait(&mut connection, &claim, 0).unwrap()[0], 2);
+    }
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let start = Instant::now();
+    let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
+    let waited = start.elapsed();
+    // Those behind them who ask seldom do so every 12 s.
+    assert!(waited < millis(6000), "{waited:?}");
+    guard.release().await.unwrap();
 }
 
 /// Two that are stopped cost two leases of a grant, and not a ttl.

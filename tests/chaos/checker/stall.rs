@@ -5,7 +5,6 @@
 //! - it may have been granted to somebody who is gone or stopped, and is granted anew after the shorter of
 //!   ttl and 2 s: once since a claim was given up unheard, and once for each process that was killed or
 //!   stopped while it may have stood in the queue, or twice where it may not have been heard before;
-//! - three that stand in front and don't ask leave it to those behind them, who ask every 12 s;
 //! - if servers could not be had meanwhile that doesn't count, nor does the time that a connection may then
 //!   take to be made anew.
 //!
@@ -25,9 +24,8 @@ use crate::fault::{Fault, Kind};
 const SECOND: u64 = 1_000_000_000;
 /// For how long a lock is granted at first.
 const GRANT: u64 = 2 * SECOND;
-/// How often the first in a queue asks, and those who stand behind three others.
+/// How often the first in a queue asks.
 const FIRST: u64 = SECOND / 2;
-const OTHERS: u64 = 13_200_000_000;
 /// How long one who has died may stand in a queue.
 const GHOST: u64 = 50 * SECOND;
 /// The default of `Config::connect_timeout`.
@@ -136,9 +134,8 @@ impl Lock<'_> {
             return FIRST + self.case.noise(from, to);
         }
         let gone = self.gone(from, to);
-        let behind = if gone >= 3 { OTHERS } else { 0 };
         let grants = (1 + gone as u64) * self.ttl.min(GRANT);
-        self.ttl + grants.max(GRANT) + behind + SECOND.max(self.case.noise(from, to))
+        self.ttl + grants.max(GRANT) + SECOND.max(self.case.noise(from, to))
     }
 
     /// Processes that may have been granted it and could not take it.
