@@ -74,7 +74,7 @@ fn explore(
     steps: &mut Steps,
     visit: &mut dyn FnMut(&World, u32) -> bool,
 ) -> usize {
-    let mut seen: HashSet<u64, BuildHasherDefault<AsItIs>> = HashSet::default();
+    let mut seen = Digests::default();
     let first = World::new(setting);
     seen.insert(digest(&first));
     let mut layer = vec![(0, first)];
@@ -137,9 +137,9 @@ impl Steps {
     }
 }
 
-fn digest(world: &World) -> u64 {
+pub(crate) fn digest(state: &impl Hash) -> u64 {
     let mut digest = Digest(0);
-    world.hash(&mut digest);
+    state.hash(&mut digest);
     digest.finish()
 }
 
@@ -181,9 +181,11 @@ impl Hasher for Digest {
     }
 }
 
+pub(crate) type Digests = HashSet<u64, BuildHasherDefault<AsItIs>>;
+
 /// A digest is one already.
 #[derive(Default)]
-struct AsItIs(u64);
+pub(crate) struct AsItIs(u64);
 
 impl Hasher for AsItIs {
     fn write(&mut self, _: &[u8]) {

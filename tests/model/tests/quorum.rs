@@ -1,0 +1,95 @@
+//! Locks that three servers keep, and their fencing tokens: with every rule, and without each.
+
+use lock_model::quorum::Wrong::{FenceFell, TwoHolders};
+use lock_model::quorum::{Quorum, Wrong};
+
+#[track_caller]
+fn is(what: &str, quorum: Quorum, wrong: &[Wrong]) {
+    let found = quorum.search();
+    println!("{what}: {} states", found.states);
+    for (wrong, trace) in &found.wrong {
+        println!("{wrong:?}: {trace}");
+    }
+    assert!(found.is(wrong), "{what}: not {wrong:?}: {:?}", found.wrong);
+}
+
+#[test]
+fn as_it_is() {
+    is("2 clients", Quorum::default(), &[]);
+    let lost = Quorum {
+        lost: 1,
+        ..Quorum::default()
+    };
+    is("2 clients, an answer lost", lost, &[]);
+    let counts = Quorum {
+        by_clock: false,
+        ..Quorum::default()
+    };
+    is("no clocks, where nobody forgets", counts, &[]);
+    let late = Quorum {
+        in_time: false,
+        ..Quorum::default()
+    };
+    is("what is over counts", late, &[FenceFell]);
+}
+
+#[test]
+fn one_phase() {
+    let one_phase = Quorum {
+        clients: 3,
+        ticks: 0,
+        stores: false,
+        by_clock: false,
+        ..Quorum::default()
+    };
+    is("numbers are not stored", one_phase, &[FenceFell]);
+    let clocks = Quorum {
+        counts: false,
+        by_clock: true,
+        stores: false,
+        ahead: [0, 50, -50],
+        ..Quorum::default()
+    };
+    is("clocks alone", clocks, &[FenceFell]);
+}
+
+#[test]
+fn restarts() {
+    let restart = Quorum {
+        restarts: 1,
+        ..Quorum::default()
+    };
+    is("away for a ttl", restart, &[]);
+    let at_once = Quorum { away: 0, ..restart };
+    is("back at once", at_once, &[FenceFell, TwoHolders]);
+    let counts = Quorum {
+        by_clock: false,
+        ..restart
+    };
+    is("away for a ttl, no clocks", counts, &[FenceFell]);
+    let remembers = Quorum {
+        forgets: false,
+        away: 0,
+        by_clock: false,
+        ..restart
+    };
+    is("back at once, nothing forgotten", remembers, &[]);
+}
+
+#[test]
+fn clocks() {
+    let restart = Quorum {
+        restarts: 1,
+        ..Quorum::default()
+    };
+    let ahead = Quorum {
+        ahead: [50, 0, 0],
+        ..restart
+    };
+    is("a clock ahead by less than a ttl", ahead, &[]);
+    let far_ahead = Quorum {
+        ahead: [300, 0, 0],
+        ..restart
+    };
+    is("a clock ahead by more than a ttl", far_ahead, &[FenceFell]);
+}
