@@ -5,6 +5,9 @@ use super::{all, explore, pause, time};
 use shuttle::future::spawn;
 use std::time::Duration;
 
+/// Who asked so long ago that the server takes them for dead aren't told of a free lock, but ask again.
+const ASKS_AGAIN: Duration = Duration::from_millis(100);
+
 /// A line in whose queue two claims stood for a moment, of which one had left, lingers.
 const LINGER: Duration = Duration::from_millis(20);
 
@@ -88,7 +91,7 @@ fn a_hand_over_meets_a_loss() {
 /// A release, the end of the lease and a renewal's answer, all at once, while somebody waits.
 #[test]
 fn a_hand_over_meets_the_end_of_the_lease_and_a_renewal() {
-    explore(Duration::from_millis(10), || async {
+    explore(ASKS_AGAIN, || async {
         let server = Server::start();
         let process = server.process();
         let holder = process.take("a").await.unwrap();
