@@ -30,6 +30,8 @@ const FIRST: u64 = SECOND / 2;
 const GHOST: u64 = 50 * SECOND;
 /// The default of `Config::connect_timeout`.
 const RECONNECT: u64 = 2 * SECOND;
+/// A process that does not run for less than that ends nobody's waiting, where a gap is promised.
+const HICCUP: u64 = SECOND / 4;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     let mut of_key: BTreeMap<u32, Vec<&Call>> = BTreeMap::new();
@@ -49,7 +51,9 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             ttl: calls.iter().map(|call| call.ttl).max().unwrap_or(0),
             workers: calls.iter().map(|call| call.worker).collect(),
         };
-        for (from, to) in for_nobody(case, &calls).iter() {
+        let promised = case.history.promises.gap;
+        let hiccup = promised.map_or(0, |_| HICCUP);
+        for (from, to) in for_nobody(case, &calls, hiccup).iter() {
             let gap = to - from - away.covered(from, to);
             verdict.longest_gap = verdict.longest_gap.max(gap);
             // Nearly all are shorter.
@@ -57,7 +61,6 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             if gap <= FIRST + noise {
                 continue;
             }
-            let promised = case.history.promises.gap;
             let allowed = promised.unwrap_or_else(|| lock.allowed(from, to));
             if gap > allowed {
                 let text = format!(
@@ -74,8 +77,8 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// When somebody waited who could have gone on, and nobody who could had it.
-fn for_nobody(case: &Case<'_>, calls: &[&Call]) -> Spans {
+/// When somebody waited who could have gone on, but for hiccups, and nobody who could had it.
+fn for_nobody(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
     let mut waited: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     let mut held: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     for call in calls {
@@ -100,7 +103,8 @@ fn for_nobody(case: &Case<'_>, calls: &[&Call]) -> Spans {
         let running = spans.into_iter().flat_map(|(worker, spans)| {
             let mut spans = Spans::of(spans);
             if let Some(stalls) = case.stalls.get(&worker) {
-                spans = spans.minus(stalls);
+                let long = |(from, to): &(u64, u64)| !blocks || to - from >= hiccup;
+                spans = spans.minus(&Spans::of(stalls.iter().filter(long)));
             }
             if let Some(blocked) = case.blocked.get(&worker).filter(|_| blocks) {
                 spans = spans.minus(blocked);

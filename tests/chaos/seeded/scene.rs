@@ -168,7 +168,8 @@ pub fn late_releases() -> Scene {
         habit: Habit {
             tasks: 1,
             ways: vec![Way::Waits, Way::Dropped],
-            ..short()
+            pace: Pace::Lingering,
+            ..Habit::default()
         },
         ..Scene::of(&[Kind::RepliesHeld, Kind::ReplyLost, Kind::Stranded])
     }
