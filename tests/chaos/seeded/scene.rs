@@ -162,16 +162,21 @@ pub fn late_requests() -> Scene {
     }
 }
 
+/// Of short holds, when the same process has the lock again for long.
 pub fn late_releases() -> Scene {
+    let mut profile = Profile::only(&[Kind::RepliesHeld, Kind::ReplyLost, Kind::Stranded]);
+    profile.pause = millis(100);
     Scene {
-        stop: millis(1000),
+        keys: 2,
+        stop: millis(700),
         habit: Habit {
             tasks: 1,
-            ways: vec![Way::Waits, Way::Dropped],
+            ways: vec![Way::Dropped, Way::Dropped, Way::ReleasesInBackground],
             pace: Pace::Lingering,
             ..Habit::default()
         },
-        ..Scene::of(&[Kind::RepliesHeld, Kind::ReplyLost, Kind::Stranded])
+        profile,
+        ..Scene::of(&[])
     }
 }
 
