@@ -162,21 +162,11 @@ pub fn late_requests() -> Scene {
     }
 }
 
-/// Of short holds, when the same process has the lock again for long.
+/// Of holds that are over for their own process.
 pub fn late_releases() -> Scene {
-    let mut profile = Profile::only(&[Kind::RepliesHeld, Kind::ReplyLost, Kind::Stranded]);
-    profile.pause = millis(100);
     Scene {
-        keys: 2,
         stop: millis(700),
-        habit: Habit {
-            tasks: 1,
-            ways: vec![Way::Dropped, Way::Dropped, Way::ReleasesInBackground],
-            pace: Pace::Lingering,
-            ..Habit::default()
-        },
-        profile,
-        ..Scene::of(&[])
+        ..Scene::of(&[Kind::RepliesHeld, Kind::ReplyLost, Kind::Stranded])
     }
 }
 
