@@ -58,7 +58,8 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
         }
     }
     let by_itself = matches!(hold.way, Way::Unrenewed | Way::MaxHold);
-    let before = began.at.saturating_sub(BEFORE);
+    // A thread that is blocked begins with what it was granted long before.
+    let before = hold.asked.min(began.at.saturating_sub(BEFORE));
     // A renewal waits for a tenth of the ttl at most.
     let busy = case.noise.covered(before, end.at) > hold.ttl / 10;
     if !by_itself && !busy && !trouble.touches(before, end.at) {

@@ -414,6 +414,19 @@ fn a_loss_without_a_cause() {
     assert_eq!(breaks(&ends), []);
 }
 
+/// What was granted long before could be lost long before.
+#[test]
+fn a_loss_before_the_body_could_begin() {
+    let text = "
+          0 1.1 continues
+       1250 1.1 begins 0
+       1251 1.1 lost";
+    let mut history = history(text);
+    assert_eq!(broken(&history), [Rule::Loss]);
+    history.faults = vec![fault(Kind::ClockStepped, 100, 101)];
+    assert_eq!(broken(&history), []);
+}
+
 /// It was somebody else's long before it was noticed.
 #[test]
 fn a_loss_that_is_noticed_late() {
