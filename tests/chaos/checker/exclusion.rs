@@ -33,8 +33,11 @@ fn judge(case: &Case<'_>, verdict: &mut Verdict, earlier: Held<'_>, later: Held<
     };
     let mut faults = case.forgetting(one.key);
     let excused = faults.any(|fault| {
-        // What was granted before may have become known after, and after the other.
-        let forgotten = |call: &Call, by: u64| call.asked < fault.until && fault.from < by;
+        // What was granted before may have become known after, and after the other; and within a process
+        // it may have passed on.
+        let had_it =
+            |call: &Call| call.asked < fault.until || case.held_by(call.worker, call.key, fault);
+        let forgotten = |call: &Call, by: u64| fault.from < by && had_it(call);
         let was_forgotten = forgotten(one, from) || forgotten(other, began);
         was_forgotten && end <= fault.until.saturating_add(ttl)
     });

@@ -274,6 +274,18 @@ impl<'h> Case<'h> {
         self.history.faults.iter().filter(covers)
     }
 
+    /// Whether a worker had that lock during the fault.
+    fn held_by(&self, worker: u32, key: u32, fault: &Fault) -> bool {
+        let calls = self.by_key.get(&key).into_iter().flatten();
+        let mut theirs = calls
+            .map(|call| &self.calls[*call])
+            .filter(|call| call.worker == worker);
+        theirs.any(|call| {
+            let began = call.began().is_some_and(|look| look.at < fault.until);
+            began && call.over().is_none_or(|over| over > fault.from)
+        })
+    }
+
     /// Holds that somebody waited for while another worker had the lock.
     fn hand_offs(&self) -> usize {
         let mut count = 0;

@@ -414,6 +414,27 @@ fn a_loss_without_a_cause() {
     assert_eq!(breaks(&ends), []);
 }
 
+/// What a server had forgotten was passed on by who had it.
+#[test]
+fn a_forgotten_lock_passes_within_a_process() {
+    let text = "
+          0 1.1 asks
+          1 1.1 begins 988
+        150 2.1 asks
+        151 2.1 begins 988
+        160 1.2 asks
+        200 1.1 done
+        201 1.2 begins 788
+        210 1.2 steps 778
+        220 2.1 steps 919
+        230 1.2 done
+        240 2.1 done";
+    let mut history = history(text);
+    assert_eq!(broken(&history), [Rule::Exclusion]);
+    history.faults = vec![forgets(100, 101)];
+    assert_eq!(broken(&history), []);
+}
+
 /// What was granted long before could be lost long before.
 #[test]
 fn a_loss_before_the_body_could_begin() {
