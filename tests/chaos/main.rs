@@ -1,5 +1,4 @@
 //! Makes everything go wrong that can, and looks at what came of it.
-#![allow(dead_code, reason = "in the making")]
 
 mod args;
 mod book;

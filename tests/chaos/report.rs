@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde_json::{Value, json};
-
 use crate::checker::{Verdict, Violation};
 use crate::fault::Kind;
 use crate::ground::Place;
@@ -61,27 +59,6 @@ impl Report {
         let mut sum = Tally::default();
         self.places.values().for_each(|tally| sum.merge(tally));
         sum
-    }
-
-    /// For a program to read.
-    pub fn numbers(&self) -> Value {
-        let numbers = |tally: &Tally| -> Value {
-            let faults = tally.faults.iter();
-            let faults = faults.map(|(kind, count)| (words(*kind), json!(count)));
-            let mut numbers: serde_json::Map<_, _> = tally
-                .lines()
-                .into_iter()
-                .map(|(name, figure)| (name.to_owned(), figure.number()))
-                .collect();
-            numbers.insert("faults by kind".to_owned(), Value::Object(faults.collect()));
-            Value::Object(numbers)
-        };
-        let places = self.places.iter();
-        let mut all: serde_json::Map<_, _> = places
-            .map(|(place, tally)| (place.name().to_owned(), numbers(tally)))
-            .collect();
-        all.insert("all".to_owned(), numbers(&self.sum()));
-        Value::Object(all)
     }
 
     fn columns(&self) -> Vec<(&'static str, Tally)> {
@@ -199,15 +176,6 @@ impl Tally {
 enum Figure {
     Count(usize),
     Time(u64),
-}
-
-impl Figure {
-    fn number(self) -> Value {
-        match self {
-            Self::Count(count) => json!(count),
-            Self::Time(nanos) => json!({ "ms": nanos as f64 / 1e6 }),
-        }
-    }
 }
 
 impl fmt::Display for Figure {
@@ -372,17 +340,6 @@ mod tests {
         assert_eq!(sum.longest_gap, 1_500_000_000);
         assert_eq!(sum.faults[&Kind::WorkerKilled], 2);
         assert_eq!(sum.violations, 1);
-    }
-
-    #[test]
-    fn numbers_can_be_read() {
-        let numbers = report().numbers();
-        assert_eq!(numbers["standalone"]["holds"], 1234);
-        assert_eq!(numbers["standalone"]["faults by kind"]["flushed"], 1);
-        assert_eq!(
-            numbers["all"]["longest time locked for nobody"]["ms"],
-            1500.0
-        );
     }
 
     #[test]

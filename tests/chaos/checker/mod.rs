@@ -104,7 +104,8 @@ impl Verdict {
         self.violations.push(Violation { rule, text });
     }
 
-    pub fn breaks(&self, rule: Rule) -> bool {
+    #[cfg(test)]
+    fn breaks(&self, rule: Rule) -> bool {
         self.violations.iter().any(|found| found.rule == rule)
     }
 }
