@@ -436,3 +436,28 @@ impl std::task::Wake for Unpark {
         self.0.unpark();
     }
 }
+
+/// Who was seated, and didn't look before the line had ended and begun anew, leaves nobody else's place.
+#[tokio::test]
+async fn a_place_in_a_line_that_has_ended_is_nobody_elses() {
+    let connect = || LockManager::connect("memory://a-line-that-has-ended");
+    let (ours, theirs) = (connect().await.unwrap(), connect().await.unwrap());
+    let wait = |locks: &LockManager| locks.lock("door").wait(TTL);
+    let first = wait(&ours).acquire().await.unwrap();
+    let short = wait(&ours).ttl(Duration::from_millis(20)).renew(false);
+    let mut second = Box::pin(short.acquire());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(second.as_mut().poll(&mut context).is_pending());
+    drop(first);
+    let other = wait(&theirs).acquire().await.unwrap();
+    while ours.shared.waiters.has_line("lock:door") {
+        tokio::task::yield_now().await;
+    }
+    let third = tokio::spawn(wait(&ours).acquire());
+    while ours.shared.waiters.is_empty("lock:door") {
+        tokio::task::yield_now().await;
+    }
+    drop(second);
+    other.release().await.unwrap();
+    third.await.unwrap().unwrap().release().await.unwrap();
+}

@@ -15,6 +15,7 @@ use crate::{LockError, queue};
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
@@ -25,6 +26,7 @@ pub(crate) struct Waiters {
     lines: Mutex<HashMap<Arc<str>, Line>>,
     /// The claims of this process that stand in queues, and the locks granted to them.
     claims: Mutex<HashMap<Token, Arc<Inbox<Event>>>>,
+    arrivals: AtomicU64,
 }
 
 /// All that a process knows of a lock that it holds or waits for.
@@ -33,7 +35,6 @@ struct Line {
     /// Whose the lock is, if it is this process'.
     held: Option<Token>,
     waiting: VecDeque<Waiter>,
-    arrivals: u64,
     /// Reaches the task that stands in the server's queue for the line.
     queue: Option<Arc<Inbox<Event>>>,
     /// Whether other processes wait for the lock, if that is known.
@@ -90,8 +91,8 @@ impl Waiters {
             // Most wait alone.
             line.waiting.reserve_exact(1);
         }
-        line.arrivals += 1;
-        let number = line.arrivals;
+        // Over all lines: one that has ended and begun anew knows nobody by a number of the old one.
+        let number = self.arrivals.fetch_add(1, Ordering::Relaxed);
         line.waiting.push_back(Waiter { number, wish, seat });
         if line.queue.is_none() {
             line.queue = Some(queue::stand(shared.clone(), name.clone()));
