@@ -38,26 +38,34 @@ const SERVERS: &[Place] = &[
     Place::Quorum,
 ];
 
+/// What a row has unless it says otherwise.
+const USUAL: Row = Row {
+    name: "",
+    what: "",
+    places: SERVERS,
+    kinds: &[],
+    pause: 200,
+    ways: &[],
+    wanted: &[],
+    least: 10,
+};
+
 const ROWS: &[Row] = &[
     Row {
         name: "1",
         what: "holders and waiters killed",
-        places: SERVERS,
         kinds: &[Kind::WorkerKilled],
         pause: 150,
-        ways: &[],
         wanted: &[(Kind::WorkerKilled, 400)],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "3",
         what: "holders and waiters stopped, for up to 3 ttl",
-        places: SERVERS,
         kinds: &[Kind::WorkerStopped],
         pause: 150,
-        ways: &[],
         wanted: &[(Kind::WorkerStopped, 400)],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "5",
@@ -73,14 +81,13 @@ const ROWS: &[Row] = &[
             Kind::ConnectionsCut,
         ],
         pause: 40,
-        ways: &[],
         wanted: &[
             (Kind::RequestsHeld, 300),
             (Kind::RepliesHeld, 300),
             (Kind::ReplyLost, 300),
             (Kind::MessagesLost, 300),
         ],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "6",
@@ -90,41 +97,35 @@ const ROWS: &[Row] = &[
         pause: 60,
         ways: &[Way::Dropped, Way::TriesOnce, Way::Waits],
         wanted: &[(Kind::RequestsHeld, 300), (Kind::WorkerKilled, 200)],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "7",
         what: "messages lost, subscriptions killed",
-        places: SERVERS,
         kinds: &[Kind::MessagesLost, Kind::ClientsKilled],
         pause: 100,
         ways: &[Way::Waits],
         wanted: &[(Kind::MessagesLost, 200), (Kind::ClientsKilled, 200)],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "9",
         what: "servers that stall: slow scripts, pauses, sleep",
-        places: SERVERS,
         kinds: &[Kind::ServerAsleep, Kind::SlowScript, Kind::ClientsPaused],
-        pause: 200,
-        ways: &[],
         wanted: &[
             (Kind::ServerAsleep, 100),
             (Kind::SlowScript, 100),
             (Kind::ClientsPaused, 100),
         ],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "10, 11",
         what: "servers whose clocks are set, machines that sleep",
         places: &[Place::Standalone, Place::Sentinel, Place::Quorum],
         kinds: &[Kind::ClockStepped],
-        pause: 200,
-        ways: &[],
         wanted: &[(Kind::ClockStepped, 300)],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "12 Sentinel",
@@ -132,9 +133,8 @@ const ROWS: &[Row] = &[
         places: &[Place::Sentinel],
         kinds: &[Kind::Failover, Kind::ServerKilled, Kind::ServerForgot],
         pause: 400,
-        ways: &[],
         wanted: &[(Kind::Failover, 50)],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "12 Cluster",
@@ -142,9 +142,8 @@ const ROWS: &[Row] = &[
         places: &[Place::Cluster],
         kinds: &[Kind::Failover, Kind::ServerKilled, Kind::ServerForgot],
         pause: 400,
-        ways: &[],
         wanted: &[(Kind::Failover, 50)],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "13",
@@ -152,9 +151,8 @@ const ROWS: &[Row] = &[
         places: &[Place::Standalone],
         kinds: &[Kind::ServerKilled, Kind::ServerForgot],
         pause: 300,
-        ways: &[],
         wanted: &[(Kind::ServerKilled, 100), (Kind::ServerForgot, 100)],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "14",
@@ -171,9 +169,8 @@ const ROWS: &[Row] = &[
             Kind::ServerAsleep,
         ],
         pause: 100,
-        ways: &[],
         wanted: &[(Kind::ServerForgot, 100), (Kind::BlackHole, 100)],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "15",
@@ -181,19 +178,16 @@ const ROWS: &[Row] = &[
         places: &[Place::Cluster],
         kinds: &[Kind::SlotMoved],
         pause: 150,
-        ways: &[],
         wanted: &[(Kind::SlotMoved, 100)],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "17",
         what: "scripts flushed every 10 ms",
-        places: SERVERS,
         kinds: &[Kind::ScriptsFlushed],
         pause: 10,
-        ways: &[],
         wanted: &[(Kind::ScriptsFlushed, 4000)],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "18",
@@ -203,17 +197,16 @@ const ROWS: &[Row] = &[
         pause: 300,
         ways: &[Way::Blocks, Way::Waits],
         wanted: &[(Kind::RuntimeDropped, 200)],
-        least: 10,
+        ..USUAL
     },
     Row {
         name: "20",
         what: "nothing: everybody is served in order of arrival",
         places: &[Place::Memory, Place::Standalone, Place::Sentinel],
-        kinds: &[],
         pause: 1000,
         ways: &[Way::Waits, Way::Guard, Way::Dropped, Way::TriesOnce],
-        wanted: &[],
         least: 30,
+        ..USUAL
     },
 ];
 
@@ -233,7 +226,6 @@ pub fn run(args: &Args, names: &[&str]) -> ExitCode {
         println!("\n{report}");
         violations += report.violations();
         table += &row.line(&report.sum());
-        println!("{table}");
     }
     println!(
         "\n| row | what goes wrong | faults | holders, waiters hit | holds | two holders, excused | stale \
