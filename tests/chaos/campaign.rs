@@ -1,24 +1,28 @@
 //! Many schedules, a few at a time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use crate::checker::{Verdict, check};
+use crate::keep::keep;
+use crate::report::Report;
 use crate::schedule::{Played, Schedule};
 
-/// Plays what `next` says for each number as long as it `goes_on`, and gives what came of it to `then`.
+/// Plays what `next` says for each number as long as it `goes_on`, and gives what came of it to `also`.
 pub fn run(
     lanes: usize,
-    goes_on: impl Fn(u64) -> bool + Sync,
+    goes_on: impl Fn(u64, &Report) -> bool + Sync,
     next: impl Fn(u64) -> Schedule + Sync,
-    then: impl Fn(&Played, &Verdict) + Sync,
-) {
+    also: impl FnMut(&Played, &Verdict) + Send,
+) -> Report {
     let count = AtomicU64::new(0);
+    let seen = Mutex::new((Report::default(), also));
     let lane = || {
         loop {
             let number = count.fetch_add(1, Relaxed);
-            if !goes_on(number) {
+            if !goes_on(number, &seen.lock().unwrap().0) {
                 return;
             }
             let schedule = next(number);
@@ -28,7 +32,11 @@ pub fn run(
                 eprintln!("{place}, seed {seed}: it came to no end");
                 resume_unwind(panic)
             });
-            then(&played, &check(&played.history));
+            let verdict = check(&played.history);
+            tell(&played, &verdict);
+            let (report, also) = &mut *seen.lock().unwrap();
+            report.add(played.place, played.seed, &played.history, &verdict);
+            also(&played, &verdict);
         }
     };
     thread::scope(|scope| {
@@ -36,4 +44,24 @@ pub fn run(
             scope.spawn(lane);
         }
     });
+    seen.into_inner().unwrap().0
+}
+
+/// A line for each schedule, and where to look if something is wrong.
+fn tell(played: &Played, verdict: &Verdict) {
+    println!(
+        "{} ({}), seed {}: {} faults, {} holds, {:.1} s",
+        played.place.name(),
+        played.variant,
+        played.seed,
+        played.history.faults.len(),
+        verdict.holds,
+        played.took.as_secs_f64(),
+    );
+    if !verdict.violations.is_empty() {
+        for violation in &verdict.violations {
+            println!("  {violation}");
+        }
+        println!("  see {}", keep(played, verdict).display());
+    }
 }

@@ -4,14 +4,12 @@ use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::BuildHasher;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::args::{Args, leave};
 use crate::campaign;
 use crate::checker::Verdict;
 use crate::ground::Place;
-use crate::keep::keep;
 use crate::report::Report;
 use crate::schedule::{Played, Schedule};
 use crate::timeline;
@@ -20,7 +18,7 @@ pub fn run(args: &Args) -> ExitCode {
     let places = places(&args.on);
     let start = Instant::now();
     let time = Duration::from_secs_f64(args.minutes * 60.0);
-    let goes_on = |number| match (args.seed, args.schedules) {
+    let goes_on = |number, _: &Report| match (args.seed, args.schedules) {
         (Some(_), _) => number < 1,
         (None, Some(most)) => number < most,
         (None, None) => start.elapsed() < time,
@@ -31,16 +29,12 @@ pub fn run(args: &Args) -> ExitCode {
         let seed = args.seed.unwrap_or_else(|| chance.hash_one(number) >> 16);
         Schedule::of(place, seed)
     };
-    let seen = Mutex::new((Report::default(), Picture::default()));
-    campaign::run(args.lanes, goes_on, next, |played, verdict| {
-        tell(played, verdict);
-        let (report, picture) = &mut *seen.lock().unwrap();
-        report.add(played.place, played.seed, &played.history, verdict);
+    let mut picture = Picture::default();
+    let report = campaign::run(args.lanes, goes_on, next, |played, verdict| {
         if args.timeline.is_some() {
             picture.consider(played, verdict);
         }
     });
-    let (report, picture) = seen.into_inner().unwrap();
     println!("\n{report}");
     if let Some(path) = &args.timeline {
         fs::write(path, picture.svg).unwrap();
@@ -73,25 +67,6 @@ impl Picture {
         let window = timeline::liveliest(history, Self::LENGTH);
         self.svg = timeline::draw(history, window, &title);
         self.events = events;
-    }
-}
-
-/// A line for each schedule, and where to look if something is wrong.
-pub fn tell(played: &Played, verdict: &Verdict) {
-    println!(
-        "{} ({}), seed {}: {} faults, {} holds, {:.1} s",
-        played.place.name(),
-        played.variant,
-        played.seed,
-        played.history.faults.len(),
-        verdict.holds,
-        played.took.as_secs_f64(),
-    );
-    if !verdict.violations.is_empty() {
-        for violation in &verdict.violations {
-            println!("  {violation}");
-        }
-        println!("  see {}", keep(played, verdict).display());
     }
 }
 
