@@ -85,6 +85,45 @@ async fn forever() -> ! {
     }
 }
 
+#[distributed_lock(key = "panics", wait = "0s", on_busy = panic!("busy"))]
+async fn panics() -> Result<u64, LockError> {
+    Ok(1)
+}
+
+#[distributed_lock(key = "returns:{id}", wait = "0s", on_busy = return Ok(id))]
+async fn returns(id: u64) -> Result<u64, LockError> {
+    Ok(id + 1)
+}
+
+#[distributed_lock(key = "panics", wait = "0s", on_busy = panic!("busy"), or_else = |error| panic!("{error}"))]
+async fn panics_always() -> ! {
+    std::future::pending().await
+}
+
+#[distributed_lock(key = "exits", wait = "0s", on_busy = std::process::exit(1), or_else = |error| panic!("{error}"))]
+async fn exits() -> u64 {
+    1
+}
+
+#[distributed_lock(key = "awaits:{id}", wait = "0s", on_busy = { tokio::task::yield_now().await; Ok(id) })]
+async fn awaits(id: u64) -> Result<u64, LockError> {
+    Ok(id + 1)
+}
+
+#[distributed_lock(key = "question:{id}", wait = "0s", on_busy = Ok(u64::from(checked(id)?)))]
+async fn question(id: u64) -> Result<u64, LockError> {
+    Ok(id + 1)
+}
+
+fn checked(id: u64) -> Result<u32, LockError> {
+    u32::try_from(id).map_err(|_| LockError::NotInitialised)
+}
+
+#[distributed_lock(key = "diverging", wait = "0s", on_busy = unreachable!())]
+fn diverging() -> Pin<Box<dyn Future<Output = Result<u64, LockError>> + Send>> {
+    Box::pin(async move { Ok(1) })
+}
+
 #[distributed_lock(key = "opaque:<value>")]
 async fn opaque(mut value: u32) -> Result<impl Display + use<>, LockError> {
     while value < 10 {
@@ -187,6 +226,17 @@ async fn all_run() -> Result<(), LockError> {
             .await
             .is_err()
     );
+    assert_eq!(panics().await?, 1);
+    assert_eq!(returns(1).await?, 2);
+    assert!(
+        tokio::time::timeout(Duration::from_millis(10), panics_always())
+            .await
+            .is_err()
+    );
+    assert_eq!(exits().await, 1);
+    assert_eq!(awaits(1).await?, 2);
+    assert_eq!(question(1).await?, 2);
+    assert_eq!(diverging().await?, 1);
     assert_eq!(opaque(1).await?.to_string(), "10");
     assert_eq!(future(1).await?, 1);
     let mut shop = Shop {

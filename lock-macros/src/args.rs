@@ -100,7 +100,7 @@ impl Args {
             Some(manager) => {
                 let span = manager.span().resolved_at(mixed);
                 let manager = borrow(manager);
-                let name = Ident::new("__lock_manager", span);
+                let name = Ident::new("__distributed_lock", span);
                 quote_spanned! {mixed=>
                     match #manager { #name => #krate::attribute::on(#name, #template, #value) #setters }
                 }

@@ -1,7 +1,8 @@
 //! What an annotated function becomes: itself, with the lock around its body.
 //!
-//! One item, every token of the user in it once. Names of ours begin with `__lock_` and cannot be
-//! seen from the body.
+//! One item, every token of the user in it once. All variables of ours have the name
+//! `__distributed_lock`. The body can't see them, but in a pattern that name would mean a constant of the
+//! user's, if there were one: a function in front of them hides it.
 
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, TokenStreamExt, quote, quote_spanned};
@@ -69,13 +70,10 @@ fn hold(args: &Args, output: &Output, brace: &token::Brace, body: TokenStream) -
     let Args { krate, options, .. } = args;
     let mixed = Span::mixed_site();
     let lock = args.lock();
-    let busy = options.on_busy.as_ref().map(|value| {
-        quote_spanned!(mixed=> ::core::result::Result::Err(__lock_error) if __lock_error.is_busy() => return { #value },)
-    });
     let failed = match &options.or_else {
         Some(or_else) => or_else.to_token_stream(),
         None => respan(
-            quote!(|__lock_error| #krate::FromLockError::from_lock_error(__lock_error)),
+            quote!(|__distributed_lock| #krate::FromLockError::from_lock_error(__distributed_lock)),
             output.span.resolved_at(mixed),
         ),
     };
@@ -83,24 +81,33 @@ fn hold(args: &Args, output: &Output, brace: &token::Brace, body: TokenStream) -
     let guard = options
         .guard
         .as_ref()
-        .map(|name| quote_spanned!(mixed=> let #name: &#krate::LockGuard = __lock_held;));
+        .map(|name| quote_spanned!(mixed=> let #name: &#krate::LockGuard = __distributed_lock;));
     // Located where the user's braces are, for errors about the body's value; but not theirs, for
     // `unused_braces`.
     let mut block = TokenStream::new();
     token::Brace(brace.span.join().resolved_at(mixed))
         .surround(&mut block, |tokens| tokens.extend(body));
 
-    let value = quote_spanned! {mixed=>
+    let ended = quote_spanned! {mixed=>
         ::core::result::Result::unwrap_or_else(
-            match #krate::attribute::acquire(__lock).await {
-                ::core::result::Result::Ok(ref __lock_held) => {
-                    #krate::attribute::Locked::new(__lock_held, async move { #anchor #guard #block }).await
+            match __distributed_lock {
+                ::core::result::Result::Ok(ref __distributed_lock) => {
+                    #krate::attribute::Locked::new(__distributed_lock, async move { #anchor #guard #block }).await
                 }
-                #busy
-                ::core::result::Result::Err(__lock_error) => ::core::result::Result::Err(__lock_error),
+                ::core::result::Result::Err(__distributed_lock) => ::core::result::Result::Err(__distributed_lock),
             },
             #failed,
         )
+    };
+    let value = match &options.on_busy {
+        None => ended,
+        // The arm of a `match` may diverge: nothing behind it becomes unreachable.
+        Some(busy) => quote_spanned! {mixed=>
+            match __distributed_lock {
+                ::core::result::Result::Err(ref __distributed_lock) if __distributed_lock.is_busy() => #busy,
+                _ => #ended,
+            }
+        },
     };
     // Nothing can be returned from a function that doesn't.
     let last = if output.is_never() {
@@ -108,7 +115,12 @@ fn hold(args: &Args, output: &Output, brace: &token::Brace, body: TokenStream) -
     } else {
         quote_spanned!(mixed=> return #value;)
     };
-    quote_spanned!(mixed=> let __lock = #lock; #last)
+    quote_spanned! {mixed=>
+        const fn __distributed_lock() {}
+        let __distributed_lock = #lock;
+        let __distributed_lock = #krate::attribute::acquire(__distributed_lock).await;
+        #last
+    }
 }
 
 /// The names that a function's signature binds to values.

@@ -57,8 +57,8 @@ impl Output {
     pub(crate) fn anchor(&self) -> Option<TokenStream> {
         let ty = self.ty.as_ref().filter(|_| !self.is_never())?;
         Some(quote_spanned! {self.span.resolved_at(Span::mixed_site())=>
-            if let ::core::option::Option::Some(__lock_output) = ::core::option::Option::None::<#ty> {
-                return __lock_output;
+            if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<#ty> {
+                return __distributed_lock;
             }
         })
     }

@@ -8,20 +8,23 @@ where
     Self: 'async_trait,
 {
     Box::pin(async move {
-        let __lock = ::lock_runtime::attribute::global(
+        const fn __distributed_lock() {}
+        let __distributed_lock = ::lock_runtime::attribute::global(
             "order:{id}",
             ::lock_runtime::attribute::format!("order:{id}"),
         );
+        let __distributed_lock = ::lock_runtime::attribute::acquire(__distributed_lock)
+            .await;
         return ::core::result::Result::unwrap_or_else(
-            match ::lock_runtime::attribute::acquire(__lock).await {
-                ::core::result::Result::Ok(ref __lock_held) => {
+            match __distributed_lock {
+                ::core::result::Result::Ok(ref __distributed_lock) => {
                     ::lock_runtime::attribute::Locked::new(
-                            __lock_held,
+                            __distributed_lock,
                             async move {
-                                if let ::core::option::Option::Some(__lock_output) = ::core::option::Option::None::<
+                                if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<
                                     Result<(), Error>,
                                 > {
-                                    return __lock_output;
+                                    return __distributed_lock;
                                 }
                                 {
                                     let __self = self;
@@ -32,11 +35,13 @@ where
                         )
                         .await
                 }
-                ::core::result::Result::Err(__lock_error) => {
-                    ::core::result::Result::Err(__lock_error)
+                ::core::result::Result::Err(__distributed_lock) => {
+                    ::core::result::Result::Err(__distributed_lock)
                 }
             },
-            |__lock_error| ::lock_runtime::FromLockError::from_lock_error(__lock_error),
+            |__distributed_lock| ::lock_runtime::FromLockError::from_lock_error(
+                __distributed_lock,
+            ),
         );
     })
 }

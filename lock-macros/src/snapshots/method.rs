@@ -1,8 +1,9 @@
 async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
-    let __lock = match &self.locks {
-        __lock_manager => {
+    const fn __distributed_lock() {}
+    let __distributed_lock = match &self.locks {
+        __distributed_lock => {
             crate::lock_runtime::attribute::on(
-                    __lock_manager,
+                    __distributed_lock,
                     "<self.tenant>:<order.id():08>",
                     crate::lock_runtime::attribute::format!(
                         "{}:{:08}", self.tenant, order.id()
@@ -16,33 +17,39 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
                 .on_lost(crate::lock_runtime::OnLost::Continue)
         }
     };
-    return ::core::result::Result::unwrap_or_else(
-        match crate::lock_runtime::attribute::acquire(__lock).await {
-            ::core::result::Result::Ok(ref __lock_held) => {
-                crate::lock_runtime::attribute::Locked::new(
-                        __lock_held,
-                        async move {
-                            if let ::core::option::Option::Some(__lock_output) = ::core::option::Option::None::<
-                                Result<Paid, Error>,
-                            > {
-                                return __lock_output;
-                            }
-                            let lock: &crate::lock_runtime::LockGuard = __lock_held;
-                            {
-                                self.paid.insert(order.id(), lock.fencing_token().await?);
-                                Ok(Paid::Now)
-                            }
-                        },
-                    )
-                    .await
-            }
-            ::core::result::Result::Err(__lock_error) if __lock_error.is_busy() => {
-                return { Ok(Paid::Already) };
-            }
-            ::core::result::Result::Err(__lock_error) => {
-                ::core::result::Result::Err(__lock_error)
-            }
-        },
-        |error| Err(Error::lock(error)),
-    );
+    let __distributed_lock = crate::lock_runtime::attribute::acquire(__distributed_lock)
+        .await;
+    return match __distributed_lock {
+        ::core::result::Result::Err(
+            ref __distributed_lock,
+        ) if __distributed_lock.is_busy() => Ok(Paid::Already),
+        _ => {
+            ::core::result::Result::unwrap_or_else(
+                match __distributed_lock {
+                    ::core::result::Result::Ok(ref __distributed_lock) => {
+                        crate::lock_runtime::attribute::Locked::new(
+                                __distributed_lock,
+                                async move {
+                                    if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<
+                                        Result<Paid, Error>,
+                                    > {
+                                        return __distributed_lock;
+                                    }
+                                    let lock: &crate::lock_runtime::LockGuard = __distributed_lock;
+                                    {
+                                        self.paid.insert(order.id(), lock.fencing_token().await?);
+                                        Ok(Paid::Now)
+                                    }
+                                },
+                            )
+                            .await
+                    }
+                    ::core::result::Result::Err(__distributed_lock) => {
+                        ::core::result::Result::Err(__distributed_lock)
+                    }
+                },
+                |error| Err(Error::lock(error)),
+            )
+        }
+    };
 }
