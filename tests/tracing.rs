@@ -2,14 +2,22 @@
 
 mod support;
 
+use std::fmt::Debug;
 use std::io::Write;
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lock_runtime::{LockError, LockManager, distributed_lock};
 use tokio::sync::watch;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
 
+use support::sentinel::Sentinels;
 use support::server::Server;
 use support::time::within;
 
@@ -21,6 +29,8 @@ static TOLD: LazyLock<watch::Sender<String>> = LazyLock::new(|| {
         .with_ansi(false)
         .with_span_events(FmtSpan::CLOSE)
         .with_writer(|| Told)
+        .finish()
+        .with(Panics)
         .init();
     watch::Sender::default()
 });
@@ -36,6 +46,48 @@ impl Write for Told {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// Panics at what concerns certain keys.
+struct Panics;
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Panics {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut key = Key::default();
+        event.record(&mut key);
+        assert!(key.0 != "panics:event", "as the test wants it");
+    }
+
+    fn on_new_span(&self, span: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut key = Key::default();
+        span.record(&mut key);
+        assert!(key.0 != "panics:span", "as the test wants it");
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(key);
+        }
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let panics = context.span(&id).is_some_and(|span| {
+            let extensions = span.extensions();
+            let key = extensions.get::<Key>();
+            key.is_some_and(|key| key.0 == "panics:close")
+        });
+        assert!(!panics, "as the test wants it");
+    }
+}
+
+#[derive(Default)]
+struct Key(String);
+
+impl Visit for Key {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "key" {
+            self.0 = value.to_owned();
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }
 
 /// The line that has all of these words, as soon as it is there.
@@ -80,16 +132,115 @@ async fn a_lost_lease_is_a_warning() {
     told(&["WARN", "lock lost", r#"key="row:1""#]).await;
 }
 
+#[distributed_lock(key = "slow:<id>", ttl = "20ms", renew = false, manager = locks)]
+async fn too_slow(locks: &LockManager, id: u64) -> Result<(), LockError> {
+    std::future::pending().await
+}
+
 #[tokio::test]
-async fn a_failed_renewal_is_a_warning() {
+async fn a_loss_is_told_in_the_span_of_its_hold() {
+    LazyLock::force(&TOLD);
+    let locks = LockManager::connect("memory://").await.unwrap();
+    assert!(too_slow(&locks, 1).await.unwrap_err().is_lost());
+    let line = told(&["WARN", "lock lost", r#"key="slow:1""#]).await;
+    assert!(line.contains("distributed_lock{"), "{line}");
+    assert!(line.contains(r#"template="slow:<id>""#), "{line}");
+}
+
+/// With a thousand locks, however often each of them fails.
+#[tokio::test]
+async fn an_outage_is_a_few_lines() {
+    LazyLock::force(&TOLD);
+    let ttl = Duration::from_secs(6);
+    let mut server = Server::start();
+    let port = server.port().to_string();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let mut guards = Vec::new();
+    for n in 0..1000 {
+        let lock = locks.lock(format!("flood:{n}")).ttl(ttl);
+        guards.push(lock.acquire().await.unwrap());
+    }
+    let start = Instant::now();
+    server.pause();
+    // By then each of them has failed.
+    while guards.iter().any(|guard| guard.remaining() > ttl / 2) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    server.resume();
+    let warning = told(&["WARN", "requests to the lock server fail", &port]).await;
+    assert!(warning.contains("renewals="), "{warning}");
+    told(&["INFO", "renews leases again", &port]).await;
+    let periods = 2 + start.elapsed().as_secs() as usize / 5;
+    drop(guards);
+    let told = TOLD.borrow().clone();
+    let lines: Vec<&str> = told
+        .lines()
+        .filter(|line| line.contains(&port) || line.contains("flood:"))
+        .filter(|line| {
+            !["lock server:", "lock lost", "close"]
+                .iter()
+                .any(|word| line.contains(word))
+        })
+        .collect();
+    // A warning, and its end, of the requests and of the connection.
+    assert!(
+        lines.len() <= 4 * periods,
+        "{} lines: {:?}",
+        lines.len(),
+        &lines[..10]
+    );
+}
+
+#[tokio::test]
+async fn a_connection_lost_and_restored_is_a_line_each() {
     LazyLock::force(&TOLD);
     let mut server = Server::start();
+    let port = server.port().to_string();
     let locks = LockManager::connect(server.url()).await.unwrap();
-    let lock = locks.lock("row:2").ttl(Duration::from_millis(300));
-    let _guard = lock.acquire().await.unwrap();
-    server.pause();
-    told(&["WARN", "not renewed", r#"key="row:2""#]).await;
-    server.resume();
+    // An idle connection is looked after when it is needed.
+    let _guard = locks
+        .lock("idle")
+        .ttl(Duration::from_secs(1))
+        .acquire()
+        .await;
+    server.kill();
+    told(&["WARN", "connection lost", "requests", &port]).await;
+    server.restart();
+    told(&["INFO", "connection restored", "requests", &port]).await;
+}
+
+#[tokio::test]
+async fn a_failover_is_a_line() {
+    LazyLock::force(&TOLD);
+    let sentinels = Sentinels::start();
+    let _locks = LockManager::connect(sentinels.url()).await.unwrap();
+    sentinels.failover();
+    told(&["INFO", "failover followed", "redis-sentinel://"]).await;
+}
+
+/// It is called on the I/O thread, which renews all leases.
+#[tokio::test]
+async fn a_subscriber_that_panics_costs_no_lease() {
+    LazyLock::force(&TOLD);
+    let locks = LockManager::connect("memory://").await.unwrap();
+    let ttl = Duration::from_millis(300);
+    let kept = locks.lock("kept").ttl(ttl).acquire().await.unwrap();
+    let lost = locks.lock("panics:event").ttl(ttl / 10).renew(false);
+    let lost = lost.acquire().await.unwrap();
+    let kept_on = tokio::time::timeout(4 * ttl, kept.lost()).await;
+    assert!(kept_on.is_err(), "{kept_on:?}");
+    assert!(!lost.is_valid());
+}
+
+#[tokio::test]
+async fn a_subscriber_that_panics_at_a_span_costs_no_lock() {
+    LazyLock::force(&TOLD);
+    let locks = LockManager::connect("memory://").await.unwrap();
+    for key in ["panics:span", "panics:close"] {
+        drop(locks.lock(key).acquire().await.unwrap());
+        let again = locks.lock(key).try_acquire().await.unwrap();
+        assert!(again.is_some(), "`{key}` was released");
+    }
 }
 
 #[tokio::test]

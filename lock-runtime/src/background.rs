@@ -57,7 +57,10 @@ impl Shared {
         // What an earlier try has freed, a later one can't find.
         let found = found || repeated;
         if !found && held {
-            trace::release_found_nothing(self.key_of(&claim.name));
+            let key: Arc<str> = self.key_of(&claim.name).into();
+            // Not here: whatever polls this may hold a lock of ours.
+            self.io
+                .run(async move { trace::release_found_nothing(&key) });
         }
         Ok(found)
     }
@@ -96,7 +99,7 @@ impl Shared {
 
     async fn release_for(self: Arc<Self>, time: Duration, claim: Claim, held: bool) {
         if let Err(error) = self.release(&claim, after(time), held).await {
-            trace::release_failed(self.key_of(&claim.name), &error);
+            self.not_released(&claim.name, &error);
         }
     }
 
@@ -114,8 +117,13 @@ impl Shared {
             .await;
         self.waiters.forget(claim.token);
         if let Err(error) = cancelled {
-            trace::release_failed(self.key_of(&claim.name), &error);
+            self.not_released(&claim.name, &error);
         }
+    }
+
+    fn not_released(&self, name: &str, error: &EngineError) {
+        self.failures
+            .release(self.server_of(name), self.key_of(name), error);
     }
 
     /// Does what [`shutdown`](LockManager::shutdown) waits for.

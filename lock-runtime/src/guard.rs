@@ -34,9 +34,11 @@ pub struct LockGuard {
 
 impl LockGuard {
     pub(crate) fn new(hold: Arc<Hold>, wish: &Wish) -> LockGuard {
+        let trace = Trace::start(wish.template, hold.key(), wish.asked);
+        hold.told_in(trace.context());
         LockGuard {
             terms: wish.terms,
-            trace: Trace::start(wish.template, hold.key(), wish.asked),
+            trace,
             fencing_token: OnceCell::new(),
             passed: AtomicBool::new(false),
             hold,
@@ -197,7 +199,6 @@ impl Drop for LockGuard {
         if !self.has_passed() && !self.pass_on() {
             self.hold.abandon();
         }
-        self.trace.ended();
     }
 }
 

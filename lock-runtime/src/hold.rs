@@ -3,6 +3,7 @@
 
 use crate::backoff::fraction;
 use crate::clock::Moment;
+use crate::contain::contain;
 use crate::engine::{Claim, EngineError, Token};
 use crate::io::{after, instant, since};
 use crate::lease::Lease;
@@ -37,6 +38,8 @@ struct State {
     /// How often it has passed from guard to guard, and since when.
     passed: u32,
     since: Instant,
+    /// Where the present guard's loss is told.
+    context: trace::Context,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -81,6 +84,7 @@ impl Hold {
                 due: None,
                 passed: 0,
                 since: instant(),
+                context: trace::Context::default(),
             }),
         })
     }
@@ -137,6 +141,11 @@ impl Hold {
         state.passed += 1;
         self.begin(&mut state, now);
         true
+    }
+
+    /// What becomes of the present guard is told there.
+    pub(crate) fn told_in(&self, context: trace::Context) {
+        self.state().context = context;
     }
 
     /// A guard's time begins.
@@ -198,10 +207,12 @@ impl Hold {
         if state.phase != Phase::Held {
             return;
         }
-        trace::renewal_failed(self.key(), error, state.remaining(now));
+        let left = state.remaining(now);
         let pause = state.terms.ttl / 40;
         state.renew_at = Some(instant() + pause + fraction(pause));
         self.reschedule(&mut state, now);
+        drop(state);
+        trace::renewal_failed(self.key(), error, left);
     }
 
     /// What is to be done at `instant`, when the agenda says that something is.
@@ -347,10 +358,12 @@ impl Hold {
     fn lose(&self, mut state: MutexGuard<'_, State>, cause: LostCause) {
         state.phase = Phase::Lost(cause, std::time::Instant::now());
         self.leave_agenda(&mut state);
+        let context = std::mem::take(&mut state.context);
         drop(state);
         self.shared.waiters.vacated(&self.name, self.token);
-        trace::lost(self.key(), cause);
-        self.lost.notify_waiters();
+        // Wakers are those of the caller's executor.
+        contain(|| self.lost.notify_waiters());
+        trace::lost(&context, self.key(), cause);
     }
 
     fn leave_agenda(&self, state: &mut State) {

@@ -28,6 +28,7 @@ mod background;
 mod backoff;
 mod clock;
 mod config;
+mod contain;
 mod engine;
 mod error;
 mod global;

@@ -75,6 +75,7 @@ pub(crate) struct Shared {
     /// The server's address, without credentials.
     server: Arc<str>,
     closed: AtomicBool,
+    pub(crate) failures: trace::Failures,
     /// How many releases are under way in the background.
     pub(crate) releasing: watch::Sender<usize>,
 }
@@ -143,6 +144,7 @@ impl LockManager {
                 prefix: config.prefix.clone(),
                 server,
                 closed: AtomicBool::new(false),
+                failures: trace::Failures::default(),
                 releasing,
                 owed: owed.clone(),
             }),
@@ -219,6 +221,12 @@ impl Shared {
 
     pub(crate) fn key_of<'a>(&self, name: &'a str) -> &'a str {
         &name[self.prefix.len()..]
+    }
+
+    /// The server that keeps that lock, without credentials.
+    pub(crate) fn server_of(&self, name: &str) -> Arc<str> {
+        let node = self.engine.node_of(name);
+        node.unwrap_or_else(|| self.server.clone())
     }
 
     pub(crate) fn unavailable(&self, name: &str, error: EngineError) -> LockError {

@@ -99,8 +99,8 @@ impl Config {
                     )
                 } else if error.source.is::<redis::RedisError>() {
                     format!(
-                        "`{server}` does not let us in; check the user, the password and the \
-                         database"
+                        "`{server}` does not let us in: {error}; check the user, the password and \
+                         the database"
                     )
                 } else {
                     format!("`{server}` can't be used: {error}")

@@ -92,20 +92,30 @@ impl Owed {
         let mut looked = self.looked();
         *looked = Some(instant());
         let mut releases = std::mem::take(&mut *self.releases());
+        let (mut settled, mut late) = (0, Vec::new());
         releases.retain_mut(|release| match release.is_confirmed() {
             Poll::Ready(true) => {
-                shared.settled();
+                settled += 1;
                 false
             }
             Poll::Pending if since(release.from) < shared.command_timeout => true,
             _ => {
-                shared.take_over(release.claim.clone(), release.held);
+                late.push((release.claim.clone(), release.held));
                 false
             }
         });
         let mut owing = self.releases();
         owing.append(&mut releases);
-        !owing.is_empty()
+        let missing = !owing.is_empty();
+        drop((owing, looked));
+        // Those who wait for a shutdown are woken by this, which must not happen under a lock.
+        for _ in 0..settled {
+            shared.settled();
+        }
+        for (claim, held) in late {
+            shared.take_over(claim, held);
+        }
+        missing
     }
 
     #[cfg(test)]

@@ -4,6 +4,7 @@
 //! somewhere else, one claim stands in the server's queue for the whole line: see
 //! [`queue`](crate::queue).
 
+use crate::contain::contain;
 use crate::engine::{EngineError, Grant, News, Token};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
@@ -148,6 +149,19 @@ impl Waiters {
         }
     }
 
+    fn leave(&self, name: &str, number: u64) -> Option<Waiter> {
+        let mut lines = self.lines();
+        let line = lines.get_mut(name)?;
+        let at = line
+            .waiting
+            .binary_search_by_key(&number, |waiter| waiter.number);
+        let left = line.waiting.remove(at.ok()?);
+        if line.waiting.is_empty() {
+            line.look();
+        }
+        left
+    }
+
     /// What the first in line asked for.
     pub(crate) fn first(&self, name: &str) -> Option<Terms> {
         let lines = self.lines();
@@ -184,7 +198,7 @@ impl Waiters {
             .get_mut(name)
             .map(|line| std::mem::take(&mut line.waiting));
         for waiter in waiting.unwrap_or_default() {
-            let _ = waiter.seat.send(Err(error.clone()));
+            contain(|| waiter.seat.send(Err(error.clone())));
         }
     }
 
@@ -316,13 +330,14 @@ impl Waiter {
     /// Hands the lock over; false if the waiter has gone.
     fn seated(self, hold: &Arc<Hold>) -> bool {
         let guard = LockGuard::new(hold.clone(), &self.wish);
-        match self.seat.send(Ok(guard)) {
-            Ok(()) => true,
-            Err(Ok(guard)) => {
+        // The waker is that of the caller's executor; when it is called, the guard is handed over.
+        match contain(|| self.seat.send(Ok(guard))) {
+            Some(Err(Ok(guard))) => {
                 guard.pass_by();
                 false
             }
-            Err(Err(_)) => false,
+            Some(Err(Err(_))) => false,
+            Some(Ok(())) | None => true,
         }
     }
 }
@@ -349,16 +364,8 @@ impl Future for Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut lines = self.shared.waiters.lines();
-        if let Some(line) = lines.get_mut(&self.name)
-            && let Ok(at) = line
-                .waiting
-                .binary_search_by_key(&self.number, |waiter| waiter.number)
-        {
-            line.waiting.remove(at);
-            if line.waiting.is_empty() {
-                line.look();
-            }
-        }
+        let left = self.shared.waiters.leave(&self.name, self.number);
+        // It wakes the caller, which must not happen while the lines are locked.
+        drop(left);
     }
 }

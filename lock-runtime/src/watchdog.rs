@@ -142,7 +142,12 @@ async fn renew_all(holds: Vec<Arc<Hold>>, engine: Arc<dyn Engine>, clock: Clock)
             .min();
         let sent = clock.now();
         let until = instant() + patience.unwrap_or_default();
-        match engine.renew(&claims, until).await {
+        let answers = engine.renew(&claims, until).await;
+        if let Some(hold) = holds.first() {
+            let server = || hold.shared.server_of(&hold.name);
+            hold.shared.failures.renewals(server, holds.len(), &answers);
+        }
+        match answers {
             Ok(answers) => {
                 for ((hold, claim), answer) in holds.iter().zip(&claims).zip(answers) {
                     match answer {

@@ -88,6 +88,16 @@ async fn bad_urls() {
             ["gopher", "scheme"],
         ),
         ("redis+unix://?pass=correct-horse", ["path", "socket"]),
+        ("redis://127.0.0.1/?db=3", ["parameter", "url"]),
+        (
+            "redis://127.0.0.1/?password=correct-horse",
+            ["parameter", "url"],
+        ),
+        (
+            "redis+unix:///tmp/x?password=correct-horse",
+            ["parameter", "url"],
+        ),
+        ("redis://127.0.0.1/0/1", ["database", "url"]),
     ] {
         let error = refusal(url).await;
         assert!(
@@ -117,7 +127,35 @@ async fn wrong_password() {
 async fn a_database_that_is_not_there() {
     let server = Server::start();
     let error = refusal(format!("redis://127.0.0.1:{}/4000", server.port())).await;
-    says(&error, &["database", "db"]);
+    assert!(
+        matches!(error, LockError::InvalidConfig { .. }),
+        "{error:?}"
+    );
+    says(&error, &["db index is out of range"]);
+}
+
+#[tokio::test]
+async fn a_password_for_a_server_that_has_none() {
+    let server = Server::start();
+    let config = Config::new(server.url()).credentials("", SECRET);
+    let error = refusal(config).await;
+    assert!(
+        matches!(error, LockError::InvalidConfig { .. }),
+        "{error:?}"
+    );
+    says(&error, &["password"]);
+}
+
+#[tokio::test]
+async fn a_sentinel_taken_for_a_server() {
+    let sentinels = crate::support::sentinel::Sentinels::start();
+    let port = sentinels.sentinel_ports().next().unwrap();
+    let error = refusal(format!("redis://127.0.0.1:{port}")).await;
+    assert!(
+        matches!(error, LockError::InvalidConfig { .. }),
+        "{error:?}"
+    );
+    says(&error, &["redis-sentinel://"]);
 }
 
 #[tokio::test]
@@ -181,8 +219,16 @@ async fn wrong_tls() {
         &["rediss"],
     );
     // No certificate at all.
-    let junk = Config::new(format!("rediss://127.0.0.1:{port}")).root_certificate(SECRET);
-    says(&refusal(junk).await, &["certificate", "pem"]);
+    let empty = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+    for junk in ["", SECRET, empty] {
+        let junk = Config::new(format!("rediss://127.0.0.1:{port}")).root_certificate(junk);
+        let error = refusal(junk).await;
+        assert!(
+            matches!(error, LockError::InvalidConfig { .. }),
+            "{error:?}"
+        );
+        says(&error, &["`root_certificate`"]);
+    }
 }
 
 #[tokio::test]

@@ -75,6 +75,11 @@ pub(crate) trait Engine: Send + Sync {
         (0, 0)
     }
 
+    /// The address of the node that keeps a lock, where there are several.
+    fn node_of(&self, _name: &str) -> Option<Arc<str>> {
+        None
+    }
+
     /// A number greater than any given out before, or none if the lock is not the claim's.
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>>;
 

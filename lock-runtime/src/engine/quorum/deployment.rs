@@ -6,6 +6,7 @@ use crate::engine::redis::site::Site;
 use crate::engine::redis::{Redis, Timeouts};
 use crate::engine::{Answer, Claim, Ear, Engine, EngineError, Fault, Inspection, Token};
 use crate::io::{Io, instant};
+use crate::trace;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -38,9 +39,10 @@ impl Deployment {
         let state = Arc::new(watch::Sender::new(State::Connecting));
         let address = site.to_string().into();
         let (prefix, weak) = (prefix.to_owned(), Arc::downgrade(&state));
+        let server = site.clone();
         io.spawn(async move {
             let connect = || Redis::connect(io, site.clone(), timeouts, &prefix, ear.clone());
-            keep_connecting(weak, connect).await;
+            keep_connecting(weak, &server, connect).await;
         });
         Deployment { io, address, state }
     }
@@ -71,11 +73,15 @@ fn connecting() -> EngineError {
     EngineError::new(Fault::Down, "connecting to the server")
 }
 
-async fn keep_connecting<F>(state: Weak<watch::Sender<State>>, connect: impl Fn() -> F)
-where
+async fn keep_connecting<F>(
+    state: Weak<watch::Sender<State>>,
+    server: &Site,
+    connect: impl Fn() -> F,
+) where
     F: Future<Output = Result<Redis, EngineError>>,
 {
     let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
+    let mut told = trace::Connection::default();
     loop {
         let connected = connect().await;
         let Some(state) = state.upgrade() else {
@@ -83,10 +89,14 @@ where
         };
         match connected {
             Ok(redis) => {
+                told.made(server, "requests");
                 state.send_replace(State::Up(Arc::new(redis)));
                 return;
             }
-            Err(error) => state.send_replace(State::Down(error)),
+            Err(error) => {
+                told.failed(server, "requests", &error);
+                state.send_replace(State::Down(error))
+            }
         };
         drop(state);
         tokio::time::sleep(backoff.pause()).await;

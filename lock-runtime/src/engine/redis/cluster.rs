@@ -13,6 +13,7 @@ use super::{EngineError, Fault};
 use crate::backoff::Backoff;
 use crate::engine::{self, Ear};
 use crate::io::{Io, after, instant, since};
+use crate::trace;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -173,6 +174,10 @@ impl Cluster {
         serving.map_or(0, |node| Arc::as_ptr(&node).addr())
     }
 
+    pub(crate) fn node(&self, slot: u16) -> Option<Arc<str>> {
+        self.nodes.serving(slot).map(|node| node.address.clone())
+    }
+
     async fn serving(&self, slot: u16, until: Instant) -> Result<Arc<Node>, EngineError> {
         if let Some(node) = self.nodes.serving(slot) {
             return Ok(node);
@@ -224,6 +229,7 @@ async fn watch(nodes: Arc<Nodes>, looked: watch::Sender<bool>, ear: Ear) {
         last = instant();
         looked.send_replace(news.is_some());
         if news == Some(News::Replaced) {
+            trace::node_replaced(&*nodes.contacts);
             ear(engine::News::Resumed);
         }
         tokio::time::sleep(pauses.pause()).await;

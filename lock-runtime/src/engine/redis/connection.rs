@@ -173,6 +173,15 @@ pub(crate) struct Peer {
 }
 
 impl Dialer {
+    /// What the connections are for, in words.
+    pub(crate) fn carries(&self) -> &'static str {
+        match (&self.subscriber, &self.sending) {
+            (Some(_), _) => "messages",
+            (None, Sending::Closing(_)) => "requests that replicas acknowledge",
+            (None, _) => "requests",
+        }
+    }
+
     /// Makes the next connection. `gone` is told when it ends, if there is a subscriber.
     pub(crate) async fn dial(
         &mut self,
@@ -335,6 +344,7 @@ fn is_refusal(error: &RedisError) -> bool {
         error.kind(),
         ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig
     ) || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
+        || error.to_string().contains("refused to switch database")
 }
 
 /// Whether it is a replica that says so, and may have been a master before.

@@ -10,6 +10,7 @@ use super::connection::{Connection, Dialer};
 use super::{EngineError, Fault};
 use crate::backoff::Backoff;
 use crate::io::Io;
+use crate::trace;
 use redis::FromRedisValue;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -156,6 +157,8 @@ async fn supervise(
     first: oneshot::Sender<Result<(), EngineError>>,
 ) {
     let mut first = Some(first);
+    let (server, carries) = (dialer.site.clone(), dialer.carries());
+    let mut told = trace::Connection::default();
     while broken(&state, &mut changes).await {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
         loop {
@@ -179,6 +182,12 @@ async fn supervise(
                 }
                 open
             });
+            match &outcome {
+                Ok(()) => told.made(&server, carries),
+                // The first is told by the caller.
+                Err(error) if first.is_none() => told.failed(&server, carries, error),
+                Err(_) => {}
+            }
             let connected = outcome.is_ok();
             if let Some(first) = first.take() {
                 let _ = first.send(outcome);

@@ -45,6 +45,7 @@ use script::Scripts;
 use site::Site;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -247,6 +248,10 @@ impl Engine for Redis {
 
     fn kept_at(&self, name: &str) -> (usize, u16) {
         self.route.kept_at(name)
+    }
+
+    fn node_of(&self, name: &str) -> Option<Arc<str>> {
+        self.route.node_of(name)
     }
 
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {

@@ -37,6 +37,7 @@ pub(crate) struct Nodes {
 
 pub(crate) struct Node {
     pub(crate) host: String,
+    pub(crate) address: Arc<str>,
     pub(crate) link: Arc<Link>,
     pub(crate) homes: Arc<Homes>,
 }
@@ -125,6 +126,7 @@ impl Nodes {
         }
         let target = self.contacts.target(address);
         let target = target.map_err(|error| EngineError::new(Fault::Hindered, error))?;
+        let named = target.to_string().into();
         let dialer = Dialer {
             site: Site::fixed(target),
             ..self.dialer.clone()
@@ -133,6 +135,7 @@ impl Nodes {
         let link = Arc::new(link);
         let node = Arc::new(Node {
             host: address.0.clone(),
+            address: named,
             homes: Homes::new(&dialer, &link),
             link,
         });

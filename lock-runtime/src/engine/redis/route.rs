@@ -28,16 +28,21 @@ impl Route {
         }
         let patience = dialer.timeouts.command;
         let link = Arc::new(Link::connect(dialer.io, dialer.clone()).await?);
-        match is_node(&link, after(patience)).await {
-            true => Err(EngineError::new(
-                Fault::Refused,
-                "the server is a node of a Redis Cluster; use `redis-cluster://` instead of `redis://`",
-            )),
-            false => Ok(Route::Server {
-                homes: Homes::new(&dialer, &link),
-                link,
-            }),
-        }
+        let otherwise = match mode(&link, after(patience)).await.as_deref() {
+            Some("cluster") => {
+                "the server is a node of a Redis Cluster; use `redis-cluster://` instead of `redis://`"
+            }
+            Some("sentinel") => {
+                "the server is a Sentinel; use `redis-sentinel://host:port/master` instead of `redis://`"
+            }
+            _ => {
+                return Ok(Route::Server {
+                    homes: Homes::new(&dialer, &link),
+                    link,
+                });
+            }
+        };
+        Err(EngineError::new(Fault::Refused, otherwise))
     }
 
     /// Sends a request about that lock, and waits for its answer until then.
@@ -99,13 +104,20 @@ impl Route {
             }
         }
     }
+
+    /// The address of the cluster's node where a lock is.
+    pub(crate) fn node_of(&self, lock: &str) -> Option<Arc<str>> {
+        match self {
+            Route::Server { .. } => None,
+            Route::Cluster(cluster) => cluster.node(slot(lock)),
+        }
+    }
 }
 
-/// Whether a server says that it belongs to a cluster. One that doesn't say is taken at its URL's word.
-async fn is_node(link: &Link, until: Instant) -> bool {
-    let said: Result<Vec<Value>, _> = link.ask(redis::cmd("HELLO"), until).await;
-    let said = said.unwrap_or_default();
-    let text = |value: &Value| String::from_redis_value_ref(value).unwrap_or_default();
-    said.chunks_exact(2)
-        .any(|said| text(&said[0]) == "mode" && text(&said[1]) == "cluster")
+/// What a server says that it is. One that doesn't say is taken at its URL's word.
+async fn mode(link: &Link, until: Instant) -> Option<String> {
+    let said: Vec<Value> = link.ask(redis::cmd("HELLO"), until).await.ok()?;
+    let text = |value: &Value| String::from_redis_value_ref(value).ok();
+    let mut said = said.chunks_exact(2);
+    said.find_map(|said| (text(&said[0])? == "mode").then(|| text(&said[1]))?)
 }

@@ -13,6 +13,7 @@ use super::{EngineError, Fault, Timeouts};
 use crate::LockError;
 use crate::backoff::fraction;
 use crate::io::{Io, after};
+use crate::trace;
 use redis::Cmd;
 use std::collections::HashMap;
 use std::fmt;
@@ -151,12 +152,18 @@ impl Drop for Sentinels {
 
 impl fmt::Display for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.watch.fmt(f)
+    }
+}
+
+impl fmt::Display for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Watch {
             addresses,
             name,
             server,
             ..
-        } = &*self.watch;
+        } = self;
         let scheme = match server.has_tls() {
             true => "rediss",
             false => "redis",
@@ -244,6 +251,7 @@ impl Watch {
 
     /// Takes what a Sentinel said, or why it has said nothing so far.
     fn hear(&self, number: usize, view: Result<View, EngineError>) {
+        let mut followed = None;
         self.said.send_if_modified(|said| {
             let known = &mut said.views[number];
             match (&known, &view) {
@@ -254,11 +262,16 @@ impl Watch {
             if let Some(master) = said.changed()
                 && let Ok(target) = self.server.moved_to(&master)
             {
-                said.master = Some((Arc::new(target), master));
+                let target = Arc::new(target);
+                let before = said.master.replace((target.clone(), master));
+                followed = before.map(|(before, _)| (before, target));
                 self.masters.fetch_add(1, Ordering::AcqRel);
             }
             true
         });
+        if let Some((before, now)) = followed {
+            trace::master_followed(self, &*before, &*now);
+        }
     }
 
     /// Why there is no master.

@@ -33,6 +33,7 @@ impl Target {
     /// Reads a URL; the credentials of `access` win over those in it.
     pub(crate) fn parse(url: &str, access: &Access<'_>) -> Result<Target, LockError> {
         check_tls(url.starts_with("rediss:"))?;
+        check_parameters(url)?;
         let info = url.into_connection_info().map_err(|error| {
             invalid(
                 "the URL can't be read; write `redis://user:password@host:port/db`, with what is \
@@ -69,6 +70,10 @@ impl Target {
 
     fn new(info: ConnectionInfo, access: &Access<'_>) -> Result<Target, LockError> {
         let info = with_settings(info, access.credentials);
+        #[cfg(feature = "tls")]
+        if let Some(pem) = access.root_certificate {
+            check_certificates(pem)?;
+        }
         #[cfg(feature = "tls")]
         provide_cryptography();
         #[cfg(feature = "tls")]
@@ -155,6 +160,43 @@ fn provide_cryptography() {
     if CryptoProvider::get_default().is_none() {
         // An error says that another thread was first.
         let _ = ring::default_provider().install_default();
+    }
+}
+
+/// What the driver does not know, it passes over.
+fn check_parameters(url: &str) -> Result<(), LockError> {
+    let known: &[&str] = match url.split_once(':') {
+        Some(("redis" | "rediss" | "valkey" | "valkeys", _)) => &["protocol"],
+        _ => &["db", "user", "pass", "protocol"],
+    };
+    let url = redis::parse_redis_url(url);
+    let mut parameters = url.iter().flat_map(|url| url.query_pairs());
+    match parameters.all(|(name, _)| known.contains(&&*name)) {
+        true => Ok(()),
+        false => Err(invalid(
+            "the URL has a parameter that is not known; write `redis://user:password@host:port/db` \
+             or `redis+unix:///path?db=0&user=…&pass=…`, with a `?` in the password as `%3F`",
+            None,
+        )),
+    }
+}
+
+/// The driver takes a file without certificates for one that trusts nobody.
+#[cfg(feature = "tls")]
+fn check_certificates(pem: &[u8]) -> Result<(), LockError> {
+    use rustls::RootCertStore;
+    use rustls::pki_types::{CertificateDer, pem::PemObject};
+
+    let mut roots = RootCertStore::empty();
+    let readable = CertificateDer::pem_slice_iter(pem)
+        .all(|certificate| certificate.is_ok_and(|certificate| roots.add(certificate).is_ok()));
+    match readable && !roots.is_empty() {
+        true => Ok(()),
+        false => Err(invalid(
+            "`root_certificate` is no certificate in PEM; give it the authority's certificate, from \
+             `-----BEGIN CERTIFICATE-----` to `-----END CERTIFICATE-----`",
+            None,
+        )),
     }
 }
 

@@ -1,0 +1,67 @@
+//! Without the feature `tracing`.
+
+use crate::engine::EngineError;
+use crate::{LostCause, Warning};
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+pub(crate) struct Trace;
+
+impl Trace {
+    pub(crate) fn start(_: &'static str, _: &str, _: Instant) -> Trace {
+        Trace
+    }
+
+    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        work()
+    }
+
+    pub(crate) fn context(&self) -> Context {
+        Context
+    }
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Context;
+
+pub(crate) fn lost(_: &Context, _: &str, _: LostCause) {}
+
+pub(crate) fn renewal_failed(_: &str, _: &EngineError, _: Duration) {}
+
+pub(crate) fn release_found_nothing(_: &str) {}
+
+pub(crate) fn warnings_are_heard() -> bool {
+    false
+}
+
+pub(crate) fn unsafe_server(_: &Warning) {}
+
+pub(crate) fn master_followed(_: &dyn Display, _: &dyn Display, _: &dyn Display) {}
+
+pub(crate) fn node_replaced(_: &dyn Display) {}
+
+#[derive(Default)]
+pub(crate) struct Failures;
+
+impl Failures {
+    pub(crate) fn renewals(
+        &self,
+        _: impl FnOnce() -> Arc<str>,
+        _: usize,
+        _: &Result<Vec<Result<bool, EngineError>>, EngineError>,
+    ) {
+    }
+
+    pub(crate) fn release(&self, _: Arc<str>, _: &str, _: &EngineError) {}
+}
+
+#[derive(Default)]
+pub(crate) struct Connection;
+
+impl Connection {
+    pub(crate) fn failed(&mut self, _: &dyn Display, _: &str, _: &EngineError) {}
+
+    pub(crate) fn made(&mut self, _: &dyn Display, _: &str) {}
+}

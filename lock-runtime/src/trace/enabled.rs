@@ -1,0 +1,220 @@
+//! With the feature `tracing`.
+
+use super::limit::Trouble;
+use crate::contain::contain;
+use crate::engine::EngineError;
+use crate::io::{instant, since};
+use crate::{Danger, LostCause, Warning};
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use tracing::dispatcher::{WeakDispatch, with_default};
+use tracing::span::Id;
+use tracing::{Span, debug, field, info, warn};
+
+/// The span of a hold.
+pub(crate) struct Trace {
+    span: Span,
+    since: Instant,
+}
+
+impl Trace {
+    pub(crate) fn start(template: &'static str, key: &str, asked: Instant) -> Trace {
+        let open = || {
+            let span = tracing::info_span!(
+                "distributed_lock",
+                template = field::Empty,
+                key,
+                waited = milliseconds(since(asked)),
+                held = field::Empty,
+            );
+            if !template.is_empty() {
+                span.record("template", template);
+            }
+            span
+        };
+        Trace {
+            span: contain(open).unwrap_or_else(Span::none),
+            since: instant(),
+        }
+    }
+
+    /// Runs a piece of the user's work in the span.
+    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.span.in_scope(work)
+    }
+
+    /// Where another thread tells what becomes of the hold.
+    pub(crate) fn context(&self) -> Context {
+        let context =
+            |(id, subscriber): (&Id, &tracing::Dispatch)| (id.clone(), subscriber.downgrade());
+        Context(self.span.with_subscriber(context))
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        let span = std::mem::replace(&mut self.span, Span::none());
+        let held = milliseconds(since(self.since));
+        contain(|| _ = span.record("held", held));
+        contain(|| drop(span));
+    }
+}
+
+/// A span that may have been closed meanwhile, and the subscriber that knows it.
+#[derive(Clone, Default)]
+pub(crate) struct Context(Option<(Id, WeakDispatch)>);
+
+pub(crate) fn lost(context: &Context, key: &str, cause: LostCause) {
+    let known = context.0.as_ref();
+    let known = known.and_then(|(span, subscriber)| Some((span.clone(), subscriber.upgrade()?)));
+    contain(|| match known {
+        Some((span, subscriber)) => with_default(&subscriber, || {
+            warn!(parent: span, key, "lock lost: {cause}");
+        }),
+        None => warn!(key, "lock lost: {cause}"),
+    });
+}
+
+pub(crate) fn renewal_failed(key: &str, error: &EngineError, left: Duration) {
+    contain(|| debug!(key, %error, left = milliseconds(left), "lease renewal failed; retrying"));
+}
+
+pub(crate) fn release_found_nothing(key: &str) {
+    contain(|| warn!(key, "released a lock that was gone already"));
+}
+
+/// Whether a warning would reach any subscriber.
+pub(crate) fn warnings_are_heard() -> bool {
+    contain(|| tracing::enabled!(tracing::Level::WARN)).unwrap_or_default()
+}
+
+pub(crate) fn unsafe_server(warning: &Warning) {
+    contain(|| match warning.danger() {
+        Danger::Unknown => info!("{warning}"),
+        _ => warn!("lock server: {warning}"),
+    });
+}
+
+pub(crate) fn master_followed(sentinels: &dyn Display, from: &dyn Display, to: &dyn Display) {
+    contain(|| {
+        info!(server = %sentinels, %from, %to, "failover followed: the Sentinels name another master");
+    });
+}
+
+pub(crate) fn node_replaced(cluster: &dyn Display) {
+    contain(|| {
+        info!(server = %cluster, "failover followed: a node of the cluster serves no slots any more");
+    });
+}
+
+/// What fails for many locks at once, told in one line for each server.
+#[derive(Default)]
+pub(crate) struct Failures(Mutex<HashMap<Arc<str>, Tally>>);
+
+#[derive(Default)]
+struct Tally {
+    trouble: Trouble,
+    renewals: usize,
+    releases: usize,
+}
+
+impl Failures {
+    /// Takes what became of renewals that were sent to that server.
+    pub(crate) fn renewals(
+        &self,
+        server: impl FnOnce() -> Arc<str>,
+        sent: usize,
+        answers: &Result<Vec<Result<bool, EngineError>>, EngineError>,
+    ) {
+        let (failed, error) = match answers {
+            Err(error) => (sent, Some(error)),
+            Ok(answers) => {
+                let errors = || answers.iter().filter_map(|answer| answer.as_ref().err());
+                (errors().count(), errors().last())
+            }
+        };
+        match error {
+            Some(error) => self.failed(server(), (failed, 0), error),
+            None => self.succeeded(server),
+        }
+    }
+
+    /// A background release is given up.
+    pub(crate) fn release(&self, server: Arc<str>, key: &str, error: &EngineError) {
+        contain(|| debug!(key, %error, "release not confirmed; the lock ends with its ttl"));
+        self.failed(server, (0, 1), error);
+    }
+
+    fn failed(&self, server: Arc<str>, (renewals, releases): (usize, usize), error: &EngineError) {
+        let now = instant();
+        let mut tallies = self.tallies();
+        tallies.retain(|known, tally| *known == server || !tally.trouble.is_old(now));
+        let tally = tallies.entry(server.clone()).or_default();
+        tally.renewals += renewals;
+        tally.releases += releases;
+        if !tally.trouble.comes(now) {
+            return;
+        }
+        let (renewals, releases) = tally.take();
+        drop(tallies);
+        contain(|| {
+            warn!(%server, renewals, releases, %error, "requests to the lock server fail; retrying");
+        });
+    }
+
+    fn succeeded(&self, server: impl FnOnce() -> Arc<str>) {
+        let mut tallies = self.tallies();
+        if tallies.is_empty() {
+            return;
+        }
+        let server = server();
+        let Some(tally) = tallies.get_mut(&server) else {
+            return;
+        };
+        if !tally.trouble.ends() {
+            return;
+        }
+        let (renewals, releases) = tally.take();
+        drop(tallies);
+        contain(|| info!(%server, renewals, releases, "the lock server renews leases again"));
+    }
+
+    fn tallies(&self) -> MutexGuard<'_, HashMap<Arc<str>, Tally>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tally {
+    /// What has failed since this was called last.
+    fn take(&mut self) -> (usize, usize) {
+        let renewals = std::mem::take(&mut self.renewals);
+        (renewals, std::mem::take(&mut self.releases))
+    }
+}
+
+/// A connection that is made again and again.
+#[derive(Default)]
+pub(crate) struct Connection(Trouble);
+
+impl Connection {
+    /// A try to make it again has failed.
+    pub(crate) fn failed(&mut self, server: &dyn Display, carries: &str, error: &EngineError) {
+        if !self.0.lasts() && self.0.comes(instant()) {
+            contain(|| warn!(%server, carries, %error, "connection lost; reconnecting"));
+        }
+    }
+
+    /// It has been made.
+    pub(crate) fn made(&mut self, server: &dyn Display, carries: &str) {
+        if self.0.ends() {
+            contain(|| info!(%server, carries, "connection restored"));
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
