@@ -229,6 +229,7 @@ async fn a_subscriber_that_panics_costs_no_lease() {
     let lost = lost.acquire().await.unwrap();
     let kept_on = tokio::time::timeout(4 * ttl, kept.lost()).await;
     assert!(kept_on.is_err(), "{kept_on:?}");
+    assert!(kept.is_valid(), "it was renewed");
     assert!(!lost.is_valid());
 }
 

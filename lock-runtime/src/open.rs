@@ -1,7 +1,7 @@
 //! From a configuration to the engine that keeps the locks.
 
 use crate::config::{Servers, invalid};
-use crate::engine::memory::{Memory, Store};
+use crate::engine::memory::Memory;
 use crate::engine::quorum::Quorum;
 use crate::engine::redis::contacts::Contacts;
 use crate::engine::redis::sentinel::Sentinels;
@@ -25,7 +25,7 @@ impl Config {
             Servers::Quorum(urls) => self.open_quorum(io, urls, ear).await,
             Servers::One(url) => match url.split_once("://") {
                 Some(("memory", name)) => {
-                    let memory = Memory::new(Store::open(name), ear);
+                    let memory = Memory::open(name, ear);
                     Ok((Arc::new(memory), url.as_str().into()))
                 }
                 _ => self.open_redis(io, url, ear).await,

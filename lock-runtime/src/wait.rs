@@ -110,13 +110,14 @@ impl Waiters {
 
     /// Gives the lock to the first in line, if it may pass. False if nobody took it.
     pub(crate) fn pass_on(&self, hold: &Arc<Hold>) -> bool {
+        let alone = hold.shared.engine.is_alone();
         loop {
             let waiter = {
                 let mut lines = self.lines();
                 let Some(line) = lines.get_mut(&hold.name) else {
                     return false;
                 };
-                let others = line.others;
+                let others = if alone { Some(false) } else { line.others };
                 match line.waiting.front() {
                     Some(first) if hold.pass(first.wish.terms, others) => {}
                     _ => return false,

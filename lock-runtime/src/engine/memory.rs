@@ -16,6 +16,7 @@ use tokio::time::Instant;
 pub(crate) struct Memory {
     store: Arc<Store>,
     ear: Ear,
+    alone: bool,
 }
 
 #[derive(Default)]
@@ -87,7 +88,19 @@ impl Store {
 
 impl Memory {
     pub(crate) fn new(store: Arc<Store>, ear: Ear) -> Memory {
-        Memory { store, ear }
+        Memory {
+            store,
+            ear,
+            alone: false,
+        }
+    }
+
+    /// Access to the store of that name; alone, if it has none.
+    pub(crate) fn open(name: &str, ear: Ear) -> Memory {
+        Memory {
+            alone: name.is_empty(),
+            ..Memory::new(Store::open(name), ear)
+        }
     }
 
     fn acquire(&self, claim: &Claim) -> bool {
@@ -274,6 +287,10 @@ impl Engine for Memory {
 
     fn cancel<'a>(&'a self, claim: &'a Claim, _: bool, _: Instant) -> Answer<'a, bool> {
         at_once(self.cancel(claim))
+    }
+
+    fn is_alone(&self) -> bool {
+        self.alone
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, _: Instant) -> Answer<'a, bool> {

@@ -57,6 +57,11 @@ pub(crate) trait Engine: Send + Sync {
         false
     }
 
+    /// Whether no other manager can wait for locks that this engine keeps.
+    fn is_alone(&self) -> bool {
+        false
+    }
+
     /// Frees the lock if it is the claim's, and grants it to the first in the queue; false if it
     /// was not.
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool>;
