@@ -2,7 +2,7 @@
 
 use crate::backoff::Backoff;
 use crate::engine::{ALIVE, Answer, Claim, EngineError, Fault};
-use crate::io::{after, instant};
+use crate::io::{after, can_poll, instant};
 use crate::manager::Shared;
 use crate::trace;
 use pin_project_lite::pin_project;
@@ -68,33 +68,24 @@ impl Shared {
     /// Releases in the background until the server has confirmed it, or the ttl has passed. It is
     /// sent at once, before whatever the caller sends next.
     pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
-        if !self.owed.has_room(self) || !self.engine.is_at_home(&claim.name) {
+        if !self.engine.is_at_home(&claim.name) || !self.owed.has_room(self) {
             let mut release = Box::pin(self.clone().release_for(claim.ttl, claim, held));
-            if begin(release.as_mut()).is_pending() {
+            if !can_poll() || begin(release.as_mut()).is_pending() {
                 self.in_background(release);
             }
             return;
         }
         let (shared, claimed) = (self.clone(), claim.clone());
-        self.releasing.send_modify(|releasing| *releasing += 1);
-        let owed = self.owed.enter(claim, held, async move {
+        let release = async move {
             let until = after(shared.command_timeout);
             shared.release(&claimed, until, held).await.is_ok()
-        });
-        if !owed {
-            self.settled();
-        }
-    }
-
-    /// A background release has come to an end.
-    pub(crate) fn settled(&self) {
-        self.releasing.send_modify(|releasing| *releasing -= 1);
+        };
+        self.owed.enter(Counted::new(self), claim, held, release);
     }
 
     /// Goes on with a release that its own runtime has not brought to an end.
     pub(crate) fn take_over(self: &Arc<Self>, claim: Claim, held: bool) {
         self.in_background(self.clone().release_for(claim.ttl, claim, held));
-        self.settled();
     }
 
     async fn release_for(self: Arc<Self>, time: Duration, claim: Claim, held: bool) {
@@ -128,11 +119,26 @@ impl Shared {
 
     /// Does what [`shutdown`](LockManager::shutdown) waits for.
     pub(crate) fn in_background(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        self.releasing.send_modify(|releasing| *releasing += 1);
         self.io.run(InBackground {
             work,
-            shared: self.clone(),
+            counted: Some(Counted::new(self)),
         });
+    }
+}
+
+/// Something that [`shutdown`](LockManager::shutdown) waits for, until this is dropped.
+pub(crate) struct Counted(Arc<Shared>);
+
+impl Counted {
+    fn new(shared: &Arc<Shared>) -> Counted {
+        shared.releasing.send_modify(|releasing| *releasing += 1);
+        Counted(shared.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.releasing.send_modify(|releasing| *releasing -= 1);
     }
 }
 
@@ -140,7 +146,7 @@ pin_project! {
     struct InBackground<F> {
         #[pin]
         work: F,
-        shared: Arc<Shared>,
+        counted: Option<Counted>,
     }
 }
 
@@ -151,7 +157,7 @@ impl<F: Future<Output = ()>> Future for InBackground<F> {
         let this = self.project();
         let done = this.work.poll(context);
         if done.is_ready() {
-            this.shared.settled();
+            *this.counted = None;
         }
         done
     }

@@ -3,11 +3,11 @@
 
 use crate::backoff::fraction;
 use crate::clock::Moment;
-use crate::contain::contain;
 use crate::engine::{Claim, EngineError, Token};
 use crate::io::{after, instant, since};
 use crate::lease::Lease;
 use crate::manager::Shared;
+use crate::panics::contain;
 use crate::sync::{Mutex, MutexGuard};
 use crate::terms::Terms;
 use crate::trace;

@@ -3,8 +3,10 @@
 //! Connections, renewals and background releases live here, so that a lock survives the runtime
 //! that took it and a body that blocks its thread.
 
+use crate::panics::caught;
 use once_cell::sync::OnceCell;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
@@ -24,6 +26,9 @@ static PULSE: Pulse = Pulse {
     start: Notify::const_new(),
 };
 
+/// How soon a task that panicked is begun anew.
+const AGAIN: Duration = Duration::from_millis(100);
+
 impl Io {
     /// Starts the thread on first use.
     pub(crate) fn start() -> std::io::Result<Io> {
@@ -40,20 +45,23 @@ impl Io {
             .map(Io)
     }
 
+    /// Runs a task. If it panics, that is logged, and ends nothing else.
     pub(crate) fn spawn<F>(self, task: F) -> tokio::task::JoinHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        self.0.spawn(task)
+        let task = caught(task);
+        self.0
+            .spawn(async { task.await.unwrap_or_else(|panic| resume_unwind(panic)) })
     }
 
-    /// Runs a task that nobody waits for.
+    /// Runs a task that nobody waits for. If it panics, that is logged, and ends nothing else.
     pub(crate) fn run(self, task: impl Future<Output = ()> + Send + 'static) {
         #[cfg(test)]
         if crate::interleavings::running() {
             return crate::interleavings::spawn(task);
         }
-        self.0.spawn(task);
+        self.0.spawn(caught(task));
     }
 
     /// A timeout that this thread's clock drives, whatever executor polls it.
@@ -73,6 +81,24 @@ impl Io {
     pub(crate) fn is_here(self, runtime: &Handle) -> bool {
         self.0.id() == runtime.id()
     }
+}
+
+/// Whether futures can be polled here. At the end of a thread, where its thread-locals are dropped, those
+/// of tokio may have gone.
+pub(crate) fn can_poll() -> bool {
+    !matches!(Handle::try_current(), Err(error) if error.is_thread_local_destroyed())
+}
+
+/// Work that goes on as long as it is needed: if it panics, it is begun anew.
+pub(crate) async fn kept<F: Future<Output = ()>>(begin: impl Fn() -> F) {
+    while caught(begin()).await.is_err() {
+        pause().await;
+    }
+}
+
+/// Waits before something is begun anew that panicked.
+pub(crate) async fn pause() {
+    sleep_until(after(AGAIN)).await;
 }
 
 /// The present instant of this thread's clock. The caller's runtime may have another one: tests stop

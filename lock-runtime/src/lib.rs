@@ -28,7 +28,6 @@ mod background;
 mod backoff;
 mod clock;
 mod config;
-mod contain;
 mod engine;
 mod error;
 mod global;
@@ -45,6 +44,7 @@ mod manager;
 mod open;
 mod output;
 mod owed;
+mod panics;
 #[cfg(any(feature = "actix", feature = "axum"))]
 mod problem;
 mod queue;

@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::engine::{Claim, Ear, Engine, EngineError, News};
-use crate::io::Io;
+use crate::io::{Io, kept};
 use crate::owed::{self, Owed};
 use crate::sync::{AtomicBool, watch};
 use crate::wait::Waiters;
@@ -149,7 +149,8 @@ impl LockManager {
                 owed: owed.clone(),
             }),
         };
-        io.run(owed::collect(owed, Arc::downgrade(&manager.shared)));
+        let shared = Arc::downgrade(&manager.shared);
+        io.run(kept(move || owed::collect(owed.clone(), shared.clone())));
         manager
     }
 
@@ -220,7 +221,7 @@ impl Shared {
     }
 
     pub(crate) fn key_of<'a>(&self, name: &'a str) -> &'a str {
-        &name[self.prefix.len()..]
+        name.strip_prefix(&*self.prefix).unwrap_or(name)
     }
 
     /// The server that keeps that lock, without credentials.

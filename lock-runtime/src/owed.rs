@@ -4,9 +4,11 @@
 //! from time to time, and takes over what its runtime has not brought to an end, since it was blocked or
 //! has gone.
 
+use crate::background::Counted;
 use crate::engine::Claim;
 use crate::io::{after, instant, since, timeout_at};
 use crate::manager::Shared;
+use crate::panics::catch;
 use crate::sync::{Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
@@ -40,6 +42,7 @@ pub(crate) struct Release {
     from: Instant,
     /// Whether it was confirmed.
     answer: Pin<Box<dyn Future<Output = bool> + Send>>,
+    _counted: Counted,
 }
 
 impl Owed {
@@ -57,14 +60,16 @@ impl Owed {
         self.releases().len() < MOST
     }
 
-    /// Sends the release. False if it is confirmed already.
+    /// Sends the release.
     pub(crate) fn enter(
         &self,
+        counted: Counted,
         claim: Claim,
         held: bool,
         release: impl Future<Output = bool> + Send + 'static,
-    ) -> bool {
+    ) {
         let mut release = Release {
+            _counted: counted,
             claim,
             held,
             from: instant(),
@@ -72,14 +77,13 @@ impl Owed {
             answer: Box::pin(tokio::task::unconstrained(release)),
         };
         if release.is_confirmed() == Poll::Ready(true) {
-            return false;
+            return;
         }
         let mut releases = self.releases();
         if releases.is_empty() {
             self.hurry.notify_one();
         }
         releases.push(release);
-        true
     }
 
     /// Has the answers collected now.
@@ -91,29 +95,24 @@ impl Owed {
     fn round(&self, shared: &Arc<Shared>) -> bool {
         let mut looked = self.looked();
         *looked = Some(instant());
-        let mut releases = std::mem::take(&mut *self.releases());
-        let (mut settled, mut late) = (0, Vec::new());
-        releases.retain_mut(|release| match release.is_confirmed() {
-            Poll::Ready(true) => {
-                settled += 1;
-                false
+        let (mut owing, mut over) = (Vec::new(), Vec::new());
+        for mut release in std::mem::take(&mut *self.releases()) {
+            match release.is_confirmed() {
+                Poll::Pending if since(release.from) < shared.command_timeout => {
+                    owing.push(release);
+                }
+                confirmed => over.push((release, confirmed == Poll::Ready(true))),
             }
-            Poll::Pending if since(release.from) < shared.command_timeout => true,
-            _ => {
-                late.push((release.claim.clone(), release.held));
-                false
-            }
-        });
-        let mut owing = self.releases();
-        owing.append(&mut releases);
-        let missing = !owing.is_empty();
-        drop((owing, looked));
-        // Those who wait for a shutdown are woken by this, which must not happen under a lock.
-        for _ in 0..settled {
-            shared.settled();
         }
-        for (claim, held) in late {
-            shared.take_over(claim, held);
+        let mut releases = self.releases();
+        releases.append(&mut owing);
+        let missing = !releases.is_empty();
+        drop((releases, looked));
+        // To count a release as over wakes a shutdown, which must not happen under a lock.
+        for (release, confirmed) in over {
+            if !confirmed {
+                shared.take_over(release.claim.clone(), release.held);
+            }
         }
         missing
     }
@@ -135,7 +134,7 @@ impl Owed {
 impl Release {
     fn is_confirmed(&mut self) -> Poll<bool> {
         let mut context = Context::from_waker(Waker::noop());
-        self.answer.as_mut().poll(&mut context)
+        catch(|| self.answer.as_mut().poll(&mut context)).unwrap_or(Poll::Ready(false))
     }
 }
 

@@ -9,9 +9,10 @@ use crate::clock::Moment;
 use crate::engine::{ALIVE, Claim, EngineError, Fault, ServerTime, Standing, Token, Waiting};
 use crate::hold::Hold;
 use crate::inbox::Inbox;
-use crate::io::{after, sleep_until, timeout_at};
+use crate::io::{after, pause, sleep_until, timeout_at};
 use crate::lease::Lease;
 use crate::manager::Shared;
+use crate::panics::caught;
 use crate::wait::Event;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub(crate) fn stand(shared: Arc<Shared>, name: Arc<str>) -> Arc<Inbox<Event>> {
         shared: shared.clone(),
         name,
         events: events.clone(),
+        claim: None,
     };
     shared.in_background(stand_in.run());
     events
@@ -44,6 +46,8 @@ struct StandIn {
     shared: Arc<Shared>,
     name: Arc<str>,
     events: Arc<Inbox<Event>>,
+    /// What it stands for at the moment.
+    claim: Option<Claim>,
 }
 
 /// How standing for a claim ended.
@@ -61,6 +65,16 @@ enum End {
 
 impl StandIn {
     async fn run(mut self) {
+        // Those in line are served on.
+        while caught(self.serve()).await.is_err() {
+            if let Some(claim) = self.claim.take() {
+                self.shared.cancel_later(claim, true);
+            }
+            pause().await;
+        }
+    }
+
+    async fn serve(&mut self) {
         loop {
             self.leave_it_to_the_holder().await;
             let shared = self.shared.clone();
@@ -78,7 +92,10 @@ impl StandIn {
                 replicas: terms.replicas,
             };
             shared.waiters.expect(claim.token, self.events.clone());
-            match self.stand_for(&claim).await {
+            self.claim = Some(claim.clone());
+            let end = self.stand_for(&claim).await;
+            self.claim = None;
+            match end {
                 End::Granted(token, lease) => {
                     if token != claim.token {
                         shared.waiters.forget(claim.token);

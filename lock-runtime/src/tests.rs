@@ -45,6 +45,8 @@ enum Turn {
     AnswerLate(Duration),
     /// It is carried out, and nothing ever comes back.
     Hangs,
+    /// It is carried out, and its answer is more than the engine can take.
+    Panics,
 }
 
 impl Scripted {
@@ -77,6 +79,10 @@ impl Scripted {
             Some((_, Turn::Hangs)) => {
                 drop(work());
                 Box::pin(std::future::pending())
+            }
+            Some((_, Turn::Panics)) => {
+                drop(work());
+                Box::pin(async { panic!("as told") })
             }
         }
     }
@@ -460,4 +466,70 @@ async fn a_place_in_a_line_that_has_ended_is_nobody_elses() {
     drop(second);
     other.release().await.unwrap();
     third.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// Ends in time, whatever has panicked.
+async fn shut_down(stage: &Stage) {
+    let ended = tokio::time::timeout(Duration::from_secs(10), stage.locks.shutdown());
+    assert!(ended.await.is_ok(), "the shutdown doesn't end");
+}
+
+#[tokio::test]
+async fn a_release_that_panics_is_not_waited_for() {
+    let stage = stage([
+        (Request::Release, Turn::Fails(Fault::Down)),
+        (Request::Release, Turn::Panics),
+    ]);
+    drop(stage.take().await);
+    shut_down(&stage).await;
+    assert_eq!(stage.tokens(Request::Release).len(), 2);
+}
+
+#[tokio::test]
+async fn those_in_line_are_served_though_what_served_them_panicked() {
+    for request in [Request::Wait, Request::Cancel] {
+        let stage = stage([(Request::Wait, Turn::Panics), (request, Turn::Panics)]);
+        let memory = stage.take().await;
+        // Not by the first, who holds the lock: by the task that waits for it on the server.
+        let waits = tokio::spawn(stage.locks.lock("a").wait(TTL).acquire());
+        stage.locks.shared.waiters.learn("a", Some(true), None);
+        tokio::time::timeout(Duration::from_secs(10), async {
+            while stage.tokens(Request::Wait).len() < 2 {
+                stage.locks.shared.waiters.learn("a", Some(true), None);
+                stage.locks.shared.waiters.look();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .expect("it is asked again");
+        memory.release().await.unwrap();
+        let guard = tokio::time::timeout(Duration::from_secs(10), waits).await;
+        guard.unwrap().unwrap().unwrap().release().await.unwrap();
+        shut_down(&stage).await;
+    }
+}
+
+#[tokio::test]
+async fn a_name_without_the_prefix_is_its_own_key() {
+    let config = Config::new("memory://").prefix("\u{e9}:");
+    let locks = LockManager::connect(config).await.unwrap();
+    let key = |name| locks.shared.key_of(name).to_owned();
+    assert_eq!(key("\u{e9}:a"), "a");
+    for name in ["", "a", "\u{ea}:a", "a\u{e9}", "\u{e9}"] {
+        assert_eq!(key(name), name);
+    }
+}
+
+#[tokio::test]
+async fn work_that_panics_is_begun_anew_until_it_ends() {
+    let (tries, mut seen) = watch::channel(0);
+    let work = crate::io::kept(move || {
+        tries.send_modify(|tries| *tries += 1);
+        let tries = *tries.borrow();
+        async move { assert!(tries > 2, "as told") }
+    });
+    Io::start().unwrap().run(work);
+    seen.wait_for(|tries| *tries == 3).await.unwrap();
+    // Its end is the end of what it holds.
+    assert!(seen.changed().await.is_err());
 }

@@ -4,12 +4,12 @@
 //! somewhere else, one claim stands in the server's queue for the whole line: see
 //! [`queue`](crate::queue).
 
-use crate::contain::contain;
 use crate::engine::{EngineError, Grant, News, Token};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
 use crate::inbox::Inbox;
 use crate::manager::Shared;
+use crate::panics::contain;
 use crate::sync::{Mutex, MutexGuard};
 use crate::terms::Terms;
 use crate::{LockError, queue};

@@ -7,7 +7,7 @@
 use crate::clock::Clock;
 use crate::engine::{Claim, Engine};
 use crate::hold::{Duty, Hold};
-use crate::io::{Io, after, instant, since, timeout_at};
+use crate::io::{Io, after, instant, kept, since, timeout_at};
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -41,7 +41,10 @@ impl Watchdog {
             agenda: Mutex::default(),
             changed: Notify::new(),
         });
-        io.run(run(watchdog.clone(), io, engine, clock));
+        let kept_up = watchdog.clone();
+        io.run(kept(move || {
+            run(kept_up.clone(), io, engine.clone(), clock.clone())
+        }));
         watchdog
     }
 

@@ -32,6 +32,8 @@ pub(crate) fn renewal_failed(_: &str, _: &EngineError, _: Duration) {}
 
 pub(crate) fn release_found_nothing(_: &str) {}
 
+pub(crate) fn panicked(_: &str) {}
+
 pub(crate) fn warnings_are_heard() -> bool {
     false
 }

@@ -1,9 +1,9 @@
 //! With the feature `tracing`.
 
 use super::limit::Trouble;
-use crate::contain::contain;
 use crate::engine::EngineError;
 use crate::io::{instant, since};
+use crate::panics::contain;
 use crate::{Danger, LostCause, Warning};
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::dispatcher::{WeakDispatch, with_default};
 use tracing::span::Id;
-use tracing::{Span, debug, field, info, warn};
+use tracing::{Span, debug, error, field, info, warn};
 
 /// The span of a hold.
 pub(crate) struct Trace {
@@ -84,6 +84,11 @@ pub(crate) fn renewal_failed(key: &str, error: &EngineError, left: Duration) {
 
 pub(crate) fn release_found_nothing(key: &str) {
     contain(|| warn!(key, "released a lock that was gone already"));
+}
+
+/// A task of the library has panicked.
+pub(crate) fn panicked(words: &str) {
+    contain(|| error!("a task of the library panicked: {words}"));
 }
 
 /// Whether a warning would reach any subscriber.

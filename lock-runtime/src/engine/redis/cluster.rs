@@ -12,7 +12,7 @@ use super::nodes::{News, Node, Nodes};
 use super::{EngineError, Fault};
 use crate::backoff::Backoff;
 use crate::engine::{self, Ear};
-use crate::io::{Io, after, instant, since};
+use crate::io::{Io, after, instant, kept, since};
 use crate::trace;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use std::sync::Arc;
@@ -68,9 +68,11 @@ impl Cluster {
         };
         nodes.take(map);
         let (looked, looks) = watch::channel(true);
+        let (watched, looked) = (nodes.clone(), Arc::new(looked));
+        let watch = move || watch(watched.clone(), looked.clone(), ear.clone());
         Ok(Cluster {
             io,
-            watcher: io.spawn(watch(nodes.clone(), looked, ear)),
+            watcher: io.spawn(kept(watch)),
             nodes,
             looks,
         })
@@ -216,7 +218,7 @@ impl Drop for Cluster {
 }
 
 /// Looks at the map whenever it is doubted, and from time to time.
-async fn watch(nodes: Arc<Nodes>, looked: watch::Sender<bool>, ear: Ear) {
+async fn watch(nodes: Arc<Nodes>, looked: Arc<watch::Sender<bool>>, ear: Ear) {
     let backoff = || Backoff::new(DOUBTED[0], DOUBTED[1]);
     let mut pauses = backoff();
     let mut last = instant();

@@ -4,6 +4,7 @@ use super::batch::{Batches, Request};
 use super::site::{Place, Site};
 use super::{EngineError, Fault, Timeouts};
 use crate::io::{Io, after, instant, since};
+use crate::panics::catch;
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, ProtocolVersion, PushInfo, PushKind,
@@ -218,7 +219,9 @@ impl Dialer {
             let (message, number) = (subscriber.message.clone(), self.dialled);
             config = config.set_push_sender(move |push: PushInfo| {
                 match push.kind {
-                    PushKind::Message => message(&push.data),
+                    PushKind::Message => {
+                        let _ = catch(|| message(&push.data));
+                    }
                     PushKind::Disconnection => gone(number),
                     _ => {}
                 }

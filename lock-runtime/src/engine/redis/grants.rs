@@ -27,12 +27,13 @@ impl Grants {
         let channel = names.grants(process.encode(&mut [0; 32]));
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(&channel);
-        let again = ear.clone();
+        let (again, names) = (ear.clone(), names.clone());
         let subscriber = Subscriber {
-            message: Arc::new(move |message| {
-                if let Some(news) = read(message) {
-                    ear(news);
-                }
+            message: Arc::new(move |message| match read(message) {
+                // A lock of others is none of ours, whatever the token.
+                Some(News::Granted(grant)) if !names.has(&grant.name) => {}
+                Some(news) => ear(news),
+                None => {}
             }),
             connected: Arc::new(move || again(News::Resumed)),
         };

@@ -9,7 +9,8 @@ use super::batch::Request;
 use super::connection::{Connection, Dialer};
 use super::{EngineError, Fault};
 use crate::backoff::Backoff;
-use crate::io::Io;
+use crate::io::{Io, pause};
+use crate::panics::caught;
 use crate::trace;
 use redis::FromRedisValue;
 use std::sync::{Arc, Weak};
@@ -48,13 +49,23 @@ impl Link {
     /// told.
     pub(crate) fn open(
         io: Io,
-        dialer: Dialer,
+        mut dialer: Dialer,
     ) -> (Link, oneshot::Receiver<Result<(), EngineError>>) {
-        let (state, changes) = watch::channel(State::Reconnecting);
+        let (state, mut changes) = watch::channel(State::Reconnecting);
         let state = Arc::new(state);
         let (first, told) = oneshot::channel();
         let acknowledged = Acknowledged::new(&dialer);
-        io.spawn(supervise(dialer, Arc::downgrade(&state), changes, first));
+        let supervised = Arc::downgrade(&state);
+        io.run(async move {
+            let mut first = Some(first);
+            let (dialer, changes) = (&mut dialer, &mut changes);
+            while caught(supervise(dialer, &supervised, changes, &mut first))
+                .await
+                .is_err()
+            {
+                pause().await;
+            }
+        });
         let link = Link {
             io,
             state,
@@ -151,18 +162,17 @@ impl Drop for Link {
 
 /// Makes a connection, and a new one whenever the present one has been given up.
 async fn supervise(
-    mut dialer: Dialer,
-    state: Weak<watch::Sender<State>>,
-    mut changes: watch::Receiver<State>,
-    first: oneshot::Sender<Result<(), EngineError>>,
+    dialer: &mut Dialer,
+    state: &Weak<watch::Sender<State>>,
+    changes: &mut watch::Receiver<State>,
+    first: &mut Option<oneshot::Sender<Result<(), EngineError>>>,
 ) {
-    let mut first = Some(first);
     let (server, carries) = (dialer.site.clone(), dialer.carries());
     let mut told = trace::Connection::default();
-    while broken(&state, &mut changes).await {
+    while broken(state, changes).await {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
         loop {
-            let dialled = dialer.dial(report(&state)).await;
+            let dialled = dialer.dial(report(state)).await;
             let outcome = dialled.as_ref().map(drop).map_err(EngineError::clone);
             let next = match dialled {
                 Ok(connection) => State::Up(connection),

@@ -4,6 +4,7 @@ use super::slots::{slot, tag};
 
 /// How keys and channels are called. No lock is called like one of the others, since no lock's key
 /// begins with `::`.
+#[derive(Clone)]
 pub(crate) struct Names {
     prefix: String,
     cluster: bool,
@@ -52,13 +53,19 @@ impl Names {
         self.cluster.then(|| self.tombstone(lock, ""))
     }
 
+    /// Whether a lock of ours can be called so.
+    pub(crate) fn has(&self, lock: &str) -> bool {
+        lock.strip_prefix(&*self.prefix)
+            .is_some_and(|key| !key.is_empty())
+    }
+
     /// The channel on which a process hears of what it is granted.
     pub(crate) fn grants(&self, process: &str) -> String {
         [&self.prefix, "::grants:", process].concat()
     }
 
     fn key<'a>(&self, lock: &'a str) -> &'a str {
-        &lock[self.prefix.len()..]
+        lock.strip_prefix(&*self.prefix).unwrap_or(lock)
     }
 
     fn beside(&self, lock: &str, kind: &str, rest: &str) -> String {

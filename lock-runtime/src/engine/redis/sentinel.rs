@@ -12,7 +12,7 @@ use super::target::{Access, Target, invalid};
 use super::{EngineError, Fault, Timeouts};
 use crate::LockError;
 use crate::backoff::fraction;
-use crate::io::{Io, after};
+use crate::io::{Io, after, kept};
 use crate::trace;
 use redis::Cmd;
 use std::collections::HashMap;
@@ -104,7 +104,8 @@ impl Sentinels {
         });
         let listen = |(number, target)| {
             let dialer = watch.clone().dialer(io, number, target, timeouts);
-            io.spawn(listen(watch.clone(), number, dialer))
+            let watch = watch.clone();
+            io.spawn(kept(move || listen(watch.clone(), number, dialer.clone())))
         };
         Ok(Sentinels {
             listeners: targets.into_iter().enumerate().map(listen).collect(),
