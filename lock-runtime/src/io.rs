@@ -3,11 +3,13 @@
 //! Connections, renewals and background releases live here, so that a lock survives the runtime
 //! that took it and a body that blocks its thread.
 
-use crate::panics::caught;
+use crate::driver;
+use crate::panics::{catch, caught};
 use once_cell::sync::OnceCell;
 use std::future::Future;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
@@ -25,6 +27,9 @@ static PULSE: Pulse = Pulse {
     wanted: AtomicBool::new(false),
     start: Notify::const_new(),
 };
+
+/// Those that are helped when their runtime doesn't get round to them.
+static DRIVERS: Mutex<Vec<Weak<driver::Shared>>> = Mutex::new(Vec::new());
 
 /// How soon a task that panicked is begun anew.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -101,6 +106,18 @@ pub(crate) async fn pause() {
     sleep_until(after(AGAIN)).await;
 }
 
+/// Has the driver polled by this thread, too, whenever its own runtime doesn't get round to it.
+pub(crate) fn assist(driver: &Arc<driver::Shared>) {
+    let mut drivers = DRIVERS.lock().unwrap_or_else(PoisonError::into_inner);
+    drivers.retain(|driver| driver.strong_count() > 0);
+    drivers.push(Arc::downgrade(driver));
+}
+
+/// Has the drivers looked at soon.
+pub(crate) fn keep_beating() {
+    PULSE.keep();
+}
+
 /// The present instant of this thread's clock. The caller's runtime may have another one: tests stop
 /// theirs.
 pub(crate) fn instant() -> Instant {
@@ -122,16 +139,16 @@ pub(crate) fn after(wait: Duration) -> Instant {
     instant() + wait.min(FAR)
 }
 
-/// Wakes the thread ten times a second as long as there are requests. A timeout set by another thread
+/// Wakes the thread every few milliseconds as long as there are requests. A timeout set by another thread
 /// would have to wake it otherwise, each time, for a system call or two: it knows that it will wake
-/// before that.
+/// before that. Each time the thread looks whether a driver needs help.
 struct Pulse {
     wanted: AtomicBool,
     start: Notify,
 }
 
 impl Pulse {
-    const BEAT: Duration = Duration::from_millis(100);
+    const BEAT: Duration = Duration::from_millis(10);
 
     fn keep(&self) {
         if !self.wanted.load(Ordering::Relaxed) && !self.wanted.swap(true, Ordering::Relaxed) {
@@ -142,9 +159,19 @@ impl Pulse {
     async fn beat(&self) {
         loop {
             self.start.notified().await;
-            while self.wanted.swap(false, Ordering::Relaxed) {
+            while self.wanted.swap(false, Ordering::Relaxed) | look() {
                 tokio::time::sleep(Self::BEAT).await;
             }
         }
     }
+}
+
+/// Looks at all drivers. Whether one is to be looked at again soon.
+fn look() -> bool {
+    let drivers: Vec<_> = {
+        let drivers = DRIVERS.lock().unwrap_or_else(PoisonError::into_inner);
+        drivers.iter().filter_map(Weak::upgrade).collect()
+    };
+    let looks = drivers.iter().map(|driver| catch(|| driver.look()));
+    looks.fold(false, |again, look| again | look.unwrap_or(false))
 }

@@ -28,6 +28,7 @@ mod background;
 mod backoff;
 mod clock;
 mod config;
+mod driver;
 mod engine;
 mod error;
 mod global;

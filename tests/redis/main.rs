@@ -13,6 +13,7 @@ mod outage;
 mod polling;
 mod processes;
 mod reach;
+mod runtimes;
 mod site;
 #[path = "../support/mod.rs"]
 mod support;

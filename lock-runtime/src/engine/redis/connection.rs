@@ -2,7 +2,8 @@
 
 use super::batch::{Batches, Request};
 use super::site::{Place, Site};
-use super::{EngineError, Fault, Timeouts};
+use super::{EngineError, Fault, Timeouts, socket};
+use crate::driver::Driver;
 use crate::io::{Io, after, instant, since};
 use crate::panics::catch;
 use redis::aio::{MultiplexedConnection, SendError};
@@ -12,6 +13,7 @@ use redis::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 /// Driven by the runtime it was made on.
@@ -32,6 +34,8 @@ pub(crate) struct Connection {
 enum Way {
     /// Each request for itself, by the caller.
     Single(MultiplexedConnection),
+    /// The same, and the caller's runtime drives it.
+    Driven(MultiplexedConnection, Arc<Driver>),
     Batched(Arc<Batches>),
 }
 
@@ -84,11 +88,22 @@ impl Connection {
             }
             Err(_) => {
                 let words = "no answer from the server in time";
-                let silent = self.traffic.silent_for() >= self.silence;
+                let stalled = self.driver().is_some_and(|driver| driver.is_stalled());
+                let silent = !stalled && self.traffic.silent_for() >= self.silence;
                 (EngineError::new(Fault::Unanswered, words), silent)
             }
         };
         Err(Failure { error, broken })
+    }
+}
+
+impl Connection {
+    /// What moves it, if that is not the I/O thread.
+    pub(crate) fn driver(&self) -> Option<&Arc<Driver>> {
+        match &self.way {
+            Way::Driven(_, driver) => Some(driver),
+            _ => None,
+        }
     }
 }
 
@@ -99,6 +114,11 @@ impl Way {
             Way::Single(redis) => Box::pin(redis.clone().send_packed_command(&request.command))
                 .await?
                 .extract_error(),
+            Way::Driven(redis, driver) => {
+                let mut redis = redis.clone();
+                let sent = Box::pin(redis.send_packed_command(&request.command));
+                driver.follow(sent).await?.extract_error()
+            }
             Way::Batched(batches) => match batches.hand_in(request).await {
                 Ok(answer) => answer,
                 Err(_) => Err((ErrorKind::Io, "the connection has ended").into()),
@@ -160,6 +180,8 @@ pub(crate) struct Dialer {
 pub(crate) enum Sending {
     /// Each for itself.
     Single,
+    /// The same, and that runtime drives the connection.
+    Driven(Handle),
     /// Those together that have come in meanwhile.
     Batched,
     /// The same, with this command at the end if a request is to be acknowledged.
@@ -232,10 +254,16 @@ impl Dialer {
             Some(_) => &place.target.speaking(ProtocolVersion::RESP3).client,
             None => &place.target.client,
         };
-        let mut redis = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .map_err(not_let_in)?;
+        let (mut redis, driver) = match &self.sending {
+            Sending::Driven(runtime) => socket::connect(&place.target, runtime, config)
+                .await
+                .map(|(redis, driver)| (redis, Some(Arc::new(driver)))),
+            _ => client
+                .get_multiplexed_async_connection_with_config(&config)
+                .await
+                .map(|redis| (redis, None)),
+        }
+        .map_err(not_let_in)?;
         if place.is_named() {
             let role: Vec<Value> =
                 redis::cmd("ROLE")
@@ -278,10 +306,11 @@ impl Dialer {
             place: place.clone(),
             made: instant(),
             io: self.io,
-            way: match &self.sending {
-                Sending::Single => Way::Single(redis),
-                Sending::Batched => Way::Batched(Arc::new(Batches::start(redis, None))),
-                Sending::Closing(closing) => {
+            way: match (&self.sending, driver) {
+                (_, Some(driver)) => Way::Driven(redis, driver),
+                (Sending::Single | Sending::Driven(_), None) => Way::Single(redis),
+                (Sending::Batched, None) => Way::Batched(Arc::new(Batches::start(redis, None))),
+                (Sending::Closing(closing), None) => {
                     let batches = Batches::start(redis, Some(closing.clone()));
                     Way::Batched(Arc::new(batches))
                 }

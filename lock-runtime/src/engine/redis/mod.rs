@@ -25,6 +25,7 @@ mod script;
 pub(crate) mod sentinel;
 pub(crate) mod site;
 mod slots;
+mod socket;
 pub(crate) mod target;
 mod voting;
 

@@ -11,6 +11,8 @@ use std::time::Duration;
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) client: Client,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<rustls::ClientConfig>>,
 }
 
 /// What lets a client in, beside the URL.
@@ -71,11 +73,12 @@ impl Target {
     fn new(info: ConnectionInfo, access: &Access<'_>) -> Result<Target, LockError> {
         let info = with_settings(info, access.credentials);
         #[cfg(feature = "tls")]
-        if let Some(pem) = access.root_certificate {
-            check_certificates(pem)?;
-        }
-        #[cfg(feature = "tls")]
         provide_cryptography();
+        #[cfg(feature = "tls")]
+        let tls = match (info.addr(), access.root_certificate) {
+            (ConnectionAddr::TcpTls { .. }, _) | (_, Some(_)) => Some(tls(access.root_certificate)?),
+            _ => None,
+        };
         #[cfg(feature = "tls")]
         let client = match (info.addr(), access.root_certificate) {
             (ConnectionAddr::TcpTls { .. }, Some(pem)) => Client::build_with_tls(
@@ -89,7 +92,39 @@ impl Target {
         };
         #[cfg(not(feature = "tls"))]
         let client = Client::open(info);
-        client.map(|client| Target { client }).map_err(unusable)
+        let client = client.map_err(unusable)?;
+        Ok(Target {
+            #[cfg(feature = "tls")]
+            tls,
+            client,
+        })
+    }
+
+    /// The same, reached by another client.
+    fn by(&self, client: Client) -> Target {
+        Target {
+            client,
+            #[cfg(feature = "tls")]
+            tls: self.tls.clone(),
+        }
+    }
+
+    /// Speaks TLS from here on.
+    #[cfg(feature = "tls")]
+    pub(super) async fn encrypt(
+        &self,
+        host: &str,
+        stream: tokio::net::TcpStream,
+    ) -> std::io::Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>> {
+        use std::io::Error;
+
+        let tls = self.tls.clone();
+        let tls = tls.ok_or_else(|| Error::other("the certificates can't be used"))?;
+        let name = rustls::pki_types::ServerName::try_from(host.to_owned());
+        let name = name.map_err(Error::other)?;
+        tokio_rustls::TlsConnector::from(tls)
+            .connect(name, stream)
+            .await
     }
 
     /// Another server that is spoken to in the same way.
@@ -110,7 +145,7 @@ impl Target {
         }
         let info = self.client.get_connection_info().clone();
         let client = Client::open(info.set_addr(address))?;
-        Ok(Target { client })
+        Ok(self.by(client))
     }
 
     pub(crate) fn has_tls(&self) -> bool {
@@ -122,10 +157,10 @@ impl Target {
         let info = self.client.get_connection_info();
         let redis = info.redis_settings().clone().set_protocol(protocol);
         let client = Client::open(info.clone().set_redis_settings(redis));
-        client.map_or_else(|_| self.clone(), |client| Target { client })
+        client.map_or_else(|_| self.clone(), |client| self.by(client))
     }
 
-    fn addr(&self) -> &ConnectionAddr {
+    pub(super) fn addr(&self) -> &ConnectionAddr {
         self.client.get_connection_info().addr()
     }
 }
@@ -181,23 +216,29 @@ fn check_parameters(url: &str) -> Result<(), LockError> {
     }
 }
 
-/// The driver takes a file without certificates for one that trusts nobody.
+/// How TLS is spoken: with trust in the authorities that are given, or in those that browsers know.
 #[cfg(feature = "tls")]
-fn check_certificates(pem: &[u8]) -> Result<(), LockError> {
-    use rustls::RootCertStore;
+fn tls(root_certificate: Option<&[u8]>) -> Result<Arc<rustls::ClientConfig>, LockError> {
     use rustls::pki_types::{CertificateDer, pem::PemObject};
 
-    let mut roots = RootCertStore::empty();
-    let readable = CertificateDer::pem_slice_iter(pem)
-        .all(|certificate| certificate.is_ok_and(|certificate| roots.add(certificate).is_ok()));
-    match readable && !roots.is_empty() {
-        true => Ok(()),
-        false => Err(invalid(
-            "`root_certificate` is no certificate in PEM; give it the authority's certificate, from \
-             `-----BEGIN CERTIFICATE-----` to `-----END CERTIFICATE-----`",
-            None,
-        )),
+    let mut roots = rustls::RootCertStore::empty();
+    match root_certificate {
+        Some(pem) => {
+            let readable = CertificateDer::pem_slice_iter(pem)
+                .all(|certificate| certificate.is_ok_and(|it| roots.add(it).is_ok()));
+            // The driver takes a file without certificates for one that trusts nobody.
+            if !readable || roots.is_empty() {
+                return Err(invalid(
+                    "`root_certificate` is no certificate in PEM; give it the authority's certificate, \
+                     from `-----BEGIN CERTIFICATE-----` to `-----END CERTIFICATE-----`",
+                    None,
+                ));
+            }
+        }
+        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
     }
+    let config = rustls::ClientConfig::builder().with_root_certificates(roots);
+    Ok(Arc::new(config.with_no_client_auth()))
 }
 
 fn check_tls(wanted: bool) -> Result<(), LockError> {

@@ -1,0 +1,292 @@
+//! Runtimes and threads as a service may have them: without I/O, blocked, short-lived, ending.
+
+use std::cell::RefCell;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockGuard, LockManager};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::certificates::Certificates;
+use crate::support::server::Server;
+use crate::support::time::{NOISE, eventually, millis};
+use crate::support::worker::{Worker, arguments, tell};
+
+/// How often a runtime asks before it has a connection of its own, and more.
+const OFTEN: usize = 40;
+
+fn current_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn workers(threads: usize) -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// Takes and releases a lock, again and again.
+async fn often(locks: &LockManager) {
+    for n in 0..OFTEN {
+        let lock = locks.lock(format!("often:{n}"));
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+/// Until the runtime has a connection of its own, beside that of the I/O thread.
+async fn settled(locks: &LockManager, server: &Server) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    // The other one is that of the I/O thread.
+    while server.clients().len() < 2 {
+        often(locks).await;
+        assert!(Instant::now() < deadline, "no connection of its own");
+    }
+    // What was asked while it was made has gone by the other one.
+    often(locks).await;
+}
+
+#[tokio::test]
+async fn a_runtime_drives_a_connection_of_its_own_over_tls() {
+    let certificates = Certificates::new();
+    let server = Server::with_tls(&certificates);
+    let url = format!("rediss://localhost:{}", server.port());
+    let config = Config::new(url).root_certificate(certificates.authority.clone());
+    let locks = LockManager::connect(config).await.unwrap();
+    settled(&locks, &server).await;
+    locks.shutdown().await;
+}
+
+/// The threads on which something has panicked.
+static PANICKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[test]
+fn a_runtime_without_io_is_served_without_a_panic_in_it() {
+    if let Some(arguments) = arguments() {
+        std::panic::set_hook(Box::new(|panic| {
+            let thread = thread::current().name().unwrap_or_default().to_owned();
+            PANICKED.lock().unwrap().push(thread.clone());
+            eprintln!("{thread}: {panic}");
+        }));
+        let runtimes = [
+            Builder::new_current_thread().build(),
+            Builder::new_current_thread().enable_time().build(),
+            Builder::new_multi_thread().worker_threads(2).build(),
+        ];
+        for runtime in runtimes {
+            let url = arguments[0].clone();
+            runtime.unwrap().block_on(async {
+                let locks = LockManager::connect(url).await.unwrap();
+                for _ in 0..3 {
+                    often(&locks).await;
+                }
+                locks.shutdown().await;
+            });
+        }
+        let panicked = PANICKED.lock().unwrap();
+        // Whether a runtime has I/O is found out on the thread of the library, and once.
+        assert!(panicked.iter().all(|thread| thread == "lock-io"));
+        assert!(panicked.len() <= 1, "{panicked:?}");
+        return tell("done");
+    }
+    let server = Server::start();
+    let mut worker = Worker::start(
+        a_runtime_without_io_is_served_without_a_panic_in_it,
+        &[&server.url()],
+    );
+    worker.expect("done", Duration::from_secs(20));
+    worker.succeeds(Duration::from_secs(5));
+}
+
+/// How long the server has the lock after a task has dropped its guard and blocked its thread.
+fn blocked_release(runtime: &Runtime, server: &Server, locks: &LockManager) -> Duration {
+    let (dropped, told) = channel();
+    runtime.block_on(async {
+        settled(locks, server).await;
+    });
+    let locks = locks.clone();
+    let blocks = async move {
+        let guard = locks.lock("blocks").acquire().await.unwrap();
+        drop(guard);
+        dropped.send(Instant::now()).unwrap();
+        thread::sleep(Duration::from_secs(3));
+    };
+    let released = thread::scope(|scope| {
+        scope.spawn(|| runtime.block_on(async { tokio::spawn(blocks).await.unwrap() }));
+        let dropped = told.recv().unwrap();
+        server.until_gone("lock:blocks", Duration::from_secs(5));
+        dropped.elapsed()
+    });
+    released
+}
+
+#[test]
+fn a_task_that_blocks_its_thread_after_a_drop_delays_no_release() {
+    for runtime in [current_thread(), workers(1), workers(2), workers(4)] {
+        let server = Server::start();
+        let locks = runtime
+            .block_on(LockManager::connect(server.url()))
+            .unwrap();
+        // The best of three: the machine may be busy.
+        let released = (0..3).map(|_| blocked_release(&runtime, &server, &locks));
+        let released = released.min().unwrap();
+        assert!(released < millis(200), "{released:?}");
+        runtime.block_on(locks.shutdown());
+    }
+}
+
+#[test]
+fn a_task_that_blocks_its_thread_fails_no_try_of_another_lock() {
+    for threads in [2, 4] {
+        let (runtime, server) = (workers(threads), Server::start());
+        runtime.block_on(async {
+            let config = Config::new(server.url()).command_timeout(millis(2000));
+            let locks = LockManager::connect(config).await.unwrap();
+            settled(&locks, &server).await;
+            for round in 0..3 {
+                let blocks = locks.clone();
+                let blocker = tokio::spawn(async move {
+                    drop(blocks.lock("blocks").acquire().await.unwrap());
+                    thread::sleep(Duration::from_secs(3));
+                });
+                let mut slowest = Duration::ZERO;
+                while !blocker.is_finished() {
+                    let start = Instant::now();
+                    let other = locks.clone();
+                    let lock = other.lock(format!("other:{round}"));
+                    let tried = tokio::spawn(async move { lock.try_acquire().await });
+                    let guard = tried.await.unwrap().unwrap().expect("it is free");
+                    guard.release().await.unwrap();
+                    slowest = slowest.max(start.elapsed());
+                }
+                assert!(slowest < millis(400) + NOISE, "{slowest:?}");
+                blocker.await.unwrap();
+            }
+            locks.shutdown().await;
+        });
+    }
+}
+
+#[test]
+fn a_guard_that_is_dropped_at_the_end_of_its_runtime_is_released_at_once() {
+    let (runtime, server) = (current_thread(), Server::start());
+    let connected = runtime.block_on(LockManager::connect(server.url()));
+    let locks = connected.unwrap();
+    let released = (0..3).map(|_| {
+        runtime.block_on(async {
+            settled(&locks, &server).await;
+            drop(locks.lock("last").acquire().await.unwrap());
+        });
+        // Nothing drives the runtime any more, and it is still there.
+        let dropped = Instant::now();
+        server.until_gone("lock:last", Duration::from_secs(5));
+        dropped.elapsed()
+    });
+    let released = released.min().unwrap();
+    assert!(released < millis(200), "{released:?}");
+    current_thread().block_on(locks.shutdown());
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<LockGuard>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn a_guard_in_a_thread_local_is_released_when_the_thread_ends() {
+    if let Some(arguments) = arguments() {
+        let runtime = current_thread();
+        let locks = runtime.block_on(LockManager::connect(arguments[0].as_str()));
+        let locks = locks.unwrap();
+        let keep = |guard| KEPT.with(|kept| *kept.borrow_mut() = Some(guard));
+        // On a thread that has a runtime, on one that has had one, and on one that never had.
+        let (lock, waits) = (locks.lock("kept"), locks.lock("kept"));
+        let taken = thread::spawn(move || {
+            // It is to be gone before tokio's thread-locals, or after them.
+            KEPT.with(|_| {});
+            let runtime = current_thread();
+            keep(runtime.block_on(lock.acquire()).unwrap());
+        });
+        taken.join().unwrap();
+        let guard = runtime.block_on(waits.acquire()).unwrap();
+        thread::spawn(move || keep(guard)).join().unwrap();
+        let lock = locks.lock("kept");
+        let taken = thread::spawn(move || {
+            let runtime = current_thread();
+            let guard = runtime.block_on(lock.acquire()).unwrap();
+            keep(guard);
+        });
+        taken.join().unwrap();
+        runtime.block_on(async {
+            locks
+                .lock("kept")
+                .acquire()
+                .await
+                .unwrap()
+                .release()
+                .await
+                .unwrap();
+            locks.shutdown().await;
+        });
+        return tell("done");
+    }
+    let server = Server::start();
+    for url in [&*server.url(), "memory://"] {
+        let mut worker = Worker::start(
+            a_guard_in_a_thread_local_is_released_when_the_thread_ends,
+            &[url],
+        );
+        worker.expect("done", Duration::from_secs(20));
+        worker.succeeds(Duration::from_secs(5));
+    }
+}
+
+#[test]
+fn a_grant_of_nonsense_is_no_grant() {
+    let (runtime, server) = (workers(2), Server::start());
+    let locks = runtime
+        .block_on(async {
+            let config = Config::new(server.url()).prefix("é:");
+            LockManager::connect(config).await
+        })
+        .unwrap();
+    let guard = runtime.block_on(locks.lock("taken").acquire()).unwrap();
+    let waits = locks.lock("taken").wait(Duration::from_secs(20));
+    let waits = runtime.spawn(async move { waits.acquire().await?.release().await });
+    // A process asks the server when it has others beside it.
+    let other = runtime.block_on(async {
+        let config = Config::new(server.url()).prefix("é:");
+        LockManager::connect(config).await.unwrap()
+    });
+    let other_waits = other.lock("taken").wait(Duration::from_secs(20));
+    let other_waits = runtime.spawn(async move { other_waits.acquire().await?.release().await });
+    let mut channels: Vec<String> = Vec::new();
+    eventually(Duration::from_secs(5), "two listen", || {
+        channels = server.query("PUBSUB CHANNELS *grants*");
+        channels.len() == 2
+    });
+    let token = "0123456789abcdef0123456789abcdef";
+    for channel in &channels {
+        for name in ["x", "\u{ea}:x", "xé", "", "é", "grant", "é:", "é:x"] {
+            for number in ["1", "18446744073709551615"] {
+                let message = format!("grant {token} {number} {number} {name}");
+                let heard: usize = server.ask(&["PUBLISH", channel, &message]).unwrap();
+                assert_eq!(heard, 1, "it still listens");
+            }
+        }
+    }
+    runtime.block_on(async {
+        guard.release().await.unwrap();
+        waits.await.unwrap().unwrap();
+        other_waits.await.unwrap().unwrap();
+        let shutdown = async {
+            locks.shutdown().await;
+            other.shutdown().await;
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(10), shutdown).await;
+        assert!(ended.is_ok(), "the shutdown doesn't end");
+    });
+}
