@@ -20,9 +20,14 @@ use tokio::time::Instant;
 
 /// How soon, and then how often, the first in the queue asks again.
 const FIRST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
-/// How often the two behind do, should the first have died; and all others.
+/// How often the two behind do, should the first have died.
 const NEXT: Duration = Duration::from_secs(1);
-const OTHERS: Duration = Duration::from_secs(12);
+/// How often the others do: the more stand before them, the more must have died for it to be their turn.
+/// The last of a row of *n* dead ones costs the next one 2 s and *n* / 5 s at most: so much less the time in
+/// which those that are woken have to ask, and a turn for each of them.
+const OTHERS: Duration = Duration::from_millis(1800);
+const FOR_EACH: Duration = Duration::from_millis(150);
+const SELDOM: Duration = Duration::from_secs(12);
 /// How much later than the one before each of them does, when the holder's lease runs out.
 const TURN: Duration = Duration::from_millis(50);
 
@@ -304,13 +309,13 @@ impl StandIn {
 /// The first asks often, so that a lock freed by somebody who knows nothing of queues is had soon. All
 /// ask, one after the other, when the holder's lease runs out: those before them may be gone.
 fn until_asking_again(waiting: &Waiting, first: &mut Backoff) -> Duration {
-    let around = |beat: Duration| beat.mul_f64(0.9) + fraction(beat.mul_f64(0.2));
-    let beat = match waiting.ahead {
-        0 => first.pause(),
-        1 | 2 => around(NEXT),
-        _ => around(OTHERS),
-    };
     let ahead = u32::try_from(waiting.ahead).unwrap_or(u32::MAX);
+    let at_most = |beat: Duration| beat.mul_f64(0.9) + fraction(beat.mul_f64(0.1));
+    let beat = match ahead {
+        0 => first.pause(),
+        1 | 2 => at_most(NEXT),
+        _ => at_most(SELDOM.min(OTHERS.saturating_add(FOR_EACH.saturating_mul(ahead)))),
+    };
     let expiry = waiting.holder_left + Duration::from_millis(2);
     beat.min(expiry.saturating_add(TURN.saturating_mul(ahead)))
 }

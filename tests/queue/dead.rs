@@ -5,17 +5,15 @@ use std::time::{Duration, Instant};
 use lock_runtime::LockManager;
 
 use crate::crew::{LONG, fair, waits};
-use crate::ear::Ear;
-use crate::lua::{Claim, Lua, Names, channel, connect};
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, tell};
 
 /// How long a lock is granted for at first.
-const GRANT: Duration = Duration::from_secs(2);
+pub const GRANT: Duration = Duration::from_secs(2);
 
 /// In the other process: waits, and tells what it comes to believe.
-fn stand(url: &str) {
+pub fn stand(url: &str) {
     block_on(async {
         let locks = LockManager::connect(fair(url)).await.unwrap();
         let acquire = locks.lock("door").wait(LONG).acquire();
@@ -31,14 +29,14 @@ fn stand(url: &str) {
     });
 }
 
-struct Line {
-    server: Server,
-    workers: Vec<Worker>,
+pub struct Line {
+    pub server: Server,
+    pub workers: Vec<Worker>,
 }
 
 /// The test stands in line behind so many processes, which it then does something to; the holder
 /// releases. How long it has waited from then on.
-fn behind<T: Fn() + Copy>(
+pub fn behind<T: Fn() + Copy>(
     test: T,
     processes: usize,
     happens: impl FnOnce(&mut [Worker]),
@@ -47,7 +45,16 @@ fn behind<T: Fn() + Copy>(
         stand(&arguments[0]);
         return None;
     }
-    let server = Server::start();
+    Some(behind_on(Server::start(), test, processes, happens))
+}
+
+/// The same on that server, in the test's own process.
+pub fn behind_on<T: Fn() + Copy>(
+    server: Server,
+    test: T,
+    processes: usize,
+    happens: impl FnOnce(&mut [Worker]),
+) -> (Line, Duration) {
     let mut workers = Vec::new();
     let waited = block_on(async {
         let locks = LockManager::connect(fair(&server.url())).await.unwrap();
@@ -70,7 +77,7 @@ fn behind<T: Fn() + Copy>(
         other.shutdown().await;
         waited
     });
-    Some((Line { server, workers }, waited))
+    (Line { server, workers }, waited)
 }
 
 #[test]
@@ -128,48 +135,6 @@ fn a_stopped_first_costs_the_others_the_lease_of_a_grant() {
         line.server.query::<()>("DEL lock:door");
         line.workers[0].expect("had true true", NOISE + millis(1000));
         line.workers[0].succeeds(LONG);
-    }
-}
-
-/// Places that nobody took back, as a failover may leave them, though their process is still there.
-#[tokio::test]
-async fn forgotten_places_cost_the_others_the_lease_of_a_grant_each() {
-    let server = Server::start();
-    server.query::<()>("SET lock:door somebody PX 1000");
-    let (lua, names) = (Lua::new(), Names::of("door"));
-    let mut connection = connect(&server);
-    let tokens = ["a", "b", "c", "d"];
-    let _hear_it = Ear::open(&server, &tokens.map(channel));
-    for token in tokens {
-        let (names, ttl) = (&names, 200);
-        let claim = Claim { names, token, ttl };
-        assert_eq!(lua.wait(&mut connection, &claim, 0).unwrap()[0], 2);
-    }
-    let locks = LockManager::connect(server.url()).await.unwrap();
-    let start = Instant::now();
-    let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
-    let waited = start.elapsed();
-    // Those behind them who ask seldom do so every 12 s.
-    assert!(waited < millis(6000), "{waited:?}");
-    guard.release().await.unwrap();
-}
-
-/// Two that are stopped cost two leases of a grant, and not a ttl.
-#[test]
-fn each_stopped_one_costs_the_others_the_lease_of_a_grant() {
-    let stop = |workers: &mut [Worker]| workers.iter().for_each(Worker::pause);
-    let line = behind(
-        each_stopped_one_costs_the_others_the_lease_of_a_grant,
-        2,
-        stop,
-    );
-    if let Some((line, waited)) = line {
-        assert!(waited < GRANT * 2 + millis(1200), "{waited:?}");
-        line.workers.iter().for_each(Worker::resume);
-        for mut worker in line.workers {
-            worker.expect("had true true", LONG);
-            worker.succeeds(LONG);
-        }
     }
 }
 

@@ -7,6 +7,8 @@ use crate::support::server::Server;
 /// For how long a claim counts as alive, in microseconds, and how long a tombstone stands.
 pub const ALIVE: u64 = 25_000_000;
 pub const TOMBSTONE: u64 = 500;
+/// For how long one that is woken counts as alive, in microseconds: so long that a step is not late.
+pub const WOKEN: u64 = 2_000_000;
 
 pub struct Lua {
     pub wait: Script,
@@ -31,7 +33,7 @@ impl Lua {
         Self {
             wait: script!(
                 "local cluster = false\n",
-                ["queue.lua", "left.lua", "stand.lua", "wait.lua"]
+                ["queue.lua", "wake.lua", "left.lua", "stand.lua", "wait.lua"]
             ),
             cancel: script!(
                 "local cluster = false\n",
@@ -103,6 +105,7 @@ impl Lua {
             .arg(ttl)
             .arg(channel(token))
             .arg(ALIVE)
+            .arg(WOKEN)
             .arg(void_after);
         call.invoke(to)
     }

@@ -10,6 +10,7 @@ mod lua;
 mod order;
 mod outage;
 mod pushes;
+mod rows;
 mod scripts;
 #[path = "../support/mod.rs"]
 mod support;

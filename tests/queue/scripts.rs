@@ -103,17 +103,106 @@ fn a_vacant_lock_goes_to_the_first_and_not_to_who_asks() {
         Waits('b', Stands(1, 2)),
         ToldOfOthers('a'),
         Expires,
-        Waits('b', Stands(0, 1)),
-        Told('a', 2000),
+        Waits('b', Stands(1, 2)),
+        ToldFree('a'),
+        Reserved,
+        Waits('b', Stands(1, 2)),
+        Quiet,
+        Waits('a', Gets),
         Holder('a'),
+        Queue("b"),
         Expires,
-        Waits('c', Stands(0, 1)),
-        Told('b', 2000),
-        Holder('b'),
+        Waits('c', Stands(1, 2)),
+        ToldFree('b'),
+        ToldOfOthers('b'),
+        Waits('b', Gets),
         Expires,
         Waits('c', Gets),
         Lease(TTL - 2000, TTL),
         Quiet,
+    ]);
+}
+
+#[test]
+fn nobody_overtakes_those_who_are_woken() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Expires,
+        Waits('b', Stands(1, 2)),
+        ToldFree('a'),
+        ToldOfOthers('a'),
+        Takes('d', false),
+        Waits('c', Stands(2, 3)),
+        Cancels('c', false),
+        Releases('d', false),
+        Reserved,
+        Waits('a', Gets),
+        Releases('a', true),
+        Told('b', 2000),
+    ]);
+}
+
+/// One chance for all of them, and not one after the other.
+#[test]
+fn who_does_not_ask_when_it_is_woken_is_dead() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        ToldOfOthers('a'),
+        Waits('c', Stands(2, 3)),
+        Expires,
+        Waits('d', Stands(3, 4)),
+        ToldFree('a'),
+        ToldFree('b'),
+        ToldFree('c'),
+        Waits('c', Stands(2, 4)),
+        Queue("abcd"),
+        ChanceIsOver,
+        Waits('d', Stands(1, 2)),
+        ToldFree('c'),
+        Queue("cd"),
+        Waits('c', Gets),
+        Releases('c', true),
+        Told('d', 2000),
+        Quiet,
+    ]);
+}
+
+#[test]
+fn who_was_woken_in_vain_is_not_granted_the_lock() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        ToldOfOthers('a'),
+        Expires,
+        Waits('c', Stands(2, 3)),
+        ToldFree('a'),
+        ToldFree('b'),
+        Waits('a', Gets),
+        ChanceIsOverBut('a'),
+        Releases('a', true),
+        Told('c', 2000),
+        Queue(""),
+    ]);
+}
+
+#[test]
+fn who_is_woken_and_gives_up_makes_room() {
+    play(&[
+        Takes('d', true),
+        Waits('a', Stands(0, 1)),
+        Waits('b', Stands(1, 2)),
+        ToldOfOthers('a'),
+        Expires,
+        Waits('b', Stands(1, 2)),
+        ToldFree('a'),
+        Cancels('a', false),
+        ToldFirst('b'),
+        Reserved,
+        Waits('b', Gets),
     ]);
 }
 
@@ -302,7 +391,6 @@ fn behind_the_dead_a_vacant_lock_goes_to_who_asks() {
     ]);
 }
 
-/// It is the first who is alive, and has its answer: nobody need tell it.
 #[test]
 fn behind_the_dead_a_vacant_lock_goes_to_the_next_in_the_queue_who_asks() {
     play(&[
@@ -312,8 +400,8 @@ fn behind_the_dead_a_vacant_lock_goes_to_the_next_in_the_queue_who_asks() {
         ToldOfOthers('a'),
         Disconnects('a'),
         Expires,
-        Waits('b', Has),
-        Lease(1, 2000),
+        Waits('b', Gets),
+        Lease(TTL - 2000, TTL),
         Queue(""),
         Quiet,
     ]);
@@ -459,9 +547,10 @@ fn a_full_server_gives_a_vacant_lock_to_the_first() {
         ToldOfOthers('a'),
         MemoryIsFull,
         Expires,
-        Waits('b', Stands(0, 1)),
-        Told('a', 2000),
-        Holder('a'),
+        Waits('b', Stands(1, 2)),
+        ToldFree('a'),
+        Reserved,
+        Waits('a', Gets),
         MemoryIsFree,
     ]);
 }
@@ -512,8 +601,10 @@ fn a_key_may_be_anything() {
             Releases('d', true),
             Told('a', 2000),
             Expires,
-            Waits('c', Stands(0, 1)),
-            Told('b', 2000),
+            Waits('c', Stands(1, 2)),
+            ToldFree('b'),
+            ToldOfOthers('b'),
+            Waits('b', Gets),
             Cancels('c', false),
         ]);
         table.leave();

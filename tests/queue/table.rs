@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use redis::Connection;
 
 use crate::ear::Ear;
-use crate::lua::{Claim, Lua, Names, TOMBSTONE, ask, channel, connect, tombstone};
+use crate::lua::{Claim, Lua, Names, TOMBSTONE, WOKEN, ask, channel, connect, tombstone};
 use crate::support::server::Server;
 
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +29,14 @@ pub enum Step {
     ToldOfOthers(char),
     /// It has been told that nobody is before it any more.
     ToldFirst(char),
+    /// It has been woken, since the lock is free.
+    ToldFree(char),
     /// Nobody has been told anything else, but perhaps that it's the first now.
     Quiet,
     Holder(char),
     Free,
+    /// Nobody has it, and only the first in the queue can take it.
+    Reserved,
     /// Who waits, in order.
     Queue(&'static str),
     /// What is left of the lease, in milliseconds.
@@ -42,6 +46,10 @@ pub enum Step {
     Expires,
     /// It hasn't been heard of for longer than it counts as alive.
     FallsSilent(char),
+    /// Those that were woken, and have not asked since, had time enough; and so had the reservation.
+    ChanceIsOver,
+    /// The same, with the lock held by that one.
+    ChanceIsOverBut(char),
     /// Its process is gone, and its subscription with it.
     Disconnects(char),
     Forgets(char),
@@ -149,6 +157,7 @@ impl Table {
                 same(words.next(), Some(&*self.names.lock))
             }
             ToldOfOthers(who) => same(self.next_news(who)?, format!("others {who}")),
+            ToldFree(who) => same(self.next_news(who)?, format!("free {who}")),
             ToldFirst(who) => {
                 self.listen(who);
                 same(self.firsts.drain(..).collect(), vec![who])
@@ -162,6 +171,10 @@ impl Table {
             }
             Holder(who) => same(self.holder(), Some(who.to_string())),
             Free => same(self.holder(), None),
+            Reserved => {
+                same(self.holder().as_deref(), Some("reserved"))?;
+                self.step(Lease(1, WOKEN / 1000 + 10))
+            }
             Queue(expected) => {
                 let names = &self.names;
                 let range = ["ZRANGE", &*names.queue, "0", "-1"];
@@ -184,14 +197,17 @@ impl Table {
             }
             Expires => same(ask(&mut self.connection, &["DEL", &self.names.lock]), true),
             FallsSilent(who) => {
-                let (waiters, who) = (&self.names.waiters, who.to_string());
-                let waiter: String = ask(&mut self.connection, &["HGET", waiters, &who]);
-                let (_, rest) = waiter.split_once(' ').unwrap();
-                let silent = format!("1700000000000000 {rest}");
-                same(
-                    ask(&mut self.connection, &["HSET", waiters, &who, &silent]),
-                    0,
-                )
+                let waiters = &self.names.waiters;
+                let waiter = ask(&mut self.connection, &["HGET", waiters, &who.to_string()]);
+                self.is_silent(&who.to_string(), waiter)
+            }
+            ChanceIsOver => {
+                self.step(Expires)?;
+                self.end_chances()
+            }
+            ChanceIsOverBut(who) => {
+                self.end_chances()?;
+                self.step(Holder(who))
             }
             Disconnects(who) => {
                 self.ears.remove(&who);
@@ -218,6 +234,26 @@ impl Table {
                 Ok(())
             }
         }
+    }
+
+    fn is_silent(&mut self, who: &str, waiter: String) -> Result<(), String> {
+        let (_, rest) = waiter.split_once(' ').unwrap();
+        let silent = format!("1700000000000000 {rest}");
+        let words = ["HSET", &self.names.waiters, who, &silent];
+        same(ask(&mut self.connection, &words), 0)
+    }
+
+    fn end_chances(&mut self) -> Result<(), String> {
+        let (seconds, _): (u64, u64) = ask(&mut self.connection, &["TIME"]);
+        let known = ask(&mut self.connection, &["HGETALL", &self.names.waiters]);
+        let known: HashMap<String, String> = known;
+        for (who, waiter) in known {
+            let alive: u64 = waiter.split_once(' ').unwrap().0.parse().unwrap();
+            if alive < (seconds + 1) * 1_000_000 + WOKEN {
+                self.is_silent(&who, waiter)?;
+            }
+        }
+        Ok(())
     }
 
     fn wait(

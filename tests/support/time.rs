@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -47,4 +49,32 @@ pub fn comes_true(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
 /// Polls a future the first time, so that what it starts with has begun.
 pub fn begin<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Adds up for how long the machine has stood still, as a sleep that should take 5 ms sees it.
+pub struct Stalls {
+    total: Arc<AtomicU64>,
+}
+
+impl Stalls {
+    pub fn watch() -> Self {
+        let total = Arc::new(AtomicU64::new(0));
+        let watched = Arc::downgrade(&total);
+        std::thread::spawn(move || {
+            loop {
+                let start = Instant::now();
+                std::thread::sleep(millis(5));
+                let stalled = start.elapsed().saturating_sub(millis(10));
+                let Some(total) = watched.upgrade() else {
+                    return;
+                };
+                total.fetch_add(stalled.as_micros() as u64, Relaxed);
+            }
+        });
+        Self { total }
+    }
+
+    pub fn total(&self) -> Duration {
+        Duration::from_micros(self.total.load(Relaxed))
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ALIVE, Answer, Claim, Ear, Engine, EngineError, GRANT, Grant, News, ServerTime, Standing,
-    Token, Waiting,
+    Token, WOKEN, Waiting,
 };
 use crate::clock::{Clock, Moment};
 use crate::sync::{Mutex, MutexGuard};
@@ -34,7 +34,8 @@ struct Locks {
 }
 
 struct Held {
-    token: Token,
+    /// The holder; none while it is reserved for the first in the queue.
+    token: Option<Token>,
     since: Moment,
     ttl: Duration,
 }
@@ -43,6 +44,8 @@ struct Waiter {
     token: Token,
     ttl: Duration,
     seen: Moment,
+    /// For how long it counts as alive since then.
+    patience: Duration,
     ear: Ear,
 }
 
@@ -107,35 +110,50 @@ impl Memory {
         let (mut locks, now) = self.store.locks();
         let free = locks.holder(&claim.name, now).is_none();
         if free {
-            locks.give(&claim.name, claim.token, claim.ttl, now);
+            locks.give(&claim.name, Some(claim.token), claim.ttl, now);
         }
         free
     }
 
     fn wait(&self, claim: &Claim) -> Standing {
         let (mut locks, now) = self.store.locks();
-        let first = locks.queue(&claim.name).front().map(|first| first.token);
-        if locks.holder(&claim.name, now).is_none() && first.is_some_and(|it| it != claim.token) {
-            locks.hand_on(&claim.name, now, Some(claim.token));
+        let vacant = locks.holder(&claim.name, now).is_none();
+        if vacant {
+            wake_before(locks.queue(&claim.name), claim.token, now);
         }
-        let Some(holder) = locks.holder(&claim.name, now) else {
-            locks.leave(claim);
-            locks.give(&claim.name, claim.token, claim.ttl, now);
-            return Standing::Granted(claim.ttl);
-        };
-        let holder_left = holder.ttl.saturating_sub(now.since(holder.since));
-        if holder.token == claim.token {
+        if vacant
+            || locks
+                .holder(&claim.name, now)
+                .is_some_and(|it| it.token.is_none())
+        {
+            let first = locks.queue(&claim.name).front();
+            if first.is_none_or(|first| first.token == claim.token) {
+                locks.leave(claim, now);
+                locks.give(&claim.name, Some(claim.token), claim.ttl, now);
+                return Standing::Granted(claim.ttl);
+            }
+            if vacant {
+                locks.give(&claim.name, None, WOKEN, now);
+            }
+        }
+        let holder = locks.holder(&claim.name, now);
+        let (holder, holder_left) = holder.map_or((None, Duration::ZERO), |holder| {
+            let left = holder.ttl.saturating_sub(now.since(holder.since));
+            (holder.token, left)
+        });
+        if holder == Some(claim.token) {
             return Standing::Adopted(holder_left);
         }
         let at = locks.time(now);
         let queue = locks.queue(&claim.name);
         let place = queue.iter().position(|waiter| waiter.token == claim.token);
         match place {
-            Some(place) => queue[place].seen = now,
+            Some(place) => (queue[place].seen, queue[place].patience) = (now, ALIVE),
             None => queue.push_back(Waiter {
                 token: claim.token,
                 ttl: claim.ttl,
                 seen: now,
+                patience: ALIVE,
                 ear: self.ear.clone(),
             }),
         }
@@ -153,7 +171,9 @@ impl Memory {
     }
 
     fn cancel(&self, claim: &Claim) -> bool {
-        self.store.locks().0.leave(claim);
+        let (mut locks, now) = self.store.locks();
+        locks.leave(claim, now);
+        drop(locks);
         self.release(claim)
     }
 
@@ -164,7 +184,7 @@ impl Memory {
             locks.held.remove(&claim.name);
         }
         if locks.holder(&claim.name, now).is_none() {
-            locks.hand_on(&claim.name, now, None);
+            locks.hand_on(&claim.name, now);
         }
         ours
     }
@@ -196,10 +216,10 @@ impl Locks {
     /// The lock, if it is the claim's.
     fn of(&mut self, claim: &Claim, now: Moment) -> Option<&mut Held> {
         let held = self.holder(&claim.name, now)?;
-        (held.token == claim.token).then_some(held)
+        (held.token == Some(claim.token)).then_some(held)
     }
 
-    fn give(&mut self, name: &Arc<str>, token: Token, ttl: Duration, now: Moment) {
+    fn give(&mut self, name: &Arc<str>, token: Option<Token>, ttl: Duration, now: Moment) {
         let held = Held {
             token,
             since: now,
@@ -212,43 +232,40 @@ impl Locks {
         self.queues.entry(name.clone()).or_default()
     }
 
-    fn leave(&mut self, claim: &Claim) {
+    fn leave(&mut self, claim: &Claim, now: Moment) {
         let queue = self.queue(&claim.name);
         let moved_up = queue
             .front()
             .is_some_and(|first| first.token == claim.token);
         queue.retain(|waiter| waiter.token != claim.token);
         if moved_up {
-            tell_first(queue);
+            tell_first(queue, now);
         }
         if queue.is_empty() {
             self.queues.remove(&claim.name);
         }
     }
 
-    /// Gives the lock, which nobody holds, to the first in the queue who is alive. The asker, if there is
-    /// one, will be answered.
-    fn hand_on(&mut self, name: &Arc<str>, now: Moment, asker: Option<Token>) {
+    /// Grants the lock, which nobody holds, to the first in the queue that is alive.
+    fn hand_on(&mut self, name: &Arc<str>, now: Moment) {
         let at = self.time(now);
         let queue = self.queue(name);
         let first = loop {
             match queue.pop_front() {
-                Some(first) if now.since(first.seen) > ALIVE => {}
+                Some(first) if !first.is_alive(now) => {}
                 first => break first,
             }
         };
         if let Some(first) = first {
             let lease = first.ttl.min(GRANT);
-            if asker != Some(first.token) {
-                (first.ear)(News::Granted(Grant {
-                    name: name.clone(),
-                    token: first.token,
-                    at,
-                    lease,
-                }));
-            }
-            tell_first(queue);
-            self.give(name, first.token, lease, now);
+            (first.ear)(News::Granted(Grant {
+                name: name.clone(),
+                token: first.token,
+                at,
+                lease,
+            }));
+            tell_first(queue, now);
+            self.give(name, Some(first.token), lease, now);
         }
         if self.queue(name).is_empty() {
             self.queues.remove(name);
@@ -260,9 +277,36 @@ impl Locks {
     }
 }
 
-fn tell_first(queue: &VecDeque<Waiter>) {
-    if let Some(first) = queue.front() {
-        (first.ear)(News::First(first.token));
+impl Waiter {
+    fn is_alive(&self, now: Moment) -> bool {
+        now.since(self.seen) <= self.patience
+    }
+}
+
+/// Tells the first in the queue that is alive.
+fn tell_first(queue: &mut VecDeque<Waiter>, now: Moment) {
+    while let Some(first) = queue.front() {
+        if first.is_alive(now) {
+            return (first.ear)(News::First(first.token));
+        }
+        queue.pop_front();
+    }
+}
+
+/// The lock is free, and yet in the queue: whoever stands before the claim is to ask at once, and counts as
+/// dead soon unless it does. The dead leave the queue.
+fn wake_before(queue: &mut VecDeque<Waiter>, claim: Token, now: Moment) {
+    let before = queue.iter().take_while(|waiter| waiter.token != claim);
+    let mut before = before.count();
+    queue.retain(|waiter| {
+        let stays = before == 0 || waiter.is_alive(now);
+        before = before.saturating_sub(1);
+        stays
+    });
+    for waiter in queue.iter_mut().take_while(|waiter| waiter.token != claim) {
+        let left = waiter.patience.saturating_sub(now.since(waiter.seen));
+        (waiter.seen, waiter.patience) = (now, left.min(WOKEN));
+        (waiter.ear)(News::Free(waiter.token));
     }
 }
 

@@ -174,6 +174,10 @@ pub(crate) const ALIVE: Duration = Duration::from_secs(25);
 /// little. The scripts know it too.
 pub(crate) const GRANT: Duration = Duration::from_secs(2);
 
+/// For how long a claim that is woken does: one that stands in the queue of a lock that another claim
+/// found free. The lock is reserved for 10 ms more.
+pub(crate) const WOKEN: Duration = Duration::from_millis(190);
+
 /// How long a cancelled claim is remembered: longer than any request of it can be on its way.
 pub(crate) const TOMBSTONE: Duration = Duration::from_secs(50);
 

@@ -272,6 +272,11 @@ impl Turn<'_> {
             What::News(News::Grant { to, at, lease }) => {
                 self.granted(to, at, lease, message.tenure);
             }
+            What::News(News::Free(_)) if self.client.phase == Phase::Standing => {
+                if message.token == self.token() {
+                    self.ask();
+                }
+            }
             What::Reply(command, answer) => self.answered(message, command, answer),
             What::News(_) | What::Request(_) => {}
         }

@@ -253,13 +253,14 @@ impl Play {
     }
 
     fn have_it(&mut self, token: Token, others: usize) {
-        // As often as there may be others before it.
-        let had = (0..=others).any(|_| match self.add(token, ASK) {
+        // As often as there may be others before it, and once more for those that are woken.
+        let had = (0..=others + 1).any(|_| match self.add(token, ASK) {
             Answer::Granted(_) | Answer::Adopted(_) | Answer::Void => true,
             _ => {
-                if let Some(holder) = self.server.holder() {
-                    self.add(holder, Release);
-                }
+                match self.server.holder() {
+                    Some(holder) => self.add(holder, Release),
+                    None => self.add(token, TICK),
+                };
                 false
             }
         });
@@ -275,6 +276,9 @@ impl Play {
         tokens.dedup();
         for token in tokens {
             self.add(token, Cancel);
+        }
+        if self.server.is_reserved() {
+            self.add(token(0), Expire);
         }
         assert_eq!(self.server.holder(), None);
         assert_eq!(self.server.queue().next(), None);

@@ -29,7 +29,7 @@ macro_rules! script {
 
 const WAIT: &str = script!(
     "local cluster = false\n",
-    ["queue.lua", "left.lua", "stand.lua", "wait.lua"]
+    ["queue.lua", "wake.lua", "left.lua", "stand.lua", "wait.lua"]
 );
 const CANCEL: &str = script!(
     "local cluster = false\n",

@@ -81,9 +81,22 @@ pub struct Place {
 /// What the process of a token is told without having asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum News {
-    Grant { to: Token, at: Tick, lease: Tick },
+    Grant {
+        to: Token,
+        at: Tick,
+        lease: Tick,
+    },
     First(Token),
     Others(Token),
+    /// The lock is free: it is to ask at once.
+    Free(Token),
+}
+
+impl News {
+    pub fn to(self) -> Token {
+        let (News::Grant { to, .. } | News::First(to) | News::Others(to) | News::Free(to)) = self;
+        to
+    }
 }
 
 /// How long things last, and what the scripts do. The defaults are the protocol.
@@ -94,6 +107,9 @@ pub struct Rules {
     pub grant: Tick,
     /// For how long a waiter counts as alive.
     pub alive: Tick,
+    /// For how long one that is woken does, and the lock is reserved; a lock that is found vacant is granted
+    /// without, if 0.
+    pub wake: Tick,
     /// For how long a cancelled token is remembered; not at all, if 0.
     pub tombstone: Tick,
     /// For how long a queue is, after the last one asked; for ever, if 0.
@@ -124,6 +140,7 @@ impl Default for Rules {
             ttl: 3,
             grant: 1,
             alive: 5,
+            wake: 1,
             tombstone: 9,
             stay: 9,
             void: true,
@@ -149,7 +166,9 @@ struct Waiter {
 pub struct Server {
     pub now: Tick,
     holder: Option<Token>,
-    /// When the holder's lease ends.
+    /// Nobody holds the lock, and only the first in the queue can take it.
+    reserved: bool,
+    /// When the holder's lease ends, or the reservation.
     until: Tick,
     /// How often the lock has been had.
     pub tenure: u8,
@@ -173,6 +192,7 @@ impl Default for Server {
         Server {
             now: 1,
             holder: None,
+            reserved: false,
             until: 0,
             tenure: 0,
             fence: 0,
@@ -189,6 +209,7 @@ impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.holder {
             Some(holder) => write!(f, "at {} {holder:?} has it for {}", self.now, self.left())?,
+            None if self.reserved => write!(f, "at {} it is reserved", self.now)?,
             None => write!(f, "at {} it is vacant", self.now)?,
         }
         for waiter in self.waiters() {
@@ -202,6 +223,16 @@ impl fmt::Debug for Server {
 impl Server {
     pub fn holder(&self) -> Option<Token> {
         self.holder
+    }
+
+    /// Whether nobody but the first in the queue can take the lock.
+    pub fn is_reserved(&self) -> bool {
+        self.reserved
+    }
+
+    /// Whether anybody can take it.
+    fn is_vacant(&self) -> bool {
+        self.holder.is_none() && !self.reserved
     }
 
     /// How long the holder has the lock for.
@@ -222,9 +253,13 @@ impl Server {
 
     /// Whether a token may have the lock, of all who wait, when another asks for it, or leaves.
     pub fn is_next(&self, token: Token, asker: Token, leaves: bool) -> bool {
-        let hears = |token: &Token| self.deaf & 1 << token.process() == 0;
-        let stays = |it: &Token| if *it == asker { !leaves } else { hears(it) };
-        self.alive().find(stays).is_none_or(|next| next == token)
+        let hears = |token: Token| self.deaf & 1 << token.process() == 0;
+        let stays = |it: &&Waiter| match it.token == asker {
+            true => !leaves,
+            false => it.alive > self.now && hears(it.token),
+        };
+        let next = self.waiters().iter().find(stays);
+        next.is_none_or(|next| next.token == token)
     }
 
     pub fn set_clock(&mut self, now: Tick) {
@@ -261,7 +296,11 @@ impl Server {
                 }
                 Answer::Was(script.cancel(token))
             }
-            Command::Expire => Answer::Was(self.vacate().is_some()),
+            Command::Expire => {
+                let there = !self.is_vacant();
+                self.vacate();
+                Answer::Was(there)
+            }
             Command::Pass(ticks) => {
                 (0..ticks).for_each(|_| self.pass());
                 Answer::Was(true)
@@ -301,14 +340,16 @@ impl Server {
     }
 
     fn give(&mut self, token: Token, lease: Tick) {
+        self.reserved = false;
         self.holder = Some(token);
         self.until = self.now + lease;
         self.tenure += 1;
     }
 
-    fn vacate(&mut self) -> Option<Token> {
+    fn vacate(&mut self) {
         self.until = 0;
-        self.holder.take()
+        self.reserved = false;
+        self.holder = None;
     }
 
     fn remove(&mut self, place: usize) -> Waiter {
@@ -341,7 +382,7 @@ struct Script<'a> {
 
 impl Script<'_> {
     fn take(&mut self, token: Token) -> bool {
-        let free = self.server.holder.is_none();
+        let free = self.server.is_vacant();
         if free {
             self.server.give(token, self.rules.ttl);
         }
@@ -354,15 +395,23 @@ impl Script<'_> {
         if late || self.server.buried[token.0 as usize] > 0 {
             return Answer::Void;
         }
+        let vacant = self.server.is_vacant();
+        if vacant && self.rules.first_come {
+            match self.rules.wake {
+                0 if self.server.first().is_some_and(|it| it.token != token) => self.hand_on(),
+                _ => self.wake_before(token),
+            }
+        }
         if self.server.holder.is_none() {
             let first = self.server.first();
-            if self.rules.first_come && first.is_some_and(|first| first.token != token) {
-                self.hand_on(Some(token));
-            }
-            if self.server.holder.is_none() {
+            if !self.rules.first_come || first.is_none_or(|first| first.token == token) {
                 self.server.leave(token);
                 self.server.give(token, ttl);
                 return Answer::Granted(ttl);
+            }
+            if vacant {
+                self.server.reserved = true;
+                self.server.until = self.server.now + self.rules.wake;
             }
         }
         if self.server.holder == Some(token) && self.rules.adopt {
@@ -416,13 +465,31 @@ impl Script<'_> {
         })
     }
 
+    /// Those before the token are to ask at once, and count as dead soon unless they do.
+    fn wake_before(&mut self, token: Token) {
+        let now = self.server.now;
+        let soon = now + self.rules.wake;
+        let mut place = 0;
+        while let Some(waiter) = self.server.waiters().get(place).copied()
+            && waiter.token != token
+        {
+            let dead = self.rules.skip_silent && waiter.alive <= now;
+            if dead || !self.tell(News::Free(waiter.token)) {
+                self.server.remove(place);
+                continue;
+            }
+            self.server.queue[place].alive = waiter.alive.min(soon);
+            place += 1;
+        }
+    }
+
     fn release(&mut self, token: Token) -> bool {
         let held = self.server.holder == Some(token);
         if held {
             self.server.vacate();
         }
-        if held || self.rules.pump && self.server.holder.is_none() {
-            self.hand_on(None);
+        if held || self.rules.pump && self.server.is_vacant() {
+            self.hand_on();
         }
         held
     }
@@ -433,16 +500,16 @@ impl Script<'_> {
         if held {
             self.server.vacate();
         }
-        if held || self.rules.pump && self.server.holder.is_none() {
-            self.hand_on(None);
+        if held || self.rules.pump && self.server.is_vacant() {
+            self.hand_on();
         } else if moved_up {
             self.tell_first();
         }
         held
     }
 
-    /// Gives the lock, which nobody holds, to the first in the queue. The asker will be answered.
-    fn hand_on(&mut self, asker: Option<Token>) {
+    /// Grants the lock, which nobody holds, to the first in the queue.
+    fn hand_on(&mut self) {
         let (at, lease) = (self.server.now, self.rules.grant);
         while let Some(first) = self.server.first() {
             self.server.remove(0);
@@ -450,7 +517,7 @@ impl Script<'_> {
             if self.rules.skip_silent && first.alive <= at {
                 continue;
             }
-            if asker == Some(to) || self.tell(News::Grant { to, at, lease }) {
+            if self.tell(News::Grant { to, at, lease }) {
                 self.server.give(to, lease);
                 return self.tell_first();
             }
@@ -459,7 +526,8 @@ impl Script<'_> {
 
     fn tell_first(&mut self) {
         while let Some(first) = self.server.first() {
-            if self.tell(News::First(first.token)) {
+            let dead = self.rules.skip_silent && first.alive <= self.server.now;
+            if !dead && self.tell(News::First(first.token)) {
                 return;
             }
             self.server.remove(0);
@@ -468,8 +536,7 @@ impl Script<'_> {
 
     /// Whether anybody may have heard it.
     fn tell(&mut self, news: News) -> bool {
-        let (News::Grant { to, .. } | News::First(to) | News::Others(to)) = news;
-        let hears = self.server.deaf & 1 << to.process() == 0;
+        let hears = self.server.deaf & 1 << news.to().process() == 0;
         if hears {
             (self.tell)(news);
         }

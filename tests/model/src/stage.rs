@@ -158,7 +158,7 @@ impl Stage {
         let tombstone = &door.tombstone(step.token);
         let ttl = &(u64::from(saying.rules.ttl) * TICK).to_string();
         // In the middle of a tick: which one it is does not hang on a millisecond.
-        let middle = |ticks: Tick| u64::from(ticks) * TICK - TICK / 2;
+        let middle = |ticks: Tick| (u64::from(ticks) * TICK).saturating_sub(TICK / 2);
         let (scripts, wire) = (&self.scripts, &mut self.wire);
         match step.command {
             Command::Take => wire.say(&["SET", lock, token, "NX", "PX", ttl]),
@@ -174,6 +174,7 @@ impl Stage {
                     true => "nowhere",
                 };
                 let alive = &(middle(saying.rules.alive) * 1000).to_string();
+                let wake = &(middle(saying.rules.wake) * 1000).to_string();
                 let void = &void.to_string();
                 wire.say(&[
                     "EVALSHA",
@@ -187,6 +188,7 @@ impl Stage {
                     ttl,
                     channel,
                     alive,
+                    wake,
                     void,
                 ]);
             }
@@ -321,8 +323,12 @@ impl Door {
         let mut sight = sight.list().into_iter();
         let mut next = || sight.next().expect("four of them");
         let (holder, left) = (next().text(), next().number());
-        let expected = step.server.holder().map(|token| self.name_of(token));
-        same("the holder", holder, expected.unwrap_or_default())?;
+        let expected = match step.server.holder() {
+            Some(token) => self.name_of(token),
+            None if step.server.is_reserved() => "reserved".to_owned(),
+            None => String::new(),
+        };
+        same("the holder", holder, expected)?;
         same("the rest of the lease", ticks(left), step.server.left())?;
         let queue: Vec<_> = next().list().into_iter().map(Value::text).collect();
         let tokens: Vec<_> = step.server.queue().map(|it| self.name_of(it)).collect();
@@ -360,12 +366,13 @@ impl Door {
 
     /// What is told, and on which channel.
     fn text_of(&self, news: News) -> (String, String) {
-        let (News::Grant { to, .. } | News::First(to) | News::Others(to)) = news;
+        let to = news.to();
         let token = self.name_of(to);
         let text = match news {
             News::Grant { lease, .. } => format!("grant {token} {lease} {}", self.keys[0]),
             News::First(_) => format!("first {token}"),
             News::Others(_) => format!("others {token}"),
+            News::Free(_) => format!("free {token}"),
         };
         (channel(to.process()), text)
     }

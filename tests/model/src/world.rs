@@ -387,6 +387,7 @@ impl Next<'_> {
             let leaves = !matches!(command, Command::Wait(_));
             let server = &self.world.server;
             world.overtaken |= !server.is_next(holder, message.token, leaves);
+            world.overtaken |= self.passes_over_the_living(holder, message.token);
         }
         if world.server != self.world.server && self.setting.bounds.faults.failover > 0 {
             world.written = world.now;
@@ -399,11 +400,11 @@ impl Next<'_> {
         };
         self.post(&mut world, reply);
         for news in told {
-            if let News::Grant { to, .. } = news {
+            if let News::Grant { .. } | News::Free(_) = news {
                 self.post(
                     &mut world,
                     Message {
-                        token: to,
+                        token: news.to(),
                         sent: 0,
                         what: What::News(news),
                         tenure: reply.tenure,
@@ -413,6 +414,15 @@ impl Next<'_> {
             }
         }
         visit(Event::Serve(message, command), world);
+    }
+
+    /// Whether the holder came after another that waits, and answers in time whatever it is told.
+    fn passes_over_the_living(&self, holder: Token, asker: Token) -> bool {
+        let (conduct, faults) = (&self.setting.conduct, self.setting.bounds.faults);
+        let late = faults.lost + faults.slow + faults.pause + faults.drift + faults.failover > 0;
+        let mut before = self.world.server.queue().take_while(|it| *it != holder);
+        let lives = |token: Token| self.world.clients[token.process()].wants(token, conduct);
+        !late && before.any(|it| it != asker && lives(it))
     }
 
     fn post(&self, world: &mut World, message: Message) {

@@ -150,7 +150,7 @@ fn crowds() {
     holds(
         "3, crash, cancel",
         &Setting::new(3, 9, faults),
-        [3, 0, 0, 0, 3],
+        [4, 0, 0, 0, 3],
     );
     let faults = Faults {
         slow: 1,
@@ -165,7 +165,7 @@ fn crowds() {
     holds(
         "3, lost, cancel",
         &Setting::new(3, 6, faults),
-        [2, 2, 2, 2, 0],
+        [3, 2, 2, 2, 0],
     );
     holds("4", &Setting::new(4, 7, Faults::NONE), [0, 0, 0, 0, 0]);
 }

@@ -2,7 +2,6 @@
 
 use lock_model::left_out::{self, Case, Shows};
 use lock_model::search::search;
-use lock_model::world::{Faults, Setting};
 
 #[track_caller]
 fn show(cases: Vec<Case>) {
@@ -58,20 +57,4 @@ fn vacant_locks() {
 #[test]
 fn failovers() {
     show(left_out::failovers());
-}
-
-/// What costs time is a waiter that has died a moment ago.
-#[test]
-fn passing_over_the_silent_does_not_help_by_itself() {
-    let faults = Faults {
-        crash: 1,
-        ..Faults::NONE
-    };
-    let mut with = Setting::new(3, 9, faults);
-    with.bounds.waiters_crash = true;
-    with.bounds.half_open = true;
-    let mut without = with;
-    without.rules.skip_silent = false;
-    let most = |setting| search(setting).most.map(|(time, _)| time);
-    assert_eq!(most(&with), most(&without));
 }

@@ -3,7 +3,7 @@
 
 use super::{Locks, Memory, Store};
 use crate::clock::Clock;
-use crate::engine::{ALIVE, Claim, Ear, GRANT, News, Standing, Token};
+use crate::engine::{ALIVE, Claim, Ear, GRANT, News, Standing, Token, WOKEN};
 use lock_model::scene::{Play, SCENES, all};
 use lock_model::server::{self as model, Answer, Command, Place, Rules, Tick};
 use lock_model::walk::Walk;
@@ -12,11 +12,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-const TICK: Duration = Duration::from_secs(6);
+const TICK: Duration = Duration::from_millis(6220);
 
-/// A grant lasts less than a tick, and a waiter for four.
+/// A grant lasts less than a tick, and a waiter for four; for one that is woken, that's as good as over.
 fn rules() -> Rules {
-    assert!(GRANT < TICK && 4 * TICK < ALIVE && ALIVE < 5 * TICK);
+    assert!(GRANT < TICK && 4 * TICK < ALIVE && ALIVE <= 4 * TICK + WOKEN);
     Rules {
         // Queues stay, and nothing is ever late.
         stay: 0,
@@ -64,9 +64,11 @@ impl Stage {
             let told: Vec<_> = step.told.iter().copied().filter(matters).collect();
             assert_eq!(self.told(), told, "{}", so_far());
             let (mut locks, now) = self.memory.store.locks();
-            let holder = locks.holder(&claim.name, now).map(|held| held.token);
-            let expected = step.server.holder();
-            assert_eq!(holder.map(|it| self.known(it)), expected, "{}", so_far());
+            let held = locks.holder(&claim.name, now).map(|held| held.token);
+            let reserved = held == Some(None);
+            assert_eq!(reserved, step.server.is_reserved(), "{}", so_far());
+            let holder = held.flatten().map(|it| self.known(it));
+            assert_eq!(holder, step.server.holder(), "{}", so_far());
             let queue = locks.queues.get(&claim.name);
             let queue: Vec<_> = queue
                 .into_iter()
@@ -149,12 +151,13 @@ impl Stage {
             Some(match news {
                 News::Granted(grant) => model::News::Grant {
                     to: self.known(grant.token),
-                    at: (grant.at.0.as_secs() / TICK.as_secs()) as Tick + 1,
+                    at: (grant.at.0.as_millis() / TICK.as_millis()) as Tick + 1,
                     lease: ticks(grant.lease),
                 },
                 News::First(token) => model::News::First(self.known(token)),
                 News::Others(token) => model::News::Others(self.known(token)),
-                News::Free(_) | News::Resumed => return None,
+                News::Free(token) => model::News::Free(self.known(token)),
+                News::Resumed => return None,
             })
         });
         told.filter(matters).collect()

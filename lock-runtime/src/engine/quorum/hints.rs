@@ -33,6 +33,8 @@ impl Hints {
         Arc::new(move |news| {
             let news = match news {
                 News::First(place) => hints.tell(member, place),
+                // It may be free at that member only: soon enough is when others have been elected.
+                News::Free(place) => Some(News::First(place)),
                 // The others tell as well, and it is asked again before long.
                 News::Resumed => None,
                 // No member of a quorum grants a lock by itself.

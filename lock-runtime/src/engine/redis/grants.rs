@@ -83,6 +83,7 @@ fn read(message: &[Value]) -> Option<News> {
     match kind {
         "first" => return Token::parse(rest).map(News::First),
         "others" => return Token::parse(rest).map(News::Others),
+        "free" => return Token::parse(rest).map(News::Free),
         _ => {}
     }
     let mut words = rest.splitn(4, ' ');
@@ -130,6 +131,8 @@ mod tests {
             "grant",
             "grant x 1 2 lock:a",
             "others x",
+            "free",
+            "free x",
             &format!("grant {token} -1 2 lock:a"),
             &format!("grant {token} 1 2"),
             &format!("granted {token} 1 2 lock:a"),

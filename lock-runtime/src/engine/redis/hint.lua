@@ -1,5 +1,5 @@
 
 if vacant or moved_up then
-  tell_first()
+  tell_first(server_time())
 end
 return answer

@@ -31,7 +31,7 @@ mod voting;
 
 use super::{
     ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, Inspection, ServerTime, Standing,
-    TOMBSTONE, Waiting,
+    TOMBSTONE, WOKEN, Waiting,
 };
 use crate::io::Io;
 use crate::together::all;
@@ -141,6 +141,7 @@ impl Engine for Redis {
                     .arg(milliseconds(claim.ttl))
                     .arg(&self.grants.channel)
                     .arg(ALIVE.as_micros() as u64)
+                    .arg(WOKEN.as_micros() as u64)
                     .arg(void_after as u64);
             });
             let standing: Vec<u64> = match standing.await {

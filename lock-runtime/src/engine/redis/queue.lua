@@ -10,52 +10,44 @@ end
 
 local function waiter(token)
   local known = redis.call('HGET', waiters, token) or '0 0 '
-  return string.match(known, '^(%d+) (%d+) (.*)$')
+  local alive, ttl, channel = string.match(known, '^(%d+) (%d+) (.*)$')
+  return tonumber(alive), ttl, channel
 end
 
--- Whether anybody may have heard it.
+local function set_waiter(token, alive, ttl, channel)
+  redis.call('HSET', waiters, token, string.format('%.0f ', alive) .. ttl .. ' ' .. channel)
+end
+
+local function first_in_queue()
+  return redis.call('ZRANGE', queue, 0, 0)[1]
+end
+
+local function remove(token)
+  redis.call('ZREM', queue, token)
+  redis.call('HDEL', waiters, token)
+end
+
+-- Whether the waiter's process may have heard the message. `PUBLISH` also counts clients that listen to a
+-- pattern, so only its zero says something; a refused command says nothing.
 local function tell(channel, message)
-  return redis.call('PUBLISH', channel, message) > 0 or cluster
+  local heard = redis.pcall('PUBLISH', channel, message)
+  if heard == 0 then
+    return cluster
+  end
+  return cluster or redis.pcall('PUBSUB', 'NUMSUB', channel)[2] ~= 0
 end
 
--- Whoever is first now hears of it: the first asks more often than the others. One who can't hear is
--- gone.
-local function tell_first()
-  local first = redis.call('ZRANGE', queue, 0, 0)[1]
+-- Tells the first in the queue that it is: the first asks more often than the others. A waiter that is dead,
+-- or can't hear, leaves the queue.
+local function tell_first(now)
+  local first = first_in_queue()
   while first do
-    local _, _, channel = waiter(first)
-    if tell(channel, 'first ' .. first) then
+    local alive, _, channel = waiter(first)
+    if alive > now and tell(channel, 'first ' .. first) then
       return
     end
-    redis.call('ZREM', queue, first)
-    redis.call('HDEL', waiters, first)
-    first = redis.call('ZRANGE', queue, 0, 0)[1]
-  end
-end
-
--- Gives the lock, which nobody holds, to the first in the queue who is alive. The asker, if there is one,
--- will be answered.
-local function hand_on(asker, now)
-  local first = redis.call('ZPOPMIN', queue)[1]
-  if not first then
-    return
-  end
-  now = now or server_time()
-  while first do
-    local alive, ttl, channel = waiter(first)
-    redis.call('HDEL', waiters, first)
-    if tonumber(alive) > now then
-      local lease = math.min(tonumber(ttl), 2000)
-      redis.call('SET', lock, first, 'PX', lease)
-      local times = string.format('%.0f %.0f ', now, lease)
-      local grant = 'grant ' .. first .. ' ' .. times .. lock
-      -- Heard by nobody: that process is gone.
-      if first == asker or tell(channel, grant) then
-        return tell_first()
-      end
-      redis.call('DEL', lock)
-    end
-    first = redis.call('ZPOPMIN', queue)[1]
+    remove(first)
+    first = first_in_queue()
   end
 end
 

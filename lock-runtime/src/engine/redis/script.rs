@@ -26,18 +26,19 @@ impl Scripts {
             Script::new(first_line + &parts.concat())
         };
         let (queue, stand) = (include_str!("queue.lua"), include_str!("stand.lua"));
+        let wake = include_str!("wake.lua");
         let (hand_on, hint) = (include_str!("hand_on.lua"), include_str!("hint.lua"));
         let (cancel, release) = (include_str!("cancel.lua"), include_str!("release.lua"));
         let left = include_str!("left.lua");
         Scripts {
-            wait: queued(&[queue, left, stand, include_str!("wait.lua")]),
+            wait: queued(&[queue, wake, left, stand, include_str!("wait.lua")]),
             cancel: queued(&[cancel, queue, hand_on]),
             release: queued(&[release, queue, hand_on]),
             renew: Script::new(include_str!("renew.lua")),
             fence: Script::new(include_str!("fence.lua")),
             free: Script::new(include_str!("free.lua")),
             vote: Script::new([left, include_str!("vote.lua")].concat()),
-            look: queued(&[queue, left, stand, include_str!("look.lua")]),
+            look: queued(&[queue, wake, left, stand, include_str!("look.lua")]),
             leave: queued(&[cancel, queue, hint]),
             let_go: queued(&[release, queue, hint]),
             store: Script::new(include_str!("store.lua")),

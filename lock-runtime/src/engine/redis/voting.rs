@@ -4,7 +4,7 @@
 
 use super::{Redis, Way, is_moving, milliseconds, nonsense};
 use crate::engine::quorum::{Look, Vote};
-use crate::engine::{ALIVE, Claim, EngineError, Token};
+use crate::engine::{ALIVE, Claim, EngineError, Token, WOKEN};
 use redis::Value;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -53,7 +53,8 @@ impl Redis {
                 .arg(place.token.encode(&mut [0; 32]))
                 .arg(milliseconds(place.ttl))
                 .arg(&self.grants.channel)
-                .arg(ALIVE.as_micros() as u64);
+                .arg(ALIVE.as_micros() as u64)
+                .arg(WOKEN.as_micros() as u64);
         });
         let (left, by, ahead, length): (i64, Value, u64, u64) = look.await?;
         let by = holder(&by)?;
