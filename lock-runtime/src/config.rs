@@ -160,9 +160,13 @@ impl Config {
 
     /// What is put before every key on the server. By default `lock:`.
     ///
-    /// All who are to exclude one another must have the same. An ACL user needs keys and channels that
+    /// All who are to exclude one another must have the same. Those who are not must not have two of which
+    /// one begins the other, as `shop:` begins `shop:cart:`: the key `cart:1` of the first would be the
+    /// key `1` of the second. (`lock` and `lock:` are two, since no key begins with `:`.)
+    ///
+    /// An ACL user needs keys and channels that
     /// begin with it (`~lock:* &lock:*`), `+@connection`, and the commands named in
-    /// `PROTOCOL.md`.
+    /// `PROTOCOL.md`; what is missing is found when connecting.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self

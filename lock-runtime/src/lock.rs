@@ -344,8 +344,8 @@ fn check_key(key: &str) -> Result<(), LockError> {
         "it is empty; check what it is made of"
     } else if key.len() > LONGEST {
         "it is longer than the 512 MB that Redis allows"
-    } else if key.starts_with("::") {
-        "keys that begin with `::` are reserved for the bookkeeping of locks"
+    } else if key.starts_with(':') {
+        "keys that begin with `:` are reserved for the bookkeeping of locks"
     } else {
         return Ok(());
     };

@@ -23,8 +23,8 @@ const FIRST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(5
 /// How often the two behind do, should the first have died.
 const NEXT: Duration = Duration::from_secs(1);
 /// How often the others do: the more stand before them, the more must have died for it to be their turn.
-/// The last of a row of *n* dead ones costs the next one 2 s and *n* / 5 s at most: so much less the time in
-/// which those that are woken have to ask, and a turn for each of them.
+/// A row of *n* dead ones costs the next one 2 s + 0.2 s × *n* at most. Of that, 0.2 s is for those that are
+/// woken to ask, and a turn for each of them.
 const OTHERS: Duration = Duration::from_millis(1800);
 const FOR_EACH: Duration = Duration::from_millis(150);
 const SELDOM: Duration = Duration::from_secs(12);

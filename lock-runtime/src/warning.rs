@@ -34,6 +34,8 @@ pub enum Danger {
     Clocks,
     /// Members of a quorum fail together.
     Dependence,
+    /// The user may not do all that locks need.
+    Permission,
     /// Nothing is known, since it can't be asked.
     Unknown,
 }
@@ -106,6 +108,10 @@ impl Danger {
             Danger::Dependence => (
                 "what happens to one happens to both, and a majority proves nothing",
                 "give the quorum members that have nothing in common",
+            ),
+            Danger::Permission => (
+                "requests fail as soon as they need it",
+                "permit the user what the section on permissions of `PROTOCOL.md` names",
             ),
             Danger::Unknown => (
                 "it could not be checked",

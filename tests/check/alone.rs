@@ -71,7 +71,8 @@ async fn a_sentinel() {
 async fn one_that_must_not_be_asked() {
     let server = server(&[]);
     let may = "on >s3cret ~lock:* &lock:* -@all +@connection +set +get +del +pexpire +pttl +time \
-               +exists +eval +evalsha +script|load";
+               +exists +eval +evalsha +script|load +zadd +zcard +zpopmin +zrange +zrank +zrem +hset \
+               +hget +hdel +hexists +publish +subscribe +pubsub|numsub";
     server.query::<()>(&format!("ACL SETUSER clerk {may}"));
     let config = || Config::new(server.url()).credentials("clerk", "s3cret");
     let told = [(Danger::Unknown, "+config|get")];

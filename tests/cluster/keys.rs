@@ -33,7 +33,7 @@ fn random_key(dice: &mut Dice) -> String {
     let length = 1 + dice.roll(8);
     let part = |_| parts[dice.roll(parts.len() as u64) as usize];
     let key: String = (0..length).map(part).collect();
-    if key.starts_with("::") {
+    if key.starts_with(':') {
         format!("x{key}")
     } else {
         key

@@ -1,6 +1,7 @@
 //! Locks on a Redis Cluster: slots that move, nodes that come and go.
 
 mod access;
+mod dead;
 mod failover;
 mod keys;
 mod lost_reply;

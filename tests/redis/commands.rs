@@ -74,7 +74,7 @@ async fn any_key_is_only_a_name() {
         "ключ",
         "*",
         "{}",
-        ":fence",
+        "a:fence",
         "a}{b",
         "%s\0\n",
     ] {

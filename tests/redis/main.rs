@@ -10,6 +10,7 @@ mod lost;
 mod lost_reply;
 mod many;
 mod outage;
+mod permissions;
 mod polling;
 mod processes;
 mod reach;

@@ -8,6 +8,7 @@ pub mod database;
 pub mod dice;
 pub mod history;
 pub mod proxy;
+pub mod refusing;
 pub mod resp;
 pub mod sentinel;
 pub mod server;

@@ -128,7 +128,7 @@ impl Memory {
         {
             let first = locks.queue(&claim.name).front();
             if first.is_none_or(|first| first.token == claim.token) {
-                locks.leave(claim, now);
+                locks.remove(claim);
                 locks.give(&claim.name, Some(claim.token), claim.ttl, now);
                 return Standing::Granted(claim.ttl);
             }
@@ -233,16 +233,24 @@ impl Locks {
     }
 
     fn leave(&mut self, claim: &Claim, now: Moment) {
-        let queue = self.queue(&claim.name);
-        let moved_up = queue
-            .front()
-            .is_some_and(|first| first.token == claim.token);
-        queue.retain(|waiter| waiter.token != claim.token);
-        if moved_up {
-            tell_first(queue, now);
+        if self.remove(claim) {
+            tell_first(self.queue(&claim.name), now);
+            self.forget_empty(&claim.name);
         }
-        if queue.is_empty() {
-            self.queues.remove(&claim.name);
+    }
+
+    /// Whether it was the first in the queue.
+    fn remove(&mut self, claim: &Claim) -> bool {
+        let queue = self.queue(&claim.name);
+        let first = queue.front().map(|first| first.token);
+        queue.retain(|waiter| waiter.token != claim.token);
+        self.forget_empty(&claim.name);
+        first == Some(claim.token)
+    }
+
+    fn forget_empty(&mut self, name: &Arc<str>) {
+        if self.queue(name).is_empty() {
+            self.queues.remove(name);
         }
     }
 
@@ -267,9 +275,7 @@ impl Locks {
             tell_first(queue, now);
             self.give(name, Some(first.token), lease, now);
         }
-        if self.queue(name).is_empty() {
-            self.queues.remove(name);
-        }
+        self.forget_empty(name);
     }
 
     fn time(&mut self, now: Moment) -> ServerTime {

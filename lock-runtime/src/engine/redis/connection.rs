@@ -167,7 +167,10 @@ pub(crate) struct Dialer {
     pub(crate) io: Io,
     pub(crate) site: Site,
     pub(crate) timeouts: Timeouts,
+    /// What must be carried out before a connection is of use.
     pub(crate) greeting: Vec<Cmd>,
+    /// What the server may refuse.
+    pub(crate) optional: Vec<Cmd>,
     pub(crate) subscriber: Option<Subscriber>,
     pub(crate) sending: Sending,
     pub(crate) dialled: u64,
@@ -281,14 +284,18 @@ impl Dialer {
         // What is still on its way on the last connection must not be carried out after what will be
         // sent on this one: a late acquisition would hold the lock for nobody.
         if let Some(last) = &self.last {
-            let _ = last.kill().exec_async(&mut redis).await;
+            unless_unknown(last.kill().exec_async(&mut redis).await)?;
         }
         let description: Result<String, _> = redis::cmd("CLIENT")
             .arg("INFO")
             .query_async(&mut redis)
             .await;
-        self.last = description.ok().as_deref().and_then(Peer::parse);
+        let description = unless_unknown(description)?;
+        self.last = description.as_deref().and_then(Peer::parse);
         for command in &self.greeting {
+            command.exec_async(&mut redis).await.map_err(not_let_in)?;
+        }
+        for command in &self.optional {
             match command.exec_async(&mut redis).await {
                 Err(error) if is_broken(&error) || is_refusal(&error) => {
                     return Err(not_let_in(error));
@@ -341,6 +348,16 @@ impl Peer {
         command.arg("KILL").arg("ID").arg(&self.id);
         command.arg("ADDR").arg(&self.address);
         command
+    }
+}
+
+/// The answer to what a server need not know, nor the user be permitted. That it is refused for now is an
+/// error.
+fn unless_unknown<T>(answer: RedisResult<T>) -> Result<Option<T>, EngineError> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if !is_broken(&error) && fault(&error) == Fault::Refused => Ok(None),
+        Err(error) => Err(not_let_in(error)),
     }
 }
 

@@ -43,6 +43,7 @@ impl Grants {
             patience: dialer.timeouts.command,
             dialer: Dialer {
                 greeting: vec![subscribe],
+                optional: Vec::new(),
                 subscriber: Some(subscriber),
                 sending: Sending::Single,
                 ..dialer.clone()

@@ -18,6 +18,7 @@ mod judge;
 mod link;
 mod map;
 mod names;
+mod needs;
 mod nodes;
 mod requests;
 mod route;
@@ -33,8 +34,9 @@ use super::{
     ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, Inspection, ServerTime, Standing,
     TOMBSTONE, WOKEN, Waiting,
 };
-use crate::io::Io;
+use crate::io::{Io, after};
 use crate::together::all;
+use crate::warning::{Danger, Warning};
 use connection::{Dialer, Sending};
 use flight::Unsettled;
 use grants::Grants;
@@ -89,20 +91,23 @@ impl Redis {
             io,
             site,
             timeouts,
-            greeting: scripts.load(),
+            greeting: Vec::new(),
+            optional: scripts.load(),
             subscriber: None,
             sending: Sending::Batched,
             dialled: 0,
             last: None,
         };
-        Ok(Redis {
+        let redis = Redis {
             grants: Grants::new(&dialer, &names, ear.clone()),
             unsettled: Unsettled::default(),
             route: Route::connect(dialer, ear).await?,
             scripts,
             inspector,
             names,
-        })
+        };
+        redis.has_what_it_needs(after(timeouts.command)).await?;
+        Ok(redis)
     }
 }
 
@@ -273,6 +278,15 @@ impl Engine for Redis {
         ttl: Duration,
         replicas: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
-        Box::pin(self.inspector.inspect(ttl, replicas))
+        Box::pin(async move {
+            let mut found = self.inspector.inspect(ttl, replicas).await;
+            let until = after(self.inspector.timeouts.command);
+            if let Err(error) = self.has_what_it_needs(until).await {
+                let server = self.inspector.site.to_string().into();
+                let warning = Warning::new(&server, Danger::Permission, error.to_string());
+                found.warnings.push(warning);
+            }
+            found
+        })
     }
 }

@@ -59,6 +59,16 @@ impl Names {
             .is_some_and(|key| !key.is_empty())
     }
 
+    /// A key that never exists, whatever the lock.
+    pub(crate) fn never(&self) -> String {
+        [&self.prefix, "::never"].concat()
+    }
+
+    /// The pattern of all keys and channels.
+    pub(crate) fn all(&self) -> String {
+        [&self.prefix, "*"].concat()
+    }
+
     /// The channel on which a process hears of what it is granted.
     pub(crate) fn grants(&self, process: &str) -> String {
         [&self.prefix, "::grants:", process].concat()
@@ -80,7 +90,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -203,6 +213,21 @@ mod tests {
                     assert_eq!(slot_by_the_book(name.as_bytes()), expected, "{name}");
                 }
             }
+        }
+    }
+
+    /// Since no key begins with a colon.
+    #[test]
+    fn a_colon_more_makes_another_prefix() {
+        let [short, long] = ["lock", "lock:"].map(|prefix| Names::new(prefix, false).unwrap());
+        let named = |names: &Names| -> HashSet<String> {
+            let keys = random_keys(10_000).filter(|key| !key.starts_with(':'));
+            keys.flat_map(|key| all_of(names, &[&*names.prefix, &*key].concat()))
+                .collect()
+        };
+        let short = named(&short);
+        for name in named(&long) {
+            assert!(!short.contains(&name), "{name}");
         }
     }
 

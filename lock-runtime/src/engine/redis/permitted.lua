@@ -14,9 +14,9 @@ local calls = {
 for _, call in ipairs(calls) do
   local answer = redis.pcall(unpack(call))
   local words = type(answer) == 'table' and answer.err or ''
-  -- Redis 7 and 6 say it in words of their own.
+  -- Each version says it in words of its own.
   if string.find(words, 'NOPERM') or string.find(words, 'ACL failure')
-    or string.find(words, "can't run this command") or string.find(words, "can't access") then
+    or string.find(words, 'The user executing the script') then
     return redis.error_reply('NOPERM ' .. call[1] .. ': ' .. words)
   end
 end

@@ -11,6 +11,7 @@ pub(crate) struct Scripts {
     pub(crate) fence: Script,
     /// What of a release needs no key but the lock's.
     pub(crate) free: Script,
+    pub(crate) permitted: Script,
     // Of the members of a quorum.
     pub(crate) vote: Script,
     pub(crate) look: Script,
@@ -37,6 +38,7 @@ impl Scripts {
             renew: Script::new(include_str!("renew.lua")),
             fence: Script::new(include_str!("fence.lua")),
             free: Script::new(include_str!("free.lua")),
+            permitted: Script::new(include_str!("permitted.lua")),
             vote: Script::new([left, include_str!("vote.lua")].concat()),
             look: queued(&[queue, wake, left, stand, include_str!("look.lua")]),
             leave: queued(&[cancel, queue, hint]),

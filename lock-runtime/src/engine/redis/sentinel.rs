@@ -215,7 +215,9 @@ impl Watch {
             io,
             site: Site::fixed(target),
             timeouts,
-            greeting: vec![subscribe],
+            greeting: Vec::new(),
+            // It is asked every second in any case.
+            optional: vec![subscribe],
             subscriber: Some(Subscriber {
                 // What is said is asked for again: the message tells no epoch.
                 message: Arc::new(move |_| ask()),

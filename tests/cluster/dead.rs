@@ -1,0 +1,56 @@
+//! Waiters that have died in a cluster, where `PUBLISH` doesn't say who hears.
+
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockManager};
+
+use crate::shared;
+use crate::support::time::{Stalls, millis, within};
+use crate::support::worker::{Worker, arguments, block_on, tell};
+
+const LONG: Duration = Duration::from_secs(60);
+const DEAD: usize = 3;
+const KEY: &str = "row-of-killed-waiters";
+
+fn fair(url: &str) -> Config {
+    Config::new(url).hand_over(0, Duration::ZERO)
+}
+
+#[test]
+fn killed_waiters_cost_2_s_and_a_fifth_each() {
+    if let Some(arguments) = arguments() {
+        return block_on(async {
+            let locks = LockManager::connect(fair(&arguments[0])).await.unwrap();
+            let acquire = locks.lock(KEY).wait(LONG).acquire();
+            tell("waits");
+            drop(acquire.await);
+        });
+    }
+    let cluster = shared::cluster();
+    block_on(async {
+        let locks = LockManager::connect(fair(&cluster.url())).await.unwrap();
+        let other = LockManager::connect(fair(&cluster.url())).await.unwrap();
+        let holder = locks.lock(KEY).acquire().await.unwrap();
+        let mut dead = Vec::new();
+        for before in 0..DEAD {
+            let test = killed_waiters_cost_2_s_and_a_fifth_each;
+            dead.push(Worker::start(test, &[&cluster.url()]));
+            dead[before].expect("waits", LONG);
+            cluster.until_waiting(KEY, before + 1);
+        }
+        let last = tokio::spawn(other.lock(KEY).wait(LONG).acquire());
+        cluster.until_waiting(KEY, DEAD + 1);
+        dead.iter_mut().for_each(Worker::kill);
+        let stalls = Stalls::watch();
+        holder.release().await.unwrap();
+        let start = Instant::now();
+        let guard = within(LONG, last).await.unwrap().unwrap();
+        let most = millis(2000 + 200 * DEAD as u64 + 50) + stalls.total();
+        let waited = start.elapsed();
+        println!("{DEAD} killed: {waited:?} of {most:?}");
+        assert!(waited < most, "{waited:?}, and {most:?} at most");
+        guard.release().await.unwrap();
+        locks.shutdown().await;
+        other.shutdown().await;
+    });
+}
