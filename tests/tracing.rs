@@ -172,6 +172,7 @@ async fn an_outage_is_a_few_lines() {
     told(&["INFO", "renews leases again", &port]).await;
     let periods = 2 + start.elapsed().as_secs() as usize / 5;
     drop(guards);
+    locks.shutdown().await;
     let told = TOLD.borrow().clone();
     let lines: Vec<&str> = told
         .lines()
@@ -223,12 +224,15 @@ async fn a_failover_is_a_line() {
 async fn a_subscriber_that_panics_costs_no_lease() {
     LazyLock::force(&TOLD);
     let locks = LockManager::connect("memory://").await.unwrap();
-    let ttl = Duration::from_millis(300);
+    let ttl = Duration::from_secs(3);
     let kept = locks.lock("kept").ttl(ttl).acquire().await.unwrap();
-    let lost = locks.lock("panics:event").ttl(ttl / 10).renew(false);
+    let lost = locks.lock("panics:event").ttl(ttl / 100).renew(false);
     let lost = lost.acquire().await.unwrap();
-    let kept_on = tokio::time::timeout(4 * ttl, kept.lost()).await;
-    assert!(kept_on.is_err(), "{kept_on:?}");
+    let mut left = kept.remaining();
+    while kept.is_valid() && kept.remaining() <= left {
+        left = kept.remaining();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     assert!(kept.is_valid(), "it was renewed");
     assert!(!lost.is_valid());
 }

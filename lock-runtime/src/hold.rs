@@ -5,7 +5,7 @@ use crate::backoff::fraction;
 use crate::clock::Moment;
 use crate::engine::{Claim, EngineError, Token};
 use crate::io::{after, instant, since};
-use crate::lease::Lease;
+use crate::lease::{HeldLease, Lease};
 use crate::manager::Shared;
 use crate::panics::contain;
 use crate::sync::{Mutex, MutexGuard};
@@ -16,6 +16,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+/// The shortest time between two tries to renew a lease, and for one of them.
+const SHORTEST: Duration = Duration::from_millis(10);
 
 pub(crate) struct Hold {
     pub(crate) name: Arc<str>,
@@ -28,7 +31,7 @@ pub(crate) struct Hold {
 struct State {
     phase: Phase,
     terms: Terms,
-    lease: Lease,
+    lease: HeldLease,
     /// Where the present guard's time ends, whatever the lease.
     limit: Option<(Lease, LostCause)>,
     /// When the next renewal is to be sent; none while one is under way.
@@ -78,7 +81,7 @@ impl Hold {
             state: Mutex::new(State {
                 phase: Phase::Asked,
                 terms,
-                lease: Lease::exactly(now, Duration::ZERO),
+                lease: HeldLease::new(Lease::exactly(now, Duration::ZERO), terms.ttl),
                 limit: None,
                 renew_at: None,
                 due: None,
@@ -94,7 +97,17 @@ impl Hold {
     }
 
     pub(crate) fn claim(&self) -> Claim {
-        let terms = self.state().terms;
+        self.claim_with(self.state().terms)
+    }
+
+    /// The claim of a renewal that is about to be sent.
+    pub(crate) fn renewal(&self) -> Claim {
+        let mut state = self.state();
+        state.lease.sends_renewal();
+        self.claim_with(state.terms)
+    }
+
+    fn claim_with(&self, terms: Terms) -> Claim {
         Claim {
             name: self.name.clone(),
             token: self.token,
@@ -112,11 +125,16 @@ impl Hold {
         }
         self.shared.waiters.held(&self.name, self.token);
         let mut state = self.state();
-        state.terms = terms;
-        state.phase = Phase::Held;
-        state.lease = lease;
-        self.begin(&mut state, now);
-        true
+        match state.phase {
+            Phase::Asked => {
+                state.phase = Phase::Held;
+                state.lease = HeldLease::new(lease, terms.ttl);
+            }
+            // A waiter that was offered it before has left, and renewals for that one may be out.
+            Phase::Held => {}
+            _ => return false,
+        }
+        self.begin(&mut state, terms, now)
     }
 
     /// Whether the lock may pass to a guard with those terms, in this process, without asking the
@@ -134,12 +152,15 @@ impl Hold {
             false => left >= terms.ttl.mul_f64(0.9),
         };
         let known = terms.replicas <= state.terms.replicas;
-        if state.phase != Phase::Held || !in_bounds || !enough || !known {
+        if state.phase != Phase::Held
+            || !in_bounds
+            || !enough
+            || !known
+            || !self.begin(&mut state, terms, now)
+        {
             return false;
         }
-        state.terms = terms;
         state.passed += 1;
-        self.begin(&mut state, now);
         true
     }
 
@@ -148,9 +169,13 @@ impl Hold {
         self.state().context = context;
     }
 
-    /// A guard's time begins.
-    fn begin(self: &Arc<Self>, state: &mut State, now: Moment) {
-        let terms = state.terms;
+    /// A guard's time begins. Returns `false`, and changes nothing, if the lease can't have that ttl.
+    fn begin(self: &Arc<Self>, state: &mut State, terms: Terms, now: Moment) -> bool {
+        let left = state.lease.remaining(now);
+        if !state.lease.agree(terms.ttl, now) {
+            return false;
+        }
+        state.terms = terms;
         let by_ttl = (!terms.renew).then(|| (Lease::new(now, terms.ttl), LostCause::Expired));
         let by_max = terms
             .max_hold
@@ -162,16 +187,14 @@ impl Hold {
         // Without renewal, only a lease that is not the one agreed is renewed: that of a grant is
         // shorter, and that of the guard before may be longer.
         let agreed = Lease::new(now, terms.ttl).remaining(now);
-        let left = state.lease.remaining(now);
         let slack = terms.ttl / 10 + Duration::from_millis(5);
         if left > agreed + slack {
-            // What will be on the server is never less than what is believed here.
-            state.lease = Lease::new(now, terms.ttl);
             state.renew_at = Some(instant());
         } else if state.renew_at.is_none() && (terms.renew || left + slack < agreed) {
             self.plan_renewal(state, now);
         }
         self.reschedule(state, now);
+        true
     }
 
     /// The lock was somebody else's: nothing of this hold is on the server.
@@ -180,7 +203,7 @@ impl Hold {
     }
 
     /// The answer to a renewal sent at `sent`. It counts only while the present lease runs.
-    pub(crate) fn renewed(self: &Arc<Self>, sent: Moment, ttl: Duration, ours: bool) {
+    pub(crate) fn renewed(self: &Arc<Self>, sent: Moment, ours: bool) {
         let now = self.shared.clock.now();
         let mut state = self.state();
         if state.phase != Phase::Held {
@@ -192,24 +215,25 @@ impl Hold {
         if state.remaining(now).is_zero() {
             return self.expire(state, now);
         }
-        // An answer to what was asked for an earlier guard gives this one no more than it asked for.
-        state.lease = Lease::new(sent, ttl.min(state.terms.ttl));
+        state.lease.renewed(sent, now);
         if state.terms.renew {
             self.plan_renewal(&mut state, now);
         }
         self.reschedule(&mut state, now);
     }
 
-    /// A renewal brought no answer. That costs nothing but time: the next one follows soon.
+    /// A renewal brought no answer. That costs nothing but time: the next one follows after a part of
+    /// what is left, so that there are several more before the deadline.
     pub(crate) fn renewal_failed(self: &Arc<Self>, error: &EngineError) {
         let now = self.shared.clock.now();
         let mut state = self.state();
         if state.phase != Phase::Held {
             return;
         }
-        let left = state.remaining(now);
-        let pause = state.terms.ttl / 40;
-        state.renew_at = Some(instant() + pause + fraction(pause));
+        let left = state.lease.remaining(now);
+        let pause = (left / 8).max(SHORTEST);
+        let retry = self.shared.watchdog.on_grid(pause + fraction(pause));
+        state.renew_at = Some(state.renew_at.map_or(retry, |at| at.min(retry)));
         self.reschedule(&mut state, now);
         drop(state);
         trace::renewal_failed(self.key(), error, left);
@@ -232,6 +256,19 @@ impl Hold {
         }
         self.reschedule(&mut state, now);
         if renew { Duty::Renew } else { Duty::Wait }
+    }
+
+    /// How long a renewal sent now may take. One that is not answered leaves time for several more.
+    pub(crate) fn patience(&self) -> Duration {
+        let now = self.shared.clock.now();
+        let left = self.state().lease.remaining(now);
+        let part = (left / 3).max(SHORTEST).min(left);
+        part.min(self.shared.command_timeout)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn next_renewal(&self) -> Option<Instant> {
+        self.state().renew_at
     }
 
     /// How long the hold can still be proven; zero once it is lost or over.
@@ -373,12 +410,11 @@ impl Hold {
         }
     }
 
-    /// The next renewal: after a third of what is left, give or take a tenth, on a grid of
-    /// hundredths of the ttl, so that what is due at nearly the same time goes out as one batch.
+    /// The next renewal: after a third of what is left, give or take a tenth.
     fn plan_renewal(&self, state: &mut State, now: Moment) {
-        let third = state.terms.ttl.min(state.lease.remaining(now)) / 3;
+        let third = state.lease.remaining(now) / 3;
         let wait = third.mul_f64(0.9) + fraction(third.mul_f64(0.2));
-        state.renew_at = Some(self.shared.watchdog.on_grid(wait, state.terms.ttl / 100));
+        state.renew_at = Some(self.shared.watchdog.on_grid(wait));
     }
 
     fn reschedule(self: &Arc<Self>, state: &mut State, now: Moment) {

@@ -46,6 +46,64 @@ impl Lease {
     }
 }
 
+/// The lease of a hold, as far as it can be proven while renewals are on their way.
+///
+/// The server may carry out an unanswered renewal at any time, so also after a later one that it has
+/// answered. Therefore the ttl does not change while any renewal is unanswered. Whichever of them the
+/// server carries out last, the lock then lasts that ttl from then on, and so each answer proves that ttl
+/// from before its own request was sent.
+#[derive(Debug)]
+pub(crate) struct HeldLease {
+    lease: Lease,
+    ttl: Duration,
+    /// Renewals without an answer. One that has failed may be carried out all the same.
+    unanswered: u32,
+}
+
+impl HeldLease {
+    pub(crate) fn new(lease: Lease, ttl: Duration) -> HeldLease {
+        HeldLease {
+            lease,
+            ttl,
+            unanswered: 0,
+        }
+    }
+
+    /// What is left at `now`; zero from the deadline on.
+    pub(crate) fn remaining(&self, now: Moment) -> Duration {
+        self.lease.remaining(now)
+    }
+
+    /// Agrees on the ttl of all renewals from `now` on. Returns `false`, and changes nothing, if a
+    /// renewal with another ttl is unanswered.
+    pub(crate) fn agree(&mut self, ttl: Duration, now: Moment) -> bool {
+        if ttl != self.ttl && self.unanswered > 0 {
+            return false;
+        }
+        self.ttl = ttl;
+        // A renewal may shorten the lease to this, and its answer may be lost.
+        let agreed = Lease::new(now, ttl);
+        if agreed.remaining(now) < self.remaining(now) {
+            self.lease = agreed;
+        }
+        true
+    }
+
+    /// A renewal is about to be sent.
+    pub(crate) fn sends_renewal(&mut self) {
+        self.unanswered += 1;
+    }
+
+    /// The server has answered that it carried out the renewal sent at `sent`.
+    pub(crate) fn renewed(&mut self, sent: Moment, now: Moment) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        let renewed = Lease::new(sent, self.ttl);
+        if renewed.remaining(now) > self.remaining(now) {
+            self.lease = renewed;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +150,124 @@ mod tests {
         let clock = Clock::manual();
         let lease = Lease::new(clock.now(), Duration::from_millis(2));
         assert!(lease.remaining(clock.now()).is_zero());
+    }
+
+    /// A server that has one lock, and a client whose requests and answers take any time, or are lost.
+    struct World {
+        clock: Clock,
+        held: HeldLease,
+        /// Renewals that the server may carry out, and the answers that are on their way back.
+        requests: Vec<(Moment, Duration)>,
+        answers: Vec<Moment>,
+        carried_out: (Moment, Duration),
+    }
+
+    impl World {
+        fn pass(&self, time: Duration) {
+            self.clock.advance(time, time);
+        }
+
+        fn on_server(&self) -> Duration {
+            let (at, ttl) = self.carried_out;
+            ttl.saturating_sub(self.clock.now().since(at))
+        }
+
+        fn send(&mut self, ttl: Duration) {
+            self.held.sends_renewal();
+            self.requests.push((self.clock.now(), ttl));
+        }
+
+        /// Returns when the request was sent.
+        fn carry_out(&mut self, request: usize) -> Moment {
+            let (sent, ttl) = self.requests.swap_remove(request);
+            self.carried_out = (self.clock.now(), ttl);
+            sent
+        }
+    }
+
+    /// Whatever is sent, lost, carried out late and answered late, and whatever ttls the guards have.
+    #[test]
+    fn a_lease_is_never_believed_for_longer_than_the_server_has_it() {
+        let (mut renewed, mut refused) = (0, 0);
+        for _ in 0..2_000 {
+            let clock = Clock::manual();
+            let ttls = [seconds(30), Duration::from_millis(800), seconds(2)];
+            let below = |most: usize| {
+                let drawn = crate::backoff::fraction(Duration::from_secs(most as u64));
+                drawn.as_secs() as usize
+            };
+            let mut ttl = ttls[below(3)];
+            let mut world = World {
+                held: HeldLease::new(Lease::new(clock.now(), ttl), ttl),
+                requests: Vec::new(),
+                answers: Vec::new(),
+                carried_out: (clock.now(), ttl),
+                clock,
+            };
+            for _ in 0..60 {
+                let now = world.clock.now();
+                if world.held.remaining(now).is_zero() {
+                    break;
+                }
+                match below(6) {
+                    0 => world.send(ttl),
+                    1 | 2 if !world.requests.is_empty() => {
+                        let sent = world.carry_out(below(world.requests.len()));
+                        if below(4) > 0 {
+                            world.answers.push(sent);
+                        }
+                    }
+                    3 if !world.answers.is_empty() => {
+                        let sent = world.answers.swap_remove(below(world.answers.len()));
+                        let before = world.held.remaining(now);
+                        world.held.renewed(sent, now);
+                        renewed += usize::from(world.held.remaining(now) > before);
+                    }
+                    4 => {
+                        let next = ttls[below(3)];
+                        if world.held.agree(next, now) {
+                            ttl = next;
+                        } else {
+                            refused += 1;
+                        }
+                    }
+                    _ => world.pass(crate::backoff::fraction(ttl / 4)),
+                }
+                let believed = world.held.remaining(world.clock.now());
+                let had = world.on_server();
+                assert!(believed <= had, "{believed:?} of {had:?}");
+            }
+        }
+        assert!(renewed > 1_000 && refused > 1_000, "{renewed}, {refused}");
+    }
+
+    #[test]
+    fn a_ttl_is_not_changed_while_a_renewal_is_unanswered() {
+        let clock = Clock::manual();
+        let (long, short) = (seconds(30), Duration::from_millis(800));
+        let sent = clock.now();
+        let mut held = HeldLease::new(Lease::new(sent, long), long);
+        held.sends_renewal();
+        assert!(!held.agree(short, clock.now()));
+        assert!(held.agree(long, clock.now()));
+        held.renewed(sent, clock.now());
+        assert!(held.agree(short, clock.now()));
+        assert!(held.remaining(clock.now()) <= short);
+        held.sends_renewal();
+        assert!(!held.agree(long, clock.now()));
+    }
+
+    #[test]
+    fn an_earlier_renewal_answered_last_shortens_nothing() {
+        let clock = Clock::manual();
+        let first = clock.now();
+        let mut held = HeldLease::new(Lease::new(first, seconds(30)), seconds(30));
+        held.sends_renewal();
+        clock.advance(seconds(10), seconds(10));
+        held.sends_renewal();
+        held.renewed(clock.now(), clock.now());
+        let left = held.remaining(clock.now());
+        held.renewed(first, clock.now());
+        assert_eq!(held.remaining(clock.now()), left);
     }
 }

@@ -3,8 +3,11 @@
 use crate::clock::Clock;
 use crate::engine::memory::{Memory, Store};
 use crate::engine::{Answer, Claim, Engine, EngineError, Fault, ServerTime, Standing, Token};
+use crate::hold::Hold;
 use crate::io::Io;
+use crate::lease::Lease;
 use crate::manager::{Desk, ear};
+use crate::terms::Terms;
 use crate::{Config, LockError, LockGuard, LockManager, LostCause};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -278,7 +281,7 @@ async fn a_renewal_counts_from_before_it_was_sent() {
     let guard = stage.take().await;
     let sent = stage.clock.now();
     stage.clock.advance(TTL / 2, TTL / 2);
-    guard.hold.renewed(sent, TTL, true);
+    guard.hold.renewed(sent, true);
     assert_eq!(
         guard.remaining(),
         TTL / 2 - TTL / 100 - Duration::from_millis(2)
@@ -292,7 +295,7 @@ async fn a_renewal_answered_after_the_deadline_does_not_count() {
     stage.clock.advance(TTL / 2, TTL / 2);
     let sent = stage.clock.now();
     stage.clock.advance(TTL / 2, TTL / 2);
-    guard.hold.renewed(sent, TTL, true);
+    guard.hold.renewed(sent, true);
     assert!(!guard.is_valid());
     assert_eq!(cause(guard.hold.loss()), Some(LostCause::Expired));
 }
@@ -312,7 +315,7 @@ async fn a_failed_renewal_shortens_nothing() {
 async fn a_renewal_that_finds_the_lock_gone_ends_the_lease_at_once() {
     let stage = stage([]);
     let guard = stage.take().await;
-    guard.hold.renewed(stage.clock.now(), TTL, false);
+    guard.hold.renewed(stage.clock.now(), false);
     assert_eq!(cause(Some(guard.lost().await)), Some(LostCause::Gone));
 }
 
@@ -350,6 +353,57 @@ async fn renewals_are_sent_and_retried_until_one_is_answered() {
     assert!(guard.remaining() > left);
 }
 
+/// However little of the ttl is left, an unanswered try leaves time for more, at growing haste.
+#[tokio::test]
+async fn a_renewal_is_tried_several_times_within_what_is_left() {
+    let hangs = (Request::Renew, Turn::Hangs);
+    let stage = stage([hangs; 1000]);
+    let terms = Terms {
+        ttl: Duration::from_secs(600),
+        ..stage.take().await.terms
+    };
+    for (left, tries) in [(20_000, 10..40), (1_300, 6..25), (100, 2..10)] {
+        let left = Duration::from_millis(left);
+        let shared = stage.locks.shared.clone();
+        let hold = Hold::new(shared, "b".into(), Token::fresh(), terms);
+        assert!(hold.granted(terms, Lease::exactly(stage.clock.now(), left)));
+        let mut tried = 0;
+        loop {
+            let patience = hold.patience();
+            stage.clock.advance(patience, patience);
+            if hold.remaining().is_zero() {
+                break;
+            }
+            tried += 1;
+            assert!(patience <= left / 3 + Duration::from_millis(1));
+            hold.renewal_failed(&EngineError::new(Fault::Unanswered, "as told"));
+            let pause = hold.next_renewal().unwrap() - crate::io::instant();
+            stage.clock.advance(pause, pause);
+        }
+        assert!(tries.contains(&tried), "{tried} tries within {left:?}");
+        hold.abandon();
+    }
+}
+
+/// The waiter that a grant was offered first has left, and a renewal with its ttl may be out.
+#[tokio::test]
+async fn a_grant_offered_again_gives_no_more_than_a_renewal_for_the_first() {
+    let stage = stage([(Request::Renew, Turn::Hangs)]);
+    let long = stage.take().await.terms;
+    let short = Terms {
+        ttl: Duration::from_millis(800),
+        ..long
+    };
+    let shared = stage.locks.shared.clone();
+    let hold = Hold::new(shared, "b".into(), Token::fresh(), long);
+    let lease = Lease::new(stage.clock.now(), TTL);
+    assert!(hold.granted(short, lease));
+    hold.renewal();
+    assert!(!hold.granted(long, lease));
+    assert!(hold.remaining() <= short.ttl);
+    hold.abandon();
+}
+
 #[tokio::test]
 async fn a_hold_is_not_renewed_past_its_guard() {
     let stage = stage([]);
@@ -358,7 +412,7 @@ async fn a_hold_is_not_renewed_past_its_guard() {
     drop(guard);
     stage.locks.shutdown().await;
     assert_eq!(Arc::strong_count(&hold), 1, "the agenda has let it go");
-    hold.renewed(stage.clock.now(), TTL, false);
+    hold.renewed(stage.clock.now(), false);
     assert_eq!(cause(hold.loss()), None, "a late answer is no loss");
 }
 

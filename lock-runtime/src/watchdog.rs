@@ -5,9 +5,10 @@
 //! batches. A deadline stays on the agenda while a renewal is under way, so it fires by itself.
 
 use crate::clock::Clock;
-use crate::engine::{Claim, Engine};
+use crate::engine::{Claim, Engine, EngineError, Fault};
 use crate::hold::{Duty, Hold};
 use crate::io::{Io, after, instant, kept, since, timeout_at};
+use crate::panics::caught;
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -67,9 +68,12 @@ impl Watchdog {
         drop(struck);
     }
 
-    /// The instant so long from now, put off to the next point of a grid.
-    pub(crate) fn on_grid(&self, wait: Duration, grid: Duration) -> Instant {
-        let grid = grid.as_nanos().max(1);
+    /// The instant after that wait, put off by a thirty-second of it at most: to the next point of a
+    /// grid, so that what is due at nearly the same time goes out as one batch. The width of a grid is a
+    /// power of two, so that holds with different waits share points.
+    pub(crate) fn on_grid(&self, wait: Duration) -> Instant {
+        let wait = wait.max(Duration::from_nanos(32));
+        let grid = 1 << (wait.as_nanos() / 32).ilog2();
         let past = (since(self.start) + wait).as_nanos();
         let point = u64::try_from(past.div_ceil(grid) * grid).unwrap_or(u64::MAX);
         self.start + Duration::from_nanos(point)
@@ -114,55 +118,57 @@ impl Watchdog {
 
 async fn run(watchdog: Arc<Watchdog>, io: Io, engine: Arc<dyn Engine>, clock: Clock) {
     while let Some((renew, next)) = watchdog.round() {
-        // Those that wait for replicas keep nobody else waiting.
-        let (some, none): (Vec<_>, Vec<_>) = renew
-            .into_iter()
-            .partition(|hold| hold.claim().replicas > 0);
-        for renew in [none, some] {
-            for renew in by_server(renew, &*engine) {
-                io.run(renew_all(renew, engine.clone(), clock.clone()));
-            }
+        for batch in batches(renew, &*engine) {
+            io.run(renew_together(batch, engine.clone(), clock.clone()));
         }
         let _ = timeout_at(next, watchdog.changed.notified()).await;
     }
 }
 
-/// For each server the holds whose locks it keeps, neighbours beside one another.
-fn by_server(mut holds: Vec<Arc<Hold>>, engine: &dyn Engine) -> Vec<Vec<Arc<Hold>>> {
-    let server = |hold: &Arc<Hold>| engine.kept_at(&hold.name).0;
-    holds.sort_by_cached_key(|hold| engine.kept_at(&hold.name));
-    let servers = holds.chunk_by(|one, next| server(one) == server(next));
-    servers.map(<[_]>::to_vec).collect()
+/// Groups the holds whose renewals may go out in one request: those at the same server that may wait for
+/// about as long, neighbours beside one another. Those that wait for replicas keep no others waiting.
+fn batches(holds: Vec<Arc<Hold>>, engine: &dyn Engine) -> Vec<Vec<Arc<Hold>>> {
+    let group = |hold: &Arc<Hold>| {
+        let (server, slot) = engine.kept_at(&hold.name);
+        let octave = hold.patience().as_millis().max(1).ilog2();
+        let replicated = hold.claim().replicas > 0;
+        ((server, replicated, octave), slot)
+    };
+    let mut holds: Vec<_> = holds.into_iter().map(|hold| (group(&hold), hold)).collect();
+    holds.sort_by_key(|(group, _)| *group);
+    holds
+        .chunk_by(|((one, _), _), ((next, _), _)| one == next)
+        .flat_map(|group| group.chunks(BATCH))
+        .map(|batch| batch.iter().map(|(_, hold)| hold.clone()).collect())
+        .collect()
 }
 
-async fn renew_all(holds: Vec<Arc<Hold>>, engine: Arc<dyn Engine>, clock: Clock) {
-    for holds in holds.chunks(BATCH) {
-        let claims: Vec<Claim> = holds.iter().map(|hold| hold.claim()).collect();
-        let patience = holds
-            .iter()
-            .zip(&claims)
-            .map(|(hold, claim)| (claim.ttl / 10).min(hold.remaining()))
-            .min();
-        let sent = clock.now();
-        let until = instant() + patience.unwrap_or_default();
-        let answers = engine.renew(&claims, until).await;
-        if let Some(hold) = holds.first() {
-            let server = || hold.shared.server_of(&hold.name);
-            hold.shared.failures.renewals(server, holds.len(), &answers);
-        }
-        match answers {
-            Ok(answers) => {
-                for ((hold, claim), answer) in holds.iter().zip(&claims).zip(answers) {
-                    match answer {
-                        Ok(ours) => hold.renewed(sent, claim.ttl, ours),
-                        Err(error) => hold.renewal_failed(&error),
-                    }
+async fn renew_together(holds: Vec<Arc<Hold>>, engine: Arc<dyn Engine>, clock: Clock) {
+    let patience = holds.iter().map(|hold| hold.patience()).min();
+    let claims: Vec<Claim> = holds.iter().map(|hold| hold.renewal()).collect();
+    let sent = clock.now();
+    let until = instant() + patience.unwrap_or_default();
+    let answers = caught(engine.renew(&claims, until)).await;
+    let answers = answers.unwrap_or_else(|_| {
+        let words = "the renewal panicked";
+        Err(EngineError::new(Fault::Unanswered, words))
+    });
+    if let Some(hold) = holds.first() {
+        let server = || hold.shared.server_of(&hold.name);
+        hold.shared.failures.renewals(server, holds.len(), &answers);
+    }
+    match answers {
+        Ok(answers) => {
+            for (hold, answer) in holds.iter().zip(answers) {
+                match answer {
+                    Ok(ours) => hold.renewed(sent, ours),
+                    Err(error) => hold.renewal_failed(&error),
                 }
             }
-            Err(error) => {
-                for hold in holds {
-                    hold.renewal_failed(&error);
-                }
+        }
+        Err(error) => {
+            for hold in holds {
+                hold.renewal_failed(&error);
             }
         }
     }
@@ -170,4 +176,30 @@ async fn renew_all(holds: Vec<Arc<Hold>>, engine: Arc<dyn Engine>, clock: Clock)
 
 fn address(hold: &Hold) -> usize {
     std::ptr::from_ref(hold).addr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LockManager;
+
+    #[tokio::test]
+    async fn leases_with_little_left_are_renewed_apart_from_long_ones() {
+        let locks = LockManager::connect("memory://").await.unwrap();
+        let mut guards = Vec::new();
+        for n in 0..455 {
+            let ttl = Duration::from_millis(if n < 450 { 30_000 } else { 300 });
+            let lock = locks.lock(format!("row:{n}")).ttl(ttl).renew(false);
+            guards.push(lock.acquire().await.unwrap());
+        }
+        let holds = guards.iter().rev().map(|guard| guard.hold.clone());
+        let batches = batches(holds.collect(), &*locks.shared.engine);
+        let is_short = |hold: &Arc<Hold>| hold.claim().ttl < Duration::from_secs(1);
+        let (short, long): (Vec<_>, Vec<_>) =
+            batches.iter().partition(|batch| batch.iter().any(is_short));
+        let sizes =
+            |batches: Vec<&Vec<_>>| -> Vec<_> { batches.into_iter().map(Vec::len).collect() };
+        assert_eq!(sizes(short).into_iter().sum::<usize>(), 5);
+        assert_eq!(sizes(long), [200, 200, 50]);
+    }
 }

@@ -10,6 +10,7 @@ mod lua;
 mod order;
 mod outage;
 mod pushes;
+mod renewals;
 mod rows;
 mod scripts;
 #[path = "../support/mod.rs"]

@@ -115,13 +115,12 @@ fn blocked_release(runtime: &Runtime, server: &Server, locks: &LockManager) -> D
         dropped.send(Instant::now()).unwrap();
         thread::sleep(Duration::from_secs(3));
     };
-    let released = thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| runtime.block_on(async { tokio::spawn(blocks).await.unwrap() }));
         let dropped = told.recv().unwrap();
         server.until_gone("lock:blocks", Duration::from_secs(5));
         dropped.elapsed()
-    });
-    released
+    })
 }
 
 #[test]

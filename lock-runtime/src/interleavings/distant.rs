@@ -1,9 +1,9 @@
 //! The embedded engine, with requests and answers on their way for a while.
 
-use super::pause;
 use super::server::Book;
+use super::{either, pause};
 use crate::engine::memory::Memory;
-use crate::engine::{Answer, Claim, Engine, EngineError, ServerTime, Standing};
+use crate::engine::{Answer, Claim, Engine, EngineError, Fault, ServerTime, Standing};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::Instant;
@@ -14,6 +14,8 @@ pub(super) struct Distant {
     at_home: bool,
     /// How many releases get no answer.
     mute: AtomicUsize,
+    /// Whether some renewals that were carried out get no answer.
+    loses_answers: bool,
 }
 
 impl Distant {
@@ -23,6 +25,14 @@ impl Distant {
             book,
             at_home,
             mute: AtomicUsize::new(mute),
+            loses_answers: false,
+        }
+    }
+
+    pub(super) fn losing_answers(memory: Memory, book: Arc<Book>) -> Distant {
+        Distant {
+            loses_answers: true,
+            ..Distant::new(memory, book, false, 0)
         }
     }
 
@@ -98,10 +108,17 @@ impl Engine for Distant {
         claims: &'a [Claim],
         until: Instant,
     ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
-        self.carry(
+        let renewed = self.carry(
             move || Engine::renew(&self.memory, claims, until),
             |_, _| (),
-        )
+        );
+        Box::pin(async move {
+            let renewed = renewed.await?;
+            match self.loses_answers && either() {
+                true => Err(EngineError::new(Fault::Unanswered, "the answer was lost")),
+                false => Ok(renewed),
+            }
+        })
     }
 
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {

@@ -75,7 +75,7 @@ fn a_hand_over_meets_a_loss() {
         let hold = holder.guard().hold.clone();
         let waiter = process.works("a");
         let loses = spawn(async move {
-            hold.renewed(time::clock().now(), TTL, false);
+            hold.renewed(time::clock().now(), false);
             assert!(hold.remaining().is_zero());
             pause().await;
             assert!(hold.remaining().is_zero());

@@ -16,7 +16,7 @@ fn whoever_listens_is_told_of_a_loss() {
         let process = server.process();
         let guard = Arc::new(process.take("a").await.unwrap().unwatched());
         let hold = guard.hold.clone();
-        let loses = spawn(async move { hold.renewed(time::clock().now(), TTL, false) });
+        let loses = spawn(async move { hold.renewed(time::clock().now(), false) });
         let listens = [(); 2].map(|()| {
             let guard = guard.clone();
             spawn(async move { assert!(guard.lost().await.is_lost()) })
@@ -128,6 +128,50 @@ fn a_late_renewal_gives_no_more_than_the_server_does() {
             held.end();
         });
         all([waits, passes, holds]).await;
+        process.end().await;
+        other.end().await;
+        server.has_nothing_left();
+    });
+}
+
+/// The lock passes between long and short ttls while renewals of each are out, answered late or not at
+/// all, and another process waits for it.
+#[test]
+fn a_lease_is_not_believed_past_a_shorter_renewal() {
+    const SHORT: Duration = Duration::from_millis(800);
+
+    explore(2 * TTL, || async {
+        let server = Server::start();
+        let (process, other) = (server.process_that_loses_answers(), server.process());
+        let held = process.take("a").await.unwrap();
+        let works = process.works_for("a", SHORT);
+        let passed = Arc::new(AtomicBool::new(false));
+        let holds = {
+            let (process, passed) = (process.clone(), passed.clone());
+            spawn(async move {
+                let held = process.take_for("a", TTL).await.unwrap();
+                while !passed.load(Ordering::SeqCst) {
+                    held.work().await;
+                    yield_now().await;
+                }
+                held.end();
+            })
+        };
+        let waits = other.works("a");
+        // A renewal is due.
+        time::skip(TTL / 2);
+        let ends = spawn(async move {
+            pause().await;
+            held.end();
+        });
+        let passes = spawn(async move {
+            for _ in 0..4 {
+                yield_now().await;
+                time::skip(SHORT / 2);
+            }
+            passed.store(true, Ordering::SeqCst);
+        });
+        all([works, holds, waits, ends, passes]).await;
         process.end().await;
         other.end().await;
         server.has_nothing_left();

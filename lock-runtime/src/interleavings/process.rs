@@ -1,7 +1,7 @@
 //! A process that takes locks.
 
 use super::held::Held;
-use super::server::Book;
+use super::server::{Book, TTL};
 use super::{either, impatient};
 use crate::{LockError, LockGuard, LockManager};
 use shuttle::future::{JoinHandle, spawn};
@@ -19,7 +19,11 @@ impl Process {
     }
 
     pub(super) async fn take(&self, key: &str) -> Result<Held, LockError> {
-        let lock = self.locks.lock(key).wait(Duration::MAX);
+        self.take_for(key, TTL).await
+    }
+
+    pub(super) async fn take_for(&self, key: &str, ttl: Duration) -> Result<Held, LockError> {
+        let lock = self.locks.lock(key).ttl(ttl).wait(Duration::MAX);
         Ok(self.holding(lock.acquire().await?))
     }
 
@@ -30,9 +34,14 @@ impl Process {
 
     /// Takes the lock, does something, and releases it in one way or the other.
     pub(super) fn works(self: &Arc<Self>, key: &'static str) -> JoinHandle<()> {
+        self.works_for(key, TTL)
+    }
+
+    /// The same, with that ttl.
+    pub(super) fn works_for(self: &Arc<Self>, key: &'static str, ttl: Duration) -> JoinHandle<()> {
         let process = self.clone();
         spawn(async move {
-            let held = process.take(key).await.unwrap();
+            let held = process.take_for(key, ttl).await.unwrap();
             held.work().await;
             if either() {
                 held.end();

@@ -59,10 +59,19 @@ impl Server {
         self.process_with(true, 1)
     }
 
+    /// A process whose renewals may get no answer.
+    pub(super) fn process_that_loses_answers(&self) -> Arc<Process> {
+        self.process_by(Distant::losing_answers)
+    }
+
     fn process_with(&self, at_home: bool, mute: usize) -> Arc<Process> {
+        self.process_by(|memory, book| Distant::new(memory, book, at_home, mute))
+    }
+
+    fn process_by(&self, engine: impl FnOnce(Memory, Arc<Book>) -> Distant) -> Arc<Process> {
         let desk = Desk::default();
         let memory = Memory::new(self.store.clone(), self.post(ear(&desk)));
-        let engine = Distant::new(memory, self.book.clone(), at_home, mute);
+        let engine = engine(memory, self.book.clone());
         let config = Config::new("memory://").prefix("").ttl(TTL);
         let io = Io::start().unwrap();
         let server = "distant".into();

@@ -1,0 +1,188 @@
+//! The lease of a lock that was granted to a waiter, or passed on within the process, while renewals of
+//! it fail, are lost or are answered late.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockGuard, LockManager};
+
+use crate::crew::{LONG, fair, waiter};
+use crate::support::proxy::Proxy;
+use crate::support::server::Server;
+use crate::support::time::{NOISE, comes_true, eventually, millis, within};
+
+/// The ttls of the granted locks: the default, a longer one, and one of which a grant is a small part.
+const TTLS: [Duration; 3] = [millis(30_000), millis(60_000), millis(600_000)];
+
+/// Locks that were granted to waiters just now, so that their leases are short.
+async fn granted(server: &Server, locks: &LockManager, each: usize) -> Vec<LockGuard> {
+    let holder = LockManager::connect(fair(&server.url())).await.unwrap();
+    let (mut held, mut waiters) = (Vec::new(), Vec::new());
+    for (n, ttl) in TTLS.iter().enumerate() {
+        for m in 0..each {
+            let key = format!("door:{n}:{m}");
+            held.push(holder.lock(&*key).acquire().await.unwrap());
+            waiters.push(waiter(locks.lock(&*key).ttl(*ttl).wait(LONG)));
+            server.until_waiting(&key, 1);
+        }
+    }
+    drop(held);
+    let mut guards = Vec::new();
+    for waiter in waiters {
+        guards.push(within(LONG, waiter).await.unwrap().unwrap());
+    }
+    let left = |guard: &LockGuard| guard.remaining() <= millis(2000);
+    assert!(guards.iter().all(left), "a grant lasts 2 s");
+    guards
+}
+
+/// Waits until so much is left of the first lease that ends.
+async fn until_left(guards: &[LockGuard], left: Duration) {
+    let first = guards.iter().map(LockGuard::remaining).min().unwrap();
+    tokio::time::sleep(first.saturating_sub(left)).await;
+}
+
+/// Waits until each lock is held with a lease of its ttl, or lost. Returns those that are lost.
+async fn lost(guards: &[LockGuard]) -> Vec<String> {
+    let renewed = |guard: &LockGuard| guard.remaining() > millis(15_000);
+    let ended = |guard: &LockGuard| !guard.is_valid();
+    let settled = async {
+        while !guards.iter().all(|guard| renewed(guard) || ended(guard)) {
+            tokio::time::sleep(millis(10)).await;
+        }
+    };
+    within(LONG, settled).await;
+    let lost = guards.iter().filter(|guard| ended(guard));
+    lost.map(|guard| guard.key().to_owned()).collect()
+}
+
+/// Grants locks, does harm to the network or the server until all leases are settled, and finds none lost.
+/// A run in which the machine itself stood still for long is repeated.
+async fn none_is_lost(harm: impl AsyncFn(&Server, &Proxy, &[LockGuard])) {
+    for _ in 0..5 {
+        let server = Server::start();
+        let proxy = Proxy::to(server.port());
+        let locks = LockManager::connect(fair(&proxy.url())).await.unwrap();
+        let guards = granted(&server, &locks, 50).await;
+        let stalled = Stall::watch();
+        let (lost, ()) = tokio::join!(lost(&guards), harm(&server, &proxy, &guards));
+        let stalled = stalled.longest();
+        proxy.heal();
+        drop(guards);
+        locks.shutdown().await;
+        match lost.len() {
+            0 => return,
+            lost if stalled < millis(200) => panic!("{lost} of 150 lost; stalled {stalled:?}"),
+            _ => {}
+        }
+    }
+    panic!("the machine stalled in each run");
+}
+
+/// A thread that measures for how long threads don't run.
+struct Stall {
+    ended: Arc<AtomicBool>,
+    thread: JoinHandle<Duration>,
+}
+
+impl Stall {
+    fn watch() -> Stall {
+        let ended = Arc::new(AtomicBool::new(false));
+        let seen = ended.clone();
+        let thread = std::thread::spawn(move || {
+            let mut longest = Duration::ZERO;
+            while !seen.load(Relaxed) {
+                let start = Instant::now();
+                std::thread::sleep(millis(5));
+                longest = longest.max(start.elapsed());
+            }
+            longest
+        });
+        Stall { ended, thread }
+    }
+
+    fn longest(self) -> Duration {
+        self.ended.store(true, Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+/// The server is away when the first renewal is due, and back 1.16 s before the leases end.
+async fn away(harm: impl Fn(&Proxy), proxy: &Proxy, guards: &[LockGuard]) {
+    until_left(guards, millis(1160 + 270)).await;
+    harm(proxy);
+    until_left(guards, millis(1160)).await;
+    proxy.heal();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_granted_lock_outlives_a_server_that_is_away_for_a_moment() {
+    none_is_lost(async |_, proxy, guards| away(Proxy::cut, proxy, guards).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_granted_lock_outlives_a_renewal_that_is_not_answered() {
+    none_is_lost(async |_, proxy, guards| away(Proxy::black_hole, proxy, guards).await).await;
+}
+
+/// The connection stays dead; only a new one gets through.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_granted_lock_outlives_a_connection_that_falls_silent() {
+    none_is_lost(async |_, proxy, _| proxy.strand()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_granted_lock_outlives_connections_that_end_every_20_ms() {
+    none_is_lost(async |server, _, guards| {
+        let short = |guard: &LockGuard| guard.is_valid() && guard.remaining() < millis(2000);
+        while guards.iter().any(short) {
+            let start = Instant::now();
+            server.query::<u64>("CLIENT KILL TYPE normal SKIPME yes");
+            // A new one takes about as long as this has taken, which is long on a busy machine.
+            tokio::time::sleep(millis(20) + 4 * start.elapsed()).await;
+        }
+    })
+    .await;
+}
+
+/// The lock passes from a long ttl to a short one and back to a long one while the answer to a renewal of
+/// the first is on its way. A renewal of the second follows it, and its answer comes too late.
+#[tokio::test]
+async fn a_late_answer_gives_no_more_than_a_shorter_renewal_leaves() {
+    let (long, short) = (millis(6000), millis(800));
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let config = Config::new(proxy.url()).hand_over(100_000, LONG);
+    let locks = LockManager::connect(config).await.unwrap();
+    let lock = |ttl| locks.lock("door").ttl(ttl).wait(LONG);
+    let left = || Duration::from_millis(server.query::<i64>("PTTL lock:door").unsigned_abs());
+    let first = lock(long).acquire().await.unwrap();
+    let second = waiter(lock(short));
+    tokio::task::yield_now().await;
+    let third = waiter(lock(long));
+    tokio::task::yield_now().await;
+    eventually(long, "the first renewal is due soon", || {
+        left() < millis(4400)
+    });
+    proxy.delay(millis(60));
+    eventually(long, "it is carried out", || left() > millis(5000));
+    drop(first);
+    let second = within(LONG, second).await.unwrap().unwrap();
+    // Its renewal is on its way, behind the first.
+    tokio::time::sleep(millis(15)).await;
+    drop(second);
+    let third = within(LONG, third).await.unwrap().unwrap();
+    comes_true(NOISE, || left() <= short);
+    proxy.hold_requests();
+    let gone = comes_true(short + NOISE, || !server.exists("lock:door"));
+    let believed = third.remaining();
+    proxy.heal();
+    drop(third);
+    locks.shutdown().await;
+    assert!(
+        !gone || believed.is_zero(),
+        "it is free on the server, and believed for {believed:?}"
+    );
+}
