@@ -5,7 +5,7 @@
 //! working: what was handed in would not even be sent. Whoever polls the driver, the requests stay in
 //! order and are sent once.
 
-use crate::io;
+use crate::io::{self, Assisted};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Ends when it is dropped.
 pub(crate) struct Driver(Arc<Shared>);
 
-pub(crate) struct Shared {
+struct Shared {
     /// None once it has ended.
     work: Mutex<Option<Work>>,
     /// The task on its own runtime.
@@ -53,7 +53,8 @@ impl Driver {
             helped: AtomicBool::new(false),
             ended: Notify::new(),
         });
-        io::assist(&shared);
+        let assisted: Arc<dyn Assisted> = shared.clone();
+        io::assist(Arc::downgrade(&assisted));
         runtime.spawn(Task(shared.clone()));
         Driver(shared)
     }
@@ -91,10 +92,9 @@ impl Drop for Driver {
     }
 }
 
-impl Shared {
-    /// Polls it from the I/O thread if nobody else has done so since the last look. Whether it is to be
-    /// looked at again soon.
-    pub(crate) fn look(self: &Arc<Self>) -> bool {
+impl Assisted for Shared {
+    /// Polls it from the I/O thread if nothing else has polled it since the last look.
+    fn look(self: Arc<Self>) -> bool {
         let polled = self.polled.load(Ordering::Acquire);
         if polled == self.wanted.load(Ordering::Acquire) {
             self.behind.store(NEVER, Ordering::Relaxed);
@@ -118,7 +118,9 @@ impl Shared {
         self.behind.store(polled, Ordering::Relaxed);
         true
     }
+}
 
+impl Shared {
     fn poll(&self, mut work: MutexGuard<'_, Option<Work>>, context: &mut Context<'_>) -> Poll<()> {
         let wanted = self.wanted.load(Ordering::Acquire);
         self.polled.store(wanted, Ordering::Release);

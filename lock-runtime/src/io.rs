@@ -3,7 +3,6 @@
 //! Connections, renewals and background releases live here, so that a lock survives the runtime
 //! that took it and a body that blocks its thread.
 
-use crate::driver;
 use crate::panics::{catch, caught};
 use once_cell::sync::OnceCell;
 use std::future::Future;
@@ -28,8 +27,13 @@ static PULSE: Pulse = Pulse {
     start: Notify::const_new(),
 };
 
-/// Those that are helped when their runtime doesn't get round to them.
-static DRIVERS: Mutex<Vec<Weak<driver::Shared>>> = Mutex::new(Vec::new());
+/// What another runtime polls, and this thread as well when that one doesn't get round to it.
+pub(crate) trait Assisted: Send + Sync {
+    /// Helps if need be. Returns whether it is to be looked at again soon.
+    fn look(self: Arc<Self>) -> bool;
+}
+
+static ASSISTED: Mutex<Vec<Weak<dyn Assisted>>> = Mutex::new(Vec::new());
 
 /// How soon a task that panicked is begun anew.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -106,14 +110,14 @@ pub(crate) async fn pause() {
     sleep_until(after(AGAIN)).await;
 }
 
-/// Has the driver polled by this thread, too, whenever its own runtime doesn't get round to it.
-pub(crate) fn assist(driver: &Arc<driver::Shared>) {
-    let mut drivers = DRIVERS.lock().unwrap_or_else(PoisonError::into_inner);
-    drivers.retain(|driver| driver.strong_count() > 0);
-    drivers.push(Arc::downgrade(driver));
+/// Has it looked at from now on, as long as it exists.
+pub(crate) fn assist(assisted: Weak<dyn Assisted>) {
+    let mut known = ASSISTED.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|assisted| assisted.strong_count() > 0);
+    known.push(assisted);
 }
 
-/// Has the drivers looked at soon.
+/// Has all that is assisted looked at soon.
 pub(crate) fn keep_beating() {
     PULSE.keep();
 }
@@ -166,12 +170,12 @@ impl Pulse {
     }
 }
 
-/// Looks at all drivers. Whether one is to be looked at again soon.
+/// Looks at all that is assisted. Returns whether anything is to be looked at again soon.
 fn look() -> bool {
-    let drivers: Vec<_> = {
-        let drivers = DRIVERS.lock().unwrap_or_else(PoisonError::into_inner);
-        drivers.iter().filter_map(Weak::upgrade).collect()
+    let assisted: Vec<_> = {
+        let known = ASSISTED.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().filter_map(Weak::upgrade).collect()
     };
-    let looks = drivers.iter().map(|driver| catch(|| driver.look()));
+    let looks = assisted.into_iter().map(|it| catch(|| it.look()));
     looks.fold(false, |again, look| again | look.unwrap_or(false))
 }

@@ -199,7 +199,7 @@ impl Waiters {
             .get_mut(name)
             .map(|line| std::mem::take(&mut line.waiting));
         for waiter in waiting.unwrap_or_default() {
-            contain(|| waiter.seat.send(Err(error.clone())));
+            waiter.answer(Err(error.clone()));
         }
     }
 
@@ -331,15 +331,23 @@ impl Waiter {
     /// Hands the lock over; false if the waiter has gone.
     fn seated(self, hold: &Arc<Hold>) -> bool {
         let guard = LockGuard::new(hold.clone(), &self.wish);
-        // The waker is that of the caller's executor; when it is called, the guard is handed over.
-        match contain(|| self.seat.send(Ok(guard))) {
-            Some(Err(Ok(guard))) => {
+        match self.answer(Ok(guard)) {
+            Some(guard) => {
                 guard.pass_by();
                 false
             }
-            Some(Err(Err(_))) => false,
-            Some(Ok(())) | None => true,
+            None => true,
         }
+    }
+
+    /// Tells the waiter how its wait ended. The guard comes back if the waiter has gone.
+    fn answer(self, answer: Result<LockGuard, LockError>) -> Option<LockGuard> {
+        // The waker is that of the caller's executor. When it is called, the answer is there already.
+        let send = || match self.seat.send(answer) {
+            Err(Ok(guard)) => Some(guard),
+            _ => None,
+        };
+        contain(send).flatten()
     }
 }
 

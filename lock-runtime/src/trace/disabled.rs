@@ -19,12 +19,12 @@ impl Trace {
     }
 
     pub(crate) fn context(&self) -> Context {
-        Context
+        Context(())
     }
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Context;
+pub(crate) struct Context(());
 
 pub(crate) fn lost(_: &Context, _: &str, _: LostCause) {}
 
@@ -45,7 +45,7 @@ pub(crate) fn master_followed(_: &dyn Display, _: &dyn Display, _: &dyn Display)
 pub(crate) fn node_replaced(_: &dyn Display) {}
 
 #[derive(Default)]
-pub(crate) struct Failures;
+pub(crate) struct Failures(());
 
 impl Failures {
     pub(crate) fn renewals(
@@ -60,7 +60,7 @@ impl Failures {
 }
 
 #[derive(Default)]
-pub(crate) struct Connection;
+pub(crate) struct Connection(());
 
 impl Connection {
     pub(crate) fn failed(&mut self, _: &dyn Display, _: &str, _: &EngineError) {}

@@ -138,7 +138,7 @@ impl Failures {
             Err(error) => (sent, Some(error)),
             Ok(answers) => {
                 let errors = || answers.iter().filter_map(|answer| answer.as_ref().err());
-                (errors().count(), errors().last())
+                (errors().count(), errors().next_back())
             }
         };
         match error {

@@ -76,7 +76,9 @@ impl Target {
         provide_cryptography();
         #[cfg(feature = "tls")]
         let tls = match (info.addr(), access.root_certificate) {
-            (ConnectionAddr::TcpTls { .. }, _) | (_, Some(_)) => Some(tls(access.root_certificate)?),
+            (ConnectionAddr::TcpTls { .. }, _) | (_, Some(_)) => {
+                Some(tls(access.root_certificate)?)
+            }
             _ => None,
         };
         #[cfg(feature = "tls")]
