@@ -1,7 +1,5 @@
 //! What the feature `tracing` tells: a span around each hold, and what went wrong.
 
-mod support;
-
 use std::fmt::Debug;
 use std::io::Write;
 use std::sync::LazyLock;
@@ -17,9 +15,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use support::sentinel::Sentinels;
-use support::server::Server;
-use support::time::within;
+use crate::support::sentinel::Sentinels;
+use crate::support::server::Server;
+use crate::support::time::within;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -1,6 +1,6 @@
 //! What the compiler says about a wrong annotation, and what it must not complain about.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p lock-macros --test ui` renews the expected texts.
+//! `UPDATE_EXPECT=1 cargo test --features full --test attribute ui::` renews the expected texts.
 //!
 //! The compiler is called directly, with the libraries that this test was itself linked with: a build by
 //! cargo, in a directory of its own, would compile all of them again.
@@ -11,6 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use expect_test::expect_file;
+
+/// The package whose cases these are. The tests are another's: what the tests of a macro depend on is
+/// compiled for the host, once more.
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/lock-macros");
 
 #[test]
 fn what_is_right_compiles_without_a_warning() {
@@ -25,7 +29,7 @@ fn what_is_wrong_is_said_in_the_users_words() {
     for_each_case("fail", |case| {
         let output = compile(case, &[]);
         assert!(!output.status.success(), "{} compiles", case.display());
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(case);
+        let path = Path::new(PACKAGE).join(case);
         expect_file![path.with_extension("stderr")].assert_eq(&diagnostics(&output));
     });
 }
@@ -33,7 +37,7 @@ fn what_is_wrong_is_said_in_the_users_words() {
 /// As many at a time as there are processors.
 fn for_each_case(folder: &str, check: impl Fn(&Path) + Sync) {
     let folder = Path::new("tests/ui").join(folder);
-    let files = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(&folder)).unwrap();
+    let files = std::fs::read_dir(Path::new(PACKAGE).join(&folder)).unwrap();
     let mut cases: Vec<PathBuf> = files
         .map(|file| folder.join(file.unwrap().file_name()))
         .filter(|file| file.extension().is_some_and(|it| it == "rs"))
@@ -62,7 +66,7 @@ fn compile(case: &Path, options: &[&str]) -> Output {
         format!("{name}={}", path.display())
     };
     Command::new("rustc")
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(PACKAGE)
         .args(["--edition", "2024", "--emit", "metadata", "--out-dir"])
         .arg(env!("CARGO_TARGET_TMPDIR"))
         .arg("-L")

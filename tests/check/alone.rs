@@ -2,10 +2,10 @@
 
 use lock_runtime::{Config, Danger, LockError, LockManager};
 
+use super::{assert_told, name, server, strict, warnings};
 use crate::support::sentinel::Sentinels;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
-use crate::{assert_told, name, server, strict, warnings};
 
 #[tokio::test]
 async fn a_server_that_keeps_what_it_acknowledges_is_safe() {

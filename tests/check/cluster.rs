@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lock_runtime::{Config, Danger};
 
+use super::{assert_told, name, strict, warnings};
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::time::millis;
-use crate::{assert_told, name, strict, warnings};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -34,7 +34,7 @@ async fn all_nodes_are_looked_at() {
     strict(config(&cluster)).await.unwrap();
 
     let set = |node: usize, setting: &str| {
-        let node: &crate::Server = cluster.node(node);
+        let node: &super::Server = cluster.node(node);
         node.query::<()>(&format!("CONFIG SET {setting}"));
     };
     set(0, "cluster-node-timeout 5000");

@@ -4,12 +4,10 @@ mod alone;
 mod cluster;
 mod quorum;
 mod sentinel;
-#[path = "../support/mod.rs"]
-mod support;
 
 use lock_runtime::{Config, Danger, LockError, LockManager, Warning};
 
-use support::server::Server;
+use crate::support::server::Server;
 
 /// Of a server that keeps what it acknowledges.
 const KEEPS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];

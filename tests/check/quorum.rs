@@ -2,9 +2,9 @@
 
 use lock_runtime::{Config, Danger};
 
+use super::{KEEPS, assert_told, name, server, strict, warnings};
 use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis};
-use crate::{KEEPS, assert_told, name, server, strict, warnings};
 
 fn quorum(members: [&Server; 3]) -> Config {
     Config::quorum(members.map(Server::url))

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use lock_runtime::{Config, Danger, Warning};
 
+use super::{KEEPS, assert_told, name, server, strict, warnings};
 use crate::support::sentinel::{Sentinels, Setup};
 use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis};
-use crate::{KEEPS, assert_told, name, server, strict, warnings};
 
 const TTL: Duration = Duration::from_secs(10);
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockError, LockManager};
 
-use crate::shared;
+use super::shared;
 use crate::support::certificates::Certificates;
 use crate::support::cluster::Cluster;
 use crate::support::server::{Server, free_port};

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockManager};
 
-use crate::shared;
-use crate::support::time::{Stalls, millis, within};
+use super::shared;
+use crate::support::time::{Stopwatch, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, tell};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -41,11 +41,11 @@ fn killed_waiters_cost_2_s_and_a_fifth_each() {
         let last = tokio::spawn(other.lock(KEY).wait(LONG).acquire());
         cluster.until_waiting(KEY, DEAD + 1);
         dead.iter_mut().for_each(Worker::kill);
-        let stalls = Stalls::watch();
+        let stalls = Stopwatch::start();
         holder.release().await.unwrap();
         let start = Instant::now();
         let guard = within(LONG, last).await.unwrap().unwrap();
-        let most = millis(2000 + 200 * DEAD as u64 + 50) + stalls.total();
+        let most = millis(2000 + 200 * DEAD as u64 + 50) + stalls.stalled();
         let waited = start.elapsed();
         println!("{DEAD} killed: {waited:?} of {most:?}");
         assert!(waited < most, "{waited:?}, and {most:?} at most");

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
-use crate::shared;
+use super::shared;
 use crate::support::dice::Dice;
 use crate::support::time::millis;
 

@@ -10,6 +10,4 @@ mod renewal;
 mod replicas;
 mod resharding;
 mod shared;
-#[path = "../support/mod.rs"]
-mod support;
 mod waiting;

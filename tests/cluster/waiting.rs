@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::LockManager;
 
-use crate::shared;
+use super::shared;
 use crate::support::cluster::Cluster;
 use crate::support::time::{NOISE, eventually, millis, within};
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{LockError, LockManager, distributed_lock};
 
-use crate::site::Site;
+use super::site::Site;
 use crate::support::time::{NOISE, millis, within};
 
 #[derive(Debug, PartialEq)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lock_runtime::{LockError, LockManager, distributed_lock};
 use tokio::task::{JoinSet, yield_now};
 
-use crate::site::Site;
+use super::site::Site;
 use crate::support::time::{NOISE, millis, within};
 
 /// Polls the future whenever it's woken, `polls` times, then drops it: its output, if it had one.

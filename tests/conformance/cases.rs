@@ -9,10 +9,10 @@ use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::site::{Ground, Site};
+use super::site::{Ground, Site};
+use super::topology::Topology;
+use super::{attribute, cancel, exit, fencing, keys, lease, loss, queue, waiting};
 use crate::support::time::within;
-use crate::topology::Topology;
-use crate::{attribute, cancel, exit, fencing, keys, lease, loss, queue, waiting};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

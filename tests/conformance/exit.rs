@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-use crate::site::Site;
+use super::site::Site;
 use crate::support::time::{NOISE, begin, millis, within};
 
 const SOON: Duration = millis(1500);

@@ -2,7 +2,7 @@
 
 use tokio::task::JoinSet;
 
-use crate::site::Site;
+use super::site::Site;
 use crate::support::time::{NOISE, millis, within};
 
 pub async fn they_grow_with_holds_whoever_holds(site: Site) {

@@ -3,7 +3,7 @@
 use lock_runtime::LockError;
 use tokio::task::JoinSet;
 
-use crate::site::Site;
+use super::site::Site;
 use crate::support::time::{NOISE, eventually, millis, within};
 
 fn odd_keys() -> Vec<String> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 
-use crate::site::Site;
+use super::site::Site;
 use crate::support::time::{NOISE, millis, within};
 
 /// Long enough for a machine that is busy with all the other cases.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lock_runtime::{LockError, LockManager, distributed_lock};
 use tokio::sync::oneshot;
 
-use crate::site::Site;
+use super::site::Site;
 use crate::support::time::{NOISE, millis, within};
 
 const TTL: Duration = millis(1200);

@@ -13,8 +13,6 @@ mod lease;
 mod loss;
 mod queue;
 mod site;
-#[path = "../support/mod.rs"]
-mod support;
 mod topology;
 mod waiting;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lock_runtime::{LockError, LockGuard, LockManager};
 use tokio::task::{JoinHandle, JoinSet, yield_now};
 
-use crate::site::Site;
+use super::site::Site;
 use crate::support::time::{NOISE, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);

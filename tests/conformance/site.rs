@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockManager};
 
+use super::topology::Topology;
 use crate::support::time::millis;
-use crate::topology::Topology;
 
 #[derive(Clone)]
 pub struct Site {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lock_runtime::LockError;
 use tokio::task::JoinSet;
 
-use crate::site::Site;
+use super::site::Site;
 use crate::support::time::{NOISE, begin, millis, within};
 
 pub async fn it_is_bounded(site: Site) {

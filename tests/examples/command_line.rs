@@ -1,4 +1,4 @@
-use crate::program::Program;
+use super::program::Program;
 
 const PROGRAMS: [&str; 3] = ["worker", "axum_orders", "actix_orders"];
 

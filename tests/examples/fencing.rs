@@ -1,4 +1,4 @@
-use crate::program::Program;
+use super::program::Program;
 use crate::support::server::Server;
 
 #[test]

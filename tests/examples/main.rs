@@ -6,6 +6,3 @@ mod orders;
 mod program;
 mod quickstart;
 mod worker;
-
-#[path = "../support/mod.rs"]
-mod support;

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-use crate::program::Program;
+use super::program::Program;
 use crate::support::server::Server;
 use crate::support::time::eventually;
 

@@ -131,7 +131,7 @@ impl Drop for Program {
     }
 }
 
-/// Where cargo has put the examples. `cargo test --test examples` alone wouldn't build them.
+/// Where cargo has put the examples. `cargo test --test servers` alone wouldn't build them.
 static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).unwrap();
@@ -140,15 +140,9 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
         name => name,
     };
     let built = Command::new(env!("CARGO"))
-        .args([
-            "build",
-            "--quiet",
-            "--examples",
-            "--features",
-            "full",
-            "--profile",
-            name,
-        ])
+        // With the features of the whole test command, so that nothing is compiled anew.
+        .args(["build", "--quiet", "--examples", "--workspace"])
+        .args(["--all-features", "--profile", name])
         .arg("--target-dir")
         .arg(profile.parent().unwrap())
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use lock_runtime::{LockError, LockManager};
 use tokio::task::JoinSet;
 
-use crate::crew::{LONG, managers, waits};
-use crate::lua::tombstone;
+use super::crew::{LONG, managers, waits};
+use super::lua::tombstone;
 use crate::support::dice::Dice;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;

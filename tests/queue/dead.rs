@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::LockManager;
 
-use crate::crew::{LONG, fair, waits};
+use super::crew::{LONG, fair, waits};
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, tell};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_runtime::LockManager;
 
-use crate::crew::{LONG, fair, managers, managers_with, waiter, waits};
+use super::crew::{LONG, fair, managers, managers_with, waiter, waits};
 use crate::support::server::{Monitor, Server};
 use crate::support::time::{NOISE, millis, within};
 

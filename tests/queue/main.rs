@@ -13,7 +13,5 @@ mod pushes;
 mod renewals;
 mod rows;
 mod scripts;
-#[path = "../support/mod.rs"]
-mod support;
 mod table;
 mod turns;

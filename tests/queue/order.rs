@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
-use crate::crew::{LONG, fair, managers_with, waits};
+use super::crew::{LONG, fair, managers_with, waits};
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, next_order, tell};

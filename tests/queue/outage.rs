@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
-use crate::crew::{LONG, fair, managers, managers_with, waits};
+use super::crew::{LONG, fair, managers, managers_with, waits};
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
 
 /// Each has the lock once, one after the other, from now on.
-async fn all_are_served(waiting: Vec<crate::crew::Waiter>, limit: Duration) {
+async fn all_are_served(waiting: Vec<super::crew::Waiter>, limit: Duration) {
     let mut turns = JoinSet::new();
     for waiter in waiting {
         turns.spawn(async move { waiter.await.unwrap().unwrap().release().await.unwrap() });
@@ -19,7 +19,7 @@ async fn all_are_served(waiting: Vec<crate::crew::Waiter>, limit: Duration) {
     within(limit, turns.join_all()).await;
 }
 
-async fn line(server: &Server, managers: &[LockManager]) -> Vec<crate::crew::Waiter> {
+async fn line(server: &Server, managers: &[LockManager]) -> Vec<super::crew::Waiter> {
     let mut waiting = Vec::new();
     for (before, locks) in managers.iter().enumerate() {
         waiting.extend((0..3).map(|_| waits(locks, "door")));

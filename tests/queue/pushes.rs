@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lock_runtime::{Config, LockManager};
 use tokio::task::JoinSet;
 
-use crate::crew::{LONG, fair, managers_with, waits};
+use super::crew::{LONG, fair, managers_with, waits};
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};

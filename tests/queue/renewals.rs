@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockGuard, LockManager};
 
-use crate::crew::{LONG, fair, waiter};
+use super::crew::{LONG, fair, waiter};
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, comes_true, eventually, millis, within};

@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 use lock_runtime::LockManager;
 use tokio::task::JoinHandle;
 
-use crate::crew::{LONG, fair, managers_with, waits};
-use crate::dead::{GRANT, behind, behind_on, stand};
-use crate::ear::Ear;
-use crate::lua::{Claim, Lua, Names, channel, connect};
+use super::crew::{LONG, fair, managers_with, waits};
+use super::dead::{GRANT, behind, behind_on, stand};
+use super::ear::Ear;
+use super::lua::{Claim, Lua, Names, channel, connect};
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
-use crate::support::time::{Stalls, eventually, millis, within};
+use crate::support::time::{Stopwatch, eventually, millis, within};
 use crate::support::worker::{Worker, arguments};
 
 /// What a row of so many dead waiters costs those behind it at most, on a machine that stood still for so
 /// long.
-fn most(dead: usize, stalls: &Stalls) -> Duration {
-    GRANT + millis(200) * dead as u32 + millis(50) + stalls.total()
+fn most(dead: usize, stalls: &Stopwatch) -> Duration {
+    GRANT + millis(200) * dead as u32 + millis(50) + stalls.stalled()
 }
 
 fn stopped<T: Fn() + Copy>(test: T, dead: usize) {
-    let stalls = Stalls::watch();
+    let stalls = Stopwatch::start();
     let stop = |workers: &mut [Worker]| workers.iter().for_each(Worker::pause);
     if let Some((mut line, waited)) = behind(test, dead, stop) {
         let most = most(dead, &stalls);
@@ -64,14 +64,14 @@ fn killed_waiters_cost_nothing_while_another_client_listens_to_all_channels() {
     let server = Server::start();
     let mut listener = UnixStream::connect(server.socket()).unwrap();
     listener.write_all(b"PSUBSCRIBE *\r\n").unwrap();
-    let stalls = Stalls::watch();
+    let stalls = Stopwatch::start();
     let (_line, waited) = behind_on(
         server,
         killed_waiters_cost_nothing_while_another_client_listens_to_all_channels,
         3,
         |workers| workers.iter_mut().for_each(Worker::kill),
     );
-    assert!(waited < millis(1000) + stalls.total(), "{waited:?}");
+    assert!(waited < millis(1000) + stalls.stalled(), "{waited:?}");
 }
 
 /// Their connections stand, and nothing comes through.
@@ -90,7 +90,7 @@ async fn waiters_that_are_cut_off_cost_2_s_and_a_fifth_each() {
     }
     let last = waits(&last, "door");
     server.until_waiting("door", 5);
-    let stalls = Stalls::watch();
+    let stalls = Stopwatch::start();
     proxy.black_hole();
     holder.release().await.unwrap();
     let start = Instant::now();
@@ -118,12 +118,12 @@ async fn forgotten_places_cost_a_fifth_of_a_second_together() {
         assert_eq!(lua.wait(&mut connection, &claim, 0).unwrap()[0], 2);
     }
     let locks = LockManager::connect(server.url()).await.unwrap();
-    let stalls = Stalls::watch();
+    let stalls = Stopwatch::start();
     let start = Instant::now();
     let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
     let waited = start.elapsed();
     // The lease, its turn behind the four, the chance that these are given, and its turn once more.
-    let most = millis(1000 + 200 + 200 + 200 + 100) + stalls.total();
+    let most = millis(1000 + 200 + 200 + 200 + 100) + stalls.stalled();
     assert!(waited < most, "{waited:?}, and {most:?} at most");
     guard.release().await.unwrap();
 }

@@ -2,11 +2,11 @@
 
 use redis::Connection;
 
-use crate::lua::{Claim, Lua, Names, ask, connect, tombstone};
+use super::lua::{Claim, Lua, Names, ask, connect, tombstone};
+use super::table::Answer::{Gets, Has, Stands, Void};
+use super::table::Step::*;
+use super::table::{TTL, Table, play};
 use crate::support::server::Server;
-use crate::table::Answer::{Gets, Has, Stands, Void};
-use crate::table::Step::*;
-use crate::table::{TTL, Table, play};
 
 #[test]
 fn asking_again_says_that_it_is_mine_and_prolongs_nothing() {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use redis::Connection;
 
-use crate::ear::Ear;
-use crate::lua::{Claim, Lua, Names, TOMBSTONE, WOKEN, ask, channel, connect, tombstone};
+use super::ear::Ear;
+use super::lua::{Claim, Lua, Names, TOMBSTONE, WOKEN, ask, channel, connect, tombstone};
 use crate::support::server::Server;
 
 #[derive(Clone, Copy, Debug)]

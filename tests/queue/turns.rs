@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lock_runtime::{Config, Lock, LockGuard, LockManager};
 use tokio::task::{JoinSet, yield_now};
 
-use crate::crew::{LONG, fair, waiter, waits};
+use super::crew::{LONG, fair, waiter, waits};
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, comes_true, eventually, millis, within};

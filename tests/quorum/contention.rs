@@ -8,7 +8,7 @@ use lock_runtime::LockManager;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::members::{Members, through};
+use super::members::{Members, through};
 use crate::support::time::{NOISE, millis};
 
 /// Two who know nothing of one another take a free lock at the same moment, again and again, with a

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use lock_runtime::LockManager;
 use tokio::task::JoinHandle;
 
-use crate::members::{Members, through};
+use super::members::{Members, through};
 use crate::support::proxy::Proxy;
-use crate::support::time::{Stalls, eventually, millis, within};
+use crate::support::time::{Stopwatch, eventually, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
 const DEAD: usize = 4;
@@ -34,12 +34,12 @@ async fn waiters_that_are_cut_off_cost_2_s_and_a_fifth_each() {
     }
     let last = tokio::spawn(other.lock("door").wait(LONG).acquire());
     waiting(DEAD + 1);
-    let stalls = Stalls::watch();
+    let stalls = Stopwatch::start();
     proxies.iter().for_each(Proxy::black_hole);
     holder.release().await.unwrap();
     let start = Instant::now();
     let guard = within(LONG, last).await.unwrap().unwrap();
-    let most = millis(2000 + 200 * DEAD as u64 + 50) + stalls.total();
+    let most = millis(2000 + 200 * DEAD as u64 + 50) + stalls.stalled();
     let waited = start.elapsed();
     println!("{DEAD} cut off: {waited:?} of {most:?}");
     assert!(waited < most, "{waited:?}, and {most:?} at most");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_runtime::LockError;
 
-use crate::members::Members;
+use super::members::Members;
 use crate::support::time::{NOISE, comes_true, eventually, millis, within};
 
 /// One after the other comes back with nothing, and is given what a majority has. In the end none is

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use lock_runtime::LockManager;
 
-use crate::members::{Members, through};
+use super::members::{Members, through};
 use crate::support::proxy::Proxy;
 use crate::support::time::{NOISE, begin, millis, within};
 
@@ -49,17 +49,23 @@ async fn votes_that_are_told_too_late_leave_nothing() {
 }
 
 /// What is freed by a first try is not found by a second, and was ours all the same.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_whose_answers_are_lost_is_no_loss() {
     let members = Members::start(3);
     let proxies = members.proxies();
     let locks = LockManager::connect(through(&proxies)).await.unwrap();
     let guard = locks.lock("door").acquire().await.unwrap();
     members.until_held_by("door", &[0, 1, 2], NOISE);
-    proxies[..2].iter().for_each(Proxy::lose_next_reply);
-    within(millis(3000), guard.release()).await.unwrap();
+    let unheard = &proxies[..2];
+    unheard.iter().for_each(Proxy::hold_replies);
+    let release = tokio::spawn(guard.release());
+    // The answers of two of three are lost only when all three have freed it: an answer that is lost
+    // earlier may be one to the acquisition, and a release waits for a majority, not for all.
+    members.until_held_by("door", &[], millis(3000));
+    unheard.iter().for_each(Proxy::lose_held_replies);
+    within(millis(3000), release).await.unwrap().unwrap();
     let lost: usize = proxies.iter().map(Proxy::lost_replies).sum();
-    assert_eq!((lost, members.holding("door")), (2, vec![]));
+    assert_eq!(lost, 2);
 }
 
 /// Calls that are dropped while they are in flight leave nothing, either.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockManager};
 
-use crate::members::{Members, through};
+use super::members::{Members, through};
 use crate::support::time::millis;
 
 /// Of so many, the one in the middle.

@@ -9,5 +9,3 @@ mod latency;
 mod members;
 mod reach;
 mod replicas;
-#[path = "../support/mod.rs"]
-mod support;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockError, LockManager};
 
-use crate::members::{Members, through};
+use super::members::{Members, through};
 use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis, within};
 

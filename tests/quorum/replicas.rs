@@ -2,7 +2,7 @@
 
 use lock_runtime::LockManager;
 
-use crate::members::Members;
+use super::members::Members;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis};
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockError, LockManager};
 
-use crate::site::Site;
+use super::site::Site;
 use crate::support::certificates::Certificates;
 use crate::support::server::{Server, free_port};
 use crate::support::time::{NOISE, millis, within};

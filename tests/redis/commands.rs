@@ -2,7 +2,7 @@
 
 use lock_runtime::{LockError, LockManager, distributed_lock};
 
-use crate::site::Site;
+use super::site::Site;
 
 #[distributed_lock(key = "order:<id>", manager = locks)]
 async fn ship(locks: &LockManager, id: u32) -> Result<u32, LockError> {

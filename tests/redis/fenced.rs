@@ -2,7 +2,7 @@
 
 use lock_runtime::LockManager;
 
-use crate::site::Site;
+use super::site::Site;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, within};
 

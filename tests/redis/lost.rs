@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lock_runtime::{LockError, LockManager, OnLost, distributed_lock};
 use tokio::task::yield_now;
 
-use crate::site::Site;
+use super::site::Site;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};

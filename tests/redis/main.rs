@@ -16,5 +16,3 @@ mod processes;
 mod reach;
 mod runtimes;
 mod site;
-#[path = "../support/mod.rs"]
-mod support;

@@ -5,5 +5,3 @@ mod demoted;
 mod failover;
 mod replicas;
 mod sentinels;
-#[path = "../support/mod.rs"]
-mod support;

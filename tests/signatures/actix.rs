@@ -8,7 +8,7 @@ use actix_web::test::{TestRequest, call_service, init_service};
 use actix_web::{App, HttpResponse, Responder, get, post, put, web};
 use lock_runtime::{LockError, distributed_lock};
 
-use crate::{body, under};
+use super::{body, under};
 
 #[get("/above/{id}")]
 #[distributed_lock(key = "actix:above:<id>")]

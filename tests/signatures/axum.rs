@@ -12,7 +12,7 @@ use lock_runtime::{LockError, LockManager, distributed_lock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::{body, locks, under};
+use super::{body, locks, under};
 
 struct Shop {
     tenant: String,

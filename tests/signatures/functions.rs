@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use lock_runtime::{LockError, distributed_lock};
 
-use crate::{body, locks, under};
+use super::{body, locks, under};
 
 type Outcome<T> = Result<T, LockError>;
 

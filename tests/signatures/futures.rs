@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use lock_runtime::{LockError, distributed_lock};
 
-use crate::{body, under};
+use super::{body, under};
 
 #[derive(Debug)]
 struct Failure;

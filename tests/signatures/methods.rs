@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use lock_runtime::{LockError, distributed_lock};
 
-use crate::{body, under};
+use super::{body, under};
 
 type Outcome<T> = Result<T, LockError>;
 

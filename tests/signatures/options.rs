@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_runtime::{FromLockError, LockError, LockManager, distributed_lock};
 
-use crate::{body, is_free, locks, under};
+use super::{body, is_free, locks, under};
 
 const PREFIX: &str = "constant";
 const TTL: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 use lock_runtime::{LockError, distributed_lock};
 use tracing::instrument;
 
-use crate::{body, locks, under};
+use super::{body, locks, under};
 
 type Outcome<T> = Result<T, LockError>;
 

@@ -172,6 +172,14 @@ impl Proxy {
         self.network.set(|state| state.loses_reply = true);
     }
 
+    /// The connections whose replies were held break, and the replies are lost.
+    pub fn lose_held_replies(&self) {
+        self.network.set(|state| {
+            state.loses_reply = true;
+            state.holds_replies = false;
+        });
+    }
+
     /// Connections whose last request has been carried to the server, or lost.
     pub fn ended(&self) -> usize {
         self.network.state().ended
