@@ -33,21 +33,27 @@ python3 -m pip --version >/dev/null 2>&1 || install pip python3-pip python
 step "format"
 cargo fmt --all --check
 
+# All with the same packages and features: with others the dependencies would be compiled anew.
+all=(--workspace --all-features)
+
 step "build"
-cargo test --workspace --all-features --no-run
+cargo build "${all[@]}" --bins --examples
 
 # It waits more than it works, and what else there is to do gives way to it.
 mkdir -p target/chaos
-cargo run --quiet --features full --bin chaos -- --minutes 2 >target/chaos/log 2>&1 &
+"${CARGO_TARGET_DIR:-target}/debug/chaos" --minutes 2 >target/chaos/log 2>&1 &
 chaos=$!
 trap 'kill "$chaos" 2>/dev/null || true' EXIT
 
+step "build of the tests"
+nice cargo test "${all[@]}" --no-run
+
 step "lints"
-nice cargo clippy --workspace --all-targets --all-features -- -D warnings
+nice cargo clippy "${all[@]}" --all-targets -- -D warnings
 nice cargo clippy --package lock-runtime -- -D warnings
 
 step "documentation"
-RUSTDOCFLAGS="-D warnings" nice cargo doc --workspace --no-deps --all-features
+RUSTDOCFLAGS="-D warnings" nice cargo doc "${all[@]}" --no-deps
 
 step "packages"
 nice cargo package --package lock-macros --package lock-runtime --allow-dirty --no-verify
@@ -60,4 +66,4 @@ sed -n '/^|/,$p' target/chaos/log
 step "tests"
 # They wait more than they work.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
-cargo test --workspace --all-features --no-fail-fast
+cargo test "${all[@]}" --no-fail-fast

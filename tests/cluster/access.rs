@@ -1,7 +1,7 @@
 //! The ways in, and what is said where there is none.
 
 use std::error::Error;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{Config, LockError, LockManager};
 
@@ -9,7 +9,7 @@ use super::shared;
 use crate::support::certificates::Certificates;
 use crate::support::cluster::Cluster;
 use crate::support::server::{Server, free_port};
-use crate::support::time::{NOISE, eventually, millis, within};
+use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
 
 const SECRET: &str = "correct-horse";
 
@@ -43,7 +43,7 @@ async fn works(config: impl Into<Config>) {
 /// What the user is told, in time and without the secret.
 async fn refusal(config: impl Into<Config>) -> (LockError, String) {
     let config = config.into().connect_timeout(millis(2000));
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let error = LockManager::connect(config).await.unwrap_err();
     assert!(start.elapsed() < millis(2000) + NOISE, "{error}");
     let mut text = error.to_string();
@@ -90,14 +90,14 @@ async fn one_node_that_is_there_is_enough() {
     let nobody = format!("127.0.0.1:{}", free_port());
     works(format!("redis-cluster://{}", one(1))).await;
     works(format!("redis-cluster://{}", one(5))).await;
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let url = format!("redis-cluster://{nobody},{}", one(3));
     drop(LockManager::connect(url).await.unwrap());
     assert!(start.elapsed() < NOISE, "{:?}", start.elapsed());
 
     let frozen = format!("redis-cluster://{},{}", one(4), one(0));
     cluster.node_mut(4).pause();
-    let start = Instant::now();
+    let start = Stopwatch::start();
     drop(LockManager::connect(frozen).await.unwrap());
     assert!(start.elapsed() < NOISE, "{:?}", start.elapsed());
     cluster.node_mut(4).resume();

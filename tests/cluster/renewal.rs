@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::keys::slots::slot;
 use crate::support::cluster::Cluster;
-use crate::support::time::millis;
+use crate::support::time::{millis, patient};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -27,7 +27,7 @@ async fn take(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_locks_are_renewed_slot_by_slot() {
     let cluster = Cluster::plan().without_replicas().start();
-    let locks = LockManager::connect(cluster.url()).await.unwrap();
+    let locks = LockManager::connect(patient(cluster.url())).await.unwrap();
     let ttl = millis(4000);
     let spread = take(&locks, (0..3000).map(|n| format!("row:{n}")), ttl).await;
     let calls = || -> u64 {
@@ -60,7 +60,7 @@ async fn thousands_of_locks_are_renewed_slot_by_slot() {
 async fn a_frozen_node_holds_up_nobody_elses_renewals() {
     let plan = Cluster::plan().without_replicas().node_timeout(LONG);
     let mut cluster = plan.start();
-    let locks = LockManager::connect(cluster.url()).await.unwrap();
+    let locks = LockManager::connect(patient(cluster.url())).await.unwrap();
     let ttl = millis(4000);
     let guards = take(&locks, (0..6000).map(|n| format!("row:{n}")), ttl).await;
     cluster.node_mut(1).pause();

@@ -5,12 +5,12 @@ use std::time::Duration;
 use lock_runtime::LockManager;
 
 use crate::support::cluster::Cluster;
-use crate::support::time::{NOISE, millis, within};
+use crate::support::time::{NOISE, millis, patient, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_is_acknowledged_by_the_replica_of_its_own_node() {
     let mut cluster = Cluster::start();
-    let locks = LockManager::connect(cluster.url()).await.unwrap();
+    let locks = LockManager::connect(patient(cluster.url())).await.unwrap();
     let keys = [0, 1, 2].map(|node| cluster.keys_at(node, 1).remove(0));
     let ttl = millis(2000);
     let lock = |key: &str| locks.lock(key).ttl(ttl).replicas(1).wait(millis(600));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_runtime::LockManager;
 
 use crate::support::cluster::Cluster;
-use crate::support::time::{eventually, millis, within};
+use crate::support::time::{eventually, millis, patient, within};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -13,8 +13,8 @@ const LONG: Duration = Duration::from_secs(30);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_can_be_had_while_their_slot_moves() {
     let cluster = Cluster::plan().without_replicas().start();
-    let locks = LockManager::connect(cluster.url()).await.unwrap();
-    let others = LockManager::connect(cluster.url()).await.unwrap();
+    let locks = LockManager::connect(patient(cluster.url())).await.unwrap();
+    let others = LockManager::connect(patient(cluster.url())).await.unwrap();
     let slot = cluster.slot("{row}");
     let (from, to) = (cluster.master_of(slot).unwrap(), 2);
     let (from, to) = if from == to { (to, 0) } else { (from, to) };

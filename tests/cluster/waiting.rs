@@ -6,7 +6,7 @@ use lock_runtime::LockManager;
 
 use super::shared;
 use crate::support::cluster::Cluster;
-use crate::support::time::{NOISE, eventually, millis, within};
+use crate::support::time::{NOISE, eventually, millis, patient, within};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -31,8 +31,8 @@ struct Two {
 impl Two {
     async fn on(cluster: &Cluster) -> Self {
         Self {
-            holders: LockManager::connect(cluster.url()).await.unwrap(),
-            waiters: LockManager::connect(cluster.url()).await.unwrap(),
+            holders: LockManager::connect(patient(cluster.url())).await.unwrap(),
+            waiters: LockManager::connect(patient(cluster.url())).await.unwrap(),
         }
     }
 
@@ -54,8 +54,11 @@ impl Two {
     /// Sooner than by asking.
     async fn is_pushed(&self, cluster: &Cluster, key: &str) {
         let mut quickest = LONG;
-        for _ in 0..2 {
+        for _ in 0..5 {
             quickest = quickest.min(self.pass_on(cluster, key).await);
+            if quickest < millis(100) {
+                break;
+            }
         }
         println!("`{key}`: {quickest:?}");
         assert!(quickest < millis(100), "{quickest:?}");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 
 use super::site::Site;
-use crate::support::time::{NOISE, millis, within};
+use crate::support::time::{NOISE, Stopwatch, millis, within};
 
 /// Long enough for a machine that is busy with all the other cases.
 const TTL: Duration = millis(2100);
@@ -30,6 +30,18 @@ pub async fn a_lock_is_renewed_as_long_as_it_is_held(site: Site) {
 }
 
 pub async fn many_locks_are_renewed_together(site: Site) {
+    for _ in 0..5 {
+        let watch = Stopwatch::start();
+        let lost = lost_of_many(&site).await;
+        // Where the machine stalls for so long, leases end.
+        if lost == 0 || watch.stalled() < TTL / 3 {
+            return assert_eq!(lost, 0);
+        }
+    }
+    panic!("the machine stalls all the time");
+}
+
+async fn lost_of_many(site: &Site) -> usize {
     let mut taken = JoinSet::new();
     for n in 0..250 {
         let lock = site.locks().lock(site.key(&n.to_string()));
@@ -40,12 +52,12 @@ pub async fn many_locks_are_renewed_together(site: Site) {
     let guards: Result<Vec<_>, _> = taken.join_all().await.into_iter().collect();
     let guards = guards.unwrap();
     tokio::time::sleep(LONGER).await;
-    let lost = guards.iter().filter(|guard| !guard.is_valid());
-    assert_eq!(lost.count(), 0);
+    let lost = guards.iter().filter(|guard| !guard.is_valid()).count();
     let releases: JoinSet<_> = guards.into_iter().map(|guard| guard.release()).collect();
     for released in releases.join_all().await {
-        released.unwrap();
+        assert!(lost > 0 || released.is_ok(), "{released:?}");
     }
+    lost
 }
 
 /// On a runtime of its own that has no other thread.
@@ -71,7 +83,7 @@ pub async fn without_renewal_the_body_has_its_ttl(site: Site) {
     let start = Instant::now();
     let run = site.locks().lock(&*row).ttl(millis(500)).renew(false);
     let run = run.run(async |_| pending::<()>().await);
-    let result = within(millis(500) + NOISE, run).await;
+    let result = within(millis(500) + NOISE * 2, run).await;
     assert!(result.unwrap_err().is_lost());
     assert!(start.elapsed() >= millis(450), "{:?}", start.elapsed());
     site.until_free(&row, NOISE).await;
@@ -92,6 +104,7 @@ pub async fn renewal_ends_at_max_hold(site: Site) {
 /// This busy machine may stall for longer than such a lease lasts; it doesn't every time.
 pub async fn short_leases_are_kept(site: Site) {
     let (row, ttl) = (site.key("row"), millis(200));
+    let watch = Stopwatch::start();
     for _ in 0..10 {
         let lock = site.locks().lock(&*row).ttl(ttl).wait(NOISE * 4);
         let guard = lock.acquire().await.unwrap();
@@ -100,7 +113,10 @@ pub async fn short_leases_are_kept(site: Site) {
         }
         assert!(guard.release().await.unwrap_err().is_lost());
     }
-    panic!("a ttl of {ttl:?} was lost ten times");
+    assert!(
+        watch.stalled() > ttl * 10 / 3,
+        "a ttl of {ttl:?} was lost ten times"
+    );
 }
 
 /// Not an instant longer than the time to live, whatever it was: exact, without any noise.

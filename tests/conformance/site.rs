@@ -1,12 +1,12 @@
 //! What a case is given: managers of two processes, and a name of its own for its keys.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
 
 use super::topology::Topology;
-use crate::support::time::millis;
+use crate::support::time::{Stopwatch, millis, patient};
 
 #[derive(Clone)]
 pub struct Site {
@@ -102,16 +102,10 @@ impl Site {
 
     /// Most locks have a ttl of half a minute: who finds one free sees a release.
     pub async fn until_free(&self, key: &str, limit: Duration) {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         while self.is_held(key).await {
             assert!(start.elapsed() < limit, "`{key}` is held after {limit:?}");
             tokio::time::sleep(millis(5)).await;
         }
     }
-}
-
-/// All cases run at once, and the machine does other things, too.
-fn patient(config: Config) -> Config {
-    let long = Duration::from_secs(5);
-    config.command_timeout(long).connect_timeout(long)
 }

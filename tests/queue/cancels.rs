@@ -15,14 +15,14 @@ use super::lua::tombstone;
 use crate::support::dice::Dice;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
-use crate::support::time::{NOISE, eventually, millis, within};
+use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
 
 const CANCELS: u64 = 10_000;
 const WAITERS: usize = 200;
 
 /// What all of them together have seen.
 struct Log {
-    start: Instant,
+    start: Stopwatch,
     cancelled: AtomicU64,
     had: AtomicU64,
     /// When somebody last had the lock, in microseconds, and the longest time in which nobody had.
@@ -92,7 +92,7 @@ async fn ten_thousand_who_give_up_cost_nobody_the_lock() {
     let server = Server::start();
     let managers = managers(&server.url(), 4).await;
     let log = Arc::new(Log {
-        start: Instant::now(),
+        start: Stopwatch::start(),
         cancelled: AtomicU64::new(0),
         had: AtomicU64::new(0),
         last: AtomicU64::new(0),

@@ -1,12 +1,12 @@
 //! Processes that die in line, or stop there.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::LockManager;
 
 use super::crew::{LONG, fair, waits};
 use crate::support::server::Server;
-use crate::support::time::{NOISE, millis, within};
+use crate::support::time::{NOISE, Stopwatch, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, tell};
 
 /// How long a lock is granted for at first.
@@ -69,7 +69,7 @@ pub fn behind_on<T: Fn() + Copy>(
         server.until_waiting("door", processes + 1);
         happens(&mut workers);
         holder.release().await.unwrap();
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let guard = within(LONG, last).await.unwrap().unwrap();
         let waited = start.elapsed();
         guard.release().await.unwrap();

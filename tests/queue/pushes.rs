@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
 use tokio::task::JoinSet;
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::crew::{LONG, fair, managers_with, waits};
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
-use crate::support::time::{NOISE, millis, within};
+use crate::support::time::{NOISE, Stopwatch, millis, within};
 
 /// Each of the managers takes the lock so often, over and over, from the others. The longest that
 /// anybody has waited.
@@ -21,7 +21,7 @@ async fn take_turns(managers: &[LockManager], rounds: usize) -> Duration {
         let (locks, longest) = (locks.clone(), longest.clone());
         tasks.spawn(async move {
             for _ in 0..rounds {
-                let start = Instant::now();
+                let start = Stopwatch::start();
                 let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
                 let waited = start.elapsed().as_millis() as u64;
                 longest.fetch_max(waited, Relaxed);

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Instant;
 
 use lock_runtime::LockManager;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::members::{Members, through};
-use crate::support::time::{NOISE, millis};
+use crate::support::time::{NOISE, Stopwatch, millis};
 
 /// Two who know nothing of one another take a free lock at the same moment, again and again, with a
 /// member away, so that each may get half of the others. Every time exactly one has it, and it takes
@@ -36,7 +35,7 @@ async fn of_two_who_try_at_once_one_has_it() {
     let mut won = [0; 2];
     let mut longest = millis(0);
     for n in 0..TIMES {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let barrier = Arc::new(Barrier::new(2));
         let mut tries = JoinSet::new();
         for (who, locks) in both.iter().enumerate() {
@@ -91,7 +90,7 @@ async fn who_waits_has_it_in_turn() {
             locks.shutdown().await;
         });
     }
-    let start = Instant::now();
+    let start = Stopwatch::start();
     while let Some(done) = tasks.join_next().await {
         done.unwrap();
     }

@@ -1,11 +1,11 @@
 //! How long a lock takes: as long as the median member, whatever the slow and the dead do.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
 
 use super::members::{Members, through};
-use crate::support::time::millis;
+use crate::support::time::{Stopwatch, millis, patient};
 
 /// Of so many, the one in the middle.
 const TIMES: usize = 15;
@@ -17,16 +17,16 @@ struct Took {
 }
 
 async fn measure(config: Config) -> Took {
-    let locks = LockManager::connect(config).await.unwrap();
+    let locks = LockManager::connect(patient(config)).await.unwrap();
     let (mut acquire, mut release, mut fence) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..TIMES {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let guard = locks.lock(format!("door:{n}")).acquire().await.unwrap();
         acquire.push(start.elapsed());
-        let start = Instant::now();
+        let start = Stopwatch::start();
         guard.fencing_token().await.unwrap();
         fence.push(start.elapsed());
-        let start = Instant::now();
+        let start = Stopwatch::start();
         guard.release().await.unwrap();
         release.push(start.elapsed());
     }
@@ -81,8 +81,12 @@ async fn a_hand_over_takes_as_long_as_the_median_member() {
         proxy.delay(millis(5));
     }
     let both = [
-        LockManager::connect(through(&proxies)).await.unwrap(),
-        LockManager::connect(through(&proxies)).await.unwrap(),
+        LockManager::connect(patient(through(&proxies)))
+            .await
+            .unwrap(),
+        LockManager::connect(patient(through(&proxies)))
+            .await
+            .unwrap(),
     ];
     proxies[1].black_hole();
     let mut gaps = Vec::new();
@@ -91,7 +95,7 @@ async fn a_hand_over_takes_as_long_as_the_median_member() {
         let lock = both[n % 2].lock("door").wait(millis(10_000));
         let waiting = tokio::spawn(lock.acquire());
         tokio::time::sleep(millis(150)).await;
-        let start = Instant::now();
+        let start = Stopwatch::start();
         guard.release().await.unwrap();
         guard = waiting.await.unwrap().unwrap();
         gaps.push(start.elapsed());

@@ -1,13 +1,13 @@
 //! What is accepted as a quorum, and what is said of its members.
 
 use std::error::Error;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{Config, LockError, LockManager};
 
 use super::members::{Members, through};
 use crate::support::server::Server;
-use crate::support::time::{NOISE, eventually, millis, within};
+use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
 
 async fn refused(urls: &[&str]) -> String {
     let error = LockManager::connect(Config::quorum(urls.to_vec())).await;
@@ -47,7 +47,7 @@ async fn a_majority_is_enough_and_the_others_are_used_when_they_are_there() {
     let mut members = Members::start(5);
     members.0[0].kill();
     members.0[3].kill();
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let locks = within(millis(2000) + NOISE, members.connect()).await;
     let guard = locks.lock("door").acquire().await.unwrap();
     assert!(
@@ -100,7 +100,7 @@ async fn without_a_majority_there_is_no_connection_and_no_lock() {
     let missing = format!("`{}`: not reached (", url(2));
     assert!(source.contains(&missing), "{source}");
 
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let error = locks.lock("door").try_acquire().await.unwrap_err();
     assert!(
         start.elapsed() < millis(500) + NOISE,
@@ -192,7 +192,7 @@ async fn a_member_that_was_cut_off_takes_part_again() {
             .await
             .unwrap();
         proxy.heal();
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let before = members.0[n].calls(&["evalsha", "eval"]);
         while members.0[n].calls(&["evalsha", "eval"]) == before {
             assert!(start.elapsed() < millis(4000), "member {n} is left out");

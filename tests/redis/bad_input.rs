@@ -2,14 +2,14 @@
 
 use std::error::Error;
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{Config, LockError, LockManager};
 
 use super::site::Site;
 use crate::support::certificates::Certificates;
 use crate::support::server::{Server, free_port};
-use crate::support::time::{NOISE, millis, within};
+use crate::support::time::{NOISE, Stopwatch, millis, within};
 
 const SECRET: &str = "correct-horse";
 
@@ -20,7 +20,7 @@ async fn refusal(config: impl Into<Config>) -> LockError {
         .connect_timeout(millis(1000))
         .command_timeout(millis(300));
     keeps_secrets(&config);
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let error = match LockManager::connect(config).await {
         Ok(locks) => {
             keeps_secrets(&locks);
@@ -240,7 +240,7 @@ async fn keys() {
     assert!(site.locks().lock("").try_acquire().await.is_err());
 
     let giant = "k".repeat((512 << 20) + 1);
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let error = site.locks().lock(giant).acquire().await.unwrap_err();
     assert!(start.elapsed() < millis(3000), "{:?}", start.elapsed());
     assert!(matches!(error, LockError::InvalidKey { .. }));

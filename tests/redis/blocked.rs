@@ -10,36 +10,47 @@ use actix_web::{App, HttpServer, web};
 use lock_runtime::{LockError, LockManager, distributed_lock};
 
 use crate::support::server::Server;
-use crate::support::time::millis;
+use crate::support::time::{Stopwatch, millis};
 use crate::support::worker::{Worker, arguments, tell};
 
-#[distributed_lock(key = "row", ttl = "500ms", guard = lock, manager = locks)]
+#[distributed_lock(key = "row", ttl = "1500ms", guard = lock, manager = locks)]
 async fn blocks(locks: &LockManager, server: &Server) -> Result<bool, LockError> {
-    let token: String = server.query("GET lock:row");
-    for _ in 0..75 {
+    let holder = || server.query::<Option<String>>("GET lock:row");
+    let token = holder();
+    let kept = (0..225).all(|_| {
         thread::sleep(millis(20));
-        assert_eq!(server.query::<String>("GET lock:row"), token);
+        holder() == token
+    });
+    Ok(kept && lock.is_valid())
+}
+
+async fn is_kept(locks: &LockManager, server: &Server) {
+    for _ in 0..5 {
+        let watch = Stopwatch::start();
+        let kept = blocks(locks, server).await;
+        if matches!(kept, Ok(true)) {
+            return;
+        }
+        // Where the machine stalls for so long, a lease ends.
+        assert!(watch.stalled() > millis(500), "{kept:?}");
     }
-    Ok(lock.is_valid())
+    panic!("the machine stalls all the time");
 }
 
 #[tokio::test]
 async fn for_three_times_its_ttl_on_the_only_thread() {
     let server = Server::start();
     let locks = LockManager::connect(server.url()).await.unwrap();
-    assert!(blocks(&locks, &server).await.unwrap());
+    is_kept(&locks, &server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn for_three_times_its_ttl_on_the_only_worker() {
     let server = Server::start();
     let locks = LockManager::connect(server.url()).await.unwrap();
-    assert!(
-        tokio::spawn(async move { blocks(&locks, &server).await })
-            .await
-            .unwrap()
-            .unwrap()
-    );
+    tokio::spawn(async move { is_kept(&locks, &server).await })
+        .await
+        .unwrap();
 }
 
 #[distributed_lock(key = "global")]

@@ -12,7 +12,7 @@ use tokio::task::yield_now;
 use super::site::Site;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
-use crate::support::time::{NOISE, millis, within};
+use crate::support::time::{NOISE, Stopwatch, millis, within};
 
 const TTL: Duration = millis(1200);
 /// A renewal comes after a third of the ttl, a tenth more or less.
@@ -47,7 +47,7 @@ async fn is_cancelled(locks: &LockManager, at_most: Duration, fault: impl FnOnce
         within(NOISE, entered).await.unwrap();
         // Past a renewal, so that the lease is one that was renewed.
         tokio::time::sleep(NEXT_RENEWAL + millis(100)).await;
-        let start = Instant::now();
+        let start = Stopwatch::start();
         fault();
         start
     };
@@ -284,17 +284,24 @@ async fn a_release_tells_what_it_found() {
 /// Half of the lease, at the worst moment: right before a renewal.
 async fn is_survived(locks: &LockManager, mut fault: impl FnMut(), mut repair: impl FnMut()) {
     let ttl = millis(3000);
-    let run = locks.lock("row").ttl(ttl).run(async |lock| {
-        tokio::time::sleep(ttl / 4).await;
-        fault();
-        tokio::time::sleep(ttl / 3).await;
+    for _ in 0..5 {
+        let watch = Stopwatch::start();
+        let run = locks.lock("row").ttl(ttl).run(async |lock| {
+            tokio::time::sleep(ttl / 4).await;
+            fault();
+            tokio::time::sleep(ttl / 3).await;
+            repair();
+            tokio::time::sleep(ttl).await;
+            lock.ensure(ttl / 4)
+        });
+        let survived = within(ttl * 3, run).await.flatten();
+        // Where the machine stalls for so long, a lease ends.
+        if survived.is_ok() || watch.stalled() < ttl / 6 {
+            return survived.unwrap();
+        }
         repair();
-        tokio::time::sleep(ttl).await;
-        assert!(lock.is_valid());
-        lock.ensure(ttl / 4).unwrap();
-        "done"
-    });
-    assert_eq!(within(ttl * 3, run).await.unwrap(), "done");
+    }
+    panic!("the machine stalls all the time");
 }
 
 #[tokio::test]
@@ -328,12 +335,12 @@ async fn a_held_lock_is_renewed_and_a_released_one_is_not() {
     let guard = site
         .locks()
         .lock("row")
-        .ttl(millis(400))
+        .ttl(millis(1500))
         .acquire()
         .await
         .unwrap();
     let token: String = site.query("GET lock:row");
-    let end = Instant::now() + millis(1600);
+    let end = Instant::now() + millis(4500);
     while Instant::now() < end {
         assert_eq!(
             site.query::<Option<String>>("GET lock:row").as_ref(),

@@ -1,13 +1,11 @@
 //! A command whose reply is lost may have run. Nobody must be left with a lock that nobody has.
 
-use std::time::Instant;
-
 use lock_runtime::{Config, LockManager};
 use tokio::task::JoinSet;
 
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
-use crate::support::time::{NOISE, begin, eventually, millis, within};
+use crate::support::time::{NOISE, Stopwatch, begin, eventually, millis, within};
 
 async fn behind_a_proxy() -> (Server, Proxy, LockManager) {
     let server = Server::start();
@@ -69,7 +67,7 @@ async fn a_release_without_a_network_goes_on_until_there_is_one() {
             proxy.cut()
         }
         drop(dropped);
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let error = within(millis(2500), guard.release()).await.unwrap_err();
         assert!(
             error.is_unavailable() && error.key() == Some("row"),
@@ -203,7 +201,7 @@ async fn an_acquire_that_gave_up_leaves_nothing() {
     let (server, proxy, locks) = behind_a_proxy().await;
     for hole in [Proxy::black_hole, Proxy::hold_replies] {
         hole(&proxy);
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let error = locks
             .lock("row")
             .wait(millis(400))

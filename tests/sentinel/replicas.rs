@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::support::database::Database;
 use crate::support::sentinel::Sentinels;
-use crate::support::time::{NOISE, eventually, millis, within};
+use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -109,7 +109,7 @@ async fn a_renewal_that_no_replica_knows_counts_for_nothing() {
     let paused = pause_replicas(&mut all);
     // One that was on its way may still be answered.
     tokio::time::sleep(millis(50)).await;
-    let (start, mut left) = (Instant::now(), known.remaining());
+    let (start, mut left) = (Stopwatch::start(), known.remaining());
     let lost = async {
         loop {
             tokio::time::sleep(millis(10)).await;

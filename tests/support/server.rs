@@ -273,7 +273,7 @@ impl Server {
 
     /// Whether all that it was told reached so many replicas, in time.
     pub fn until_replicated(&self, replicas: usize) -> bool {
-        comes_true(Duration::from_secs(10), || {
+        comes_true(Duration::from_secs(30), || {
             let information: String = self.query("INFO replication");
             let written = field(&information, "master_repl_offset").unwrap_or_default();
             let reached = format!(",offset={written},");

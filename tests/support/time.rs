@@ -7,11 +7,19 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lock_runtime::Config;
+
 /// What a busy machine may add to any measured time, beyond the stalls that a [`Stopwatch`] takes off.
 pub const NOISE: Duration = Duration::from_millis(800);
 
 pub const fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
+}
+
+/// Servers have the time that a busy machine takes to answer, where a test is not about those that don't.
+pub fn patient(config: impl Into<Config>) -> Config {
+    let long = Duration::from_secs(5);
+    config.into().command_timeout(long).connect_timeout(long)
 }
 
 /// Measures how long something takes, less the time for which the machine has stalled meanwhile: for
@@ -33,7 +41,12 @@ impl Stopwatch {
 
     pub fn elapsed(&self) -> Duration {
         let elapsed = self.start.elapsed();
-        elapsed.saturating_sub(stalled() - self.stalled)
+        elapsed.saturating_sub(self.stalled())
+    }
+
+    /// How long the machine has stalled meanwhile: a lease may be lost to that.
+    pub fn stalled(&self) -> Duration {
+        stalled() - self.stalled
     }
 }
 
