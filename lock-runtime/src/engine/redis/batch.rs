@@ -28,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) replicas: u32,
     /// Whether they are waited for. Then the answer is a pair: the command's own, and how many know.
     pub(crate) acknowledged: bool,
+    /// Whether it waits for a connection while there is none, instead of failing at once.
+    pub(crate) patient: bool,
 }
 
 struct HandedIn {
@@ -42,6 +44,7 @@ impl From<Cmd> for Request {
             asking: false,
             replicas: 0,
             acknowledged: false,
+            patient: false,
         }
     }
 }

@@ -90,6 +90,8 @@ impl Cluster {
             let mut request = request.clone();
             let asking = asked.is_some();
             request.asking = asking;
+            // Another node may serve the slot by the time that this one is back.
+            request.patient = false;
             let node = match asked.take() {
                 Some(node) => node,
                 None => self.serving(slot, until).await?,

@@ -76,7 +76,7 @@ impl Link {
 
     /// Waits until there is a connection.
     pub(crate) async fn ready(&self, until: Instant) -> Result<(), EngineError> {
-        self.connection(until).await.map(drop)
+        self.connection(false, until).await.map(drop)
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -103,7 +103,7 @@ impl Link {
         let request = request.into();
         let beside = self.acknowledged.by(request.replicas);
         let link = beside.as_deref().unwrap_or(self);
-        let connection = link.connection(until).await?;
+        let connection = link.connection(request.patient, until).await?;
         connection.ask(request, until).await.map_err(|failure| {
             if failure.broken {
                 give_up(&link.state, connection.number);
@@ -112,16 +112,20 @@ impl Link {
         })
     }
 
-    async fn connection(&self, until: Instant) -> Result<Connection, EngineError> {
+    async fn connection(&self, patient: bool, until: Instant) -> Result<Connection, EngineError> {
         if let State::Up(connection) = &*self.state.borrow() {
             return Ok(connection.clone());
         }
-        Box::pin(self.reconnected(until)).await
+        Box::pin(self.reconnected(patient, until)).await
     }
 
-    async fn reconnected(&self, until: Instant) -> Result<Connection, EngineError> {
+    async fn reconnected(&self, patient: bool, until: Instant) -> Result<Connection, EngineError> {
         let mut state = self.state.subscribe();
-        let settled = state.wait_for(|state| !matches!(state, State::Reconnecting));
+        let settled = state.wait_for(|state| match state {
+            State::Up(_) | State::Closed => true,
+            State::Reconnecting => false,
+            State::Down(_) => !patient,
+        });
         match self.io.timeout_at(until, settled).await {
             Ok(Ok(state)) => match &*state {
                 State::Up(connection) => Ok(connection.clone()),

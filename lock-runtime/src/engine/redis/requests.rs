@@ -16,6 +16,8 @@ pub(super) enum Way<'a> {
     Home(&'a Home),
     /// The I/O thread's.
     Io,
+    /// The same, waiting for a connection while there is none.
+    Patient,
     /// The I/O thread's on which so many replicas are waited for; not for this.
     Behind(u32),
     /// The same. The answer is a pair: the command's own, and how many replicas know of it.
@@ -38,13 +40,14 @@ impl Redis {
     ) -> Result<T, EngineError> {
         let (replicas, acknowledged) = match way {
             Way::Home(home) => return self.route.ask_from(home, lock, command, until).await,
-            Way::Io => (0, false),
+            Way::Io | Way::Patient => (0, false),
             Way::Behind(replicas) => (replicas, false),
             Way::Acknowledged(replicas) => (replicas, true),
         };
         let request = Request {
             replicas,
             acknowledged,
+            patient: matches!(way, Way::Patient),
             ..Request::from(command)
         };
         self.route.ask(lock, request, until).await
@@ -178,7 +181,7 @@ impl Redis {
         });
         let (renewed, known): (Vec<u8>, u32) = match claims.iter().map(|c| c.replicas).max() {
             None | Some(0) => {
-                let renewed = self.call(Way::Io, script, keys, until, arguments);
+                let renewed = self.call(Way::Patient, script, keys, until, arguments);
                 (renewed.await?, 0)
             }
             Some(replicas) => {
