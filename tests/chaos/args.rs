@@ -15,7 +15,8 @@ what came of it.
     --minutes N        for so long; 2 if nothing is said
     --schedules N      so many schedules instead
     --on A,B           where: memory, standalone, sentinel, cluster, quorum; all if nothing is said
-    --seed S           one schedule again, on the first of those
+    --scene A,B        these scenes only; a third of all is scenes if nothing is said
+    --seed S           one schedule again, on the first of those places or scenes
     --lanes N          so many schedules at a time; 4 if nothing is said
     --report FILE      writes the report there, too
     --timeline FILE    draws the liveliest schedule as an SVG: who held what, and what went wrong
@@ -25,6 +26,7 @@ pub struct Args {
     pub minutes: f64,
     pub schedules: Option<u64>,
     pub on: Vec<String>,
+    pub scenes: Vec<String>,
     pub seed: Option<u64>,
     pub lanes: usize,
     pub report: Option<PathBuf>,
@@ -39,6 +41,7 @@ impl Args {
             minutes: 2.0,
             schedules: None,
             on: Vec::new(),
+            scenes: Vec::new(),
             seed: None,
             lanes: 4,
             report: None,
@@ -51,6 +54,7 @@ impl Args {
                 "--minutes" => args.minutes = number(&argument, &value()),
                 "--schedules" => args.schedules = Some(number(&argument, &value())),
                 "--on" => args.on = value().split(',').map(str::to_owned).collect(),
+                "--scene" => args.scenes = value().split(',').map(str::to_owned).collect(),
                 "--seed" => args.seed = Some(number(&argument, &value())),
                 "--lanes" => args.lanes = number(&argument, &value()),
                 "--report" => args.report = Some(value().into()),

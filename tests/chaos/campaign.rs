@@ -8,13 +8,37 @@ use std::thread;
 use crate::checker::{Verdict, check};
 use crate::keep::keep;
 use crate::report::Report;
+use crate::scene::Scene;
 use crate::schedule::{Played, Schedule};
+
+/// What is played next.
+pub enum Next {
+    Schedule(Schedule),
+    /// With that seed.
+    Scene(&'static Scene, u64),
+}
+
+impl Next {
+    fn play(&self) -> Played {
+        match self {
+            Self::Schedule(schedule) => schedule.play(),
+            Self::Scene(scene, seed) => scene.play(*seed),
+        }
+    }
+
+    fn name(&self) -> (&'static str, u64) {
+        match self {
+            Self::Schedule(schedule) => (schedule.place.name(), schedule.seed),
+            Self::Scene(scene, seed) => (scene.name, *seed),
+        }
+    }
+}
 
 /// Plays what `next` says for each number as long as it `goes_on`, and gives what came of it to `also`.
 pub fn run(
     lanes: usize,
     goes_on: impl Fn(u64, &Report) -> bool + Sync,
-    next: impl Fn(u64) -> Schedule + Sync,
+    next: impl Fn(u64) -> Next + Sync,
     also: impl FnMut(&Played, &Verdict) + Send,
 ) -> Report {
     let count = AtomicU64::new(0);
@@ -25,17 +49,17 @@ pub fn run(
             if !goes_on(number, &seen.lock().unwrap().0) {
                 return;
             }
-            let schedule = next(number);
-            let played = catch_unwind(AssertUnwindSafe(|| schedule.play()));
+            let next = next(number);
+            let played = catch_unwind(AssertUnwindSafe(|| next.play()));
             let played = played.unwrap_or_else(|panic| {
-                let (place, seed) = (schedule.place.name(), schedule.seed);
-                eprintln!("{place}, seed {seed}: it came to no end");
+                let (name, seed) = next.name();
+                eprintln!("{name}, seed {seed}: it came to no end");
                 resume_unwind(panic)
             });
             let verdict = check(&played.history);
             tell(&played, &verdict);
             let (report, also) = &mut *seen.lock().unwrap();
-            report.add(played.place, played.seed, &played.history, &verdict);
+            report.add(&played, &verdict);
             also(&played, &verdict);
         }
     };
@@ -52,7 +76,7 @@ fn tell(played: &Played, verdict: &Verdict) {
     println!(
         "{} ({}), seed {}: {} faults, {} holds, {:.1} s",
         played.place.name(),
-        played.variant,
+        played.scene.unwrap_or(played.variant),
         played.seed,
         played.history.faults.len(),
         verdict.holds,

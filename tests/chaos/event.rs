@@ -45,6 +45,12 @@ pub enum What {
     RuntimeDropped,
     /// The process has not run for so long, whoever is to blame.
     Stalled { for_: u64 },
+    /// A thread of the worker's runtime has been blocked for that long, by nothing that holds a lock.
+    Blocked { for_: u64 },
+    /// A panic that the worker did not cause on purpose.
+    Panicked { text: String },
+    /// How long `shutdown` took.
+    ShutDown { took: u64 },
     /// The last of a worker: what is left in its process that belongs to locks.
     Over { threads: usize, tasks: usize },
 }
@@ -71,10 +77,20 @@ pub enum Way {
     Dropped,
     /// Its body blocks its thread for longer than the ttl.
     Blocks,
+    /// A guard held by hand is dropped, and then its task blocks the thread.
+    ThenBlocks,
+    /// On a thread and a runtime of its own, which is not driven any more once the guard is dropped.
+    OwnRuntime,
+    /// The guard is left in a thread-local of a thread that ends.
+    ThreadLocal,
+    /// `Lock::run`.
+    Runs,
+    /// A guard held by hand, beside which the body waits for its loss.
+    Watches,
 }
 
 impl Way {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 16] = [
         Self::Waits,
         Self::TriesOnce,
         Self::ReleasesInBackground,
@@ -86,7 +102,31 @@ impl Way {
         Self::Fails,
         Self::Dropped,
         Self::Blocks,
+        Self::Runs,
+        Self::Watches,
+        Self::ThenBlocks,
+        Self::OwnRuntime,
+        Self::ThreadLocal,
     ];
+
+    /// Those that need nothing but a runtime that goes on.
+    pub const USUAL: &[Self] = Self::ALL.split_at(13).0;
+
+    /// Those that take long, or for which a thread is started.
+    pub fn is_rare(self) -> bool {
+        matches!(
+            self,
+            Self::Blocks | Self::MaxHold | Self::ThenBlocks | Self::OwnRuntime | Self::ThreadLocal
+        )
+    }
+
+    /// Whether the guard is held by hand, so that nothing cancels the body.
+    pub fn is_by_hand(self) -> bool {
+        matches!(
+            self,
+            Self::Guard | Self::ThenBlocks | Self::OwnRuntime | Self::ThreadLocal
+        )
+    }
 }
 
 /// How a call ended.

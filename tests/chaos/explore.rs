@@ -1,4 +1,4 @@
-//! Schedules as chance has them.
+//! Schedules as chance has them, and scenes among them.
 
 use std::collections::hash_map::RandomState;
 use std::fs;
@@ -7,12 +7,16 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::args::{Args, leave};
-use crate::campaign;
+use crate::campaign::{self, Next};
 use crate::checker::Verdict;
 use crate::ground::Place;
 use crate::report::Report;
+use crate::scene::{self, Scene};
 use crate::schedule::{Played, Schedule};
 use crate::timeline;
+
+/// How many schedules of chance there are for each scene.
+const EACH: u64 = 2;
 
 pub fn run(args: &Args) -> ExitCode {
     let places = places(&args.on);
@@ -23,11 +27,19 @@ pub fn run(args: &Args) -> ExitCode {
         (None, Some(most)) => number < most,
         (None, None) => start.elapsed() < time,
     };
+    let scenes = scenes(args);
     let chance = RandomState::new();
     let next = |number: u64| {
-        let place = places[(number % places.len() as u64) as usize];
         let seed = args.seed.unwrap_or_else(|| chance.hash_one(number) >> 16);
-        Schedule::of(place, seed)
+        // One after the other, from any one on.
+        let turn = number / (1 + EACH) + (chance.hash_one("scene") >> 16);
+        let is_scene = !args.scenes.is_empty() || number % (1 + EACH) == EACH;
+        if is_scene && !scenes.is_empty() {
+            let turn = if args.scenes.is_empty() { turn } else { number };
+            return Next::Scene(scenes[(turn % scenes.len() as u64) as usize], seed);
+        }
+        let place = places[(number % places.len() as u64) as usize];
+        Next::Schedule(Schedule::of(place, seed))
     };
     let mut picture = Picture::default();
     let report = campaign::run(args.lanes, goes_on, next, |played, verdict| {
@@ -67,6 +79,18 @@ impl Picture {
         let window = timeline::liveliest(history, Self::LENGTH);
         self.svg = timeline::draw(history, window, &title);
         self.events = events;
+    }
+}
+
+/// Those that are named, or all that take place where everything does.
+fn scenes(args: &Args) -> Vec<&'static Scene> {
+    let named = |name: &String| {
+        Scene::named(name).unwrap_or_else(|| leave(&format!("`{name}` is no scene")))
+    };
+    match (args.scenes.is_empty(), args.on.is_empty() && args.seed.is_none()) {
+        (false, _) => args.scenes.iter().map(named).collect(),
+        (true, true) => scene::ALL.iter().collect(),
+        (true, false) => Vec::new(),
     }
 }
 

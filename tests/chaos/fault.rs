@@ -36,7 +36,11 @@ pub enum Kind {
     ServerForgot,
     ServerStopped,
     ConnectionsCut,
+    /// What goes both ways, …
     Delayed,
+    /// … or one.
+    RequestsDelayed,
+    RepliesDelayed,
     RequestsHeld,
     RepliesHeld,
     BlackHole,
@@ -50,6 +54,16 @@ pub enum Kind {
     /// `CLIENT PAUSE`.
     ClientsPaused,
     SlowScript,
+    /// `-BUSY`, just when processes subscribe anew.
+    BusyReplies,
+    /// The user of the workers may not subscribe, and is not subscribed any more, …
+    SubscribeRefused,
+    /// … or may not use any channel, …
+    ChannelsDenied,
+    /// … or run scripts.
+    ScriptsDenied,
+    /// Messages on the processes' channels that no server sends.
+    Nonsense,
     KeyDeleted,
     KeyOverwritten,
     Flushed,
@@ -82,9 +96,11 @@ impl Kind {
         Self::RuntimeDropped,
     ];
     pub const SERVER: [Self; 3] = [Self::ServerKilled, Self::ServerForgot, Self::ServerStopped];
-    pub const NETWORK: [Self; 8] = [
+    pub const NETWORK: [Self; 10] = [
         Self::ConnectionsCut,
         Self::Delayed,
+        Self::RequestsDelayed,
+        Self::RepliesDelayed,
         Self::RequestsHeld,
         Self::RepliesHeld,
         Self::BlackHole,
@@ -92,7 +108,7 @@ impl Kind {
         Self::ReplyLost,
         Self::MessagesLost,
     ];
-    pub const COMMAND: [Self; 8] = [
+    pub const COMMAND: [Self; 9] = [
         Self::ServerAsleep,
         Self::ClientsPaused,
         Self::SlowScript,
@@ -101,13 +117,21 @@ impl Kind {
         Self::Flushed,
         Self::ScriptsFlushed,
         Self::ClientsKilled,
+        Self::Nonsense,
+    ];
+    /// Of what is asked of a server that is alone, or a member of a quorum: it refuses what workers ask.
+    pub const REFUSAL: [Self; 4] = [
+        Self::BusyReplies,
+        Self::SubscribeRefused,
+        Self::ChannelsDenied,
+        Self::ScriptsDenied,
     ];
 
     pub fn sphere(self) -> Sphere {
         match self {
             _ if Self::PROCESS.contains(&self) => Sphere::Process,
             _ if Self::NETWORK.contains(&self) => Sphere::Network,
-            _ if Self::COMMAND.contains(&self) => Sphere::Command,
+            _ if Self::COMMAND.contains(&self) || Self::REFUSAL.contains(&self) => Sphere::Command,
             Self::Failover | Self::SlotMoved => Sphere::Topology,
             Self::ClockStepped => Sphere::Clock,
             _ => Sphere::Server,
@@ -127,10 +151,10 @@ impl Kind {
         match self.sphere() {
             Sphere::Server => true,
             Sphere::Network => !matches!(self, Self::ReplyLost | Self::MessagesLost),
-            Sphere::Command => matches!(
-                self,
-                Self::ServerAsleep | Self::ClientsPaused | Self::SlowScript
-            ),
+            Sphere::Command => {
+                let stalls = [Self::ServerAsleep, Self::ClientsPaused, Self::SlowScript];
+                stalls.contains(&self) || Self::REFUSAL.contains(&self)
+            }
             Sphere::Process | Sphere::Topology | Sphere::Clock => false,
         }
     }

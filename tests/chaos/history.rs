@@ -3,6 +3,7 @@
 use crate::book::Write;
 use crate::event::Event;
 use crate::fault::Fault;
+use crate::witness::Sample;
 
 /// What there is to check.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +13,8 @@ pub struct History {
     pub faults: Vec<Fault>,
     /// What the resource was asked to write.
     pub writes: Vec<Write>,
+    /// What the server said of the locks meanwhile, where one can be asked.
+    pub samples: Vec<Sample>,
     pub promises: Promises,
     /// What was found to be left behind on servers and in processes, when all was over.
     pub left: Vec<String>,

@@ -15,14 +15,17 @@ mod history;
 mod keep;
 mod left;
 mod nemesis;
+mod panics;
 mod plan;
 mod report;
 mod rows;
+mod scene;
 mod schedule;
 mod seeded;
 #[path = "../support/mod.rs"]
 mod support;
 mod timeline;
+mod witness;
 mod worker;
 
 use std::process::ExitCode;
@@ -40,8 +43,8 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         ["seeded", ref classes @ ..] => seeded::run(classes),
-        ["provoke", class, seconds] => {
-            seeded::provoke(class, seconds);
+        ["provoke", scene, seconds] => {
+            seeded::provoke(scene, seconds);
             ExitCode::SUCCESS
         }
         _ => leave(&format!("`{}` is not known", words.join(" "))),

@@ -27,6 +27,7 @@ impl Profile {
             (&Kind::SERVER[..], 4),
             (&Kind::NETWORK[..], 2),
             (&Kind::COMMAND[..], 2),
+            (&Kind::REFUSAL[..], 2),
             (
                 &[Kind::Failover, Kind::SlotMoved, Kind::ClockStepped][..],
                 4,
@@ -199,7 +200,10 @@ impl Maker<'_> {
             Kind::ServerForgot => rules.absence + millis(50) + up_to(millis(700)),
             Kind::ServerStopped => up_to(rules.stop),
             Kind::ServerAsleep | Kind::ClientsPaused => up_to(rules.stop.min(millis(2000))),
-            Kind::SlowScript => up_to(millis(400)),
+            Kind::SlowScript | Kind::BusyReplies => up_to(millis(400)),
+            Kind::SubscribeRefused | Kind::ChannelsDenied | Kind::ScriptsDenied => {
+                millis(100) + up_to(rules.stop.min(millis(1500)))
+            }
             Kind::KeyOverwritten => millis(50) + up_to(rules.ttl.min(millis(1500))),
             Kind::SlotMoved => up_to(millis(1000)),
             Kind::ClockStepped => up_to(rules.ttl * 2),

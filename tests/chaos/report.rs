@@ -7,18 +7,24 @@ use crate::checker::{Verdict, Violation};
 use crate::fault::Kind;
 use crate::ground::Place;
 use crate::history::History;
+use crate::schedule::Played;
 
 /// By where they took place.
 #[derive(Default)]
 pub struct Report {
     places: BTreeMap<Place, Tally>,
-    violations: Vec<(Place, u64, Violation)>,
+    /// How often each was played.
+    scenes: BTreeMap<&'static str, usize>,
+    /// The place or scene, and the seed.
+    violations: Vec<(&'static str, u64, Violation)>,
 }
 
 /// All durations are in nanoseconds.
 #[derive(Clone, Default)]
 pub struct Tally {
     pub schedules: usize,
+    /// So many of them were scenes.
+    pub scenes: usize,
     pub calls: usize,
     pub holds: usize,
     pub hand_offs: usize,
@@ -35,6 +41,7 @@ pub struct Tally {
     pub unfenced: usize,
     pub lost_updates: usize,
     pub in_line: usize,
+    pub believed: usize,
     pub longest_gap: u64,
     pub longest_over: u64,
     /// Holders and waiters hit by what befell their processes.
@@ -43,11 +50,17 @@ pub struct Tally {
 }
 
 impl Report {
-    pub fn add(&mut self, place: Place, seed: u64, history: &History, verdict: &Verdict) {
-        self.places.entry(place).or_default().add(history, verdict);
+    pub fn add(&mut self, played: &Played, verdict: &Verdict) {
+        let place = self.places.entry(played.place).or_default();
+        place.add(&played.history, verdict);
+        if let Some(scene) = played.scene {
+            place.scenes += 1;
+            *self.scenes.entry(scene).or_default() += 1;
+        }
+        let name = played.scene.unwrap_or(played.place.name());
         let violations = verdict.violations.iter().cloned();
         self.violations
-            .extend(violations.map(|violation| (place, seed, violation)));
+            .extend(violations.map(|violation| (name, played.seed, violation)));
     }
 
     pub fn violations(&self) -> usize {
@@ -89,6 +102,7 @@ impl Tally {
             writes: verdict.writes,
             refused: verdict.refused,
             in_line: verdict.in_line,
+            believed: verdict.believed,
             longest_gap: verdict.longest_gap,
             longest_over: verdict.longest_over,
             hit: verdict.hit,
@@ -106,6 +120,7 @@ impl Tally {
 
     fn merge(&mut self, other: &Self) {
         self.schedules += other.schedules;
+        self.scenes += other.scenes;
         self.calls += other.calls;
         self.holds += other.holds;
         self.hand_offs += other.hand_offs;
@@ -123,6 +138,7 @@ impl Tally {
         self.unfenced += other.unfenced;
         self.lost_updates += other.lost_updates;
         self.in_line += other.in_line;
+        self.believed += other.believed;
         self.longest_gap = self.longest_gap.max(other.longest_gap);
         self.longest_over = self.longest_over.max(other.longest_over);
         self.hit.0 += other.hit.0;
@@ -144,6 +160,7 @@ impl Tally {
         let (middle, most) = self.noticed();
         vec![
             ("schedules", Count(self.schedules)),
+            ("… that were scenes", Count(self.scenes)),
             ("faults", Count(self.faults.values().sum())),
             ("… that hit a process with a lock", Count(self.hit.0)),
             ("… that hit a process in line", Count(self.hit.1)),
@@ -151,6 +168,7 @@ impl Tally {
             ("holds", Count(self.holds)),
             ("hand-offs to another worker", Count(self.hand_offs)),
             ("places in line looked at", Count(self.in_line)),
+            ("leases compared with the server's", Count(self.believed)),
             ("fencing tokens", Count(self.tokens)),
             ("losses noticed", Count(self.lost)),
             ("… after the lease's end, half within", Time(middle)),
@@ -241,8 +259,15 @@ impl fmt::Display for Report {
             table.push([words(kind)].into_iter().chain(counts).collect());
         }
         write_table(f, &table)?;
-        for (place, seed, violation) in &self.violations {
-            writeln!(f, "\n{}, seed {seed}: {violation}", place.name())?;
+        if !self.scenes.is_empty() {
+            writeln!(f)?;
+            let head = ["scene", "played"].map(str::to_owned).to_vec();
+            let rows = self.scenes.iter();
+            let rows = rows.map(|(name, count)| vec![name.replace('_', " "), grouped(*count)]);
+            write_table(f, &[head].into_iter().chain(rows).collect::<Vec<_>>())?;
+        }
+        for (name, seed, violation) in &self.violations {
+            writeln!(f, "\n{name}, seed {seed}: {violation}")?;
         }
         Ok(())
     }
@@ -315,6 +340,18 @@ mod tests {
         }
     }
 
+    fn played(place: Place, seed: u64, history: History) -> Played {
+        Played {
+            place,
+            scene: None,
+            variant: "",
+            seed,
+            took: std::time::Duration::ZERO,
+            plan: crate::plan::Plan { steps: Vec::new() },
+            history,
+        }
+    }
+
     fn report() -> Report {
         let mut report = Report::default();
         let faults = [Kind::WorkerKilled, Kind::WorkerKilled, Kind::Flushed];
@@ -323,10 +360,12 @@ mod tests {
             rule: Rule::Waits,
             text: "for too long".into(),
         });
-        report.add(Place::Standalone, 7, &history(true, &faults), &broken);
+        let mut scene = played(Place::Standalone, 7, history(true, &faults));
+        scene.scene = Some("all_is_well");
+        report.add(&scene, &broken);
         let other = verdict(1000, &[2], 1500);
-        report.add(Place::Standalone, 8, &history(false, &[]), &other);
-        report.add(Place::Memory, 9, &history(true, &[]), &verdict(1, &[], 1));
+        report.add(&played(Place::Standalone, 8, history(false, &[])), &other);
+        report.add(&played(Place::Memory, 9, history(true, &[])), &verdict(1, &[], 1));
         report
     }
 
@@ -359,10 +398,11 @@ mod tests {
             "longest time locked for nobody 1 ms 1.5 s 1.5 s"
         );
         assert_eq!(row("worker killed"), "worker killed  2 2");
-        assert!(text.ends_with("standalone, seed 7: Waits: for too long\n"));
+        assert!(text.ends_with("all_is_well, seed 7: Waits: for too long\n"));
+        assert_eq!(row("all is well"), "all is well 1");
         let wide = |line: &&str| line.starts_with('|');
         let widths = text.lines().filter(wide).map(|line| line.chars().count());
         let widths: BTreeSet<_> = widths.collect();
-        assert!(widths.len() <= 2, "{widths:?}");
+        assert!(widths.len() <= 3, "{widths:?}");
     }
 }

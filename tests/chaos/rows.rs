@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::args::{Args, leave};
-use crate::campaign;
+use crate::campaign::{self, Next};
 use crate::event::Way;
 use crate::fault::Kind;
 use crate::ground::Place;
@@ -251,14 +251,14 @@ impl Row {
                 true => habit.ways.clone(),
                 false => self.ways.to_vec(),
             };
-            Schedule {
+            Next::Schedule(Schedule {
                 profile: Profile {
                     pause: millis(self.pause),
                     ..Profile::only(self.kinds)
                 },
                 habit: Habit { ways, ..habit },
                 ..Schedule::of(place, number + 1)
-            }
+            })
         };
         campaign::run(lanes, goes_on, next, |_, _| {})
     }

@@ -17,6 +17,7 @@ use crate::plan::{Plan, Profile};
 use crate::support::dice::Dice;
 use crate::support::server::temporary;
 use crate::support::time::millis;
+use crate::witness::Witness;
 use crate::worker::{Habit, Order};
 
 /// What is to be played where.
@@ -37,6 +38,8 @@ pub struct Schedule {
 /// What came of it.
 pub struct Played {
     pub place: Place,
+    /// None if chance alone made it.
+    pub scene: Option<&'static str>,
     pub variant: &'static str,
     pub seed: u64,
     pub took: Duration,
@@ -84,6 +87,7 @@ impl Schedule {
         let seats = (0..rules.seats).map(|seat| (ground.urls(seat), ground.environment(seat)));
         let mut crew = Crew::start(order, seats.collect());
         let (since, served) = (clock::now(), serving(ground));
+        let witness = Witness::start(ground.socket(), rules.keys);
         let mut nemesis = Nemesis::new(ground, &mut crew);
         nemesis.play(&plan, self.lasts);
         let mut faults = nemesis.heal()?;
@@ -94,6 +98,7 @@ impl Schedule {
         let mut history = History {
             faults,
             left: crew.end(),
+            samples: witness.end(),
             promises: self.promises(&plan, fenced),
             ..History::default()
         };
@@ -112,6 +117,7 @@ impl Schedule {
         }
         Some(Played {
             place: self.place,
+            scene: None,
             variant: rules.variant,
             seed: self.seed,
             took: start.elapsed(),
@@ -140,6 +146,7 @@ impl Schedule {
             book: book.socket().to_owned(),
             fenced,
             replicas: rules.replicas,
+            user: rules.credentials(),
             habit: self.habit.clone(),
         }
     }

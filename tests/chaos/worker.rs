@@ -15,9 +15,13 @@ use tokio::task::JoinSet;
 
 use crate::calls::Caller;
 use crate::event::{Journal, Way, What};
+use crate::panics;
 use crate::support::dice::Dice;
 use crate::support::time::millis;
 use crate::support::worker::{Worker, next_order, tell};
+
+/// Nobody waits for longer until it is shut down: it hangs.
+const LONGEST_SHUTDOWN: Duration = millis(20_000);
 
 /// What a process is told to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,6 +42,8 @@ pub struct Order {
     /// Whether bodies ask for their fencing tokens, and write with them.
     pub fenced: bool,
     pub replicas: u32,
+    /// The ACL user that it is for the servers, and the password.
+    pub user: Option<(String, String)>,
     pub habit: Habit,
 }
 
@@ -51,6 +57,14 @@ pub struct Habit {
     /// How long everybody waits.
     pub wait_ms: Option<u64>,
     pub pace: Pace,
+    /// Any of these is asked for instead of the usual ttl.
+    pub ttls_ms: Vec<u64>,
+    /// For how long a lock may pass from guard to guard within a process, instead of the usual.
+    pub hand_over_ms: Option<u64>,
+    /// Whether some runtimes can do no I/O.
+    pub without_io: bool,
+    /// Whether what is logged on the I/O thread makes the subscriber panic.
+    pub panicking_log: bool,
 }
 
 /// How long bodies take.
@@ -61,6 +75,10 @@ pub enum Pace {
     Short,
     /// Longer than the ttl, in many small steps.
     Lingering,
+    /// That long, in many small steps.
+    Held { ms: u64 },
+    /// One step, from nothing to half a second.
+    Varied,
 }
 
 impl Default for Habit {
@@ -70,6 +88,10 @@ impl Default for Habit {
             ways: Way::ALL.to_vec(),
             wait_ms: None,
             pace: Pace::Mixed,
+            ttls_ms: Vec::new(),
+            hand_over_ms: None,
+            without_io: true,
+            panicking_log: false,
         }
     }
 }
@@ -80,7 +102,14 @@ impl Order {
     }
 
     fn config(&self) -> Config {
-        config(&self.urls).replicas(self.replicas)
+        let mut config = config(&self.urls).replicas(self.replicas);
+        if let Some((user, password)) = &self.user {
+            config = config.credentials(user, password);
+        }
+        if let Some(time) = self.habit.hand_over_ms {
+            config = config.hand_over(10_000, millis(time));
+        }
+        config
     }
 }
 
@@ -106,11 +135,14 @@ pub fn start(order: &Order, environment: &[(&str, String)]) -> Worker {
 /// In the process.
 pub fn work(order: &str) {
     let order: Order = serde_json::from_str(order).unwrap();
-    be_silent_of_what_is_meant();
+    if order.habit.panicking_log {
+        panics::in_subscriber();
+    }
     let mut crews: Vec<_> = (0..order.managers)
         .map(|n| Crew::start(&order, n))
         .collect();
     let journals: Vec<_> = crews.iter().map(|crew| crew.journal.clone()).collect();
+    panics::record(journals[0].clone());
     thread::spawn(move || notice_stalls(&journals));
     crews.iter().for_each(Crew::until_ready);
     tell("ready");
@@ -122,15 +154,6 @@ pub fn work(order: &str) {
     tell("over");
     // Meanwhile it is looked whether its connections are gone.
     next_order();
-}
-
-fn be_silent_of_what_is_meant() {
-    let loud = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if panic.payload().downcast_ref() != Some(&crate::calls::ON_PURPOSE) {
-            loud(panic);
-        }
-    }));
 }
 
 /// The callers of one lock manager, on a runtime of their own.
@@ -184,7 +207,7 @@ impl Crew {
     }
 }
 
-/// One runtime after the other, of both kinds.
+/// One runtime after the other, of all kinds: with one thread, two or four, with and without I/O.
 fn attend(
     order: &Order,
     worker: u32,
@@ -193,7 +216,7 @@ fn attend(
     stage: watch::Receiver<Stage>,
     is_ready: &Sender<()>,
 ) {
-    let mut runtime = new_runtime(&mut dice);
+    let mut runtime = new_runtime(order, &mut dice);
     let locks = runtime.block_on(connect(&order.config()));
     is_ready.send(()).unwrap();
     let caller = Arc::new(Caller::new(order, worker, journal.clone(), locks));
@@ -218,20 +241,28 @@ fn attend(
         // With it go all calls that are under way, once what polls them just now has come back.
         runtime.shutdown_timeout(Duration::from_secs(30));
         journal.write(0, What::RuntimeDropped);
-        runtime = new_runtime(dice);
+        runtime = new_runtime(order, dice);
     }
-    runtime.block_on(leave(caller, dice));
+    runtime.block_on(leave(caller, journal, dice));
     let tasks = runtime.metrics().num_alive_tasks();
     let threads = lock_threads();
     journal.write(0, What::Over { threads, tasks });
 }
 
-fn new_runtime(dice: &mut Dice) -> Runtime {
-    let mut builder = match dice.one_in(2) {
-        true => Builder::new_current_thread(),
-        false => Builder::new_multi_thread(),
+fn new_runtime(order: &Order, dice: &mut Dice) -> Runtime {
+    let mut builder = match dice.roll(3) {
+        0 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
     };
-    builder.worker_threads(2).enable_all().build().unwrap()
+    if !dice.one_in(4) || !order.habit.without_io {
+        builder.enable_io();
+    }
+    let threads = if dice.one_in(2) { 2 } else { 4 };
+    builder
+        .worker_threads(threads)
+        .enable_time()
+        .build()
+        .unwrap()
 }
 
 /// As soon as that can be done.
@@ -247,9 +278,12 @@ pub async fn connect(config: &Config) -> LockManager {
 }
 
 /// Takes each lock once more when all is well again, and then nothing of the locks is left.
-async fn leave(caller: Arc<Caller>, mut dice: Dice) {
+async fn leave(caller: Arc<Caller>, journal: &Journal, mut dice: Dice) {
     caller.call_each_once(&mut dice).await;
-    caller.locks.shutdown().await;
+    let start = crate::clock::now();
+    let _ = tokio::time::timeout(LONGEST_SHUTDOWN, caller.locks.shutdown()).await;
+    let took = crate::clock::now() - start;
+    journal.write(0, What::ShutDown { took });
     drop(caller);
     let patience = Instant::now() + millis(3000);
     while Handle::current().metrics().num_alive_tasks() > 0 && Instant::now() < patience {

@@ -33,8 +33,10 @@ struct State {
     /// What comes from the server is read, and of its messages so many in a hundred are lost.
     loses_messages: Option<(u64, Dice)>,
     lost_messages: usize,
-    delay: Duration,
-    streams: Vec<TcpStream>,
+    /// Of requests and of replies.
+    delays: [Duration; 2],
+    /// By the numbers of their connections.
+    streams: Vec<(usize, TcpStream)>,
     connections: usize,
     /// So many of the first ones carry nothing any more.
     stranded: usize,
@@ -145,7 +147,19 @@ impl Proxy {
 
     /// Every packet takes that much longer.
     pub fn delay(&self, delay: Duration) {
-        self.network.set(|state| state.delay = delay);
+        self.network.set(|state| state.delays = [delay; 2]);
+    }
+
+    /// Only what goes to the server does.
+    pub fn delay_requests(&self, delay: Duration) {
+        self.network
+            .set(|state| state.delays = [delay, Duration::ZERO]);
+    }
+
+    /// Only what comes from the server does.
+    pub fn delay_replies(&self, delay: Duration) {
+        self.network
+            .set(|state| state.delays = [Duration::ZERO, delay]);
     }
 
     /// Of the messages that the server pushes so many in a hundred get lost from now on, if it reads them.
@@ -162,7 +176,7 @@ impl Proxy {
             state.holds_copies = false;
             state.loses_reply = false;
             state.stranded = 0;
-            state.delay = Duration::ZERO;
+            state.delays = Default::default();
             state.lose_messages(0);
         });
     }
@@ -231,14 +245,17 @@ impl Network {
             (&server, client, Way::Replies),
         ] {
             from.set_nodelay(true).unwrap();
-            state.streams.push(from.try_clone().unwrap());
+            state.streams.push((number, from.try_clone().unwrap()));
             let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
             let (network, copies) = (self.clone(), copies.clone());
             thread::spawn(move || {
                 network.carry(&from, &to, way, number, &copies);
+                let mut state = network.state();
                 if way == Way::Requests {
-                    network.state().ended += 1;
+                    state.ended += 1;
                 }
+                state.streams.retain(|(other, _)| *other != number);
+                drop(state);
                 let _ = from.shutdown(Shutdown::Both);
                 let _ = to.shutdown(Shutdown::Both);
             });
@@ -270,7 +287,7 @@ impl Network {
                 state.lost_replies += 1;
                 return;
             }
-            let delay = state.delay;
+            let delay = state.delays[way as usize];
             let passed = match way {
                 Way::Replies if !is_copied => state.read(&mut frames, &bytes[..n]),
                 _ => None,
@@ -318,7 +335,7 @@ impl State {
     }
 
     fn close_all(&mut self) {
-        for stream in self.streams.drain(..) {
+        for (_, stream) in self.streams.drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }

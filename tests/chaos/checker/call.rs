@@ -63,7 +63,7 @@ impl Call {
         let lost = match (&self.ended, after) {
             (_, Some(look)) => Some((look.at, look.boot)),
             // What is held by hand is released by hand, and may be found to be lost then.
-            (Some(end), None) if end.how == How::Lost && self.way != Way::Guard => {
+            (Some(end), None) if end.how == How::Lost && !self.way.is_by_hand() => {
                 Some((end.at, end.boot))
             }
             _ => None,
@@ -93,7 +93,7 @@ impl Call {
 
     /// Whether its body is cancelled when its lease is lost, as far as it lets itself.
     pub fn is_cancelled(&self) -> bool {
-        !matches!(self.way, Way::Continues | Way::Guard)
+        self.way != Way::Continues && !self.way.is_by_hand()
     }
 
     pub fn name(&self) -> String {
@@ -151,7 +151,7 @@ pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<S
                 }
                 continue;
             }
-            What::Stalled { .. } | What::Over { .. } => continue,
+            _ if number == 0 => continue,
             _ => {}
         }
         let Some(call) = known.get(&(worker, number)).map(|call| &mut calls[*call]) else {

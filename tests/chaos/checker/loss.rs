@@ -1,6 +1,7 @@
 //! A loss has a cause, and whoever has lost a lock learns it in time.
 //!
-//! - A lease is lost only if something went wrong, or if it was to end by itself.
+//! - A lease is lost only if something went wrong, or if it was to end by itself; and not if all was well
+//!   again, and stayed so, long enough before its end. Connections that are killed can be made anew at once.
 //! - One that isn't renewed ends when its ttl has passed, and nothing is proven after that.
 //! - When a lock is somebody else's, whoever had it before has come to an end or does so in a moment: its
 //!   body is cancelled, and its release is confirmed or not within the command timeout. A holder whose
@@ -10,11 +11,16 @@
 use super::waits::COMMAND_TIMEOUT;
 use super::{Call, Case, Rule, Spans, Verdict, millis};
 use crate::event::{How, Way};
+use crate::fault::Kind;
 
 /// How long before a hold begins something may have gone wrong that takes it away.
 const BEFORE: u64 = 1_000_000_000;
 /// A body looks at its guard more often than that, unless something keeps it from going on.
 const UNSEEN: u64 = 60_000_000;
+/// A lease that ends so soon is due to be renewed …
+const DUE: u64 = 2_000_000_000;
+/// … and that is done if nothing is wrong for so long.
+const ENOUGH: u64 = 900_000_000;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     let trouble = trouble(case);
@@ -62,14 +68,40 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
     let before = hold.asked.min(began.at.saturating_sub(BEFORE));
     // A renewal waits for a tenth of the ttl at most.
     let busy = case.noise.covered(before, end.at) > hold.ttl / 10;
-    if !by_itself && !busy && !trouble.touches(before, end.at) {
+    let calm = !trouble.touches(before, end.at) || could_be_renewed(case, hold, end.at);
+    if !by_itself && !busy && calm {
         let text = format!(
-            "{} lost it by {}, though nothing had gone wrong",
+            "{} lost it by {}, though nothing had gone wrong, or was well again in time",
             hold.name(),
             case.when(end.at)
         );
         verdict.broken(Rule::Loss, text);
     }
+}
+
+/// Whether there was time to renew it when nothing was wrong, within the last two seconds of its lease: then it
+/// was due.
+fn could_be_renewed(case: &Case<'_>, hold: &Call, end: u64) -> bool {
+    let (Some(began), Some(proof)) = (hold.began(), hold.proof()) else {
+        return false;
+    };
+    let over = proof.at + proof.left;
+    let due = (hold.ttl * 2 / 3).min(DUE);
+    let from = began.at.max(over.saturating_sub(due));
+    let to = over.min(end);
+    let was_forgotten = case.forgetting(hold.key).any(|fault| fault.from < end);
+    if was_forgotten || case.slept(hold.worker, end) || over > end || to <= from {
+        return false;
+    }
+    let faults = case.history.faults.iter();
+    let faults = faults.filter(|fault| fault.kind != Kind::ClientsKilled);
+    let faults = faults.map(|fault| (fault.from, fault.until + 1));
+    let stalls = case.stalls.values().chain(case.blocked.values());
+    let stalls = stalls.flat_map(Spans::iter);
+    let trouble = Spans::of(faults.chain(stalls));
+    let well = Spans::of([(from, to)]).minus(&trouble);
+    let longest = well.iter().map(|(from, to)| to - from).max();
+    longest.is_some_and(|longest| longest > ENOUGH)
 }
 
 fn unrenewed(case: &Case<'_>, verdict: &mut Verdict, hold: &Call) {

@@ -2,9 +2,9 @@
 //!
 //! How soon, follows from how a lock comes free when its holder can't say so:
 //! - its lease runs out, a ttl later at most;
-//! - it may have been granted to somebody who is gone or stopped, and is granted anew after the shorter of
-//!   ttl and 2 s: once since a claim was given up unheard, and once for each process that was killed or
-//!   stopped while it may have stood in the queue, or twice where it may not have been heard before;
+//! - it may have been granted to a waiter that is gone or stopped, and is granted anew after 2 s; those that
+//!   are gone behind that one cost 0.2 s each: each process that was killed or stopped while it may have
+//!   stood in the queue, or twice where it may not have been heard before;
 //! - if servers could not be had meanwhile that doesn't count, nor does the time that a connection may then
 //!   take to be made anew.
 //!
@@ -24,6 +24,8 @@ use crate::fault::{Fault, Kind};
 const SECOND: u64 = 1_000_000_000;
 /// For how long a lock is granted at first.
 const GRANT: u64 = 2 * SECOND;
+/// What each waiter that is gone may cost beside that.
+const EACH: u64 = SECOND / 5;
 /// How often the first in a queue asks.
 const FIRST: u64 = SECOND / 2;
 /// How long one who has died may stand in a queue.
@@ -58,9 +60,10 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             verdict.longest_gap = verdict.longest_gap.max(gap);
             // Nearly all are shorter.
             let noise = case.noise(from, to);
-            if gap <= FIRST + noise {
+            if promised.is_none() && gap <= FIRST + noise {
                 continue;
             }
+            let promised = promised.map(|gap| gap + case.noise.covered(from, to));
             let allowed = promised.unwrap_or_else(|| lock.allowed(from, to));
             if gap > allowed {
                 let text = format!(
@@ -114,8 +117,13 @@ fn for_nobody(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
         Spans::of(running)
     };
     // Whoever is blocked may have been granted it, and keeps it until it can begin.
-    let workers = waited.keys().filter_map(|worker| case.blocked.get(worker));
-    let blocked = Spans::of(workers.flat_map(Spans::iter));
+    let blocked = waited.iter().filter_map(|(worker, spans)| {
+        let blocked = case.blocked.get(worker)?;
+        let free = blocked.minus(&Spans::of(spans.iter().copied()));
+        Some(blocked.minus(&free))
+    });
+    let blocked: Vec<Spans> = blocked.collect();
+    let blocked = Spans::of(blocked.iter().flat_map(Spans::iter));
     running(waited, true)
         .minus(&running(held, false))
         .minus(&blocked)
@@ -138,8 +146,8 @@ impl Lock<'_> {
             return FIRST + self.case.noise(from, to);
         }
         let gone = self.gone(from, to);
-        let grants = (1 + gone as u64) * self.ttl.min(GRANT);
-        self.ttl + grants.max(GRANT) + SECOND.max(self.case.noise(from, to))
+        let row = GRANT + gone as u64 * EACH;
+        self.ttl + row + SECOND.max(self.case.noise(from, to))
     }
 
     /// Processes that may have been granted it and could not take it.

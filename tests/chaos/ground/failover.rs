@@ -73,6 +73,8 @@ impl Failover {
                 _ => millis(4000),
             },
             exclusive: self != Self::Early,
+            account: false,
+            overheard: false,
         }
     }
 

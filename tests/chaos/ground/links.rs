@@ -3,18 +3,16 @@
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 
-use super::SEATS;
-
 /// A link for each worker process and each server, so that one of them can lose another.
 pub struct Mesh {
     seats: Vec<Vec<Proxy>>,
 }
 
 impl Mesh {
-    pub fn to(servers: &[Server]) -> Self {
+    pub fn to(servers: &[Server], seats: usize) -> Self {
         let links = || servers.iter().map(|server| Proxy::reading(server.port()));
         Self {
-            seats: (0..SEATS).map(|_| links().collect()).collect(),
+            seats: (0..seats).map(|_| links().collect()).collect(),
         }
     }
 

@@ -40,6 +40,8 @@ impl Memory {
                 absence: Duration::ZERO,
                 stop: Duration::ZERO,
                 exclusive: true,
+                account: false,
+                overheard: false,
             },
         }
     }

@@ -3,11 +3,14 @@
 mod cluster;
 mod failover;
 mod links;
+mod listener;
 mod memory;
+mod one_node;
 mod quorum;
 mod sentinel;
 mod standalone;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::crew::Environment;
@@ -15,6 +18,7 @@ use crate::fault::Kind;
 use crate::support::dice::Dice;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
+pub use one_node::OneNode;
 pub use standalone::Standalone;
 
 pub const KEYS: u32 = 3;
@@ -126,6 +130,11 @@ pub trait Ground: Send {
         true
     }
 
+    /// Where it can be seen what the servers have, if it is one server that has it.
+    fn socket(&self) -> Option<PathBuf> {
+        None
+    }
+
     /// What is left of locks and queues.
     fn leftovers(&self) -> Vec<String>;
 }
@@ -138,6 +147,15 @@ fn durable() -> Vec<String> {
         ["--enable-debug-command", "yes"],
     ];
     options.concat().into_iter().map(str::to_owned).collect()
+}
+
+/// The options of a server that is alone or in a quorum.
+fn open_to_all() -> Vec<String> {
+    let (user, password) = ACCOUNT;
+    let mut options = durable();
+    let account = format!("--user {user} on >{password} ~* &* +@all");
+    options.extend(account.split(' ').map(str::to_owned));
+    options
 }
 
 /// Whose network goes wrong.
@@ -185,4 +203,23 @@ pub struct Rules {
     pub stop: Duration,
     /// Whether two never hold one lock, whatever happens.
     pub exclusive: bool,
+    /// Whether workers are an ACL user of their own, not the default one.
+    pub account: bool,
+    /// Whether another client listens to all messages.
+    pub overheard: bool,
+}
+
+/// The ACL user that workers are if they have one of their own, and its password.
+const ACCOUNT: (&str, &str) = ("worker", "secret");
+
+impl Rules {
+    pub fn credentials(&self) -> Option<(String, String)> {
+        let (user, password) = ACCOUNT;
+        self.account.then(|| (user.to_owned(), password.to_owned()))
+    }
+
+    /// Who the workers are for the servers.
+    pub fn user(&self) -> &'static str {
+        if self.account { ACCOUNT.0 } else { "default" }
+    }
 }

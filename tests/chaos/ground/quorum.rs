@@ -9,7 +9,7 @@ use crate::support::server::Server;
 use crate::support::time::millis;
 
 use super::links::Mesh;
-use super::{Ground, KEYS, Links, Rules, SEATS, durable};
+use super::{Ground, KEYS, Links, Rules, SEATS, open_to_all};
 
 pub struct Quorum {
     members: Vec<Server>,
@@ -29,7 +29,7 @@ impl Quorum {
         };
         let exclusive = !dice.one_in(4);
         let too_many = usize::from(dice.one_in(3));
-        let start = || Server::with(None, |_, _| durable());
+        let start = || Server::with(None, |_, _| open_to_all());
         let members: Vec<_> = thread::scope(|scope| {
             let members: Vec<_> = (0..members).map(|_| scope.spawn(start)).collect();
             let members = members.into_iter().map(|member| member.join().unwrap());
@@ -50,6 +50,7 @@ impl Quorum {
                 &Kind::SERVER,
                 &Kind::NETWORK,
                 &Kind::COMMAND,
+                &Kind::REFUSAL,
                 &[Kind::ClockStepped],
             ]
             .concat(),
@@ -59,9 +60,11 @@ impl Quorum {
             absence: if exclusive { ttl } else { millis(0) },
             stop: millis(2000),
             exclusive,
+            account: dice.one_in(2),
+            overheard: false,
         };
         Self {
-            links: Mesh::to(&members),
+            links: Mesh::to(&members, SEATS),
             members,
             rules,
         }

@@ -1,5 +1,6 @@
 //! One server.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::crew::Environment;
@@ -11,7 +12,8 @@ use crate::support::server::Server;
 use crate::support::time::millis;
 
 use super::links::Mesh;
-use super::{Ground, KEYS, Links, Rules, SEATS, durable};
+use super::listener::Listener;
+use super::{Ground, KEYS, Links, Rules, SEATS, open_to_all};
 
 pub struct Standalone {
     server: Server,
@@ -19,6 +21,7 @@ pub struct Standalone {
     rules: Rules,
     /// By which the first seat goes.
     clocks: Option<Clocks>,
+    _listener: Option<Listener>,
 }
 
 impl Standalone {
@@ -29,6 +32,11 @@ impl Standalone {
         let remembers = Self::that_remembers(ttl);
         // Its clock is all that it has to go by when its counter of fencing tokens is gone, too.
         let keeps_tokens = |kind: &Kind| !matches!(kind, Kind::ServerForgot | Kind::Flushed);
+        let remembers = Rules {
+            account: dice.one_in(2),
+            overheard: dice.one_in(3),
+            ..remembers
+        };
         Self::with(match dice.roll(8) {
             0 | 1 => Rules {
                 variant: "forgets",
@@ -48,14 +56,15 @@ impl Standalone {
     }
 
     pub fn with(rules: Rules) -> Self {
-        let options = durable();
+        let options = open_to_all();
         let words: Vec<_> = options.iter().map(String::as_str).collect();
         let server = match rules.clocks {
             true => Server::by(Clocks::new(), &words),
             false => Server::with(None, |_, _| options),
         };
         Self {
-            links: Mesh::to(std::slice::from_ref(&server)),
+            links: Mesh::to(std::slice::from_ref(&server), rules.seats),
+            _listener: rules.overheard.then(|| Listener::to(&server)),
             server,
             rules,
             clocks: None,
@@ -84,6 +93,7 @@ impl Standalone {
                 &Kind::SERVER,
                 &Kind::NETWORK,
                 &Kind::COMMAND,
+                &Kind::REFUSAL,
                 &[Kind::ClockStepped],
             ]
             .concat(),
@@ -93,6 +103,8 @@ impl Standalone {
             absence: ttl,
             stop: millis(2000),
             exclusive: true,
+            account: false,
+            overheard: false,
         }
     }
 }
@@ -117,6 +129,10 @@ impl Ground for Standalone {
 
     fn proxy(&self, seat: usize, server: usize) -> Option<&Proxy> {
         Some(self.links.proxy(seat, server))
+    }
+
+    fn socket(&self) -> Option<PathBuf> {
+        Some(self.server.socket())
     }
 
     fn leftovers(&self) -> Vec<String> {

@@ -161,7 +161,8 @@ impl Nemesis<'_> {
             _ => {}
         }
         let socket = self.ground.server(server).socket();
-        self.asked.push(ask(socket, Command::of(step, key), fault));
+        let user = self.ground.rules().user();
+        self.asked.push(ask(socket, Command::of(step, key, user), fault));
     }
 
     fn step_clock(&mut self, step: &Step) {
@@ -234,6 +235,8 @@ fn break_network(proxy: &Proxy, step: &Step) {
     match step.kind {
         Kind::ConnectionsCut => proxy.cut(),
         Kind::Delayed => proxy.delay(step.lasts / 20),
+        Kind::RequestsDelayed => proxy.delay_requests(step.lasts / 10),
+        Kind::RepliesDelayed => proxy.delay_replies(step.lasts / 10),
         Kind::RequestsHeld => proxy.hold_requests(),
         Kind::RepliesHeld => proxy.hold_replies(),
         Kind::BlackHole => proxy.black_hole(),

@@ -5,14 +5,15 @@
 //! which one it leaves out.
 
 mod copy;
-mod scene;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use copy::Copy;
-use scene::Scene;
+
+use crate::checker::check;
+use crate::scene::Scene;
 
 /// How long it may take to find what is wrong.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -21,79 +22,79 @@ const LIMIT: Duration = Duration::from_secs(120);
 struct Class {
     name: &'static str,
     patch: &'static str,
-    scene: fn() -> Scene,
+    scene: &'static str,
 }
 
 const CLASSES: [Class; 14] = [
     Class {
         name: "C1",
         patch: "c01-pushed-lease-counts-from-its-receipt",
-        scene: scene::late_messages,
+        scene: "late_messages",
     },
     Class {
         name: "C2",
         patch: "c02-answers-count-from-their-receipt",
-        scene: scene::late_replies,
+        scene: "late_replies",
     },
     Class {
         name: "C3",
         patch: "c03-late-answers-count",
-        scene: scene::stopped_bodies,
+        scene: "stopped_bodies",
     },
     Class {
         name: "C4",
         patch: "c04-fencing-token-grows-within-a-hold",
-        scene: scene::all_is_well,
+        scene: "all_is_well",
     },
     Class {
         name: "C5",
         patch: "c05-no-adoption",
-        scene: scene::lost_messages,
+        scene: "lost_messages",
     },
     Class {
         name: "C6",
         patch: "c06-nobody-asks-again",
-        scene: scene::lost_messages,
+        scene: "lost_messages",
     },
     Class {
         name: "C7",
         patch: "c07-cancel-only-leaves-the-queue",
-        scene: scene::many_give_up,
+        scene: "many_give_up",
     },
     Class {
         name: "C8",
         patch: "c08-cancel-is-sent-once-and-forgotten",
-        scene: scene::late_requests,
+        scene: "late_requests",
     },
     Class {
         name: "C9",
         patch: "c09-one-token-for-all-attempts",
-        scene: scene::late_releases,
+        scene: "late_releases",
     },
     Class {
         name: "C10",
         patch: "c10-grants-for-the-whole-ttl",
-        scene: scene::killed_waiters,
+        scene: "killed_waiters",
     },
     Class {
         name: "C11",
         patch: "c11-asking-again-prolongs-the-lease",
-        scene: scene::requests_of_the_stopped,
+        scene: "requests_of_the_stopped",
     },
     Class {
         name: "C12",
         patch: "c12-nobody-looks-after-a-lapsed-lock",
-        scene: scene::killed_holders,
+        scene: "killed_holders",
     },
     Class {
         name: "C13",
         patch: "c13-no-margin",
-        scene: scene::slow_clock,
+        scene: "slow_clock",
     },
     Class {
         name: "C14",
         patch: "c14-requests-are-never-void",
-        scene: scene::requests_of_the_dead,
+        scene: "requests_of_the_dead",
     },
 ];
 
@@ -166,7 +167,7 @@ pub fn run(names: &[&str]) -> ExitCode {
 fn provoked(program: &Path, class: &Class, limit: Duration) -> Outcome {
     let seconds = limit.as_secs_f64().to_string();
     let output = Command::new(program)
-        .args(["provoke", class.name, &seconds])
+        .args(["provoke", class.scene, &seconds])
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
@@ -181,14 +182,13 @@ fn provoked(program: &Path, class: &Class, limit: Duration) -> Outcome {
     }
 }
 
-/// Plays the scene of a class again and again, once at least, until something is found or the time is over.
+/// Plays a scene again and again, once at least, until something is found or the time is over.
 pub fn provoke(name: &str, seconds: &str) {
-    let class = CLASSES.iter().find(|class| class.name == name);
-    let class = class.expect("it is the name of a class");
+    let scene = Scene::named(name).expect("it is the name of a scene");
     let limit = Duration::from_secs_f64(seconds.parse().unwrap());
     let start = Instant::now();
     for schedule in 1.. {
-        let verdict = (class.scene)().play(schedule);
+        let verdict = check(&scene.play(schedule).history);
         let after = start.elapsed();
         println!(
             "schedule {schedule}: {} holds, longest gap {} ms, {:.1} s",

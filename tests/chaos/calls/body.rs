@@ -1,0 +1,198 @@
+//! One call: what its body does, and how it came out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::{LockError, LockGuard, LockManager};
+
+use super::{functions, threads};
+use crate::book::Account;
+use crate::clock;
+use crate::event::{How, Journal, Way, What};
+use crate::support::dice::Dice;
+use crate::support::time::millis;
+use crate::worker::Pace;
+
+/// One call of a function.
+#[derive(Clone)]
+pub struct Call {
+    pub locks: LockManager,
+    pub journal: Arc<Journal>,
+    pub number: u64,
+    pub key: u32,
+    pub ttl: Duration,
+    pub max_hold: Duration,
+    pub wait: Duration,
+    pub account: Account,
+    pub fenced: bool,
+    /// Whether a body that nobody cancels asks its guard before each step.
+    pub asks: bool,
+    pub steps: Vec<Step>,
+}
+
+/// What a body does between two awaits: it reads, thinks, and writes; and how long it awaits then.
+#[derive(Clone)]
+pub struct Step {
+    thinks: Duration,
+    awaits: Duration,
+}
+
+#[derive(Debug)]
+pub enum CallError {
+    Lock(LockError),
+    /// A single try found the lock taken.
+    Busy,
+    /// The resource knows of a later holder.
+    Stale,
+    OnPurpose,
+}
+
+impl From<LockError> for CallError {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+/// What a body does that goes with leases of that length.
+pub fn steps(way: Way, length: Duration, pace: Pace, dice: &mut Dice) -> Vec<Step> {
+    match pace {
+        Pace::Lingering => small_steps(length * 5 / 4),
+        Pace::Held { ms } => small_steps(millis(ms)),
+        Pace::Varied => vec![Step {
+            thinks: Duration::ZERO,
+            awaits: match dice.one_in(2) {
+                true => millis(dice.roll(40)),
+                false => millis(dice.roll(500)),
+            },
+        }],
+        Pace::Mixed | Pace::Short => few_steps(way, length, pace, dice),
+    }
+}
+
+/// Most bodies are short; some need their lease to be renewed.
+fn few_steps(way: Way, length: Duration, pace: Pace, dice: &mut Dice) -> Vec<Step> {
+    let long = way == Way::MaxHold || (pace == Pace::Mixed && dice.one_in(25));
+    let count = 1 + dice.roll(4);
+    let step = |_| Step {
+        thinks: match way {
+            Way::Blocks => length.mul_f64(1.5) / count as u32,
+            _ => Duration::from_micros(dice.roll(3000)),
+        },
+        awaits: match long {
+            true => length.mul_f64(dice.roll(60) as f64 / 100.0),
+            false => Duration::from_micros(dice.roll(8000)),
+        },
+    };
+    (0..count).map(step).collect()
+}
+
+fn small_steps(time: Duration) -> Vec<Step> {
+    let awaits = millis(4);
+    let step = Step {
+        thinks: Duration::ZERO,
+        awaits,
+    };
+    vec![step; (time.as_nanos() / awaits.as_nanos()) as usize]
+}
+
+impl Call {
+    pub async fn make(self, way: Way, dice: &mut Dice) -> How {
+        let made = match way {
+            Way::TriesOnce if dice.one_in(2) => functions::tries(&self).await,
+            Way::Waits | Way::TriesOnce | Way::Blocks => functions::waits(&self).await,
+            Way::ReleasesInBackground => functions::releases_in_background(&self).await,
+            Way::Guard => functions::by_hand(&self, dice.one_in(2)).await,
+            Way::ThenBlocks => functions::by_hand(&self, true).await,
+            Way::Continues => functions::continues(&self).await,
+            Way::Unrenewed => functions::unrenewed(&self).await,
+            Way::MaxHold => functions::max_hold(&self).await,
+            Way::Fails => functions::fails(&self).await,
+            Way::Runs => functions::runs(&self).await,
+            Way::Watches => functions::watches(&self).await,
+            Way::OwnRuntime => threads::own_runtime(self, dice.split()).await,
+            Way::ThreadLocal => threads::thread_local(self, dice.split()).await,
+            Way::Panics => match tokio::spawn(functions::panics(self)).await {
+                Ok(made) => made,
+                Err(_) => return How::Panicked,
+            },
+            Way::Dropped => {
+                let patience = Duration::from_micros(dice.roll(100_000));
+                match tokio::time::timeout(patience, functions::waits(&self)).await {
+                    Ok(made) => made,
+                    Err(_) => return How::Dropped,
+                }
+            }
+        };
+        match made {
+            Ok(()) => How::Done,
+            Err(CallError::OnPurpose) => How::Failed,
+            Err(CallError::Busy) => How::Busy,
+            Err(CallError::Stale) => How::Refused,
+            Err(CallError::Lock(error)) if error.is_busy() => How::Busy,
+            Err(CallError::Lock(error)) if error.is_lost() => How::Lost,
+            Err(CallError::Lock(error)) if error.is_unavailable() => How::Unavailable,
+            Err(CallError::Lock(error)) => How::Wrong(error.to_string()),
+        }
+    }
+
+    /// What runs under the lock.
+    pub async fn body(&self, lock: &LockGuard) -> Result<(), CallError> {
+        self.look(lock, |left| What::Acquired { left });
+        let token = match self.fenced {
+            true => self.token(lock).await?,
+            false => 0,
+        };
+        for (n, step) in self.steps.iter().enumerate() {
+            if self.asks {
+                lock.ensure(Duration::ZERO)?;
+            }
+            if n > 0 || self.fenced {
+                self.look(lock, |left| What::Step { left });
+            }
+            self.write(token, step.thinks)?;
+            self.rest(lock, step.awaits).await;
+        }
+        if self.fenced {
+            // The same as before.
+            self.token(lock).await?;
+        }
+        Ok(())
+    }
+
+    /// It looks again and again meanwhile, so that it is known when the lease ended.
+    async fn rest(&self, lock: &LockGuard, mut time: Duration) {
+        const BEAT: Duration = millis(25);
+        while time > BEAT {
+            tokio::time::sleep(BEAT).await;
+            self.look(lock, |left| What::Step { left });
+            time -= BEAT;
+        }
+        tokio::time::sleep(time).await;
+    }
+
+    /// The stamp is taken first: what can be proven afterwards could be then.
+    fn look(&self, lock: &LockGuard, what: impl FnOnce(u64) -> What) {
+        let at = clock::now();
+        let left = lock.remaining().as_nanos() as u64;
+        self.journal.write_at(at, self.number, what(left));
+    }
+
+    async fn token(&self, lock: &LockGuard) -> Result<u64, CallError> {
+        let asked = clock::now();
+        let token = lock.fencing_token().await?;
+        self.journal
+            .write(self.number, What::Token { asked, token });
+        Ok(token)
+    }
+
+    /// A step that no lock can interrupt.
+    fn write(&self, token: u64, thinks: Duration) -> Result<(), CallError> {
+        let read = self.account.read(token).ok_or(CallError::Stale)?;
+        std::thread::sleep(thinks);
+        match self.account.write(self.number, token, read) {
+            true => Ok(()),
+            false => Err(CallError::Stale),
+        }
+    }
+}
+

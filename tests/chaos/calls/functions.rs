@@ -1,0 +1,116 @@
+//! The functions that run under the locks: one for each way to ask for one.
+
+use lock_runtime::{Lock, LockGuard, distributed_lock};
+
+use super::ON_PURPOSE;
+use super::body::{Call, CallError};
+
+#[distributed_lock(key = "door:<call.key>", ttl = call.ttl, wait = call.wait, manager = call.locks, guard = lock)]
+pub async fn waits(call: &Call) -> Result<(), CallError> {
+    call.body(lock).await
+}
+
+#[distributed_lock(
+    key = "door:<call.key>",
+    ttl = call.ttl,
+    wait = call.wait,
+    manager = call.locks,
+    guard = lock,
+    release = "background"
+)]
+pub async fn releases_in_background(call: &Call) -> Result<(), CallError> {
+    call.body(lock).await
+}
+
+#[distributed_lock(
+    key = "door:<call.key>",
+    ttl = call.ttl,
+    wait = call.wait,
+    manager = call.locks,
+    guard = lock,
+    on_lost = "continue"
+)]
+pub async fn continues(call: &Call) -> Result<(), CallError> {
+    call.body(lock).await
+}
+
+#[distributed_lock(
+    key = "door:<call.key>",
+    ttl = call.ttl,
+    wait = call.wait,
+    manager = call.locks,
+    guard = lock,
+    renew = false
+)]
+pub async fn unrenewed(call: &Call) -> Result<(), CallError> {
+    call.body(lock).await
+}
+
+#[distributed_lock(
+    key = "door:<call.key>",
+    ttl = call.ttl,
+    wait = call.wait,
+    manager = call.locks,
+    guard = lock,
+    max_hold = call.max_hold
+)]
+pub async fn max_hold(call: &Call) -> Result<(), CallError> {
+    call.body(lock).await
+}
+
+#[distributed_lock(key = "door:<call.key>", ttl = call.ttl, wait = call.wait, manager = call.locks, guard = lock)]
+pub async fn fails(call: &Call) -> Result<(), CallError> {
+    call.body(lock).await?;
+    Err(CallError::OnPurpose)
+}
+
+#[distributed_lock(key = "door:<call.key>", ttl = call.ttl, wait = call.wait, manager = call.locks, guard = lock)]
+pub async fn panics(call: Call) -> Result<(), CallError> {
+    call.body(lock).await?;
+    std::panic::panic_any(ON_PURPOSE);
+}
+
+/// Without an attribute.
+pub fn lock(call: &Call) -> Lock {
+    let key = format!("door:{}", call.key);
+    call.locks.lock(key).ttl(call.ttl).wait(call.wait)
+}
+
+pub async fn by_hand(call: &Call, drops: bool) -> Result<(), CallError> {
+    let guard = lock(call).acquire().await?;
+    let body = call.body(&guard).await;
+    match drops {
+        true => drop(guard),
+        false => guard.release().await?,
+    }
+    body
+}
+
+/// A single try; none is had of a lock that is busy.
+pub async fn tries(call: &Call) -> Result<(), CallError> {
+    match lock(call).try_acquire().await? {
+        Some(guard) => watched(call, guard).await,
+        None => Err(CallError::Busy),
+    }
+}
+
+pub async fn runs(call: &Call) -> Result<(), CallError> {
+    lock(call).run(async |guard| call.body(guard).await).await?
+}
+
+/// Cancels the body itself when the lock is lost.
+pub async fn watches(call: &Call) -> Result<(), CallError> {
+    watched(call, lock(call).acquire().await?).await
+}
+
+async fn watched(call: &Call, guard: LockGuard) -> Result<(), CallError> {
+    let body = tokio::select! {
+        biased;
+        loss = guard.lost() => Err(loss.into()),
+        body = call.body(&guard) => body,
+    };
+    match body {
+        Ok(()) => Ok(guard.release().await?),
+        body => body,
+    }
+}

@@ -1,0 +1,73 @@
+//! Calls on threads and runtimes of their own.
+
+use std::cell::RefCell;
+use std::thread;
+use std::time::Duration;
+
+use lock_runtime::LockGuard;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+
+use super::BLOCK;
+use super::body::{Call, CallError};
+use crate::support::dice::Dice;
+
+/// The guard is dropped at the end of `block_on`, and nothing drives the runtime after that: it is gone at
+/// once, or after a while.
+pub async fn own_runtime(call: Call, mut dice: Dice) -> Result<(), CallError> {
+    let (idles, with_io) = (dice.one_in(2), dice.one_in(2));
+    on_thread(move |tell| {
+        let runtime = new_runtime(with_io);
+        tell(runtime.block_on(super::functions::by_hand(&call, true)));
+        thread::sleep(if idles { BLOCK } else { Duration::ZERO });
+    })
+    .await
+}
+
+thread_local! {
+    static LEFT: RefCell<Option<LockGuard>> = const { RefCell::new(None) };
+}
+
+/// The guard is dropped with the thread, before its runtime's own thread-locals or after them.
+pub async fn thread_local(call: Call, mut dice: Dice) -> Result<(), CallError> {
+    let (first, with_io) = (dice.one_in(2), dice.one_in(2));
+    on_thread(move |tell| {
+        if first {
+            LEFT.with(|left| drop(left.take()));
+        }
+        let runtime = new_runtime(with_io);
+        let made = runtime.block_on(async {
+            let guard = super::functions::lock(&call).acquire().await?;
+            let body = call.body(&guard).await;
+            LEFT.set(Some(guard));
+            body
+        });
+        drop(runtime);
+        tell(made);
+    })
+    .await
+}
+
+fn new_runtime(with_io: bool) -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    if with_io {
+        builder.enable_io();
+    }
+    builder.enable_time().build().unwrap()
+}
+
+/// The thread may go on when it has told how the call came out.
+async fn on_thread<T: Send + 'static>(
+    work: impl FnOnce(&mut dyn FnMut(T)) + Send + 'static,
+) -> T {
+    let (tell, told) = oneshot::channel();
+    let mut tell = Some(tell);
+    let work = move || {
+        work(&mut |made| {
+            let _ = tell.take().expect("it is told once").send(made);
+        });
+    };
+    // Whoever drops the runtime waits for it.
+    tokio::task::spawn_blocking(|| thread::spawn(work).join());
+    told.await.expect("the thread tells")
+}

@@ -1,0 +1,52 @@
+//! Nobody believes in a lease for longer than the server keeps it.
+//!
+//! Between two looks of one body at its guard, both of which find the lock held, the server has it until the
+//! time that the first one found, at least: nobody shortens a lease while its guard counts on it. What
+//! servers may have forgotten is left out, until leases that were granted before have ended.
+
+use super::{Call, Case, Rule, Verdict, millis};
+use crate::witness::Sample;
+
+/// What a server says is rounded to milliseconds, and the clocks of two processes may differ by so little.
+const ROUNDED: u64 = 3_000_000;
+/// A sample that took longer says little.
+const LONG: u64 = 20_000_000;
+
+pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
+    let samples = case.history.samples.iter();
+    let mut samples: Vec<&Sample> = samples.filter(|it| it.to - it.from < LONG).collect();
+    samples.sort_by_key(|sample| sample.from);
+    for hold in case.holds() {
+        let looks = hold.looks.iter().zip(hold.looks.iter().skip(1));
+        for (look, next) in looks.filter(|(look, next)| look.left > 0 && next.left > 0) {
+            let first = samples.partition_point(|sample| sample.from <= look.at);
+            let during = samples[first..].iter();
+            let mut during = during
+                .take_while(|sample| sample.from < next.at)
+                .filter(|sample| sample.key == hold.key && sample.to < next.at)
+                .inspect(|_| verdict.believed += 1);
+            let until = look.at + look.left;
+            let too_short = |sample: &&&Sample| sample.to + sample.left + ROUNDED < until;
+            if let Some(sample) = during.find(too_short)
+                && !is_excused(case, hold, sample)
+            {
+                let text = format!(
+                    "{} believed at {} in a lease of {}, which ended {} after {} on the server",
+                    hold.name(),
+                    case.when(look.at),
+                    millis(look.left),
+                    millis(sample.left),
+                    case.when(sample.to),
+                );
+                verdict.broken(Rule::Belief, text);
+                break;
+            }
+        }
+    }
+}
+
+fn is_excused(case: &Case<'_>, hold: &Call, sample: &Sample) -> bool {
+    let mut faults = case.forgetting(hold.key);
+    faults.any(|fault| fault.from < sample.to && sample.from < fault.until + hold.ttl)
+        || case.slept(hold.worker, sample.to)
+}

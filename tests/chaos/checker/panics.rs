@@ -1,0 +1,13 @@
+//! Nothing panics but what is meant to.
+
+use super::{Case, Rule, Verdict};
+use crate::event::What;
+
+pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
+    for event in &case.history.events {
+        if let What::Panicked { text } = &event.what {
+            let text = format!("worker {}: {text}", event.worker);
+            verdict.broken(Rule::Panics, text);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A Cluster of a single node, which serves all slots.
+
+use std::path::PathBuf;
+
+use crate::fault::Kind;
+use crate::support::proxy::Proxy;
+use crate::support::server::{Server, free_port};
+use crate::support::time::{eventually, millis};
+
+use super::{Ground, Links, Rules, durable};
+
+pub struct OneNode {
+    server: Server,
+    rules: Rules,
+}
+
+impl OneNode {
+    /// Only processes go wrong: nodes tell clients their own addresses, with no proxy between.
+    pub fn with(rules: Rules) -> Self {
+        let server = Server::with(None, |_, _| {
+            let bus = free_port().to_string();
+            let mut options = durable();
+            let more = [["--cluster-enabled", "yes"], ["--cluster-port", &bus]];
+            options.extend(more.concat().into_iter().map(str::to_owned));
+            options
+        });
+        server.query::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
+        eventually(millis(20_000), "the node serves all slots", || {
+            server.tells("CLUSTER INFO", "cluster_state").as_deref() == Some("ok")
+        });
+        Self {
+            server,
+            rules: Rules {
+                variant: "one node",
+                links: Links::Nobodys,
+                can: Kind::PROCESS.to_vec(),
+                account: false,
+                overheard: false,
+                ..rules
+            },
+        }
+    }
+}
+
+impl Ground for OneNode {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    fn urls(&self, _: usize) -> String {
+        format!("redis-cluster://127.0.0.1:{}", self.server.port())
+    }
+
+    fn server(&mut self, _: usize) -> &mut Server {
+        &mut self.server
+    }
+
+    fn proxy(&self, _: usize, _: usize) -> Option<&Proxy> {
+        None
+    }
+
+    fn socket(&self) -> Option<PathBuf> {
+        Some(self.server.socket())
+    }
+
+    fn leftovers(&self) -> Vec<String> {
+        self.server.leftovers()
+    }
+}

@@ -1,0 +1,53 @@
+//! Subscriptions that are refused, and messages that no server sends.
+
+use super::setting::{SOON, Setting, short, step};
+use crate::event::Way;
+use crate::fault::Kind;
+use crate::plan::{On, Profile};
+use crate::support::time::millis;
+use crate::worker::Habit;
+
+/// Once, and then all is well: whoever is told nothing any more keeps the others waiting, or waits itself.
+fn refused(kind: Kind, lasts: u64) -> Setting {
+    Setting {
+        ttl: millis(6000),
+        keys: 1,
+        habit: Habit {
+            tasks: 2,
+            ways: vec![Way::Waits, Way::Guard],
+            wait_ms: Some(20_000),
+            ..short()
+        },
+        lasts: millis(9000),
+        gap: Some(SOON),
+        account: true,
+        ..Setting::scripted(vec![step(1000, lasts, kind, On::Server(0))])
+    }
+}
+
+pub fn busy_when_subscribing() -> Setting {
+    refused(Kind::BusyReplies, 400)
+}
+
+pub fn subscriptions_refused() -> Setting {
+    refused(Kind::SubscribeRefused, 1200)
+}
+
+pub fn channels_denied() -> Setting {
+    refused(Kind::ChannelsDenied, 1200)
+}
+
+pub fn scripts_denied() -> Setting {
+    refused(Kind::ScriptsDenied, 1200)
+}
+
+pub fn nonsense() -> Setting {
+    Setting {
+        habit: short(),
+        profile: Profile {
+            pause: millis(150),
+            ..Profile::only(&[Kind::Nonsense, Kind::ClientsKilled])
+        },
+        ..Setting::of(&[])
+    }
+}

@@ -1,0 +1,73 @@
+//! Threads, runtimes and subscribers of the callers that go wrong, while all is well with the server.
+
+use std::time::Duration;
+
+use super::setting::{Setting, plain, short, step};
+use crate::event::Way;
+use crate::fault::Kind;
+use crate::plan::{On, Profile};
+use crate::support::time::millis;
+use crate::worker::{Habit, Pace};
+
+/// How soon a lock is had by the next whose guard was dropped just before its thread was blocked.
+const SOON: Duration = millis(300);
+
+/// Single tries of many locks beside them.
+pub fn blocked_after_a_drop() -> Setting {
+    Setting {
+        keys: 6,
+        habit: Habit {
+            tasks: 3,
+            ways: vec![Way::ThenBlocks, Way::OwnRuntime, Way::TriesOnce, Way::Waits],
+            wait_ms: Some(5000),
+            ..short()
+        },
+        gap: Some(SOON),
+        ..Setting::of(&[])
+    }
+}
+
+/// Of all kinds, one after the other, with and without I/O.
+pub fn runtimes_that_end() -> Setting {
+    Setting {
+        habit: Habit {
+            without_io: true,
+            ..short()
+        },
+        profile: Profile {
+            pause: millis(150),
+            ..Profile::only(&[Kind::RuntimeDropped])
+        },
+        ..Setting::of(&[])
+    }
+}
+
+pub fn thread_locals() -> Setting {
+    Setting {
+        habit: Habit {
+            ways: vec![Way::ThreadLocal, Way::OwnRuntime, Way::Waits],
+            wait_ms: Some(5000),
+            ..short()
+        },
+        lasts: millis(2000),
+        ..Setting::of(&[])
+    }
+}
+
+/// It panics when some locks are lost; the others are renewed all the same.
+pub fn panicking_subscriber() -> Setting {
+    let deleted = |n: u64| step(500 + 700 * n, 0, Kind::KeyDeleted, On::Key(0));
+    let mut steps: Vec<_> = (0..3).map(deleted).collect();
+    steps.push(step(2600, 100, Kind::ConnectionsCut, On::Link(0, 0)));
+    Setting {
+        habit: Habit {
+            ways: vec![Way::Waits, Way::Guard],
+            wait_ms: Some(60_000),
+            pace: Pace::Lingering,
+            panicking_log: true,
+            ..plain()
+        },
+        lasts: millis(7000),
+        ..Setting::scripted(steps)
+    }
+}

@@ -1,0 +1,180 @@
+//! Where a rule of the protocol that is left out does harm.
+
+use super::setting::{SOON, Setting, plain, short, step};
+use crate::event::Way;
+use crate::fault::Kind;
+use crate::plan::On;
+use crate::support::time::millis;
+use crate::worker::{Habit, Pace};
+
+pub fn all_is_well() -> Setting {
+    Setting {
+        lasts: millis(1000),
+        ..Setting::of(&[])
+    }
+}
+
+pub fn late_messages() -> Setting {
+    Setting::of(&[Kind::WorkerStopped, Kind::RepliesHeld])
+}
+
+/// By less than it takes to give up an unanswered request.
+pub fn late_replies() -> Setting {
+    Setting {
+        ttl: millis(500),
+        stop: millis(500),
+        ..Setting::of(&[Kind::WorkerStopped, Kind::RepliesHeld, Kind::Delayed])
+    }
+}
+
+pub fn stopped_bodies() -> Setting {
+    Setting::of(&[Kind::WorkerStopped, Kind::BlackHole])
+}
+
+/// Whoever waits is the first to do so, and asks again soon.
+pub fn lost_messages() -> Setting {
+    Setting {
+        ttl: millis(6000),
+        keys: 1,
+        seats: 2,
+        habit: Habit {
+            ways: vec![Way::Waits],
+            wait_ms: Some(5000),
+            ..short()
+        },
+        gap: Some(SOON),
+        ..Setting::of(&[Kind::MessagesLost])
+    }
+}
+
+pub fn many_give_up() -> Setting {
+    Setting {
+        ttl: millis(6000),
+        keys: 1,
+        habit: Habit {
+            tasks: 1,
+            ways: vec![Way::Waits, Way::Dropped],
+            ..short()
+        },
+        gap: Some(SOON),
+        ..Setting::of(&[])
+    }
+}
+
+/// Of connections that have been given up by then.
+pub fn late_requests() -> Setting {
+    Setting {
+        ttl: millis(6000),
+        habit: Habit {
+            tasks: 2,
+            ways: vec![Way::Waits, Way::Dropped],
+            ..short()
+        },
+        gap: Some(SOON),
+        ..Setting::of(&[Kind::Stranded])
+    }
+}
+
+/// Of holds that are over for their own process.
+pub fn late_releases() -> Setting {
+    Setting {
+        stop: millis(700),
+        ..Setting::of(&[Kind::RepliesHeld, Kind::ReplyLost, Kind::Stranded])
+    }
+}
+
+/// Two of three processes that wait are killed at once.
+pub fn killed_waiters() -> Setting {
+    let killed = |at, seat| step(at, 0, Kind::WorkerKilled, On::Seat(seat));
+    Setting {
+        ttl: millis(6000),
+        keys: 1,
+        habit: Habit {
+            ways: vec![Way::Waits],
+            wait_ms: Some(60_000),
+            ..short()
+        },
+        lasts: millis(4000),
+        gap: Some(millis(2500)),
+        ..Setting::scripted(vec![
+            step(500, 2500, Kind::KeyOverwritten, On::Key(0)),
+            killed(2500, 0),
+            killed(2510, 1),
+        ])
+    }
+}
+
+pub fn killed_holders() -> Setting {
+    Setting {
+        habit: Habit {
+            ways: vec![Way::Waits],
+            wait_ms: Some(5000),
+            ..short()
+        },
+        gap: Some(millis(3000)),
+        ..Setting::of(&[Kind::WorkerKilled])
+    }
+}
+
+/// One process is alone with its lock while another waits.
+pub fn slow_clock() -> Setting {
+    Setting {
+        ttl: millis(4000),
+        keys: 1,
+        seats: 2,
+        slow: 9000,
+        habit: Habit {
+            tasks: 1,
+            ways: vec![Way::Waits],
+            wait_ms: Some(60_000),
+            pace: Pace::Lingering,
+            ..plain()
+        },
+        lasts: millis(8000),
+        ..Setting::scripted(vec![step(1500, 6000, Kind::BlackHole, On::Link(0, 0))])
+    }
+}
+
+/// A process waits, asks once more, is stopped, and is granted the lock. What it has asked arrives then.
+pub fn requests_of_the_stopped() -> Setting {
+    let steps = vec![
+        step(500, 3000, Kind::KeyOverwritten, On::Key(0)),
+        step(1500, 3200, Kind::RequestsHeld, On::Link(0, 0)),
+        step(2800, 8000, Kind::WorkerStopped, On::Seat(0)),
+    ];
+    Setting {
+        ttl: millis(8000),
+        keys: 1,
+        seats: 2,
+        habit: Habit {
+            ways: vec![Way::Waits],
+            wait_ms: Some(60_000),
+            ..short()
+        },
+        lasts: millis(11_000),
+        gap: Some(millis(2500)),
+        ..Setting::scripted(steps)
+    }
+}
+
+/// A process waits, asks once more, and is killed. What it has asked arrives half a minute later.
+pub fn requests_of_the_dead() -> Setting {
+    let overwritten = |key| step(500, 3500, Kind::KeyOverwritten, On::Key(key));
+    let mut steps: Vec<_> = (0..3).map(overwritten).collect();
+    steps.push(step(2000, 29_000, Kind::RequestsHeld, On::Link(0, 0)));
+    steps.push(step(3300, 0, Kind::WorkerKilled, On::Seat(0)));
+    // Nobody has the locks then.
+    steps.push(step(24_500, 7500, Kind::WorkerStopped, On::Seat(1)));
+    Setting {
+        ttl: millis(6000),
+        seats: 2,
+        habit: Habit {
+            ways: vec![Way::Waits],
+            wait_ms: Some(60_000),
+            ..short()
+        },
+        lasts: millis(38_000),
+        gap: Some(millis(2500)),
+        ..Setting::scripted(steps)
+    }
+}

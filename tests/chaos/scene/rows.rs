@@ -1,0 +1,65 @@
+//! Waiters that are gone stand before others that are not.
+
+use std::time::Duration;
+
+use super::setting::{Setting, short, step};
+use crate::event::Way;
+use crate::fault::Kind;
+use crate::ground::Place;
+use crate::plan::On;
+use crate::support::time::millis;
+use crate::worker::Habit;
+
+/// How many waiters are gone at once.
+const GONE: usize = 3;
+
+/// What a row of them may cost the next: a grant for the first, little for each, and what it takes to notice
+/// that a lease has run out.
+const GAP: Duration = millis(2000 + 200 * GONE as u64 + 400);
+
+/// All wait; then some are gone, and the lock is free.
+fn row(kind: Kind, on: impl Fn(usize) -> On) -> Setting {
+    let mut steps = vec![step(500, 2500, Kind::KeyOverwritten, On::Key(0))];
+    let lasts = match kind {
+        Kind::WorkerKilled => 0,
+        _ => 20_000,
+    };
+    steps.extend((0..GONE).map(|seat| step(2500 + seat as u64, lasts, kind, on(seat))));
+    Setting {
+        ttl: millis(6000),
+        keys: 1,
+        seats: GONE + 1,
+        habit: Habit {
+            tasks: 2,
+            ways: vec![Way::Waits],
+            wait_ms: Some(60_000),
+            ..short()
+        },
+        lasts: millis(8000),
+        gap: Some(GAP),
+        ..Setting::scripted(steps)
+    }
+}
+
+pub fn stopped_in_a_row() -> Setting {
+    row(Kind::WorkerStopped, On::Seat)
+}
+
+pub fn cut_off_in_a_row() -> Setting {
+    row(Kind::BlackHole, |seat| On::Link(seat, 0))
+}
+
+/// Each message has a listener, though its process is gone.
+pub fn killed_and_overheard() -> Setting {
+    Setting {
+        overheard: true,
+        ..row(Kind::WorkerKilled, On::Seat)
+    }
+}
+
+pub fn killed_in_a_cluster() -> Setting {
+    Setting {
+        place: Place::Cluster,
+        ..row(Kind::WorkerKilled, On::Seat)
+    }
+}
