@@ -87,7 +87,10 @@ fn scenes(args: &Args) -> Vec<&'static Scene> {
     let named = |name: &String| {
         Scene::named(name).unwrap_or_else(|| leave(&format!("`{name}` is no scene")))
     };
-    match (args.scenes.is_empty(), args.on.is_empty() && args.seed.is_none()) {
+    match (
+        args.scenes.is_empty(),
+        args.on.is_empty() && args.seed.is_none(),
+    ) {
         (false, _) => args.scenes.iter().map(named).collect(),
         (true, true) => scene::ALL.iter().collect(),
         (true, false) => Vec::new(),

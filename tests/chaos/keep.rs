@@ -10,7 +10,11 @@ use crate::timeline;
 
 /// Writes all that is known of it to a directory, whose path it returns.
 pub fn keep(played: &Played, verdict: &Verdict) -> PathBuf {
-    let name = format!("{}-{}", played.scene.unwrap_or(played.place.name()), played.seed);
+    let name = format!(
+        "{}-{}",
+        played.scene.unwrap_or(played.place.name()),
+        played.seed
+    );
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("target/chaos")
         .join(&name);

@@ -22,19 +22,27 @@ pub fn record(journal: Arc<Journal>) {
     }));
 }
 
-/// From now on a subscriber panics at every other event that the library logs on its I/O thread.
+/// Once it is armed a subscriber panics at every other event that is logged on the library's I/O thread.
 pub fn in_subscriber() {
-    tracing_subscriber::registry()
-        .with(Panics(AtomicBool::new(false)))
-        .init();
+    tracing_subscriber::registry().with(Panics).init();
 }
 
-struct Panics(AtomicBool);
+/// From now on.
+pub fn arm() {
+    PANICS_NEXT.store(true, Relaxed);
+    ARMED.store(true, Relaxed);
+}
+
+static ARMED: AtomicBool = AtomicBool::new(false);
+static PANICS_NEXT: AtomicBool = AtomicBool::new(false);
+
+struct Panics;
 
 impl<S: Subscriber> Layer<S> for Panics {
     fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
         let thread = std::thread::current();
-        if thread.name() == Some("lock-io") && !self.0.fetch_xor(true, Relaxed) {
+        let is_armed = ARMED.load(Relaxed) && thread.name() == Some("lock-io");
+        if is_armed && PANICS_NEXT.fetch_xor(true, Relaxed) {
             std::panic::panic_any(ON_PURPOSE);
         }
     }

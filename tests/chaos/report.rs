@@ -365,7 +365,10 @@ mod tests {
         report.add(&scene, &broken);
         let other = verdict(1000, &[2], 1500);
         report.add(&played(Place::Standalone, 8, history(false, &[])), &other);
-        report.add(&played(Place::Memory, 9, history(true, &[])), &verdict(1, &[], 1));
+        report.add(
+            &played(Place::Memory, 9, history(true, &[])),
+            &verdict(1, &[], 1),
+        );
         report
     }
 

@@ -31,6 +31,10 @@ pub struct Schedule {
     pub habit: Habit,
     /// How soon a lock is had by the next, if that can be told of what goes wrong here.
     pub gap: Option<Duration>,
+    /// Whether order is kept whatever the plan.
+    pub order: bool,
+    /// Whether the resource compares tokens, unless chance says so.
+    pub fenced: Option<bool>,
     /// How long things go wrong for.
     pub lasts: Duration,
 }
@@ -56,6 +60,8 @@ impl Schedule {
             plan: None,
             habit: Habit::default(),
             gap: None,
+            order: false,
+            fenced: None,
             lasts: millis(4000),
         }
     }
@@ -81,7 +87,8 @@ impl Schedule {
         let plan = self.plan.clone().unwrap_or_else(chance);
         let mut dice = Dice::with(self.seed.wrapping_mul(0xBF58_476D_1CE4_E5B9));
         let directory = temporary("chaos-");
-        let fenced = !dice.one_in(3);
+        let chance = !dice.one_in(3);
+        let fenced = self.fenced.unwrap_or(chance);
         let book = Book::open(directory.path(), fenced);
         let order = self.order(ground, &book, directory.path(), fenced, &mut dice);
         let seats = (0..rules.seats).map(|seat| (ground.urls(seat), ground.environment(seat)));
@@ -155,7 +162,7 @@ impl Schedule {
     fn promises(&self, plan: &Plan, fenced: bool) -> Promises {
         let mut steps = plan.steps.iter();
         Promises {
-            order: steps.all(|step| step.kind.sphere() == Sphere::Process),
+            order: self.order || steps.all(|step| step.kind.sphere() == Sphere::Process),
             fenced,
             gap: self.gap.map(|gap| gap.as_nanos() as u64),
         }

@@ -76,8 +76,10 @@ pub enum Pace {
     /// Longer than the ttl, in many small steps.
     Lingering,
     /// That long, in many small steps.
-    Held { ms: u64 },
-    /// One step, from nothing to half a second.
+    Held {
+        ms: u64,
+    },
+    /// One step: some take next to nothing, others until what was granted is renewed.
     Varied,
 }
 
@@ -145,6 +147,7 @@ pub fn work(order: &str) {
     panics::record(journals[0].clone());
     thread::spawn(move || notice_stalls(&journals));
     crews.iter().for_each(Crew::until_ready);
+    panics::arm();
     tell("ready");
     // Any other order, or nobody who gives one any more, is the end.
     while next_order() == "drop" {

@@ -60,9 +60,9 @@ pub fn steps(way: Way, length: Duration, pace: Pace, dice: &mut Dice) -> Vec<Ste
         Pace::Held { ms } => small_steps(millis(ms)),
         Pace::Varied => vec![Step {
             thinks: Duration::ZERO,
-            awaits: match dice.one_in(2) {
+            awaits: match dice.one_in(3) {
                 true => millis(dice.roll(40)),
-                false => millis(dice.roll(500)),
+                false => millis(500 + dice.roll(400)),
             },
         }],
         Pace::Mixed | Pace::Short => few_steps(way, length, pace, dice),
@@ -195,4 +195,3 @@ impl Call {
         }
     }
 }
-

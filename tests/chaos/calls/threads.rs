@@ -57,9 +57,7 @@ fn new_runtime(with_io: bool) -> Runtime {
 }
 
 /// The thread may go on when it has told how the call came out.
-async fn on_thread<T: Send + 'static>(
-    work: impl FnOnce(&mut dyn FnMut(T)) + Send + 'static,
-) -> T {
+async fn on_thread<T: Send + 'static>(work: impl FnOnce(&mut dyn FnMut(T)) + Send + 'static) -> T {
     let (tell, told) = oneshot::channel();
     let mut tell = Some(tell);
     let work = move || {

@@ -43,8 +43,11 @@ fn trouble(case: &Case<'_>) -> Spans {
     let faults = case.history.faults.iter();
     let faults = faults.map(|fault| (fault.from, fault.until + 1));
     let stalls = case.stalls.values().flat_map(Spans::iter);
-    let long = |(from, to): &(u64, u64)| to - from > 50_000_000;
-    Spans::of(faults.chain(stalls.filter(long)))
+    Spans::of(faults.chain(stalls.filter(is_long)))
+}
+
+fn is_long((from, to): &(u64, u64)) -> bool {
+    to - from > 50_000_000
 }
 
 fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
@@ -97,7 +100,7 @@ fn could_be_renewed(case: &Case<'_>, hold: &Call, end: u64) -> bool {
     let faults = faults.filter(|fault| fault.kind != Kind::ClientsKilled);
     let faults = faults.map(|fault| (fault.from, fault.until + 1));
     let stalls = case.stalls.values().chain(case.blocked.values());
-    let stalls = stalls.flat_map(Spans::iter);
+    let stalls = stalls.flat_map(Spans::iter).filter(is_long);
     let trouble = Spans::of(faults.chain(stalls));
     let well = Spans::of([(from, to)]).minus(&trouble);
     let longest = well.iter().map(|(from, to)| to - from).max();

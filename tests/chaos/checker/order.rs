@@ -31,7 +31,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     let stalls = case.stalls.values().flat_map(Spans::iter);
     let stalls = stalls.filter(|(from, to)| to - from > HICCUP);
     let trouble = Spans::of(faults.chain(stalls));
-    for (_, holds) in case.by_key() {
+    for (key, holds) in case.by_key() {
         let holds: Vec<&Call> = holds.collect();
         let lapsed = Spans::of(holds.iter().filter_map(|hold| {
             let is_lost = hold.how() == Some(&How::Lost) || hold.proof().is_none();
@@ -48,8 +48,19 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
                 && case.blocked(hold.worker, hold.asked.saturating_sub(QUIET), began) == 0;
             if waits && calm {
                 verdict.in_line += 1;
-                among_all(case, verdict, hold, &turns);
+                among_all(case, verdict, hold, began, &turns);
                 judged.push(hold);
+            }
+        }
+        let calls = case.calls.iter().filter(|call| call.key == key);
+        for call in calls.filter(|call| call.how() == Some(&How::Busy) && call.wait > 0) {
+            let until = call.over().unwrap_or(call.asked);
+            let from = call.asked.saturating_sub(QUIET);
+            let calm = !trouble.touches(from, until)
+                && !lapsed.touches(call.asked, until)
+                && case.blocked(call.worker, from, until) == 0;
+            if calm {
+                among_all(case, verdict, call, until, &turns);
             }
         }
         judged.sort_by_key(|hold| hold.worker);
@@ -78,23 +89,23 @@ fn turns(holds: &[&Call]) -> Vec<Turn> {
         .collect()
 }
 
-fn among_all(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, turns: &[Turn]) {
-    let began = hold.began().map_or(0, |look| look.at);
+/// Until it had the lock, or gave up.
+fn among_all(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, until: u64, turns: &[Turn]) {
     let first = turns.partition_point(|turn| turn.from <= hold.asked);
     let mut since = hold.asked + SLACK;
     let mut had: Vec<u32> = Vec::new();
-    for turn in turns[first..].iter().take_while(|turn| turn.from < began) {
+    for turn in turns[first..].iter().take_while(|turn| turn.from < until) {
         if turn.worker == hold.worker {
             since = turn.to + SLACK;
             had.clear();
         } else if turn.from > since {
             if had.contains(&turn.worker) {
                 let text = format!(
-                    "{} asked at {} and had it at {}; meanwhile worker {} had it in two turns, the \
+                    "{} asked at {} and waited until {}; meanwhile worker {} had it in two turns, the \
                      second at {}",
                     hold.name(),
                     case.when(hold.asked),
-                    case.when(began),
+                    case.when(until),
                     turn.worker,
                     case.when(turn.from)
                 );

@@ -40,13 +40,10 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     for call in &case.calls {
         of_key.entry(call.key).or_default().push(call);
     }
-    let away = Spans::of(
-        case.history
-            .faults
-            .iter()
-            .filter(|fault| fault.away)
-            .map(|fault| (fault.from, fault.until + RECONNECT)),
-    );
+    // Workers that are cut off alone keep no others waiting.
+    let faults = case.history.faults.iter().filter(|fault| fault.away);
+    let faults = faults.filter(|fault| fault.workers.is_empty());
+    let away = Spans::of(faults.map(|fault| (fault.from, fault.until + RECONNECT)));
     for (key, calls) in of_key {
         let lock = Lock {
             case,
@@ -109,6 +106,9 @@ fn for_nobody(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
                 let long = |(from, to): &(u64, u64)| !blocks || to - from >= hiccup;
                 spans = spans.minus(&Spans::of(stalls.iter().filter(long)));
             }
+            if blocks {
+                spans = spans.minus(&cut_off(case, worker));
+            }
             if let Some(blocked) = case.blocked.get(&worker).filter(|_| blocks) {
                 spans = spans.minus(blocked);
             }
@@ -127,6 +127,13 @@ fn for_nobody(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
     running(waited, true)
         .minus(&running(held, false))
         .minus(&blocked)
+}
+
+/// When the worker alone could not reach the servers.
+fn cut_off(case: &Case<'_>, worker: u32) -> Spans {
+    let faults = case.history.faults.iter();
+    let faults = faults.filter(|fault| fault.away && fault.workers.contains(&worker));
+    Spans::of(faults.map(|fault| (fault.from, fault.until + RECONNECT)))
 }
 
 struct Lock<'c> {
@@ -158,7 +165,7 @@ impl Lock<'_> {
             Kind::WorkerStopped | Kind::RuntimeDropped => {
                 fault.from < to && fault.until + GRANT > from
             }
-            _ => false,
+            _ => fault.away && fault.from < to && fault.until + GRANT > from,
         });
         let left = faults.map(|fault| {
             let theirs = fault.workers.iter();

@@ -162,7 +162,8 @@ impl Nemesis<'_> {
         }
         let socket = self.ground.server(server).socket();
         let user = self.ground.rules().user();
-        self.asked.push(ask(socket, Command::of(step, key, user), fault));
+        self.asked
+            .push(ask(socket, Command::of(step, key, user), fault));
     }
 
     fn step_clock(&mut self, step: &Step) {

@@ -3,31 +3,40 @@
 use super::setting::{Setting, plain, step};
 use crate::event::Way;
 use crate::fault::Kind;
-use crate::plan::{On, Profile};
+use crate::plan::On;
 use crate::support::time::millis;
 use crate::worker::{Habit, Pace};
 
 /// Within a process a lock passes between guards of all lengths while answers take longer than a renewal of
 /// the shortest may wait for them.
 pub fn several_ttls() -> Setting {
-    let slow = |seat| step(300, 1150, Kind::RepliesDelayed, On::Link(seat, 0));
-    let slower = |seat| step(2000, 1400, Kind::Delayed, On::Link(seat, 0));
-    let requests = |seat| step(4000, 1000, Kind::RequestsDelayed, On::Link(seat, 0));
-    let steps = [slow, slower, requests];
+    let replies = |seat| step(200, 3000, Kind::RepliesDelayed, On::Link(seat, 0));
+    let both = |seat| step(3300, 3000, Kind::Delayed, On::Link(seat, 0));
+    let requests = |seat| step(6400, 2000, Kind::RequestsDelayed, On::Link(seat, 0));
+    let steps = [replies, both, requests];
     let steps = steps.iter().flat_map(|step| (0..2).map(step));
     Setting {
-        keys: 2,
+        keys: 12,
         seats: 2,
         habit: Habit {
-            tasks: 5,
-            ways: vec![Way::Waits, Way::Guard, Way::Continues, Way::Unrenewed, Way::MaxHold],
-            wait_ms: Some(20_000),
+            tasks: 40,
+            ways: vec![
+                Way::Waits,
+                Way::Guard,
+                Way::Continues,
+                Way::Runs,
+                Way::Unrenewed,
+                Way::MaxHold,
+            ],
+            wait_ms: Some(5000),
             pace: Pace::Varied,
             ttls_ms: vec![800, 30_000, 60_000],
-            hand_over_ms: Some(60_000),
+            hand_over_ms: Some(1500),
             ..plain()
         },
-        lasts: millis(6000),
+        lasts: millis(8500),
+        // Bodies ask for nothing that takes as long as an answer.
+        fenced: Some(false),
         ..Setting::scripted(steps.collect())
     }
 }
@@ -35,10 +44,10 @@ pub fn several_ttls() -> Setting {
 /// Of holders that waited for their locks.
 fn long_leases() -> Habit {
     Habit {
-        tasks: 4,
+        tasks: 8,
         ways: vec![Way::Waits],
-        wait_ms: Some(60_000),
-        pace: Pace::Held { ms: 2600 },
+        wait_ms: Some(4000),
+        pace: Pace::Held { ms: 2300 },
         ttls_ms: vec![30_000, 60_000],
         hand_over_ms: Some(0),
         ..plain()
@@ -49,7 +58,7 @@ fn long_leases() -> Habit {
 pub fn short_outages() -> Setting {
     let killed = |n: u64| step(700 + n * 2300, 270, Kind::ServerKilled, On::Server(0));
     Setting {
-        keys: 4,
+        keys: 8,
         habit: long_leases(),
         lasts: millis(11_000),
         ..Setting::scripted((0..4).map(killed).collect())
@@ -58,14 +67,11 @@ pub fn short_outages() -> Setting {
 
 /// Again and again, and each can be made anew at once.
 pub fn connections_killed() -> Setting {
+    let killed = |n: u64| step(500 + n * 20, 0, Kind::ClientsKilled, On::Server(0));
     Setting {
-        keys: 4,
+        keys: 8,
         habit: long_leases(),
-        lasts: millis(6000),
-        profile: Profile {
-            pause: millis(20),
-            ..Profile::only(&[Kind::ClientsKilled])
-        },
-        ..Setting::of(&[])
+        lasts: millis(7000),
+        ..Setting::scripted((0..300).map(killed).collect())
     }
 }

@@ -1,25 +1,29 @@
 //! Subscriptions that are refused, and messages that no server sends.
 
-use super::setting::{SOON, Setting, short, step};
+use super::setting::{SOON, Setting, plain, short, step};
 use crate::event::Way;
 use crate::fault::Kind;
 use crate::plan::{On, Profile};
 use crate::support::time::millis;
-use crate::worker::Habit;
+use crate::worker::{Habit, Pace};
 
-/// Once, and then all is well: whoever is told nothing any more keeps the others waiting, or waits itself.
+/// Once, and then all is well: a process that is told nothing any more waits while others have their turns.
 fn refused(kind: Kind, lasts: u64) -> Setting {
     Setting {
         ttl: millis(6000),
         keys: 1,
+        seats: 6,
         habit: Habit {
             tasks: 2,
             ways: vec![Way::Waits, Way::Guard],
-            wait_ms: Some(20_000),
-            ..short()
+            wait_ms: Some(8000),
+            pace: Pace::Held { ms: 40 },
+            hand_over_ms: Some(0),
+            ..plain()
         },
-        lasts: millis(9000),
+        lasts: millis(11_000),
         gap: Some(SOON),
+        order: true,
         account: true,
         ..Setting::scripted(vec![step(1000, lasts, kind, On::Server(0))])
     }

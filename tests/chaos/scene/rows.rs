@@ -22,7 +22,7 @@ fn row(kind: Kind, on: impl Fn(usize) -> On) -> Setting {
     let mut steps = vec![step(500, 2500, Kind::KeyOverwritten, On::Key(0))];
     let lasts = match kind {
         Kind::WorkerKilled => 0,
-        _ => 20_000,
+        _ => 8000,
     };
     steps.extend((0..GONE).map(|seat| step(2500 + seat as u64, lasts, kind, on(seat))));
     Setting {

@@ -23,6 +23,8 @@ pub struct Setting {
     pub profile: Profile,
     pub plan: Option<Plan>,
     pub gap: Option<Duration>,
+    pub order: bool,
+    pub fenced: Option<bool>,
     /// By how much the clocks of the first process are slow, in millionths.
     pub slow: i64,
     /// Whether the workers are an ACL user of their own, and another client listens to all messages.
@@ -43,6 +45,8 @@ impl Setting {
             profile: Profile::only(kinds),
             plan: None,
             gap: None,
+            order: false,
+            fenced: None,
             slow: 0,
             account: false,
             overheard: false,
@@ -84,6 +88,8 @@ impl Setting {
             plan: self.plan,
             habit: self.habit,
             gap: self.gap,
+            order: self.order,
+            fenced: self.fenced,
             lasts: self.lasts,
             ..Schedule::of(self.place, seed)
         };

@@ -191,8 +191,10 @@ pub fn provoke(name: &str, seconds: &str) {
         let verdict = check(&scene.play(schedule).history);
         let after = start.elapsed();
         println!(
-            "schedule {schedule}: {} holds, longest gap {} ms, {:.1} s",
+            "schedule {schedule}: {} holds, {} lost, {} samples, longest gap {} ms, {:.1} s",
             verdict.holds,
+            verdict.lost,
+            verdict.believed,
             verdict.longest_gap / 1_000_000,
             after.as_secs_f64()
         );
