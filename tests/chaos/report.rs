@@ -13,6 +13,8 @@ use crate::schedule::Played;
 #[derive(Default)]
 pub struct Report {
     places: BTreeMap<Place, Tally>,
+    /// How often each kind was planned, wherever that was.
+    planned: BTreeMap<Kind, usize>,
     /// How often each was played.
     scenes: BTreeMap<&'static str, usize>,
     /// The place or scene, and the seed.
@@ -53,6 +55,9 @@ impl Report {
     pub fn add(&mut self, played: &Played, verdict: &Verdict) {
         let place = self.places.entry(played.place).or_default();
         place.add(&played.history, verdict);
+        for step in &played.plan.steps {
+            *self.planned.entry(step.kind).or_default() += 1;
+        }
         if let Some(scene) = played.scene {
             place.scenes += 1;
             *self.scenes.entry(scene).or_default() += 1;
@@ -64,7 +69,16 @@ impl Report {
     }
 
     pub fn violations(&self) -> usize {
-        self.violations.len()
+        self.violations.len() + self.idle().len()
+    }
+
+    /// Kinds that were planned again and again, and not once carried out.
+    fn idle(&self) -> Vec<Kind> {
+        const OFTEN: usize = 20;
+        let faults = self.sum().faults;
+        let planned = self.planned.iter();
+        let idle = planned.filter(|(kind, count)| **count >= OFTEN && !faults.contains_key(*kind));
+        idle.map(|(kind, _)| *kind).collect()
     }
 
     /// Of all places.
@@ -265,6 +279,13 @@ impl fmt::Display for Report {
             let rows = self.scenes.iter();
             let rows = rows.map(|(name, count)| vec![name.replace('_', " "), grouped(*count)]);
             write_table(f, &[head].into_iter().chain(rows).collect::<Vec<_>>())?;
+        }
+        for kind in self.idle() {
+            writeln!(
+                f,
+                "\n{} never came about, though it was planned",
+                words(kind)
+            )?;
         }
         for (name, seed, violation) in &self.violations {
             writeln!(f, "\n{name}, seed {seed}: {violation}")?;

@@ -60,7 +60,7 @@ pub fn steps(way: Way, length: Duration, pace: Pace, dice: &mut Dice) -> Vec<Ste
         Pace::Held { ms } => small_steps(millis(ms)),
         Pace::Varied => vec![Step {
             thinks: Duration::ZERO,
-            awaits: match dice.one_in(3) {
+            awaits: match dice.one_in(2) {
                 true => millis(dice.roll(40)),
                 false => millis(500 + dice.roll(400)),
             },

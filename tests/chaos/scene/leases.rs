@@ -10,13 +10,18 @@ use crate::worker::{Habit, Pace};
 /// Within a process a lock passes between guards of all lengths while answers take longer than a renewal of
 /// the shortest may wait for them.
 pub fn several_ttls() -> Setting {
-    let replies = |seat| step(200, 3000, Kind::RepliesDelayed, On::Link(seat, 0));
-    let both = |seat| step(3300, 3000, Kind::Delayed, On::Link(seat, 0));
-    let requests = |seat| step(6400, 2000, Kind::RequestsDelayed, On::Link(seat, 0));
-    let steps = [replies, both, requests];
-    let steps = steps.iter().flat_map(|step| (0..2).map(step));
+    let steps = [
+        (200, 1500, Kind::RepliesDelayed),
+        (1800, 1500, Kind::RequestsDelayed),
+        (3400, 1500, Kind::RepliesDelayed),
+        (5000, 1500, Kind::RequestsDelayed),
+        (6600, 2000, Kind::Delayed),
+    ];
+    let steps = steps.into_iter().flat_map(|(at, lasts, kind)| {
+        (0..2).map(move |seat| step(at, lasts, kind, On::Link(seat, 0)))
+    });
     Setting {
-        keys: 12,
+        keys: 16,
         seats: 2,
         habit: Habit {
             tasks: 40,
@@ -28,13 +33,13 @@ pub fn several_ttls() -> Setting {
                 Way::Unrenewed,
                 Way::MaxHold,
             ],
-            wait_ms: Some(5000),
+            wait_ms: Some(2500),
             pace: Pace::Varied,
             ttls_ms: vec![800, 30_000, 60_000],
-            hand_over_ms: Some(1500),
+            hand_over_ms: Some(1200),
             ..plain()
         },
-        lasts: millis(8500),
+        lasts: millis(8800),
         // Bodies ask for nothing that takes as long as an answer.
         fenced: Some(false),
         ..Setting::scripted(steps.collect())

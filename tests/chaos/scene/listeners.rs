@@ -16,7 +16,7 @@ fn refused(kind: Kind, lasts: u64) -> Setting {
         habit: Habit {
             tasks: 2,
             ways: vec![Way::Waits, Way::Guard],
-            wait_ms: Some(8000),
+            wait_ms: Some(3000),
             pace: Pace::Held { ms: 40 },
             hand_over_ms: Some(0),
             ..plain()

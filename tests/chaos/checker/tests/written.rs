@@ -6,14 +6,14 @@ use crate::event::{Event, How, Way, What};
 use crate::fault::{Fault, Keys, Kind};
 use crate::history::{History, Promises};
 
-const MS: u64 = 1_000_000;
+pub const MS: u64 = 1_000_000;
 
 fn number(words: &[&str], at: usize) -> u64 {
     words[at].parse().unwrap_or_else(|_| panic!("{words:?}"))
 }
 
 /// Everybody is over at the end, unless somebody is said to be.
-fn history(text: &str) -> History {
+pub fn history(text: &str) -> History {
     let mut history = History {
         promises: Promises {
             order: true,
@@ -99,6 +99,11 @@ fn read(words: &[&str]) -> Option<What> {
             asked: number(words, 1) * MS,
             token: number(words, 2),
         }),
+        "blocked" => Some(What::Blocked { for_: left() }),
+        "shut" => Some(What::ShutDown { took: left() }),
+        "panics" => Some(What::Panicked {
+            text: "at some place".into(),
+        }),
         "stalled" => Some(What::Stalled { for_: left() }),
         "dropped" => Some(What::RuntimeDropped),
         "over" => Some(What::Over {
@@ -108,6 +113,7 @@ fn read(words: &[&str]) -> Option<What> {
         "done" => how(How::Done),
         "lost" => how(How::Lost),
         "busy" => how(How::Busy),
+        "unavailable" => how(How::Unavailable),
         "wrong" => how(How::Wrong("nonsense".into())),
         "panicked" => how(How::Panicked),
         "writes" | "refused" => None,
@@ -115,7 +121,7 @@ fn read(words: &[&str]) -> Option<What> {
     }
 }
 
-fn fault(kind: Kind, from: u64, until: u64) -> Fault {
+pub fn fault(kind: Kind, from: u64, until: u64) -> Fault {
     Fault {
         kind,
         target: "it".into(),
@@ -127,21 +133,21 @@ fn fault(kind: Kind, from: u64, until: u64) -> Fault {
     }
 }
 
-fn forgets(from: u64, until: u64) -> Fault {
+pub fn forgets(from: u64, until: u64) -> Fault {
     Fault {
         forgotten: Some(Keys::One(0)),
         ..fault(Kind::KeyDeleted, from, until)
     }
 }
 
-fn befalls(kind: Kind, worker: u32, from: u64, until: u64) -> Fault {
+pub fn befalls(kind: Kind, worker: u32, from: u64, until: u64) -> Fault {
     Fault {
         workers: vec![worker],
         ..fault(kind, from, until)
     }
 }
 
-fn broken(history: &History) -> Vec<Rule> {
+pub fn broken(history: &History) -> Vec<Rule> {
     let violations = check(history).violations;
     violations.iter().for_each(|found| println!("{found}"));
     let mut rules: Vec<_> = violations.iter().map(|found| found.rule).collect();
@@ -150,7 +156,7 @@ fn broken(history: &History) -> Vec<Rule> {
     rules
 }
 
-fn breaks(text: &str) -> Vec<Rule> {
+pub fn breaks(text: &str) -> Vec<Rule> {
     broken(&history(text))
 }
 
