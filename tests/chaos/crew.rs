@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::order::Order;
 use crate::support::clocks::{Clocks, Hand};
 use crate::support::time::millis;
 use crate::support::worker::Worker;
-use crate::worker::{Order, start};
+use crate::worker::start;
 
 const LONG: Duration = millis(90_000);
 

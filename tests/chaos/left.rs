@@ -6,8 +6,9 @@ use lock_runtime::{LockError, LockManager};
 
 use crate::fault::{Fault, Kind};
 use crate::ground::Ground;
+use crate::order::config;
 use crate::support::time::{comes_true, millis};
-use crate::worker::{config, connect};
+use crate::worker::connect;
 
 const LONG: Duration = millis(90_000);
 

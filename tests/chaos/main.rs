@@ -15,6 +15,7 @@ mod history;
 mod keep;
 mod left;
 mod nemesis;
+mod order;
 mod panics;
 mod plan;
 mod report;
@@ -24,6 +25,7 @@ mod schedule;
 mod seeded;
 #[path = "../support/mod.rs"]
 mod support;
+mod tally;
 mod timeline;
 mod witness;
 mod worker;

@@ -8,11 +8,11 @@ use crate::campaign::{self, Next};
 use crate::event::Way;
 use crate::fault::Kind;
 use crate::ground::Place;
+use crate::order::Habit;
 use crate::plan::Profile;
 use crate::report::{Report, Tally};
 use crate::schedule::Schedule;
 use crate::support::time::millis;
-use crate::worker::Habit;
 
 struct Row {
     name: &'static str,

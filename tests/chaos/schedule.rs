@@ -13,12 +13,12 @@ use crate::ground::{Ground, Place, Rules};
 use crate::history::{History, Promises};
 use crate::left::{connected, left, uncleared};
 use crate::nemesis::Nemesis;
+use crate::order::{Habit, Order};
 use crate::plan::{Plan, Profile};
 use crate::support::dice::Dice;
 use crate::support::server::temporary;
 use crate::support::time::millis;
 use crate::witness::Witness;
-use crate::worker::{Habit, Order};
 
 /// What is to be played where.
 #[derive(Clone, Debug)]

@@ -1,6 +1,5 @@
 //! A process that competes for the locks, until it is ordered to end.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,13 +7,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockManager};
-use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::calls::Caller;
-use crate::event::{Journal, Way, What};
+use crate::event::{Journal, What};
+use crate::order::Order;
 use crate::panics;
 use crate::support::dice::Dice;
 use crate::support::time::millis;
@@ -22,107 +21,6 @@ use crate::support::worker::{Worker, next_order, tell};
 
 /// Nobody waits for longer until it is shut down: it hangs.
 const LONGEST_SHUTDOWN: Duration = millis(20_000);
-
-/// What a process is told to do.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Order {
-    /// Where the locks are kept; several, separated by spaces, are a quorum.
-    pub urls: String,
-    /// The number of its first worker, and how many it has: a lock manager each.
-    pub first: u32,
-    pub managers: u32,
-    /// How many locks they compete for.
-    pub keys: u32,
-    pub ttl_ms: u64,
-    pub seed: u64,
-    /// The directory of its journals, one for each worker.
-    pub journals: PathBuf,
-    /// The socket of the resource.
-    pub book: PathBuf,
-    /// Whether bodies ask for their fencing tokens, and write with them.
-    pub fenced: bool,
-    pub replicas: u32,
-    /// The ACL user that it is for the servers, and the password.
-    pub user: Option<(String, String)>,
-    pub habit: Habit,
-}
-
-/// How workers go about it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Habit {
-    /// How many calls each has under way.
-    pub tasks: u32,
-    /// The kinds of functions it calls.
-    pub ways: Vec<Way>,
-    /// How long everybody waits.
-    pub wait_ms: Option<u64>,
-    pub pace: Pace,
-    /// Any of these is asked for instead of the usual ttl.
-    pub ttls_ms: Vec<u64>,
-    /// For how long a lock may pass from guard to guard within a process, instead of the usual.
-    pub hand_over_ms: Option<u64>,
-    /// Whether some runtimes can do no I/O.
-    pub without_io: bool,
-    /// Whether what is logged on the I/O thread makes the subscriber panic.
-    pub panicking_log: bool,
-}
-
-/// How long bodies take.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Pace {
-    /// Most are short, some need their lease to be renewed.
-    Mixed,
-    Short,
-    /// Longer than the ttl, in many small steps.
-    Lingering,
-    /// That long, in many small steps.
-    Held {
-        ms: u64,
-    },
-    /// One step: some take next to nothing, others until what was granted is renewed.
-    Varied,
-}
-
-impl Default for Habit {
-    fn default() -> Self {
-        Self {
-            tasks: 3,
-            ways: Way::ALL.to_vec(),
-            wait_ms: None,
-            pace: Pace::Mixed,
-            ttls_ms: Vec::new(),
-            hand_over_ms: None,
-            without_io: true,
-            panicking_log: false,
-        }
-    }
-}
-
-impl Order {
-    pub fn journal(directory: &Path, worker: u32) -> PathBuf {
-        directory.join(format!("{worker}.jsonl"))
-    }
-
-    fn config(&self) -> Config {
-        let mut config = config(&self.urls).replicas(self.replicas);
-        if let Some((user, password)) = &self.user {
-            config = config.credentials(user, password);
-        }
-        if let Some(time) = self.habit.hand_over_ms {
-            config = config.hand_over(10_000, millis(time));
-        }
-        config
-    }
-}
-
-/// Several URLs, separated by spaces, are a quorum.
-pub fn config(urls: &str) -> Config {
-    let urls: Vec<_> = urls.split(' ').collect();
-    match urls[..] {
-        [url] => Config::new(url),
-        _ => Config::quorum(urls),
-    }
-}
 
 /// Starts the process. It tells `ready` and, at its end, `over`; its orders are `drop`, for its runtimes,
 /// and `end`.

@@ -9,9 +9,9 @@ use super::{functions, threads};
 use crate::book::Account;
 use crate::clock;
 use crate::event::{How, Journal, Way, What};
+use crate::order::Pace;
 use crate::support::dice::Dice;
 use crate::support::time::millis;
-use crate::worker::Pace;
 
 /// One call of a function.
 #[derive(Clone)]
@@ -53,16 +53,16 @@ impl From<LockError> for CallError {
     }
 }
 
-/// What a body does that goes with leases of that length.
-pub fn steps(way: Way, length: Duration, pace: Pace, dice: &mut Dice) -> Vec<Step> {
+/// What a body does. Those with leases that are longer than usual take as long as with usual ones.
+pub fn steps(way: Way, ttl: Duration, length: Duration, pace: Pace, dice: &mut Dice) -> Vec<Step> {
     match pace {
         Pace::Lingering => small_steps(length * 5 / 4),
         Pace::Held { ms } => small_steps(millis(ms)),
-        Pace::Varied => vec![Step {
+        Pace::ByTtl => vec![Step {
             thinks: Duration::ZERO,
-            awaits: match dice.one_in(2) {
-                true => millis(dice.roll(40)),
-                false => millis(500 + dice.roll(400)),
+            awaits: match ttl > length {
+                true => millis(550 + dice.roll(250)),
+                false => millis(dice.roll(40)),
             },
         }],
         Pace::Mixed | Pace::Short => few_steps(way, length, pace, dice),

@@ -15,15 +15,19 @@ use tokio::sync::watch;
 use crate::book::Account;
 use crate::clock;
 use crate::event::{Journal, Way, What};
+use crate::order::{Habit, Order, Pace};
 use crate::support::dice::Dice;
 use crate::support::time::millis;
-use crate::worker::{Habit, Order, Pace, Stage};
+use crate::worker::Stage;
 use body::{Call, steps};
 
 pub const ON_PURPOSE: &str = "on purpose";
 
 /// How long who waits for good does so at most.
 const LONG: Duration = Duration::from_secs(60);
+
+/// How long the last calls wait: longer than any lease that may be left.
+const LAST: Duration = millis(20_000);
 
 /// How long a thread is blocked after its task has dropped a guard.
 const BLOCK: Duration = millis(700);
@@ -96,7 +100,7 @@ impl Caller {
 
     pub async fn call_each_once(&self, dice: &mut Dice) {
         for key in 0..self.keys {
-            self.call(Way::Waits, key, LONG, Pace::Short, dice).await;
+            self.call(Way::Waits, key, LAST, Pace::Short, dice).await;
         }
     }
 
@@ -120,7 +124,7 @@ impl Caller {
             account: Account::new(&self.book, self.worker, key),
             fenced: self.fenced,
             asks: way == Way::Continues,
-            steps: steps(way, length, pace, dice),
+            steps: steps(way, ttl, length, pace, dice),
         };
         let asked = What::Asked {
             key,

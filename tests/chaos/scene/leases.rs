@@ -3,9 +3,9 @@
 use super::setting::{Setting, plain, step};
 use crate::event::Way;
 use crate::fault::Kind;
+use crate::order::{Habit, Pace};
 use crate::plan::On;
 use crate::support::time::millis;
-use crate::worker::{Habit, Pace};
 
 /// Within a process a lock passes between guards of all lengths while answers take longer than a renewal of
 /// the shortest may wait for them.
@@ -34,7 +34,7 @@ pub fn several_ttls() -> Setting {
                 Way::MaxHold,
             ],
             wait_ms: Some(2500),
-            pace: Pace::Varied,
+            pace: Pace::ByTtl,
             ttls_ms: vec![800, 30_000, 60_000],
             hand_over_ms: Some(1200),
             ..plain()
@@ -49,7 +49,7 @@ pub fn several_ttls() -> Setting {
 /// Of holders that waited for their locks.
 fn long_leases() -> Habit {
     Habit {
-        tasks: 8,
+        tasks: 6,
         ways: vec![Way::Waits],
         wait_ms: Some(4000),
         pace: Pace::Held { ms: 2300 },

@@ -3,9 +3,9 @@
 use super::setting::{SOON, Setting, plain, short, step};
 use crate::event::Way;
 use crate::fault::Kind;
+use crate::order::{Habit, Pace};
 use crate::plan::{On, Profile};
 use crate::support::time::millis;
-use crate::worker::{Habit, Pace};
 
 /// Once, and then all is well: a process that is told nothing any more waits while others have their turns.
 fn refused(kind: Kind, lasts: u64) -> Setting {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::setting::{Setting, plain, short, step};
 use crate::event::Way;
 use crate::fault::Kind;
+use crate::order::{Habit, Pace};
 use crate::plan::{On, Profile};
 use crate::support::time::millis;
-use crate::worker::{Habit, Pace};
 
 /// How soon a lock is had by the next whose guard was dropped just before its thread was blocked.
 const SOON: Duration = millis(300);
@@ -62,12 +62,12 @@ pub fn panicking_subscriber() -> Setting {
     Setting {
         habit: Habit {
             ways: vec![Way::Waits, Way::Guard],
-            wait_ms: Some(60_000),
+            wait_ms: Some(3000),
             pace: Pace::Lingering,
             panicking_log: true,
             ..plain()
         },
-        lasts: millis(7000),
+        lasts: millis(6000),
         ..Setting::scripted(steps)
     }
 }

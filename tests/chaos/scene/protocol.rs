@@ -3,9 +3,9 @@
 use super::setting::{SOON, Setting, plain, short, step};
 use crate::event::Way;
 use crate::fault::Kind;
+use crate::order::{Habit, Pace};
 use crate::plan::On;
 use crate::support::time::millis;
-use crate::worker::{Habit, Pace};
 
 pub fn all_is_well() -> Setting {
     Setting {

@@ -6,9 +6,9 @@ use super::setting::{Setting, short, step};
 use crate::event::Way;
 use crate::fault::Kind;
 use crate::ground::Place;
+use crate::order::Habit;
 use crate::plan::On;
 use crate::support::time::millis;
-use crate::worker::Habit;
 
 /// How many waiters are gone at once.
 const GONE: usize = 3;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::event::Way;
 use crate::fault::Kind;
 use crate::ground::{Ground, OneNode, Place, Rules, Standalone};
+use crate::order::{Habit, Pace};
 use crate::plan::{On, Plan, Profile, Step};
 use crate::schedule::{Played, Schedule};
 use crate::support::clocks::{ALL, Clocks};
 use crate::support::time::millis;
-use crate::worker::{Habit, Pace};
 
 pub struct Setting {
     pub place: Place,
