@@ -21,10 +21,10 @@ pub fn several_ttls() -> Setting {
         (0..2).map(move |seat| step(at, lasts, kind, On::Link(seat, 0)))
     });
     Setting {
-        keys: 16,
+        keys: 10,
         seats: 2,
         habit: Habit {
-            tasks: 40,
+            tasks: 60,
             ways: vec![
                 Way::Waits,
                 Way::Guard,
@@ -33,7 +33,7 @@ pub fn several_ttls() -> Setting {
                 Way::Unrenewed,
                 Way::MaxHold,
             ],
-            wait_ms: Some(2500),
+            wait_ms: Some(4000),
             pace: Pace::ByTtl,
             ttls_ms: vec![800, 30_000, 60_000],
             hand_over_ms: Some(1200),
