@@ -1,7 +1,9 @@
 //! A server that can be reached is not said to be unavailable.
 //!
-//! That is so if something went wrong shortly before or meanwhile, or if the machine was too busy.
+//! It may be if something went wrong shortly before or meanwhile, if the machine was too busy, or if the
+//! caller waits for less than an answer may take.
 
+use super::waits::COMMAND_TIMEOUT;
 use super::{Case, Rule, Spans, Verdict};
 use crate::event::How;
 
@@ -17,6 +19,9 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
         let (Some(How::Unavailable), Some(end)) = (call.how(), &call.ended) else {
             continue;
         };
+        if (1..COMMAND_TIMEOUT).contains(&call.wait) {
+            continue;
+        }
         let from = call.asked.saturating_sub(RECONNECT);
         let busy = case.stalled_most(from, end.at) > HICCUP;
         if !busy && !trouble.touches(call.asked, end.at) {

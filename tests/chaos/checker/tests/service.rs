@@ -15,6 +15,7 @@ fn a_server_is_unavailable_without_a_cause() {
         430 1.2 unavailable";
     assert_eq!(breaks(text), [Rule::Available]);
     assert_eq!(breaks(&format!("{text}\n 425 2 stalled 300")), []);
+    assert_eq!(breaks(&text.replace("tries", "asks 10")), []);
     let mut history = history(text);
     history.faults = vec![fault(Kind::ReplyLost, 422, 423)];
     assert_eq!(broken(&history), []);
