@@ -11,6 +11,7 @@ what came of it.
     chaos [options]
     chaos row NUMBER …     rows of the table in RELIABILITY.md, until each has had its faults
     chaos seeded [RULE …]  rules of the library left out, one by one: each is found
+    chaos provoke SCENE S  a scene again and again, for S seconds or until something is found
 
     --minutes N        for so long; 2 if nothing is said
     --schedules N      so many schedules instead
