@@ -8,7 +8,7 @@
 use crate::io::{self, Assisted};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::task::{Context, Poll, Wake, Waker};
 use tokio::runtime::Handle;
@@ -32,6 +32,8 @@ struct Shared {
     behind: AtomicU64,
     /// It was polled last by the I/O thread.
     helped: AtomicBool,
+    /// How many requests have no answer yet.
+    open: AtomicUsize,
     ended: Notify,
 }
 
@@ -51,6 +53,7 @@ impl Driver {
             polled: AtomicU64::new(0),
             behind: AtomicU64::new(NEVER),
             helped: AtomicBool::new(false),
+            open: AtomicUsize::new(0),
             ended: Notify::new(),
         });
         let assisted: Arc<dyn Assisted> = shared.clone();
@@ -61,6 +64,7 @@ impl Driver {
 
     /// Polls a request, and notes each time that there may be something to do for it.
     pub(crate) async fn follow<F: Future + Unpin>(&self, mut request: F) -> F::Output {
+        let _open = Open::one_of(&self.0.open);
         poll_fn(|context| {
             let answer = Pin::new(&mut request).poll(context);
             if answer.is_pending() {
@@ -86,6 +90,22 @@ impl Driver {
     }
 }
 
+/// A request that has no answer yet.
+struct Open<'a>(&'a AtomicUsize);
+
+impl Open<'_> {
+    fn one_of(open: &AtomicUsize) -> Open<'_> {
+        open.fetch_add(1, Ordering::Relaxed);
+        Open(open)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Driver {
     fn drop(&mut self) {
         self.end();
@@ -96,7 +116,9 @@ impl Assisted for Shared {
     /// Polls it from the I/O thread if nothing else has polled it since the last look.
     fn look(self: Arc<Self>) -> bool {
         let polled = self.polled.load(Ordering::Acquire);
-        if polled == self.wanted.load(Ordering::Acquire) {
+        // Answers that come while its runtime stands still are read by nothing else.
+        let expects = self.helped.load(Ordering::Relaxed) && self.open.load(Ordering::Relaxed) > 0;
+        if polled == self.wanted.load(Ordering::Acquire) && !expects {
             self.behind.store(NEVER, Ordering::Relaxed);
             return false;
         }

@@ -113,7 +113,7 @@ fn blocked_release(runtime: &Runtime, server: &Server, locks: &LockManager) -> D
         let guard = locks.lock("blocks").acquire().await.unwrap();
         drop(guard);
         dropped.send(Instant::now()).unwrap();
-        thread::sleep(Duration::from_secs(3));
+        thread::sleep(Duration::from_secs(1));
     };
     thread::scope(|scope| {
         scope.spawn(|| runtime.block_on(async { tokio::spawn(blocks).await.unwrap() }));
@@ -130,10 +130,9 @@ fn a_task_that_blocks_its_thread_after_a_drop_delays_no_release() {
         let locks = runtime
             .block_on(LockManager::connect(server.url()))
             .unwrap();
-        // The best of three: the machine may be busy.
-        let released = (0..3).map(|_| blocked_release(&runtime, &server, &locks));
-        let released = released.min().unwrap();
-        assert!(released < millis(200), "{released:?}");
+        // One of three: the machine may be busy.
+        let mut released = (0..3).map(|_| blocked_release(&runtime, &server, &locks));
+        assert!(released.any(|released| released < millis(200)));
         runtime.block_on(locks.shutdown());
     }
 }
@@ -146,28 +145,45 @@ fn a_task_that_blocks_its_thread_fails_no_try_of_another_lock() {
             let config = Config::new(server.url()).command_timeout(millis(2000));
             let locks = LockManager::connect(config).await.unwrap();
             settled(&locks, &server).await;
-            for round in 0..3 {
-                let blocks = locks.clone();
-                let blocker = tokio::spawn(async move {
-                    drop(blocks.lock("blocks").acquire().await.unwrap());
-                    thread::sleep(Duration::from_secs(3));
-                });
-                let mut slowest = Duration::ZERO;
-                while !blocker.is_finished() {
-                    let start = Instant::now();
-                    let other = locks.clone();
-                    let lock = other.lock(format!("other:{round}"));
-                    let tried = tokio::spawn(async move { lock.try_acquire().await });
-                    let guard = tried.await.unwrap().unwrap().expect("it is free");
-                    guard.release().await.unwrap();
-                    slowest = slowest.max(start.elapsed());
-                }
-                assert!(slowest < millis(400) + NOISE, "{slowest:?}");
-                blocker.await.unwrap();
+            let blocks = locks.clone();
+            let blocker = tokio::spawn(async move {
+                drop(blocks.lock("blocks").acquire().await.unwrap());
+                thread::sleep(Duration::from_secs(3));
+            });
+            let mut slowest = Duration::ZERO;
+            while !blocker.is_finished() {
+                let start = Instant::now();
+                let other = locks.clone();
+                let lock = other.lock("other");
+                let tried = tokio::spawn(async move { lock.try_acquire().await });
+                let guard = tried.await.unwrap().unwrap().expect("it is free");
+                guard.release().await.unwrap();
+                slowest = slowest.max(start.elapsed());
             }
+            assert!(slowest < millis(400) + NOISE, "{slowest:?}");
+            blocker.await.unwrap();
             locks.shutdown().await;
         });
     }
+}
+
+/// The answers are there when the thread goes on, though the time for them has passed.
+#[test]
+fn requests_are_answered_though_their_thread_is_blocked_meanwhile() {
+    let (runtime, server) = (current_thread(), Server::start());
+    runtime.block_on(async {
+        let config = Config::new(server.url()).command_timeout(millis(400));
+        let locks = LockManager::connect(config).await.unwrap();
+        settled(&locks, &server).await;
+        let blocks = async || thread::sleep(millis(800));
+        for _ in 0..3 {
+            let (tried, ()) = tokio::join!(locks.lock("free").try_acquire(), blocks());
+            let guard = tried.unwrap().expect("it is free");
+            let (released, ()) = tokio::join!(guard.release(), blocks());
+            released.unwrap();
+        }
+        locks.shutdown().await;
+    });
 }
 
 #[test]

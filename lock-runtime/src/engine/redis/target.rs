@@ -113,11 +113,11 @@ impl Target {
 
     /// Speaks TLS from here on.
     #[cfg(feature = "tls")]
-    pub(super) async fn encrypt(
+    pub(super) async fn encrypt<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(
         &self,
         host: &str,
-        stream: tokio::net::TcpStream,
-    ) -> std::io::Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>> {
+        stream: S,
+    ) -> std::io::Result<tokio_rustls::client::TlsStream<S>> {
         use std::io::Error;
 
         let tls = self.tls.clone();
