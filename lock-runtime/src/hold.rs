@@ -166,7 +166,8 @@ impl Hold {
 
     /// What becomes of the present guard is told there.
     pub(crate) fn told_in(&self, context: trace::Context) {
-        self.state().context = context;
+        // Dropped when the lock isn't held any more: a subscriber may be called.
+        let _before = std::mem::replace(&mut self.state().context, context);
     }
 
     /// A guard's time begins. Returns `false`, and changes nothing, if the lease can't have that ttl.
@@ -345,6 +346,7 @@ impl Hold {
             return None;
         }
         state.phase = Phase::Ending;
+        let _context = std::mem::take(&mut state.context);
         drop(state);
         self.shared.waiters.vacated(&self.name, self.token);
         Some(before == Phase::Held)

@@ -23,7 +23,7 @@ impl Trace {
     }
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Context(());
 
 pub(crate) fn lost(_: &Context, _: &str, _: LostCause) {}

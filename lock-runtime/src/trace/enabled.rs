@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
-use tracing::dispatcher::{WeakDispatch, with_default};
+use tracing::dispatcher::{Dispatch, with_default};
 use tracing::span::Id;
 use tracing::{Span, debug, error, field, info, warn};
 
@@ -48,9 +48,7 @@ impl Trace {
 
     /// Where another thread tells what becomes of the hold.
     pub(crate) fn context(&self) -> Context {
-        let context =
-            |(id, subscriber): (&Id, &tracing::Dispatch)| (id.clone(), subscriber.downgrade());
-        Context(self.span.with_subscriber(context))
+        Context(contain(|| self.span.clone()).unwrap_or_else(Span::none))
     }
 }
 
@@ -63,17 +61,30 @@ impl Drop for Trace {
     }
 }
 
-/// A span that may have been closed meanwhile, and the subscriber that knows it.
-#[derive(Clone, Default)]
-pub(crate) struct Context(Option<(Id, WeakDispatch)>);
+/// A hold's span, and with it the subscriber that knows it. To drop it calls the subscriber.
+pub(crate) struct Context(Span);
+
+impl Default for Context {
+    fn default() -> Context {
+        Context(Span::none())
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let span = std::mem::replace(&mut self.0, Span::none());
+        contain(|| drop(span));
+    }
+}
 
 pub(crate) fn lost(context: &Context, key: &str, cause: LostCause) {
-    let known = context.0.as_ref();
-    let known = known.and_then(|(span, subscriber)| Some((span.clone(), subscriber.upgrade()?)));
-    contain(|| match known {
-        Some((span, subscriber)) => with_default(&subscriber, || {
-            warn!(parent: span, key, "lock lost: {cause}");
-        }),
+    let in_span = |(span, subscriber): (&Id, &Dispatch)| {
+        with_default(subscriber, || {
+            warn!(parent: span.clone(), key, "lock lost: {cause}");
+        });
+    };
+    contain(|| match context.0.with_subscriber(in_span) {
+        Some(()) => {}
         None => warn!(key, "lock lost: {cause}"),
     });
 }
