@@ -3,7 +3,6 @@
 use lock_runtime::{Config, Danger, LockError, LockManager};
 
 use super::{assert_told, name, server, strict, warnings};
-use crate::support::sentinel::Sentinels;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
 
@@ -56,14 +55,6 @@ async fn a_node_of_a_cluster() {
     assert!(matches!(error, LockError::InvalidConfig { .. }), "{error}");
     let words = error.to_string();
     assert!(words.contains("redis-cluster://"), "{words}");
-}
-
-#[tokio::test]
-async fn a_sentinel() {
-    let all = Sentinels::start();
-    let sentinel = all.sentinel(0);
-    let told = [(Danger::OtherKind, "redis-sentinel://")];
-    assert_told(&warnings(sentinel.url()).await, &name(sentinel), &told);
 }
 
 /// A user who may do no more than locking needs, and one who may be told a little.

@@ -273,12 +273,17 @@ impl Server {
 
     /// Whether all that it was told reached so many replicas, in time.
     pub fn until_replicated(&self, replicas: usize) -> bool {
+        let information = || self.query::<String>("INFO replication");
+        let number = |text: &str| text.parse::<u64>().unwrap_or_default();
+        let written = information();
+        let written = number(field(&written, "master_repl_offset").unwrap_or_default());
         comes_true(Duration::from_secs(30), || {
-            let information: String = self.query("INFO replication");
-            let written = field(&information, "master_repl_offset").unwrap_or_default();
-            let reached = format!(",offset={written},");
-            let replica = |line: &&str| line.starts_with("slave") && line.contains(&reached);
-            information.lines().filter(replica).count() >= replicas
+            let has_reached = |line: &&str| {
+                let mut fields = line.split([':', ',']);
+                let offset = fields.find_map(|field| field.strip_prefix("offset="));
+                line.starts_with("slave") && offset.is_some_and(|offset| number(offset) >= written)
+            };
+            information().lines().filter(has_reached).count() >= replicas
         })
     }
 
