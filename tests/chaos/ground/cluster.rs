@@ -27,6 +27,9 @@ impl InCluster {
             plan = plan.option(option[0].trim_start_matches("--"), &option[1]);
         }
         let cluster = plan.start();
+        // Before that no lock is acknowledged by a replica.
+        let follows = |master| cluster.node(master).until_replicated(1);
+        assert!((0..3).all(follows), "the replicas follow");
         let mut rules = failover.rules(cluster.len(), 1);
         // By the replica, which waits until it knows all.
         rules.can.extend([Kind::Failover, Kind::SlotMoved]);

@@ -25,6 +25,8 @@ impl Sentinel {
             options: durable(),
             ..Setup::default()
         });
+        // Before that no lock is acknowledged by a replica.
+        assert!(all.until_replicated(2), "the replicas follow");
         let mut rules = failover.rules(Sentinels::SERVERS.len(), 2);
         if failover != Failover::Late {
             // It is done at once.
