@@ -16,11 +16,6 @@ pub trait Topology: Send + Sync {
     /// where there are no other clients.
     fn tamper(&self, name: &str, thief: Option<&str>) -> bool;
 
-    /// How many cases it is strong enough for, on a machine that does other things, too.
-    fn at_once(&self) -> usize {
-        20
-    }
-
     /// Whether those who wait stand in one queue, over all processes.
     fn has_queue(&self) -> bool {
         true
@@ -125,11 +120,6 @@ impl Topology for Quorum {
             tamper(server, name, thief);
         }
         true
-    }
-
-    /// Every request is one for each member.
-    fn at_once(&self) -> usize {
-        60 / self.0.len()
     }
 
     fn has_queue(&self) -> bool {
