@@ -39,9 +39,11 @@ all=(--workspace --all-features)
 step "build"
 cargo build "${all[@]}" --bins --examples
 
-# It waits more than it works, and what else there is to do gives way to it.
+# It waits more than it works, and what else there is to do gives way to it. A copy: its workers are the
+# same file, which cargo may write anew.
 mkdir -p target/chaos
-"${CARGO_TARGET_DIR:-target}/debug/chaos" --minutes 2 >target/chaos/log 2>&1 &
+cp "${CARGO_TARGET_DIR:-target}/debug/chaos" target/chaos/chaos
+target/chaos/chaos --minutes 2 >target/chaos/log 2>&1 &
 chaos=$!
 trap 'kill "$chaos" 2>/dev/null || true' EXIT
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use lock_runtime::{Config, LockManager};
+use lock_runtime::{Config, LockError, LockManager};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -169,10 +169,12 @@ fn new_runtime(order: &Order, dice: &mut Dice) -> Runtime {
 /// As soon as that can be done.
 pub async fn connect(config: &Config) -> LockManager {
     loop {
-        // What is asked may be away.
+        // What is asked may be away, or permit too little for now.
         match LockManager::connect(config.clone()).await {
             Ok(locks) => return locks,
-            Err(error) if error.is_unavailable() => tokio::time::sleep(millis(20)).await,
+            Err(LockError::Unavailable { .. } | LockError::InvalidConfig { .. }) => {
+                tokio::time::sleep(millis(20)).await;
+            }
             Err(error) => panic!("{error}"),
         }
     }

@@ -67,5 +67,9 @@ async fn on_thread<T: Send + 'static>(work: impl FnOnce(&mut dyn FnMut(T)) + Sen
     };
     // Whoever drops the runtime waits for it.
     tokio::task::spawn_blocking(|| thread::spawn(work).join());
-    told.await.expect("the thread tells")
+    match told.await {
+        Ok(made) => made,
+        // The runtime ends, and does not begin what would block it.
+        Err(_) => std::future::pending().await,
+    }
 }
