@@ -8,9 +8,11 @@ use crate::trace::Trace;
 use crate::wait::Wish;
 use once_cell::sync::OnceCell;
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 /// A lock that is held, and renewed as long as the guard lives.
@@ -93,7 +95,8 @@ impl LockGuard {
 
     /// Resolves when the lease is lost, with the [`LockError::Lost`] that says how.
     ///
-    /// Cancel safe. Never resolves for a lock that isn't lost.
+    /// Cancel safe. Never resolves for a lock that isn't lost. It asks the clock each time that it is polled,
+    /// as in a `select!` with a body that goes on, so that a machine that slept is noticed at once.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
@@ -109,14 +112,19 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> LockError {
-        loop {
-            let mut lost = pin!(self.hold.lost.notified());
-            lost.as_mut().enable();
-            if let Some(loss) = self.hold.loss() {
-                return loss;
+        let mut lost = pin!(self.hold.lost.notified());
+        poll_fn(|context| {
+            loop {
+                // Listens before it looks, so that no loss falls in between.
+                let notified = lost.as_mut().poll(context);
+                if let Some(loss) = self.hold.loss() {
+                    return Poll::Ready(loss);
+                }
+                ready!(notified);
+                lost.set(self.hold.lost.notified());
             }
-            lost.await;
-        }
+        })
+        .await
     }
 
     /// Makes sure that the lease runs for at least so long, before a step that can't be undone.

@@ -338,6 +338,18 @@ async fn ensure_looks_ahead() {
     assert!(guard.is_valid());
 }
 
+/// The machine slept, and no timer has noticed it yet.
+#[tokio::test]
+async fn a_loss_is_found_by_the_clock_whenever_it_is_asked_for() {
+    let stage = stage([]);
+    let guard = stage.take().await;
+    let mut context = Context::from_waker(Waker::noop());
+    let mut lost = pin!(guard.lost());
+    assert!(lost.as_mut().poll(&mut context).is_pending());
+    stage.clock.advance(TTL, Duration::ZERO);
+    assert!(lost.as_mut().poll(&mut context).is_ready());
+}
+
 #[tokio::test]
 async fn renewals_are_sent_and_retried_until_one_is_answered() {
     let lost = (Request::Renew, Turn::Fails(Fault::Unanswered));
