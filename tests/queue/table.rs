@@ -172,7 +172,7 @@ impl Table {
             Holder(who) => same(self.holder(), Some(who.to_string())),
             Free => same(self.holder(), None),
             Reserved => {
-                same(self.holder().as_deref(), Some("reserved"))?;
+                same(self.holder().as_deref(), Some("::reserved"))?;
                 self.step(Lease(1, WOKEN / 1000 + 10))
             }
             Queue(expected) => {

@@ -325,7 +325,7 @@ impl Door {
         let (holder, left) = (next().text(), next().number());
         let expected = match step.server.holder() {
             Some(token) => self.name_of(token),
-            None if step.server.is_reserved() => "reserved".to_owned(),
+            None if step.server.is_reserved() => "::reserved".to_owned(),
             None => String::new(),
         };
         same("the holder", holder, expected)?;

@@ -20,7 +20,7 @@ if vacant then
   redis.call('DEL', lock)
   wake_before(token, patience, now)
 end
-if vacant or holder == 'reserved' then
+if vacant or holder == '::reserved' then
   local first = first_in_queue()
   if not first or first == token then
     remove(token)
@@ -29,7 +29,7 @@ if vacant or holder == 'reserved' then
   end
   if vacant then
     -- Until those that were woken have asked, or count as dead, newcomers can't take it.
-    redis.call('SET', lock, 'reserved', 'PX', math.ceil(patience / 1000) + 10)
+    redis.call('SET', lock, '::reserved', 'PX', math.ceil(patience / 1000) + 10)
   end
 end
 if holder == token then
