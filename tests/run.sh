@@ -39,6 +39,9 @@ all=(--workspace --all-features)
 step "build"
 cargo build "${all[@]}" --bins --examples
 
+step "build of the tests"
+cargo test "${all[@]}" --no-run
+
 # It waits more than it works, and what else there is to do gives way to it. A copy: its workers are the
 # same file, which cargo may write anew.
 mkdir -p target/chaos
@@ -46,9 +49,6 @@ cp "${CARGO_TARGET_DIR:-target}/debug/chaos" target/chaos/chaos
 target/chaos/chaos --minutes 2 >target/chaos/log 2>&1 &
 chaos=$!
 trap 'kill "$chaos" 2>/dev/null || true' EXIT
-
-step "build of the tests"
-nice cargo test "${all[@]}" --no-run
 
 step "lints"
 nice cargo clippy "${all[@]}" --all-targets -- -D warnings
