@@ -1,9 +1,6 @@
 //! The lease of a lock that was granted to a waiter, or passed on within the process, while renewals of
 //! it fail, are lost or are answered late.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockGuard, LockManager};
@@ -11,7 +8,7 @@ use lock_runtime::{Config, LockGuard, LockManager};
 use super::crew::{LONG, fair, waiter};
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
-use crate::support::time::{NOISE, comes_true, eventually, millis, within};
+use crate::support::time::{NOISE, Stopwatch, comes_true, eventually, millis, within};
 
 /// The ttls of the granted locks: the default, a longer one, and one of which a grant is a small part.
 const TTLS: [Duration; 3] = [millis(30_000), millis(60_000), millis(600_000)];
@@ -66,9 +63,9 @@ async fn none_is_lost(harm: impl AsyncFn(&Server, &Proxy, &[LockGuard])) {
         let proxy = Proxy::to(server.port());
         let locks = LockManager::connect(fair(&proxy.url())).await.unwrap();
         let guards = granted(&server, &locks, 50).await;
-        let stalled = Stall::watch();
+        let watch = Stopwatch::start();
         let (lost, ()) = tokio::join!(lost(&guards), harm(&server, &proxy, &guards));
-        let stalled = stalled.longest();
+        let stalled = watch.stalled();
         proxy.heal();
         drop(guards);
         locks.shutdown().await;
@@ -79,34 +76,6 @@ async fn none_is_lost(harm: impl AsyncFn(&Server, &Proxy, &[LockGuard])) {
         }
     }
     panic!("the machine stalled in each run");
-}
-
-/// A thread that measures for how long threads don't run.
-struct Stall {
-    ended: Arc<AtomicBool>,
-    thread: JoinHandle<Duration>,
-}
-
-impl Stall {
-    fn watch() -> Stall {
-        let ended = Arc::new(AtomicBool::new(false));
-        let seen = ended.clone();
-        let thread = std::thread::spawn(move || {
-            let mut longest = Duration::ZERO;
-            while !seen.load(Relaxed) {
-                let start = Instant::now();
-                std::thread::sleep(millis(5));
-                longest = longest.max(start.elapsed());
-            }
-            longest
-        });
-        Stall { ended, thread }
-    }
-
-    fn longest(self) -> Duration {
-        self.ended.store(true, Relaxed);
-        self.thread.join().unwrap()
-    }
 }
 
 /// The server is away when the first renewal is due, and back 1.16 s before the leases end.
