@@ -39,9 +39,6 @@ all=(--workspace --all-features)
 step "build"
 cargo build "${all[@]}" --bins --examples
 
-step "build of the tests"
-cargo test "${all[@]}" --no-run
-
 # It waits more than it works, and what else there is to do gives way to it. A copy: its workers are the
 # same file, which cargo may write anew.
 mkdir -p target/chaos
@@ -50,12 +47,15 @@ target/chaos/chaos --minutes 2 >target/chaos/log 2>&1 &
 chaos=$!
 trap 'kill "$chaos" 2>/dev/null || true' EXIT
 
+step "build of the tests"
+nice -n 19 cargo test "${all[@]}" --no-run
+
 step "lints"
-nice cargo clippy "${all[@]}" --all-targets -- -D warnings
-nice cargo clippy --package lock-runtime -- -D warnings
+nice -n 19 cargo clippy "${all[@]}" --all-targets -- -D warnings
+nice -n 19 cargo clippy --package lock-runtime -- -D warnings
 
 step "documentation"
-RUSTDOCFLAGS="-D warnings" nice cargo doc "${all[@]}" --no-deps
+RUSTDOCFLAGS="-D warnings" nice -n 19 cargo doc "${all[@]}" --no-deps
 
 step "packages"
 nice cargo package --package lock-macros --package lock-runtime --allow-dirty --no-verify
@@ -67,5 +67,5 @@ sed -n '/^|/,$p' target/chaos/log
 
 step "tests"
 # They wait more than they work.
-export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-8}"
 cargo test "${all[@]}" --no-fail-fast
