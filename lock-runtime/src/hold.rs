@@ -1,6 +1,7 @@
 //! A lock that this process holds, from the moment it is asked for until nothing of it is left on
 //! the server. Within the process it may pass from one guard to the next.
 
+use crate::background::Effort;
 use crate::backoff::fraction;
 use crate::clock::Moment;
 use crate::engine::{Claim, EngineError, Token};
@@ -316,7 +317,8 @@ impl Hold {
         }
         let claim = self.claim();
         let until = after(self.shared.command_timeout);
-        match self.shared.release(&claim, until, loss.is_none()).await {
+        let effort = Effort::InCall { until };
+        match self.shared.release(&claim, effort, loss.is_none()).await {
             Ok(found) => {
                 self.state().phase = Phase::Over;
                 match loss {
@@ -361,7 +363,7 @@ impl Hold {
         let until = instant() + self.remaining();
         let token = self
             .shared
-            .persist(until, |until| {
+            .persist(Effort::InCall { until }, |until| {
                 self.shared.engine.fencing_token(&claim, until)
             })
             .await;

@@ -6,10 +6,12 @@
 use crate::LockError;
 use crate::backoff::{Backoff, fraction};
 use crate::clock::Moment;
-use crate::engine::{ALIVE, Claim, EngineError, Fault, ServerTime, Standing, Token, Waiting};
+use crate::engine::{
+    ALIVE, Claim, EngineError, Fault, Retry, ServerTime, Standing, Token, Waiting,
+};
 use crate::hold::Hold;
 use crate::inbox::Inbox;
-use crate::io::{after, pause, sleep_until, timeout_at};
+use crate::io::{after, instant, pause, since, sleep_until, timeout_at};
 use crate::lease::Lease;
 use crate::manager::Shared;
 use crate::panics::caught;
@@ -166,7 +168,7 @@ impl StandIn {
 
     async fn stand_for(&mut self, claim: &Claim) -> End {
         let shared = self.shared.clone();
-        let mut troubled = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+        let (mut retry, mut answered) = (Retry::default(), instant());
         let mut first = Backoff::new(FIRST[0], FIRST[1]);
         let mut unanswered = false;
         let mut anchor: Option<(Moment, ServerTime)> = None;
@@ -204,12 +206,19 @@ impl StandIn {
                     shared.waiters.learn(&self.name, Some(waiting.others), None);
                     unanswered = false;
                     anchor = Some((sent, waiting.at));
+                    answered = instant();
                     until_asking_again(&waiting, &mut first)
                 }
                 Err(error) if error.is_transient() => {
                     unanswered |= error.fault == Fault::Unanswered;
+                    let pause = retry.pause_after(&error);
                     shared.waiters.learn(&self.name, None, Some(error));
-                    troubled.pause()
+                    pause
+                }
+                // What the server answered before it may answer again.
+                Err(error) if anchor.is_some() && since(answered) < shared.command_timeout => {
+                    shared.waiters.learn(&self.name, None, Some(error.clone()));
+                    retry.pause_after(&error)
                 }
                 Err(error) => return End::Refused(error),
             };

@@ -4,8 +4,10 @@ mod inspection;
 pub(crate) mod memory;
 pub(crate) mod quorum;
 pub(crate) mod redis;
+mod retry;
 
 pub(crate) use inspection::Inspection;
+pub(crate) use retry::Retry;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
@@ -97,6 +99,9 @@ pub(crate) trait Engine: Send + Sync {
         Box::pin(std::future::ready(Inspection::default()))
     }
 
+    /// Nobody asks for this claim any more, which may not have been released.
+    fn forget(&self, _token: Token) {}
+
     /// Waits for what goes on after requests have been answered, for a moment.
     fn rest(&self) -> Answer<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
@@ -177,6 +182,10 @@ pub(crate) const GRANT: Duration = Duration::from_secs(2);
 /// For how long a claim that is woken does: one that stands in the queue of a lock that another claim
 /// found free. The lock is reserved for 10 ms more.
 pub(crate) const WOKEN: Duration = Duration::from_millis(190);
+
+/// For how long at least a claim is released that the server may still carry out: a frozen server does so
+/// when it is back, and the ttl begins only then.
+pub(crate) const OUTAGE: Duration = Duration::from_secs(600);
 
 /// How long a cancelled claim is remembered: longer than any request of it can be on its way.
 pub(crate) const TOMBSTONE: Duration = Duration::from_secs(50);

@@ -5,7 +5,7 @@ use super::member::Vote;
 use super::members::Members;
 use super::place::Place;
 use super::tally::Tally;
-use crate::engine::{Claim, EngineError, Fault};
+use crate::engine::{Claim, EngineError, Fault, OUTAGE};
 use crate::io::after;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -105,7 +105,7 @@ impl Ballot {
             return self.confirm(cleared, member, Ok(false));
         }
         let (ballot, cleared) = (self.clone(), cleared.clone());
-        let until = after(self.claim.ttl);
+        let until = after(self.claim.ttl.max(OUTAGE));
         self.members.io.spawn(async move {
             let found = ballot.free(member, tell, until, &cleared).await;
             ballot.confirm(&cleared, member, found);

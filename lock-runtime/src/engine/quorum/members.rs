@@ -5,8 +5,7 @@ use super::hints::Hints;
 use super::member::Member;
 use super::place::Place;
 use super::tally::Tally;
-use crate::backoff::Backoff;
-use crate::engine::{Answer, Claim, EngineError, Fault, Token};
+use crate::engine::{Answer, Claim, EngineError, Fault, Retry, Token};
 use crate::io::{Io, after, instant};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,14 +72,14 @@ impl Members {
         question: impl Fn() -> Answer<'a, T>,
         note: impl Fn(&EngineError),
     ) -> Result<T, EngineError> {
-        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+        let mut retry = Retry::default();
         loop {
             let error = match question().await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let next = instant() + backoff.pause();
-            if !error.is_transient() || next >= until {
+            let next = instant() + retry.pause_after(&error);
+            if next >= until {
                 return Err(error);
             }
             note(&error);

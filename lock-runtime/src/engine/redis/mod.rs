@@ -32,7 +32,7 @@ mod voting;
 
 use super::{
     ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, Inspection, ServerTime, Standing,
-    TOMBSTONE, WOKEN, Waiting,
+    TOMBSTONE, Token, WOKEN, Waiting,
 };
 use crate::io::{Io, after};
 use crate::together::all;
@@ -241,6 +241,10 @@ impl Engine for Redis {
         })
     }
 
+    fn forget(&self, token: Token) {
+        self.unsettled.take(token);
+    }
+
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],
@@ -279,9 +283,12 @@ impl Engine for Redis {
         replicas: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(async move {
-            let mut found = self.inspector.inspect(ttl, replicas).await;
             let until = after(self.inspector.timeouts.command);
-            if let Err(error) = self.has_what_it_needs(until).await {
+            let (mut found, needs) = tokio::join!(
+                self.inspector.inspect(ttl, replicas),
+                self.has_what_it_needs(until)
+            );
+            if let Err(error) = needs {
                 let server = self.inspector.site.to_string().into();
                 let warning = Warning::new(&server, Danger::Permission, error.to_string());
                 found.warnings.push(warning);
