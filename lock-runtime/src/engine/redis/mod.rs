@@ -284,11 +284,8 @@ impl Engine for Redis {
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(async move {
             let until = after(self.inspector.timeouts.command);
-            let (mut found, needs) = tokio::join!(
-                self.inspector.inspect(ttl, replicas),
-                self.has_what_it_needs(until)
-            );
-            if let Err(error) = needs {
+            let mut found = self.inspector.inspect(ttl, replicas).await;
+            if let Err(error) = self.has_what_it_needs(until).await {
                 let server = self.inspector.site.to_string().into();
                 let warning = Warning::new(&server, Danger::Permission, error.to_string());
                 found.warnings.push(warning);
