@@ -42,6 +42,7 @@ cargo build "${all[@]}" --bins --examples
 # It waits more than it works, and what else there is to do gives way to it. A copy: its workers are the
 # same file, which cargo may write anew.
 mkdir -p target/chaos
+rm -f target/chaos/chaos
 cp "${CARGO_TARGET_DIR:-target}/debug/chaos" target/chaos/chaos
 target/chaos/chaos --minutes 2 >target/chaos/log 2>&1 &
 chaos=$!
