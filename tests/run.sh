@@ -53,7 +53,7 @@ cargo build "${all[@]}" --bins --examples
 mkdir -p target/chaos
 rm -f target/chaos/chaos
 cp "${CARGO_TARGET_DIR:-target}/debug/chaos" target/chaos/chaos
-"${prompt[@]}" target/chaos/chaos --minutes 2 >target/chaos/log 2>&1 &
+${prompt[@]+"${prompt[@]}"} target/chaos/chaos --minutes 2 >target/chaos/log 2>&1 &
 chaos=$!
 trap 'kill "$chaos" 2>/dev/null || true' EXIT
 
@@ -78,4 +78,4 @@ sed -n '/^|/,$p' target/chaos/log
 step "tests"
 # They wait more than they work.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$threads}"
-"${prompt[@]}" cargo test "${all[@]}" --no-fail-fast
+${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --no-fail-fast
