@@ -13,14 +13,14 @@ use crate::support::time::{millis, patient};
     dead_code,
     reason = "the library's own, of which a part is needed here"
 )]
-#[path = "../../lock-runtime/src/engine/redis/names.rs"]
-mod names;
+#[path = "../../lock-runtime/src/engine/redis/hash_slot.rs"]
+pub mod hash_slot;
 #[allow(
     dead_code,
     reason = "the library's own, of which a part is needed here"
 )]
-#[path = "../../lock-runtime/src/engine/redis/slots.rs"]
-pub mod slots;
+#[path = "../../lock-runtime/src/engine/redis/keys.rs"]
+mod names;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -49,7 +49,7 @@ fn the_servers_agree_on_the_slots() {
         for _ in 0..250 {
             let lock = format!("{prefix}{}", random_key(&mut dice));
             let slot = cluster.slot(&lock);
-            assert_eq!(slots::slot(&lock), slot, "{lock:?}");
+            assert_eq!(hash_slot::slot(&lock), slot, "{lock:?}");
             let others = [
                 names.queue(&lock),
                 names.waiters(&lock),

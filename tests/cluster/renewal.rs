@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_runtime::{LockGuard, LockManager};
 use tokio::task::JoinSet;
 
-use super::keys::slots::slot;
+use super::keys::hash_slot::slot;
 use crate::support::cluster::Cluster;
 use crate::support::time::{millis, patient};
 

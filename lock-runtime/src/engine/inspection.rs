@@ -1,7 +1,7 @@
 //! What was found out about the servers behind an engine.
 
-use super::EngineError;
-use super::redis::facts::{Clock, Facts};
+use crate::engine::EngineError;
+use crate::engine::redis::check::info::{Clock, Facts};
 use crate::warning::{Danger, Warning};
 use std::sync::Arc;
 use std::time::Duration;

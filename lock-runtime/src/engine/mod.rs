@@ -1,11 +1,13 @@
 //! The seam to whatever keeps the locks.
 
-mod inspection;
+pub(crate) mod inspection;
+pub(crate) mod member;
 pub(crate) mod memory;
+pub(crate) mod open;
 pub(crate) mod quorum;
 pub(crate) mod redis;
 
-pub(crate) use inspection::Inspection;
+use crate::engine::inspection::Inspection;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;

@@ -4,12 +4,12 @@
 //! a majority, each sees from the answers which of them is first: that one asks on, and the others give
 //! up what they have got. Most elections take one round, and those hardly more than two.
 
-use super::ballot::Ballot;
-use super::member::Vote;
-use super::votes::{Phase, Verdict, Votes};
-use crate::backoff::fraction;
 use crate::engine::EngineError;
-use crate::io::{Io, after, instant, since};
+use crate::engine::member::Vote;
+use crate::engine::quorum::ballot::Ballot;
+use crate::engine::quorum::votes::{Phase, Verdict, Votes};
+use crate::util::backoff::fraction;
+use crate::util::io_thread::{Io, after, instant, since};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! known to a majority that still has it. The next holder's majority shares a member with that one, and
 //! asks it later.
 
-use super::members::Members;
+use crate::engine::quorum::members::Members;
 use crate::engine::{Claim, EngineError};
 use std::sync::Arc;
 use tokio::time::Instant;

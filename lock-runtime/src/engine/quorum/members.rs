@@ -1,13 +1,13 @@
 //! The members of a quorum, and what has been asked of them.
 
-use super::ballot::Ballot;
-use super::hints::Hints;
-use super::member::Member;
-use super::place::Place;
-use super::tally::Tally;
-use crate::backoff::Backoff;
+use crate::engine::member::Member;
+use crate::engine::quorum::ballot::Ballot;
+use crate::engine::quorum::queue_entry::Place;
+use crate::engine::quorum::release_hints::Hints;
+use crate::engine::quorum::tally::Tally;
 use crate::engine::{Answer, Claim, EngineError, Fault, Token};
-use crate::io::{Io, after, instant};
+use crate::util::backoff::Backoff;
+use crate::util::io_thread::{Io, after, instant};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

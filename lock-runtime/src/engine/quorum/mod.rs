@@ -6,42 +6,40 @@
 //! member gives a lock to one token at a time, and two majorities share a member, so that no two tokens
 //! win at the same time.
 
-mod ballot;
-mod deployment;
-mod election;
-mod fencing;
-mod footprint;
-mod hints;
-mod member;
-mod members;
-mod no_majority;
-mod place;
-mod renewal;
-mod tally;
+pub(crate) mod ballot;
+pub(crate) mod election;
+pub(crate) mod fencing;
+pub(crate) mod majority;
+pub(crate) mod member_states;
+pub(crate) mod members;
+pub(crate) mod queue_entry;
+pub(crate) mod release_hints;
+pub(crate) mod renewal;
+pub(crate) mod tally;
 #[cfg(test)]
-mod tests;
-mod votes;
-mod waiting;
+pub(crate) mod tests;
+pub(crate) mod votes;
+pub(crate) mod waiting;
 
-use super::redis::Timeouts;
-use super::redis::site::Site;
-use super::{Answer, Claim, Ear, Engine, EngineError, Inspection, ServerTime, Standing};
-use crate::io::{Io, after};
-use crate::together::all;
-use ballot::Ballot;
-use deployment::Deployment;
-use election::Outcome;
-use fencing::fencing_token;
-use hints::Hints;
-use members::Members;
-use renewal::renew;
+use crate::engine::inspection::Inspection;
+use crate::engine::member::Member;
+use crate::engine::quorum::ballot::Ballot;
+use crate::engine::quorum::election::Outcome;
+use crate::engine::quorum::fencing::fencing_token;
+use crate::engine::quorum::members::Members;
+use crate::engine::quorum::release_hints::Hints;
+use crate::engine::quorum::renewal::renew;
+use crate::engine::quorum::tally::Tally;
+use crate::engine::redis::Timeouts;
+use crate::engine::redis::member::Deployment;
+use crate::engine::redis::topology::Site;
+use crate::engine::{Answer, Claim, Ear, Engine, EngineError, ServerTime, Standing};
+use crate::util::io_thread::{Io, after};
+use crate::util::join_all::all;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tally::Tally;
 use tokio::time::Instant;
-
-pub(crate) use member::{Look, Member, Vote};
 
 /// How long the first members to be connected wait for the others.
 const STRAGGLERS: Duration = Duration::from_millis(100);

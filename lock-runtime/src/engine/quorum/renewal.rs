@@ -3,8 +3,8 @@
 //! A member that has lost the lock, as by a restart, is given it again. That counts for nothing: nobody
 //! knows who had the lock there meanwhile. The next renewal finds it there like everywhere else.
 
-use super::members::Members;
-use super::tally::Tally;
+use crate::engine::quorum::members::Members;
+use crate::engine::quorum::tally::Tally;
 use crate::engine::{Claim, EngineError};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};

@@ -1,9 +1,9 @@
 //! What the members answered to a question that takes yes or no.
 
-use super::members::Members;
-use super::no_majority::{NoMajority, Said};
-use super::votes::majority;
 use crate::engine::EngineError;
+use crate::engine::quorum::majority::{NoMajority, Said};
+use crate::engine::quorum::members::Members;
+use crate::engine::quorum::votes::majority;
 
 #[derive(Clone)]
 pub(crate) struct Tally {

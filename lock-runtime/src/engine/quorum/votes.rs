@@ -1,7 +1,7 @@
 //! Counting votes.
 
-use super::member::{Member, Vote};
-use super::no_majority::{NoMajority, Said};
+use crate::engine::member::{Member, Vote};
+use crate::engine::quorum::majority::{NoMajority, Said};
 use crate::engine::{EngineError, Token};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! Waiting: a place in the queues of all members, and an election when the lock can be had.
 
-use super::Quorum;
-use super::ballot::Ballot;
-use super::election::{Outcome, count};
-use super::member::{Look, Vote};
-use super::votes::{Verdict, Votes};
-use crate::backoff::fraction;
+use crate::engine::member::{Look, Vote};
+use crate::engine::quorum::Quorum;
+use crate::engine::quorum::ballot::Ballot;
+use crate::engine::quorum::election::{Outcome, count};
+use crate::engine::quorum::votes::{Verdict, Votes};
 use crate::engine::{Claim, EngineError, ServerTime, Standing, Token, Waiting};
+use crate::util::backoff::fraction;
 use std::time::Duration;
 use tokio::time::Instant;
 

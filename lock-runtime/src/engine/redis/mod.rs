@@ -3,49 +3,38 @@
 //! A lock is a plain string: `<prefix><key>` holds its holder's token and expires after the ttl, so
 //! every client that uses `SET NX PX` and compare-and-delete excludes and is excluded.
 
-mod acknowledged;
-mod batch;
-mod cluster;
-mod connection;
-pub(crate) mod contacts;
-pub(crate) mod facts;
-mod flight;
-mod grants;
-mod home;
-mod hosts;
-mod inspect;
-mod judge;
-mod link;
-mod map;
-mod names;
-mod needs;
-mod nodes;
-mod requests;
-mod route;
-mod script;
+pub(crate) mod check;
+pub(crate) mod cluster;
+pub(crate) mod commands;
+pub(crate) mod hash_slot;
+pub(crate) mod in_flight;
+pub(crate) mod keys;
+pub(crate) mod member;
+pub(crate) mod net;
+pub(crate) mod quorum_commands;
+pub(crate) mod router;
+pub(crate) mod scripts;
 pub(crate) mod sentinel;
-pub(crate) mod site;
-mod slots;
-mod socket;
-pub(crate) mod target;
-mod voting;
+pub(crate) mod subscription;
+pub(crate) mod topology;
 
-use super::{
-    ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, Inspection, ServerTime, Standing,
-    TOMBSTONE, WOKEN, Waiting,
+use crate::engine::inspection::Inspection;
+use crate::engine::redis::check::Inspector;
+use crate::engine::redis::commands::{Way, is_moving, milliseconds, nonsense};
+use crate::engine::redis::in_flight::Unsettled;
+use crate::engine::redis::keys::Names;
+use crate::engine::redis::net::connection::{Dialer, Sending};
+use crate::engine::redis::router::Route;
+use crate::engine::redis::scripts::Scripts;
+use crate::engine::redis::subscription::Grants;
+use crate::engine::redis::topology::Site;
+use crate::engine::{
+    ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, ServerTime, Standing, TOMBSTONE, WOKEN,
+    Waiting,
 };
-use crate::io::{Io, after};
-use crate::together::all;
+use crate::util::io_thread::{Io, after};
+use crate::util::join_all::all;
 use crate::warning::{Danger, Warning};
-use connection::{Dialer, Sending};
-use flight::Unsettled;
-use grants::Grants;
-use inspect::Inspector;
-use names::Names;
-use requests::{Way, is_moving, milliseconds, nonsense};
-use route::Route;
-use script::Scripts;
-use site::Site;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,16 +1,17 @@
 //! A quorum of members that stop, die and forget when they are told to.
 
-mod elections;
-mod fencing;
-mod releases;
-mod renewals;
-mod scripted;
-mod waiting;
+pub(crate) mod elections;
+pub(crate) mod fencing;
+pub(crate) mod releases;
+pub(crate) mod renewals;
+pub(crate) mod scripted;
+pub(crate) mod waiting;
 
-use super::{Hints, Quorum};
+use crate::engine::quorum::Quorum;
+use crate::engine::quorum::release_hints::Hints;
+use crate::engine::quorum::tests::scripted::Scripted;
 use crate::engine::{Claim, Engine, EngineError, Token};
-use crate::io::{Io, after};
-use scripted::Scripted;
+use crate::util::io_thread::{Io, after};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,9 @@
 //! A member that does as it is told.
 
-use crate::engine::quorum::member::{Look, Member, Vote};
+use crate::engine::member::{Look, Member, Vote};
+use crate::engine::quorum::tests::TTL;
 use crate::engine::{Answer, Claim, EngineError, Fault, Token};
-use crate::io::Io;
+use crate::util::io_thread::Io;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -105,7 +106,7 @@ impl Member for Scripted {
             match state.locks.get(&claim.name) {
                 Some(token) if *token != claim.token => Vote::Held {
                     by: token.encode(&mut [0; 32]).as_bytes().into(),
-                    left: super::TTL,
+                    left: TTL,
                 },
                 _ => {
                     state.locks.insert(claim.name, claim.token);
@@ -125,7 +126,7 @@ impl Member for Scripted {
             let ahead = state.queue.iter().position(|token| *token == place.token);
             let holder = state.locks.get(&place.name);
             Look {
-                holder: holder.map(|by| (by.encode(&mut [0; 32]).as_bytes().into(), super::TTL)),
+                holder: holder.map(|by| (by.encode(&mut [0; 32]).as_bytes().into(), TTL)),
                 ahead: ahead.unwrap() as u64,
                 others: state.queue.len() > 1,
             }

@@ -1,9 +1,9 @@
 //! Standing in the queues of all members.
 
-use super::{Bench, PATIENCE, TTL, claim};
-use crate::engine::quorum::Hints;
+use crate::engine::quorum::release_hints::Hints;
+use crate::engine::quorum::tests::{Bench, PATIENCE, TTL, claim};
 use crate::engine::{Claim, Engine, News, Standing, Token};
-use crate::io::after;
+use crate::util::io_thread::after;
 use std::sync::{Arc, Mutex};
 
 #[tokio::test]
