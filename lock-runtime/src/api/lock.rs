@@ -3,7 +3,8 @@
 use crate::api::guard::LockGuard;
 use crate::api::guarded::Locked;
 use crate::api::manager::Shared;
-use crate::engine::{EngineError, Fault, Token};
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::token::Token;
 use crate::error::LockError;
 use crate::lock::hold::Hold;
 use crate::lock::lease::Lease;

@@ -2,7 +2,10 @@
 
 use crate::api::lock::Lock;
 use crate::config::Config;
-use crate::engine::{Claim, Ear, Engine, EngineError, News};
+use crate::engine::error::EngineError;
+use crate::engine::event::{Ear, News};
+use crate::engine::request::Claim;
+use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::lock::local_queue::Waiters;
 use crate::lock::pending_releases::{self, Owed};

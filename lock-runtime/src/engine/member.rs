@@ -1,7 +1,9 @@
 //! What a quorum asks of each of its members.
 
+use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
-use crate::engine::{Answer, Claim, EngineError, Token};
+use crate::engine::request::{Answer, Claim};
+use crate::engine::token::Token;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::Instant;

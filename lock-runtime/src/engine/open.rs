@@ -1,14 +1,17 @@
 //! From a configuration to the engine that keeps the locks.
 
 use crate::config::{Config, Servers, invalid};
+use crate::engine::error::Fault;
+use crate::engine::event::Ear;
 use crate::engine::memory::Memory;
 use crate::engine::quorum::Quorum;
+use crate::engine::redis::Redis;
 use crate::engine::redis::cluster::seeds::Contacts;
 use crate::engine::redis::net::target::{Access, Target};
 use crate::engine::redis::sentinel::Sentinels;
 use crate::engine::redis::topology::Site;
-use crate::engine::redis::{Redis, Timeouts};
-use crate::engine::{Ear, Engine, Fault};
+use crate::engine::timeouts::Timeouts;
+use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::util::io_thread::Io;
 use std::collections::HashSet;

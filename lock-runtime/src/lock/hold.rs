@@ -2,7 +2,9 @@
 //! the server. Within the process it may pass from one guard to the next.
 
 use crate::api::manager::Shared;
-use crate::engine::{Claim, EngineError, Token};
+use crate::engine::error::EngineError;
+use crate::engine::request::Claim;
+use crate::engine::token::Token;
 use crate::error::{LockError, LostCause};
 use crate::lock::lease::{HeldLease, Lease};
 use crate::options::Terms;

@@ -6,7 +6,9 @@
 
 use crate::api::guard::LockGuard;
 use crate::api::manager::Shared;
-use crate::engine::{EngineError, Grant, News, Token};
+use crate::engine::error::EngineError;
+use crate::engine::event::{Grant, News};
+use crate::engine::token::Token;
 use crate::error::LockError;
 use crate::lock::hold::Hold;
 use crate::lock::remote_wait;

@@ -5,7 +5,7 @@
 //! has gone.
 
 use crate::api::manager::Shared;
-use crate::engine::Claim;
+use crate::engine::request::Claim;
 use crate::lock::release::Counted;
 use crate::util::io_thread::{after, instant, since, timeout_at};
 use crate::util::panics::catch;

@@ -1,7 +1,8 @@
 //! Releases, and what else goes on after a call has returned.
 
 use crate::api::manager::Shared;
-use crate::engine::{ALIVE, Answer, Claim, EngineError, Fault};
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::request::{ALIVE, Answer, Claim};
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::{after, can_poll, instant};

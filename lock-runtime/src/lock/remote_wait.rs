@@ -4,7 +4,9 @@
 //! lost on the way costs more than that.
 
 use crate::api::manager::Shared;
-use crate::engine::{ALIVE, Claim, EngineError, Fault, ServerTime, Standing, Token, Waiting};
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::request::{ALIVE, Claim, ServerTime, Standing, Waiting};
+use crate::engine::token::Token;
 use crate::error::LockError;
 use crate::lock::hold::Hold;
 use crate::lock::lease::Lease;
@@ -249,7 +251,7 @@ impl StandIn {
 
     /// The lock was granted some time ago, and nobody told.
     fn notice_a_missed_grant(&mut self, claim: &Claim, left: Duration) {
-        let granted_for = claim.ttl.min(crate::engine::GRANT);
+        let granted_for = claim.ttl.min(crate::engine::request::GRANT);
         if granted_for.saturating_sub(left) > Duration::from_millis(300) {
             self.shared.engine.missed();
         }

@@ -4,7 +4,9 @@
 //! next hold needs something; one wake-up serves all that are due, and their renewals go out in
 //! batches. A deadline stays on the agenda while a renewal is under way, so it fires by itself.
 
-use crate::engine::{Claim, Engine, EngineError, Fault};
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::request::Claim;
+use crate::engine::traits::Engine;
 use crate::lock::hold::{Duty, Hold};
 use crate::util::clock::Clock;
 use crate::util::io_thread::{Io, after, instant, kept, since, timeout_at};

@@ -3,8 +3,11 @@
 use crate::api::guard::LockGuard;
 use crate::api::manager::{Desk, LockManager, ear};
 use crate::config::Config;
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::memory::{Memory, Store};
-use crate::engine::{Answer, Claim, Engine, EngineError, Fault, ServerTime, Standing, Token};
+use crate::engine::request::{Answer, Claim, ServerTime, Standing};
+use crate::engine::token::Token;
+use crate::engine::traits::Engine;
 use crate::error::{LockError, LostCause};
 use crate::lock::hold::Hold;
 use crate::lock::lease::Lease;

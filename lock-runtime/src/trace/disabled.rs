@@ -1,6 +1,6 @@
 //! Without the feature `tracing`.
 
-use crate::engine::EngineError;
+use crate::engine::error::EngineError;
 use crate::error::LostCause;
 use crate::warning::Warning;
 use std::fmt::Display;

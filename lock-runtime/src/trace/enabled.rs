@@ -1,6 +1,6 @@
 //! With the feature `tracing`.
 
-use crate::engine::EngineError;
+use crate::engine::error::EngineError;
 use crate::error::LostCause;
 use crate::trace::limit::Trouble;
 use crate::util::io_thread::{instant, since};

@@ -3,10 +3,11 @@
 #[cfg(test)]
 pub(crate) mod model_tests;
 
-use crate::engine::{
-    ALIVE, Answer, Claim, Ear, Engine, EngineError, GRANT, Grant, News, ServerTime, Standing,
-    Token, WOKEN, Waiting,
-};
+use crate::engine::error::EngineError;
+use crate::engine::event::{Ear, Grant, News};
+use crate::engine::request::{ALIVE, Answer, Claim, GRANT, ServerTime, Standing, WOKEN, Waiting};
+use crate::engine::token::Token;
+use crate::engine::traits::Engine;
 use crate::util::clock::{Clock, Moment};
 use crate::util::sync::{Mutex, MutexGuard};
 use once_cell::sync::Lazy;

@@ -1,8 +1,10 @@
 //! The embedded engine beside the model of a server: every order in which requests of a few processes can
 //! arrive, and the engine must say and do the same.
 
+use crate::engine::event::{Ear, News};
 use crate::engine::memory::{Locks, Memory, Store};
-use crate::engine::{ALIVE, Claim, Ear, GRANT, News, Standing, Token, WOKEN};
+use crate::engine::request::{ALIVE, Claim, GRANT, Standing, WOKEN};
+use crate::engine::token::Token;
 use crate::util::clock::Clock;
 use lock_model::scene::{Play, SCENES, all};
 use lock_model::server::{self as model, Answer, Command, Place, Rules, Tick};

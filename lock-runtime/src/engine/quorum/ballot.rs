@@ -1,11 +1,12 @@
 //! What has been asked of the members for one token, until nothing of it is left there.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::member::Vote;
 use crate::engine::quorum::member_states::Footprint;
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::queue_entry::Place;
 use crate::engine::quorum::tally::Tally;
-use crate::engine::{Claim, EngineError, Fault};
+use crate::engine::request::Claim;
 use crate::util::io_thread::after;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};

@@ -4,7 +4,7 @@
 //! a majority, each sees from the answers which of them is first: that one asks on, and the others give
 //! up what they have got. Most elections take one round, and those hardly more than two.
 
-use crate::engine::EngineError;
+use crate::engine::error::EngineError;
 use crate::engine::member::Vote;
 use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::votes::{Phase, Verdict, Votes};

@@ -4,8 +4,9 @@
 //! known to a majority that still has it. The next holder's majority shares a member with that one, and
 //! asks it later.
 
+use crate::engine::error::EngineError;
 use crate::engine::quorum::members::Members;
-use crate::engine::{Claim, EngineError};
+use crate::engine::request::Claim;
 use std::sync::Arc;
 use tokio::time::Instant;
 

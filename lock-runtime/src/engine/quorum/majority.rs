@@ -1,8 +1,8 @@
 //! What the members said where no majority agreed.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::member::Member;
 use crate::engine::quorum::votes::majority;
-use crate::engine::{EngineError, Fault};
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;

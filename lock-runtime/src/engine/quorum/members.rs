@@ -1,11 +1,13 @@
 //! The members of a quorum, and what has been asked of them.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::member::Member;
 use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::queue_entry::Place;
 use crate::engine::quorum::release_hints::Hints;
 use crate::engine::quorum::tally::Tally;
-use crate::engine::{Answer, Claim, EngineError, Fault, Token};
+use crate::engine::request::{Answer, Claim};
+use crate::engine::token::Token;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::{Io, after, instant};
 use std::collections::HashMap;

@@ -21,6 +21,8 @@ pub(crate) mod tests;
 pub(crate) mod votes;
 pub(crate) mod waiting;
 
+use crate::engine::error::EngineError;
+use crate::engine::event::Ear;
 use crate::engine::inspection::Inspection;
 use crate::engine::member::Member;
 use crate::engine::quorum::ballot::Ballot;
@@ -30,10 +32,11 @@ use crate::engine::quorum::members::Members;
 use crate::engine::quorum::release_hints::Hints;
 use crate::engine::quorum::renewal::renew;
 use crate::engine::quorum::tally::Tally;
-use crate::engine::redis::Timeouts;
 use crate::engine::redis::member::Deployment;
 use crate::engine::redis::topology::Site;
-use crate::engine::{Answer, Claim, Ear, Engine, EngineError, ServerTime, Standing};
+use crate::engine::request::{Answer, Claim, ServerTime, Standing};
+use crate::engine::timeouts::Timeouts;
+use crate::engine::traits::Engine;
 use crate::util::io_thread::{Io, after};
 use crate::util::join_all::all;
 use std::pin::Pin;
@@ -194,7 +197,7 @@ impl Engine for Quorum {
         Box::pin(async move {
             let members = self.members.all.iter();
             let found = all(members.map(|member| member.inspect(ttl, replicas))).await;
-            Inspection::of_members(found, ttl)
+            Inspection::merge(found, ttl)
         })
     }
 

@@ -1,9 +1,10 @@
 //! Where a claim stands in the members' queues.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::member::Look;
 use crate::engine::quorum::member_states::Footprint;
 use crate::engine::quorum::members::Members;
-use crate::engine::{ALIVE, Claim, EngineError, Fault};
+use crate::engine::request::{ALIVE, Claim};
 use crate::util::io_thread::after;
 use std::sync::Arc;
 use tokio::time::Instant;

@@ -4,8 +4,9 @@
 //! of those members that answer at present has told so; what one member tells makes the claim ask
 //! somewhat sooner.
 
+use crate::engine::event::{Ear, News};
 use crate::engine::quorum::votes::majority;
-use crate::engine::{Ear, News, Token};
+use crate::engine::token::Token;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

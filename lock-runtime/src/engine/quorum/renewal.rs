@@ -3,9 +3,10 @@
 //! A member that has lost the lock, as by a restart, is given it again. That counts for nothing: nobody
 //! knows who had the lock there meanwhile. The next renewal finds it there like everywhere else.
 
+use crate::engine::error::EngineError;
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::tally::Tally;
-use crate::engine::{Claim, EngineError};
+use crate::engine::request::Claim;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;

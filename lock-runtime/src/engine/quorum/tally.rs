@@ -1,6 +1,6 @@
 //! What the members answered to a question that takes yes or no.
 
-use crate::engine::EngineError;
+use crate::engine::error::EngineError;
 use crate::engine::quorum::majority::{NoMajority, Said};
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::votes::majority;
@@ -57,7 +57,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Fault;
+    use crate::engine::error::Fault;
 
     #[test]
     fn it_is_decided_as_soon_as_the_rest_can_change_nothing() {

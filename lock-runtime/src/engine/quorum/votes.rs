@@ -1,8 +1,9 @@
 //! Counting votes.
 
+use crate::engine::error::EngineError;
 use crate::engine::member::{Member, Vote};
 use crate::engine::quorum::majority::{NoMajority, Said};
-use crate::engine::{EngineError, Token};
+use crate::engine::token::Token;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -158,7 +159,7 @@ pub(crate) fn majority(members: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Fault;
+    use crate::engine::error::Fault;
 
     /// One letter a member: `m` mine, `-` nothing yet, `x` no answer, any other somebody else's.
     fn votes(told: &str) -> Votes {

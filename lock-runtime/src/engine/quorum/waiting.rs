@@ -1,11 +1,13 @@
 //! Waiting: a place in the queues of all members, and an election when the lock can be had.
 
+use crate::engine::error::EngineError;
 use crate::engine::member::{Look, Vote};
 use crate::engine::quorum::Quorum;
 use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::election::{Outcome, count};
 use crate::engine::quorum::votes::{Verdict, Votes};
-use crate::engine::{Claim, EngineError, ServerTime, Standing, Token, Waiting};
+use crate::engine::request::{Claim, ServerTime, Standing, Waiting};
+use crate::engine::token::Token;
 use crate::util::backoff::fraction;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -1,11 +1,12 @@
 //! What is asked of the servers about locks, on which connection.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::redis::Redis;
 use crate::engine::redis::net::batch::Request;
 use crate::engine::redis::net::per_runtime::Home;
 use crate::engine::redis::net::replica_ack::enough;
 use crate::engine::redis::scripts::Script;
-use crate::engine::{Claim, EngineError, Fault};
+use crate::engine::request::Claim;
 use crate::util::join_all::all;
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
 use std::time::Duration;

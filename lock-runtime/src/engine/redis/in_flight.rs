@@ -1,7 +1,8 @@
 //! Acquisitions under way, and those that nobody waits for any more.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::redis::net::per_runtime::Home;
-use crate::engine::{EngineError, Fault, Token};
+use crate::engine::token::Token;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,10 +1,15 @@
 //! A member that is a deployment of Redis, and may not be there yet.
 
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::event::Ear;
 use crate::engine::inspection::Inspection;
 use crate::engine::member::{Look, Member, Vote};
+use crate::engine::redis::Redis;
 use crate::engine::redis::topology::Site;
-use crate::engine::redis::{Redis, Timeouts};
-use crate::engine::{Answer, Claim, Ear, Engine, EngineError, Fault, Token};
+use crate::engine::request::{Answer, Claim};
+use crate::engine::timeouts::Timeouts;
+use crate::engine::token::Token;
+use crate::engine::traits::Engine;
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::{Io, instant};
@@ -119,7 +124,7 @@ impl Member for Deployment {
                 Ok(redis) => redis.inspect(ttl, replicas).await,
                 Err(error) => {
                     let mut found = Inspection::default();
-                    found.unknown(&self.address, &error);
+                    found.add_unreachable(&self.address, &error);
                     found
                 }
             }

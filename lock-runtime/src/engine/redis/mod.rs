@@ -18,6 +18,8 @@ pub(crate) mod sentinel;
 pub(crate) mod subscription;
 pub(crate) mod topology;
 
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::event::Ear;
 use crate::engine::inspection::Inspection;
 use crate::engine::redis::check::Inspector;
 use crate::engine::redis::commands::{Way, is_moving, milliseconds, nonsense};
@@ -28,10 +30,11 @@ use crate::engine::redis::router::Route;
 use crate::engine::redis::scripts::Scripts;
 use crate::engine::redis::subscription::Grants;
 use crate::engine::redis::topology::Site;
-use crate::engine::{
-    ALIVE, Answer, Claim, Ear, Engine, EngineError, Fault, ServerTime, Standing, TOMBSTONE, WOKEN,
-    Waiting,
+use crate::engine::request::{
+    ALIVE, Answer, Claim, ServerTime, Standing, TOMBSTONE, WOKEN, Waiting,
 };
+use crate::engine::timeouts::Timeouts;
+use crate::engine::traits::Engine;
 use crate::util::io_thread::{Io, after};
 use crate::util::join_all::all;
 use crate::warning::{Danger, Warning};
@@ -40,14 +43,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// How long to wait for what.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timeouts {
-    pub(crate) connect: Duration,
-    /// A connection on which nothing has been answered for so long is given up.
-    pub(crate) command: Duration,
-}
 
 pub(crate) struct Redis {
     route: Route,

@@ -2,10 +2,12 @@
 //!
 //! All of it goes over the I/O thread's connection, so that a request never comes after a later one.
 
+use crate::engine::error::EngineError;
 use crate::engine::member::{Look, Vote};
 use crate::engine::redis::Redis;
 use crate::engine::redis::commands::{Way, is_moving, milliseconds, nonsense};
-use crate::engine::{ALIVE, Claim, EngineError, Token, WOKEN};
+use crate::engine::request::{ALIVE, Claim, WOKEN};
+use crate::engine::token::Token;
 use redis::Value;
 use std::time::Duration;
 use tokio::time::Instant;

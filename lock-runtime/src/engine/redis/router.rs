@@ -1,5 +1,7 @@
 //! Where requests go: to the one server, or to the node of a cluster that serves the lock.
 
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::event::Ear;
 use crate::engine::redis::cluster::Cluster;
 use crate::engine::redis::hash_slot::slot;
 use crate::engine::redis::net::batch::Request;
@@ -7,7 +9,6 @@ use crate::engine::redis::net::connection::Dialer;
 use crate::engine::redis::net::per_runtime::{Home, Homes};
 use crate::engine::redis::net::reconnect::Link;
 use crate::engine::redis::topology::Site;
-use crate::engine::{Ear, EngineError, Fault};
 use crate::util::io_thread::after;
 use redis::{Cmd, FromRedisValue, Value};
 use std::sync::Arc;

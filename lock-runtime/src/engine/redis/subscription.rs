@@ -1,9 +1,12 @@
 //! What the server tells this process without being asked: one channel, on a connection of its own.
 
+use crate::engine::error::EngineError;
+use crate::engine::event::{Ear, Grant, News};
 use crate::engine::redis::keys::Names;
 use crate::engine::redis::net::connection::{Dialer, Sending, Subscriber};
 use crate::engine::redis::net::reconnect::Link;
-use crate::engine::{Ear, EngineError, Grant, News, ServerTime, Token};
+use crate::engine::request::ServerTime;
+use crate::engine::token::Token;
 use crate::util::io_thread::{Io, after};
 use redis::{FromRedisValue, Value};
 use std::sync::{Arc, OnceLock};

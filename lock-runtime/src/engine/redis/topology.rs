@@ -1,10 +1,10 @@
 //! Where the locks are kept: always on the same server, on the one that Sentinels call the master, or
 //! on all nodes of a cluster.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::redis::cluster::seeds::Contacts;
 use crate::engine::redis::net::target::Target;
 use crate::engine::redis::sentinel::{Sentinels, Tenure};
-use crate::engine::{EngineError, Fault};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;

@@ -1,7 +1,9 @@
 //! The embedded engine, with requests and answers on their way for a while.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::memory::Memory;
-use crate::engine::{Answer, Claim, Engine, EngineError, Fault, ServerTime, Standing};
+use crate::engine::request::{Answer, Claim, ServerTime, Standing};
+use crate::engine::traits::Engine;
 use crate::tests::shuttle::server::Book;
 use crate::tests::shuttle::{either, pause};
 use std::sync::Arc;

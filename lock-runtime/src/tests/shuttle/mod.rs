@@ -15,8 +15,7 @@ pub(crate) mod releases;
 pub(crate) mod server;
 
 use crate::util::shuttle::scheduler::Patient;
-use crate::util::shuttle::spawn;
-use crate::util::shuttle::virtual_time;
+use crate::util::shuttle::{spawn, virtual_time};
 use shuttle::future::JoinHandle;
 use shuttle::rand::Rng;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};

@@ -2,8 +2,9 @@
 
 use crate::api::manager::{Desk, LockManager, ear};
 use crate::config::Config;
+use crate::engine::event::{Ear, News};
 use crate::engine::memory::{Memory, Store};
-use crate::engine::{Ear, News, Token};
+use crate::engine::token::Token;
 use crate::lock::hold::Hold;
 use crate::tests::shuttle::delayed_engine::Distant;
 use crate::tests::shuttle::process::Process;

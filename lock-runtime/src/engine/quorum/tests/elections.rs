@@ -1,7 +1,8 @@
 //! Elections: won, lost, and undecided.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::quorum::tests::{Bench, TTL, another, claim};
-use crate::engine::{Engine, EngineError, Fault};
+use crate::engine::traits::Engine;
 use crate::util::io_thread::after;
 
 #[tokio::test]

@@ -7,10 +7,13 @@ pub(crate) mod renewals;
 pub(crate) mod scripted;
 pub(crate) mod waiting;
 
+use crate::engine::error::EngineError;
 use crate::engine::quorum::Quorum;
 use crate::engine::quorum::release_hints::Hints;
 use crate::engine::quorum::tests::scripted::Scripted;
-use crate::engine::{Claim, Engine, EngineError, Token};
+use crate::engine::request::Claim;
+use crate::engine::token::Token;
+use crate::engine::traits::Engine;
 use crate::util::io_thread::{Io, after};
 use std::future::Future;
 use std::pin::Pin;

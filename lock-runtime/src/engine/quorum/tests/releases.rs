@@ -1,7 +1,7 @@
 //! Releases: nothing is left, however late it comes.
 
-use crate::engine::Engine;
 use crate::engine::quorum::tests::{Bench, PATIENCE, begin, claim};
+use crate::engine::traits::Engine;
 use crate::util::io_thread::after;
 use std::pin::pin;
 

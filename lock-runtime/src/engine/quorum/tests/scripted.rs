@@ -1,8 +1,10 @@
 //! A member that does as it is told.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::member::{Look, Member, Vote};
 use crate::engine::quorum::tests::TTL;
-use crate::engine::{Answer, Claim, EngineError, Fault, Token};
+use crate::engine::request::{Answer, Claim};
+use crate::engine::token::Token;
 use crate::util::io_thread::Io;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,8 +1,11 @@
 //! Standing in the queues of all members.
 
+use crate::engine::event::News;
 use crate::engine::quorum::release_hints::Hints;
 use crate::engine::quorum::tests::{Bench, PATIENCE, TTL, claim};
-use crate::engine::{Claim, Engine, News, Standing, Token};
+use crate::engine::request::{Claim, Standing};
+use crate::engine::token::Token;
+use crate::engine::traits::Engine;
 use crate::util::io_thread::after;
 use std::sync::{Arc, Mutex};
 

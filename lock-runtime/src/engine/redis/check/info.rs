@@ -1,7 +1,8 @@
 //! What a server says about itself.
 
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::inspection::{ClockOffset, ServerIdentity};
 use crate::engine::redis::net::target::Target;
-use crate::engine::{EngineError, Fault};
 use crate::util::io_thread::{Io, after};
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
@@ -15,14 +16,7 @@ pub(crate) struct Facts {
     /// By name, or why they can't be asked for.
     settings: Result<HashMap<String, String>, String>,
     /// None if it can't be asked.
-    pub(crate) clock: Option<Clock>,
-}
-
-/// How far a server's clock is ahead of ours, in milliseconds: no less than this, and no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Clock {
-    pub(crate) least: i64,
-    pub(crate) most: i64,
+    pub(crate) clock: Option<ClockOffset>,
 }
 
 const SETTINGS: [&str; 3] = ["appendfsync", "min-replicas-*", "cluster-node-timeout"];
@@ -45,6 +39,15 @@ impl Facts {
                 let words = format!("no answer within {patience:?}");
                 Err(EngineError::new(Fault::Down, words))
             }
+        }
+    }
+
+    pub(crate) fn identity(&self) -> ServerIdentity {
+        ServerIdentity {
+            address: self.server.clone(),
+            run_id: self.field("run_id").to_owned(),
+            replication_id: self.field("master_replid").to_owned(),
+            clock: self.clock,
         }
     }
 
@@ -105,10 +108,10 @@ async fn ask(target: &Target) -> Result<Facts, redis::RedisError> {
     })
 }
 
-async fn clock(redis: &mut MultiplexedConnection) -> Option<Clock> {
+async fn clock(redis: &mut MultiplexedConnection) -> Option<ClockOffset> {
     let before = milliseconds_now();
     let time = redis::cmd("TIME").query_async(redis).await;
-    Some(Clock::read(time.ok()?, before, milliseconds_now()))
+    Some(clock_offset(time.ok()?, before, milliseconds_now()))
 }
 
 async fn settings(
@@ -136,21 +139,12 @@ fn milliseconds_now() -> i64 {
     now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(0))
 }
 
-impl Clock {
-    /// Reads what `TIME` was answered between these times of ours.
-    fn read((seconds, micros): (i64, i64), before: i64, after: i64) -> Clock {
-        let server = seconds.saturating_mul(1000).saturating_add(micros / 1000);
-        Clock {
-            least: server.saturating_sub(after).saturating_sub(1),
-            most: server.saturating_sub(before).saturating_add(1),
-        }
-    }
-
-    /// By how much two clocks are apart at least.
-    pub(crate) fn apart(self, other: Clock) -> Duration {
-        let between = |one: Clock, other: Clock| one.least.saturating_sub(other.most);
-        let apart = between(self, other).max(between(other, self));
-        Duration::from_millis(u64::try_from(apart).unwrap_or(0))
+/// Reads the reply to a `TIME` that was sent and answered at these times of ours.
+fn clock_offset((seconds, micros): (i64, i64), before: i64, after: i64) -> ClockOffset {
+    let server = seconds.saturating_mul(1000).saturating_add(micros / 1000);
+    ClockOffset {
+        min_ms: server.saturating_sub(after).saturating_sub(1),
+        max_ms: server.saturating_sub(before).saturating_add(1),
     }
 }
 
@@ -207,19 +201,19 @@ mod tests {
     #[test]
     fn a_clock_may_say_anything() {
         for (seconds, micros) in [(i64::MIN, i64::MIN), (i64::MAX, i64::MAX), (i64::MAX, 0)] {
-            let odd = Clock::read((seconds, micros), 1_700_000_000_000, 1_700_000_000_001);
-            let own = Clock::read((1_700_000_000, 0), 1_700_000_000_000, 1_700_000_000_001);
-            assert!(odd.apart(own) > Duration::from_secs(1));
-            assert_eq!(odd.apart(own), own.apart(odd));
+            let odd = clock_offset((seconds, micros), 1_700_000_000_000, 1_700_000_000_001);
+            let own = clock_offset((1_700_000_000, 0), 1_700_000_000_000, 1_700_000_000_001);
+            assert!(odd.skew(own) > Duration::from_secs(1));
+            assert_eq!(odd.skew(own), own.skew(odd));
         }
     }
 
     #[test]
     fn clocks_are_apart_as_far_as_is_certain() {
-        let clock = |least, most| Clock { least, most };
-        let apart = |a: Clock, b: Clock| a.apart(b).as_millis();
-        assert_eq!(apart(clock(-5, 5), clock(0, 10)), 0);
-        assert_eq!(apart(clock(-5, 5), clock(100, 110)), 95);
-        assert_eq!(apart(clock(100, 110), clock(-5, 5)), 95);
+        let clock = |min_ms, max_ms| ClockOffset { min_ms, max_ms };
+        let skew = |a: ClockOffset, b: ClockOffset| a.skew(b).as_millis();
+        assert_eq!(skew(clock(-5, 5), clock(0, 10)), 0);
+        assert_eq!(skew(clock(-5, 5), clock(100, 110)), 95);
+        assert_eq!(skew(clock(100, 110), clock(-5, 5)), 95);
     }
 }

@@ -4,11 +4,11 @@ pub(crate) mod info;
 pub(crate) mod rules;
 
 use crate::engine::inspection::Inspection;
-use crate::engine::redis::Timeouts;
 use crate::engine::redis::check::info::Facts;
 use crate::engine::redis::check::rules::{Failover, Judge};
 use crate::engine::redis::net::target::Target;
 use crate::engine::redis::topology::Site;
+use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::Io;
 use crate::util::join_all::all;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Inspector {
                     };
                     judge(&servers, (ttl, replicas), Some(&failover), &mut found);
                 }
-                Err(error) => found.unknown(&self.site.to_string().into(), &error),
+                Err(error) => found.add_unreachable(&self.site.to_string().into(), &error),
             },
             Site::Cluster(contacts) => {
                 let nodes = contacts.all();
@@ -81,10 +81,10 @@ impl Inspector {
         for facts in all(targets.into_iter().map(ask)).await {
             match facts {
                 Ok(facts) => {
-                    found.knows(&facts);
+                    found.add_server(facts.identity());
                     all_facts.push(facts);
                 }
-                Err((target, error)) => found.unknown(&target.to_string().into(), &error),
+                Err((target, error)) => found.add_unreachable(&target.to_string().into(), &error),
             }
         }
         all_facts

@@ -119,7 +119,7 @@ impl<'a> Judge<'a> {
     /// Whether another server that may take its place goes by the same clock.
     pub(crate) fn agrees_with(&mut self, other: &Facts) {
         let clocks = self.facts.clock.zip(other.clock);
-        let apart = clocks.map_or(Duration::ZERO, |(ours, theirs)| ours.apart(theirs));
+        let apart = clocks.map_or(Duration::ZERO, |(ours, theirs)| ours.skew(theirs));
         if apart > margin(self.ttl) {
             let found = format!(
                 "its clock and that of `{}` are {apart:?} apart",

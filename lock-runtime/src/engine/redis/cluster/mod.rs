@@ -7,13 +7,15 @@ pub(crate) mod nodes;
 pub(crate) mod seeds;
 pub(crate) mod slot_map;
 
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::event;
+use crate::engine::event::Ear;
 use crate::engine::redis::cluster::nodes::{News, Node, Nodes};
 use crate::engine::redis::cluster::seeds::Contacts;
 use crate::engine::redis::cluster::slot_map::Redirection;
 use crate::engine::redis::net::batch::Request;
 use crate::engine::redis::net::connection::Dialer;
 use crate::engine::redis::net::per_runtime::{Home, Homes};
-use crate::engine::{self, Ear, EngineError, Fault};
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::{Io, after, instant, kept, since};
@@ -237,7 +239,7 @@ async fn watch(nodes: Arc<Nodes>, looked: Arc<watch::Sender<bool>>, ear: Ear) {
         looked.send_replace(news.is_some());
         if news == Some(News::Replaced) {
             trace::node_replaced(&*nodes.contacts);
-            ear(engine::News::Resumed);
+            ear(event::News::Resumed);
         }
         tokio::time::sleep(pauses.pause()).await;
     }

@@ -1,5 +1,6 @@
 //! The nodes of a cluster that this process speaks to.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::redis::cluster::seeds::Contacts;
 use crate::engine::redis::cluster::slot_map::{Address, Map};
 use crate::engine::redis::hash_slot::SLOTS;
@@ -7,7 +8,6 @@ use crate::engine::redis::net::connection::Dialer;
 use crate::engine::redis::net::per_runtime::Homes;
 use crate::engine::redis::net::reconnect::Link;
 use crate::engine::redis::topology::Site;
-use crate::engine::{EngineError, Fault};
 use crate::util::io_thread::{after, instant, since};
 use redis::{Cmd, Value};
 use std::collections::{HashMap, HashSet};

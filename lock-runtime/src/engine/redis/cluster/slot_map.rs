@@ -1,6 +1,6 @@
 //! Which node serves which slot, as the nodes say.
 
-use crate::engine::EngineError;
+use crate::engine::error::EngineError;
 use crate::engine::redis::hash_slot::SLOTS;
 use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value};
 use std::ops::RangeInclusive;
@@ -117,7 +117,7 @@ impl Redirection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Fault;
+    use crate::engine::error::Fault;
 
     fn read(answer: &[u8]) -> Option<Map> {
         Map::read(&redis::parse_redis_value(answer).unwrap(), "asked")

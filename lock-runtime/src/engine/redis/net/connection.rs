@@ -1,11 +1,11 @@
 //! One connection: made, greeted, asked, and given up when it breaks or falls silent.
 
-use crate::engine::redis::Timeouts;
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::redis::net::batch::{Batches, Request};
 use crate::engine::redis::net::driver::Driver;
 use crate::engine::redis::net::socket;
 use crate::engine::redis::topology::{Place, Site};
-use crate::engine::{EngineError, Fault};
+use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::{Io, after, instant, since};
 use crate::util::panics::catch;
 use redis::aio::{MultiplexedConnection, SendError};

@@ -4,7 +4,7 @@
 //! requests at once the I/O thread's connection is the faster one, since it works beside the runtime;
 //! and it is there when a home has gone with its runtime.
 
-use crate::engine::EngineError;
+use crate::engine::error::EngineError;
 use crate::engine::redis::net::connection::{Connection, Dialer, Sending};
 use crate::engine::redis::net::reconnect::Link;
 use crate::engine::redis::net::socket;

@@ -1,8 +1,8 @@
 //! What a server must know, and permit the user, is tried when connecting.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::redis::Redis;
 use crate::engine::redis::commands::Way;
-use crate::engine::{EngineError, Fault};
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 

@@ -4,10 +4,10 @@
 //! makes a new connection when the present one breaks or falls silent. While there is none, requests
 //! fail at once; nothing is ever sent twice.
 
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::redis::net::batch::Request;
 use crate::engine::redis::net::connection::{Connection, Dialer};
 use crate::engine::redis::net::replica_ack::Acknowledged;
-use crate::engine::{EngineError, Fault};
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::{Io, pause};

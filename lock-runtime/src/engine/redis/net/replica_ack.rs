@@ -3,10 +3,10 @@
 //! `WAIT` counts what was written on its own connection, and blocks that one: so there is one more
 //! connection for each number of replicas that anybody asks for.
 
-use crate::engine::redis::Timeouts;
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::redis::net::connection::{Dialer, Sending};
 use crate::engine::redis::net::reconnect::Link;
-use crate::engine::{EngineError, Fault};
+use crate::engine::timeouts::Timeouts;
 use redis::Cmd;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

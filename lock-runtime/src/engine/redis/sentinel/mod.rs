@@ -4,13 +4,13 @@
 //! say, what was decided last counts: each failover has a greater epoch than the one before. So a
 //! Sentinel that was cut off from the others leads nobody back to a master of old.
 
-use crate::engine::redis::Timeouts;
+use crate::engine::error::{EngineError, Fault};
 use crate::engine::redis::net::connection::{Dialer, Sending, Subscriber};
 use crate::engine::redis::net::reconnect::Link;
 use crate::engine::redis::net::target::{Access, Target, invalid};
 use crate::engine::redis::net::url::{Hosts, written};
 use crate::engine::redis::topology::Site;
-use crate::engine::{EngineError, Fault};
+use crate::engine::timeouts::Timeouts;
 use crate::error::LockError;
 use crate::trace;
 use crate::util::backoff::fraction;
