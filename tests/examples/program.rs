@@ -139,7 +139,16 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
         "debug" => "dev",
         name => name,
     };
-    let built = Command::new(env!("CARGO"))
+    let mut build = Command::new(env!("CARGO"));
+    // What cargo says of the package that is tested would have build scripts run again, and all that
+    // depends on theirs compiled anew.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            build.env_remove(&*name);
+        }
+    }
+    let built = build
         // With the features of the whole test command, so that nothing is compiled anew.
         .args(["build", "--quiet", "--examples", "--workspace"])
         .args(["--all-features", "--profile", name])

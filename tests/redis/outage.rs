@@ -1,9 +1,11 @@
 //! While the server is away nobody waits longer than asked for; when it's back, all is well soon.
 
-use lock_runtime::LockManager;
+use std::time::Instant;
+
+use lock_runtime::{LockError, LockManager};
 
 use crate::support::server::Server;
-use crate::support::time::{Stopwatch, millis, within};
+use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
 
 async fn away_and_back(away: fn(&mut Server), back: fn(&mut Server)) {
     let mut server = Server::start();
@@ -64,6 +66,46 @@ async fn a_waiter_outlives_a_restart() {
     server.restart();
     let guard = within(millis(3000), waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
+}
+
+/// What a frozen server has been sent it does when it is back: only then does the ttl begin.
+#[tokio::test]
+async fn an_acquisition_that_is_carried_out_late_leaves_no_lock() {
+    let ttl = millis(4000);
+    let mut server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let set = server.calls(&["set"]);
+    server.pause();
+    let start = Instant::now();
+    let lock = locks.lock("row").ttl(ttl).wait(millis(300));
+    assert!(lock.acquire().await.unwrap_err().is_unavailable());
+    let frozen = ttl + millis(500);
+    tokio::time::sleep(frozen.saturating_sub(start.elapsed())).await;
+    server.resume();
+    eventually(NOISE, "it is carried out", || server.calls(&["set"]) > set);
+    server.until_gone("lock:row", ttl / 2);
+}
+
+/// Neither releases nor those that wait need longer than their ttl.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutdown_takes_no_longer_than_the_ttl_while_the_server_is_away() {
+    let ttl = millis(1000);
+    let mut server = Server::start();
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    server.query::<()>("SET lock:taken somebody");
+    let held = locks.lock("row").ttl(ttl).acquire().await.unwrap();
+    let waiter = locks.lock("taken").ttl(ttl).wait(millis(20_000));
+    let waiter = tokio::spawn(waiter.acquire());
+    server.until_waiting("taken", 1);
+    server.pause();
+    drop(held);
+    let start = Stopwatch::start();
+    locks.shutdown().await;
+    let took = start.elapsed();
+    let command_timeout = millis(500);
+    assert!(took < ttl + command_timeout + NOISE, "{took:?}");
+    let error = waiter.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
 }
 
 /// An empty script cache is nobody's problem.

@@ -195,8 +195,8 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`LockError::Lost`] if the lock wasn't this guard's any more, [`LockError::Unavailable`] if
-    /// the server didn't confirm it within the command timeout; the release goes on in the
-    /// background until it has, or the ttl has passed.
+    /// the server didn't confirm it within the command timeout, or refused it; the release goes on
+    /// in the background until it has, or the ttl has passed.
     pub async fn release(self) -> Result<(), LockError> {
         self.end().await
     }

@@ -198,7 +198,7 @@ impl LockManager {
     /// Call it last before the process ends: a guard that was dropped is released in the background,
     /// which ends with the process. Locks that are still held stay held; who waits for one gets
     /// [`LockError::ShuttingDown`]. With the server out of reach this takes as long as the longest
-    /// ttl among the releases; put a timeout around it if that is too long. Dropping the future
+    /// ttl among the releases and waiters; put a timeout around it if that is too long. Dropping the future
     /// stops waiting, and nothing else.
     pub async fn shutdown(&self) {
         self.shared.closed.store(true, Ordering::Release);

@@ -12,6 +12,7 @@ pub(crate) mod open;
 pub(crate) mod quorum;
 pub(crate) mod redis;
 pub(crate) mod request;
+pub(crate) mod retry;
 pub(crate) mod timeouts;
 pub(crate) mod token;
 pub(crate) mod traits;

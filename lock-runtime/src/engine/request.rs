@@ -62,5 +62,9 @@ pub(crate) const GRANT: Duration = Duration::from_secs(2);
 /// found free. The lock is reserved for 10 ms more.
 pub(crate) const WOKEN: Duration = Duration::from_millis(190);
 
+/// For how long at least a claim is released that the server may still carry out: a frozen server does so
+/// when it is back, and the ttl begins only then.
+pub(crate) const OUTAGE: Duration = Duration::from_secs(600);
+
 /// How long a cancelled claim is remembered: longer than any request of it can be on its way.
 pub(crate) const TOMBSTONE: Duration = Duration::from_secs(50);

@@ -3,6 +3,7 @@
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
 use crate::engine::request::{Answer, Claim, ServerTime, Standing};
+use crate::engine::token::Token;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -84,6 +85,9 @@ pub(crate) trait Engine: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(std::future::ready(Inspection::default()))
     }
+
+    /// Nobody asks for this claim any more, which may not have been released.
+    fn forget(&self, _token: Token) {}
 
     /// Waits for what goes on after requests have been answered, for a moment.
     fn rest(&self) -> Answer<'_, ()> {

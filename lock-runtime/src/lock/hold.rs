@@ -7,6 +7,7 @@ use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::error::{LockError, LostCause};
 use crate::lock::lease::{HeldLease, Lease};
+use crate::lock::release::Effort;
 use crate::options::Terms;
 use crate::trace;
 use crate::util::backoff::fraction;
@@ -318,7 +319,8 @@ impl Hold {
         }
         let claim = self.claim();
         let until = after(self.shared.command_timeout);
-        match self.shared.release(&claim, until, loss.is_none()).await {
+        let effort = Effort::InCall { until };
+        match self.shared.release(&claim, effort, loss.is_none()).await {
             Ok(found) => {
                 self.state().phase = Phase::Over;
                 match loss {
@@ -363,7 +365,7 @@ impl Hold {
         let until = instant() + self.remaining();
         let token = self
             .shared
-            .persist(until, |until| {
+            .persist(Effort::InCall { until }, |until| {
                 self.shared.engine.fencing_token(&claim, until)
             })
             .await;

@@ -2,9 +2,9 @@
 
 use crate::api::manager::Shared;
 use crate::engine::error::{EngineError, Fault};
-use crate::engine::request::{ALIVE, Answer, Claim};
+use crate::engine::request::{ALIVE, Answer, Claim, OUTAGE};
+use crate::engine::retry::Retry;
 use crate::trace;
-use crate::util::backoff::Backoff;
 use crate::util::io_thread::{after, can_poll, instant};
 use pin_project_lite::pin_project;
 use std::future::Future;
@@ -14,30 +14,46 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// How long a request is repeated, and through what.
+#[derive(Clone, Copy)]
+pub(crate) enum Effort {
+    /// The caller waits for it: through what passes by itself.
+    InCall { until: Instant },
+    /// Whatever the server answers. Once no more locks are handed out, it is the ttl at most.
+    InBackground { until: Instant, ttl: Duration },
+}
+
 impl Shared {
-    /// Repeats a request that does no harm when repeated, through passing troubles, until then.
-    /// Each try is given the command timeout. Says beside the answer whether an earlier try may
-    /// have been carried out.
+    /// Repeats a request that does no harm when repeated. Each try is given the command timeout. Says
+    /// beside the answer whether an earlier try may have been carried out.
     pub(crate) async fn persist<'a, T>(
         &self,
-        until: Instant,
+        effort: Effort,
         request: impl Fn(Instant) -> Answer<'a, T>,
     ) -> Result<(T, bool), EngineError> {
-        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+        let (mut until, mut ttl) = match effort {
+            Effort::InCall { until } => (until, None),
+            Effort::InBackground { until, ttl } => (until, Some(ttl)),
+        };
+        let in_background = ttl.is_some();
+        let mut retry = Retry::default();
         let mut repeated = false;
         loop {
-            match request(after(self.command_timeout).min(until)).await {
-                Ok(answer) => return Ok((answer, repeated)),
-                Err(error) if error.is_transient() => {
-                    repeated |= error.fault == Fault::Unanswered;
-                    let next = instant() + backoff.pause();
-                    if next >= until {
-                        return Err(error);
-                    }
-                    self.io.sleep_until(next).await;
-                }
-                Err(error) => return Err(error),
+            if self.is_closed()
+                && let Some(ttl) = ttl.take()
+            {
+                until = until.min(after(ttl));
             }
+            let error = match request(after(self.command_timeout).min(until)).await {
+                Ok(answer) => return Ok((answer, repeated)),
+                Err(error) => error,
+            };
+            repeated |= error.fault == Fault::Unanswered;
+            let next = instant() + retry.pause_after(&error);
+            if next >= until || !(in_background || error.is_transient()) {
+                return Err(error);
+            }
+            self.io.sleep_until(next).await;
         }
     }
 
@@ -46,11 +62,11 @@ impl Shared {
     pub(crate) async fn release(
         &self,
         claim: &Claim,
-        until: Instant,
+        effort: Effort,
         held: bool,
     ) -> Result<bool, EngineError> {
         let released = self
-            .persist(until, |until| self.engine.release(claim, until))
+            .persist(effort, |until| self.engine.release(claim, until))
             .await;
         // Not sooner: a grant that is told late would be taken for one that nobody wants.
         self.waiters.forget(claim.token);
@@ -66,11 +82,11 @@ impl Shared {
         Ok(found)
     }
 
-    /// Releases in the background until the server has confirmed it, or the ttl has passed. It is
-    /// sent at once, before whatever the caller sends next.
+    /// Releases in the background until the server has confirmed it, or the ttl has passed; longer if the
+    /// claim may not have reached the server yet. It is sent at once.
     pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
         if !self.engine.is_at_home(&claim.name) || !self.owed.has_room(self) {
-            let mut release = Box::pin(self.clone().release_for(claim.ttl, claim, held));
+            let mut release = Box::pin(self.clone().release_until_confirmed(claim, held));
             if !can_poll() || begin(release.as_mut()).is_pending() {
                 self.in_background(release);
             }
@@ -79,18 +95,24 @@ impl Shared {
         let (shared, claimed) = (self.clone(), claim.clone());
         let release = async move {
             let until = after(shared.command_timeout);
-            shared.release(&claimed, until, held).await.is_ok()
+            let effort = Effort::InCall { until };
+            shared.release(&claimed, effort, held).await.is_ok()
         };
         self.owed.enter(Counted::new(self), claim, held, release);
     }
 
     /// Goes on with a release that its own runtime has not brought to an end.
     pub(crate) fn take_over(self: &Arc<Self>, claim: Claim, held: bool) {
-        self.in_background(self.clone().release_for(claim.ttl, claim, held));
+        self.in_background(self.clone().release_until_confirmed(claim, held));
     }
 
-    async fn release_for(self: Arc<Self>, time: Duration, claim: Claim, held: bool) {
-        if let Err(error) = self.release(&claim, after(time), held).await {
+    async fn release_until_confirmed(self: Arc<Self>, claim: Claim, held: bool) {
+        let ttl = claim.ttl;
+        let time = if held { ttl } else { ttl.max(OUTAGE) };
+        let until = after(time);
+        let effort = Effort::InBackground { until, ttl };
+        if let Err(error) = self.release(&claim, effort, held).await {
+            self.engine.forget(claim.token);
             self.not_released(&claim.name, &error);
         }
     }
@@ -103,9 +125,10 @@ impl Shared {
 
     /// The same, and waits for it.
     pub(crate) async fn cancel(&self, claim: &Claim, unanswered: bool) {
-        let until = after(claim.ttl.max(ALIVE));
+        let (until, ttl) = (after(claim.ttl.max(ALIVE)), claim.ttl);
+        let effort = Effort::InBackground { until, ttl };
         let cancelled = self
-            .persist(until, |until| self.engine.cancel(claim, unanswered, until))
+            .persist(effort, |until| self.engine.cancel(claim, unanswered, until))
             .await;
         self.waiters.forget(claim.token);
         if let Err(error) = cancelled {

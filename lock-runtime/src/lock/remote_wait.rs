@@ -6,6 +6,7 @@
 use crate::api::manager::Shared;
 use crate::engine::error::{EngineError, Fault};
 use crate::engine::request::{ALIVE, Claim, ServerTime, Standing, Waiting};
+use crate::engine::retry::Retry;
 use crate::engine::token::Token;
 use crate::error::LockError;
 use crate::lock::hold::Hold;
@@ -14,7 +15,7 @@ use crate::lock::local_queue::Event;
 use crate::util::backoff::{Backoff, fraction};
 use crate::util::clock::Moment;
 use crate::util::inbox::Inbox;
-use crate::util::io_thread::{after, pause, sleep_until, timeout_at};
+use crate::util::io_thread::{after, instant, pause, since, sleep_until, timeout_at};
 use crate::util::panics::caught;
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,7 +169,7 @@ impl StandIn {
 
     async fn stand_for(&mut self, claim: &Claim) -> End {
         let shared = self.shared.clone();
-        let mut troubled = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+        let (mut retry, mut answered) = (Retry::default(), instant());
         let mut first = Backoff::new(FIRST[0], FIRST[1]);
         let mut unanswered = false;
         let mut anchor: Option<(Moment, ServerTime)> = None;
@@ -206,12 +207,19 @@ impl StandIn {
                     shared.waiters.learn(&self.name, Some(waiting.others), None);
                     unanswered = false;
                     anchor = Some((sent, waiting.at));
+                    answered = instant();
                     until_asking_again(&waiting, &mut first)
                 }
                 Err(error) if error.is_transient() => {
                     unanswered |= error.fault == Fault::Unanswered;
+                    let pause = retry.pause_after(&error);
                     shared.waiters.learn(&self.name, None, Some(error));
-                    troubled.pause()
+                    pause
+                }
+                // What the server answered before it may answer again.
+                Err(error) if anchor.is_some() && since(answered) < shared.command_timeout => {
+                    shared.waiters.learn(&self.name, None, Some(error.clone()));
+                    retry.pause_after(&error)
                 }
                 Err(error) => return End::Refused(error),
             };

@@ -6,7 +6,7 @@ use crate::engine::quorum::member_states::Footprint;
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::queue_entry::Place;
 use crate::engine::quorum::tally::Tally;
-use crate::engine::request::Claim;
+use crate::engine::request::{Claim, OUTAGE};
 use crate::util::io_thread::after;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -106,7 +106,7 @@ impl Ballot {
             return self.confirm(cleared, member, Ok(false));
         }
         let (ballot, cleared) = (self.clone(), cleared.clone());
-        let until = after(self.claim.ttl);
+        let until = after(self.claim.ttl.max(OUTAGE));
         self.members.io.spawn(async move {
             let found = ballot.free(member, tell, until, &cleared).await;
             ballot.confirm(&cleared, member, found);

@@ -7,8 +7,8 @@ use crate::engine::quorum::queue_entry::Place;
 use crate::engine::quorum::release_hints::Hints;
 use crate::engine::quorum::tally::Tally;
 use crate::engine::request::{Answer, Claim};
+use crate::engine::retry::Retry;
 use crate::engine::token::Token;
-use crate::util::backoff::Backoff;
 use crate::util::io_thread::{Io, after, instant};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,14 +75,14 @@ impl Members {
         question: impl Fn() -> Answer<'a, T>,
         note: impl Fn(&EngineError),
     ) -> Result<T, EngineError> {
-        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+        let mut retry = Retry::default();
         loop {
             let error = match question().await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let next = instant() + backoff.pause();
-            if !error.is_transient() || next >= until {
+            let next = instant() + retry.pause_after(&error);
+            if next >= until {
                 return Err(error);
             }
             note(&error);

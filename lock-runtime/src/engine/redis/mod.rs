@@ -34,6 +34,7 @@ use crate::engine::request::{
     ALIVE, Answer, Claim, ServerTime, Standing, TOMBSTONE, WOKEN, Waiting,
 };
 use crate::engine::timeouts::Timeouts;
+use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::util::io_thread::{Io, after};
 use crate::util::join_all::all;
@@ -225,6 +226,10 @@ impl Engine for Redis {
         })
     }
 
+    fn forget(&self, token: Token) {
+        self.unsettled.take(token);
+    }
+
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],
@@ -263,9 +268,12 @@ impl Engine for Redis {
         replicas: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(async move {
-            let mut found = self.inspector.inspect(ttl, replicas).await;
             let until = after(self.inspector.timeouts.command);
-            if let Err(error) = self.has_what_it_needs(until).await {
+            let (mut found, needs) = tokio::join!(
+                self.inspector.inspect(ttl, replicas),
+                self.has_what_it_needs(until)
+            );
+            if let Err(error) = needs {
                 let server = self.inspector.site.to_string().into();
                 let warning = Warning::new(&server, Danger::Permission, error.to_string());
                 found.warnings.push(warning);

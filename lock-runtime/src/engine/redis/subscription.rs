@@ -60,6 +60,21 @@ impl Grants {
         self.link.get_or_init(subscribe).ready(until).await
     }
 
+    /// Subscribes on a connection of its own, and ends it: it may be long until the first claim waits.
+    pub(crate) async fn try_once(&self, until: Instant) -> Result<(), EngineError> {
+        let mut dialer = self.dialer.clone();
+        let subscriber = dialer.subscriber.as_mut();
+        if let Some(subscriber) = subscriber {
+            subscriber.connected = Arc::new(|| {});
+        }
+        let dial = async move { dialer.dial(|_| {}).await.map(drop) };
+        match self.io.timeout_at(until, self.io.spawn(dial)).await {
+            Ok(Ok(dialled)) => dialled,
+            // It is tried again when it is needed.
+            _ => Ok(()),
+        }
+    }
+
     /// Has the subscription answer, or be replaced: a grant was found before it was told. It may have
     /// been on its way, or whoever should tell it may be frozen.
     pub(crate) fn doubt(&self) {

@@ -11,7 +11,7 @@ use crate::util::panics::catch;
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, ProtocolVersion, PushInfo, PushKind,
-    RedisError, RedisResult, ServerErrorKind, Value,
+    RedisError, RedisResult, Value,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -400,29 +400,28 @@ fn is_refusal(error: &RedisError) -> bool {
 
 /// Whether it is a replica that says so, and may have been a master before.
 fn is_replica(error: &RedisError) -> bool {
-    use ServerErrorKind::{MasterDown, ReadOnly};
-    matches!(error.kind(), ErrorKind::Server(MasterDown | ReadOnly))
+    matches!(code(error), Some("MASTERDOWN" | "READONLY"))
 }
 
 fn fault(error: &RedisError) -> Fault {
-    use ServerErrorKind::{
-        BusyLoading, ClusterDown, MasterDown, NoScript, NotBusy, ReadOnly, TryAgain,
-    };
-    match error.kind() {
-        ErrorKind::Server(
-            BusyLoading | ClusterDown | MasterDown | NoScript | NotBusy | ReadOnly | TryAgain,
+    match code(error) {
+        Some(
+            "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "MISCONF" | "NOREPLICAS"
+            | "NOSCRIPT" | "NOTBUSY" | "OOM" | "READONLY" | "TRYAGAIN",
         ) => Fault::Hindered,
-        // `BUSY` (a slow script), `NOREPLICAS`, `OOM`: they pass.
-        ErrorKind::Extension
-            if matches!(
-                error.code(),
-                Some("BUSY" | "NOREPLICAS" | "OOM" | "MISCONF")
-            ) =>
-        {
-            Fault::Hindered
-        }
         _ => Fault::Refused,
     }
+}
+
+/// What Redis 6 wraps where a command fails within a script, too: `ERR Error running script (call to
+/// f_…): @user_script:4: @user_script: 4: -MISCONF Redis is configured …`.
+fn code(error: &RedisError) -> Option<&str> {
+    let within = || {
+        let detail = error.detail()?.strip_prefix("Error running script")?;
+        let (_, inner) = detail.split_once(": -")?;
+        inner.split_whitespace().next()
+    };
+    within().or_else(|| error.code())
 }
 
 #[cfg(test)]
@@ -432,6 +431,26 @@ mod tests {
     fn words(error: &str) -> String {
         let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).unwrap();
         told(Fault::Down, value.extract_error().unwrap_err()).to_string()
+    }
+
+    #[test]
+    fn what_redis_6_says_of_a_command_within_a_script_passes_too() {
+        let read = |error: &str| {
+            let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).unwrap();
+            fault(&value.extract_error().unwrap_err())
+        };
+        let wrapped = |error: &str| {
+            let script = "Error running script (call to f_0123456789abcdef)";
+            read(&format!(
+                "ERR {script}: @user_script:4: @user_script: 4: -{error}"
+            ))
+        };
+        for passes in ["MISCONF Errors writing to the AOF file", "READONLY replica"] {
+            assert_eq!(read(passes), Fault::Hindered);
+            assert_eq!(wrapped(passes), Fault::Hindered);
+        }
+        assert_eq!(wrapped("WRONGTYPE Operation against a key"), Fault::Refused);
+        assert_eq!(read("ERR something else"), Fault::Refused);
     }
 
     #[test]
