@@ -72,7 +72,10 @@ fn compile(case: &Path, options: &[&str]) -> Output {
         .arg("-L")
         .arg(format!("dependency={}", libraries.display()))
         // With the features that this test has, since errors name what they implement.
-        .args(["--extern", &library("lock_runtime", "src/axum.rs")])
+        .args([
+            "--extern",
+            &library("lock_runtime", "src/integrations/axum.rs"),
+        ])
         // With `tokio::main`.
         .args(["--extern", &library("tokio", "src/macros/select.rs")])
         .args(["--diagnostic-width", "140"])

@@ -1,8 +1,9 @@
 //! What is configured once, at startup.
 
-use crate::lock::check_time;
-use crate::manager::HandOver;
-use crate::{LockError, Release};
+use crate::api::lock::check_time;
+use crate::api::manager::HandOver;
+use crate::error::LockError;
+use crate::options::Release;
 use std::fmt;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use crate::Warning;
+use crate::warning::Warning;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;

@@ -20,60 +20,34 @@
 //! }
 //! ```
 
-#[cfg(feature = "actix")]
-mod actix;
-#[cfg(feature = "axum")]
-mod axum;
-mod background;
-mod backoff;
-mod clock;
+mod api;
 mod config;
-mod driver;
 mod engine;
 mod error;
-mod global;
-mod guard;
-mod hold;
-mod inbox;
-#[cfg(test)]
-mod interleavings;
-mod io;
-mod lease;
-mod lock;
-mod locked;
-mod manager;
-mod open;
-mod output;
-mod owed;
-mod panics;
 #[cfg(any(feature = "actix", feature = "axum"))]
-mod problem;
-mod queue;
-mod sync;
-mod terms;
+mod integrations;
+mod lock;
+mod options;
 #[cfg(test)]
 mod tests;
-mod together;
 mod trace;
-mod wait;
+mod util;
 mod warning;
-mod watchdog;
-
-#[doc(hidden)]
-pub mod attribute;
 
 #[cfg(all(doctest, feature = "actix", feature = "axum"))]
 #[doc = include_str!("../../README.md")]
 mod readme {}
 
+pub use api::from_lock_error::FromLockError;
+pub use api::global::{init, manager, shutdown};
+pub use api::guard::LockGuard;
+pub use api::lock::Lock;
+#[doc(hidden)]
+pub use api::macro_support as attribute;
+pub use api::manager::LockManager;
 pub use config::Config;
 pub use error::{LockError, LostCause};
-pub use global::{init, manager, shutdown};
-pub use guard::LockGuard;
-pub use lock::Lock;
-#[doc = include_str!("attribute.md")]
+#[doc = include_str!("api/attribute.md")]
 pub use lock_macros::distributed_lock;
-pub use manager::LockManager;
-pub use output::FromLockError;
-pub use terms::{OnLost, Release};
+pub use options::{OnLost, Release};
 pub use warning::{Danger, Warning};

@@ -23,7 +23,7 @@ macro_rules! script {
     ($($first_line:literal,)? [$($file:literal),+]) => {
         Script::new(concat!(
             $($first_line,)?
-            $(include_str!(concat!("../../lock-runtime/src/engine/redis/", $file))),+
+            $(include_str!(concat!("../../lock-runtime/src/engine/redis/scripts/", $file))),+
         ))
     };
 }
@@ -33,18 +33,24 @@ impl Lua {
         Self {
             wait: script!(
                 "local cluster = false\n",
-                ["queue.lua", "wake.lua", "left.lua", "stand.lua", "wait.lua"]
+                [
+                    "lib_queue.lua",
+                    "lib_wake.lua",
+                    "lib_holder_ttl.lua",
+                    "lib_enqueue.lua",
+                    "wait.lua"
+                ]
             ),
             cancel: script!(
                 "local cluster = false\n",
-                ["cancel.lua", "queue.lua", "hand_on.lua"]
+                ["cancel.lua", "lib_queue.lua", "tail_grant_next.lua"]
             ),
             release: script!(
                 "local cluster = false\n",
-                ["release.lua", "queue.lua", "hand_on.lua"]
+                ["release.lua", "lib_queue.lua", "tail_grant_next.lua"]
             ),
             renew: script!(["renew.lua"]),
-            fence: script!(["fence.lua"]),
+            fence: script!(["fencing_token.lua"]),
         }
     }
 }

@@ -1,7 +1,6 @@
-//! What was found out about the servers behind an engine.
+//! Findings about the servers behind an engine.
 
-use super::EngineError;
-use super::redis::facts::{Clock, Facts};
+use crate::engine::error::EngineError;
 use crate::warning::{Danger, Warning};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,66 +8,80 @@ use std::time::Duration;
 #[derive(Default)]
 pub(crate) struct Inspection {
     pub(crate) warnings: Vec<Warning>,
-    /// All that could be asked.
-    servers: Vec<Server>,
+    /// The servers that could be inspected.
+    identities: Vec<ServerIdentity>,
 }
 
-/// What tells one server from another.
-struct Server {
-    address: Arc<str>,
-    /// Its own as long as it runs.
-    run_id: String,
-    /// What a master and its replicas have in common.
-    history: String,
-    clock: Option<Clock>,
+/// Tells one server from another.
+pub(crate) struct ServerIdentity {
+    pub(crate) address: Arc<str>,
+    /// Chosen by the server when it starts; empty if it is unknown.
+    pub(crate) run_id: String,
+    /// Shared by a master and its replicas; empty if it is unknown.
+    pub(crate) replication_id: String,
+    /// `None` if the server did not report its time.
+    pub(crate) clock: Option<ClockOffset>,
+}
+
+/// Bounds on how many milliseconds a server's clock is ahead of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClockOffset {
+    pub(crate) min_ms: i64,
+    pub(crate) max_ms: i64,
+}
+
+impl ClockOffset {
+    /// Returns the least difference between two servers' clocks.
+    pub(crate) fn skew(self, other: ClockOffset) -> Duration {
+        let between =
+            |one: ClockOffset, other: ClockOffset| one.min_ms.saturating_sub(other.max_ms);
+        let skew = between(self, other).max(between(other, self));
+        Duration::from_millis(u64::try_from(skew).unwrap_or(0))
+    }
 }
 
 impl Inspection {
-    /// That of members which are to have nothing in common.
-    pub(crate) fn of_members(members: Vec<Inspection>, ttl: Duration) -> Inspection {
-        let mut all = Inspection::default();
+    /// Merges the findings about quorum members, which must be independent of one another.
+    pub(crate) fn merge(members: Vec<Inspection>, ttl: Duration) -> Inspection {
+        let mut merged = Inspection::default();
         for mut member in members {
-            all.warnings.append(&mut member.warnings);
-            for server in &member.servers {
-                for other in &all.servers {
-                    all.warnings.extend(server.compare(other, ttl));
+            merged.warnings.append(&mut member.warnings);
+            for server in &member.identities {
+                for other in &merged.identities {
+                    merged.warnings.extend(server.conflict_with(other, ttl));
                 }
             }
-            all.servers.append(&mut member.servers);
+            merged.identities.append(&mut member.identities);
         }
-        all
+        merged
     }
 
-    pub(crate) fn knows(&mut self, facts: &Facts) {
-        self.servers.push(Server {
-            address: facts.server.clone(),
-            run_id: facts.field("run_id").to_owned(),
-            history: facts.field("master_replid").to_owned(),
-            clock: facts.clock,
-        });
+    pub(crate) fn add_server(&mut self, identity: ServerIdentity) {
+        self.identities.push(identity);
     }
 
-    pub(crate) fn unknown(&mut self, server: &Arc<str>, error: &EngineError) {
+    pub(crate) fn add_unreachable(&mut self, server: &Arc<str>, error: &EngineError) {
         let found = format!("it can't be asked ({error})");
         self.warnings
             .push(Warning::new(server, Danger::Unknown, found));
     }
 }
 
-impl Server {
-    fn compare(&self, other: &Server, ttl: Duration) -> Option<Warning> {
+impl ServerIdentity {
+    /// Returns a warning if the two servers must not be members of the same quorum.
+    fn conflict_with(&self, other: &ServerIdentity, ttl: Duration) -> Option<Warning> {
         let same = |a: &str, b: &str| !a.is_empty() && a == b;
         let address = &other.address;
         let clocks = self.clock.zip(other.clock);
-        let apart = clocks.map_or(Duration::ZERO, |(ours, theirs)| ours.apart(theirs));
+        let skew = clocks.map_or(Duration::ZERO, |(ours, theirs)| ours.skew(theirs));
         let (danger, found) = if same(&self.run_id, &other.run_id) {
             let found = format!("it is the same server as `{address}`");
             (Danger::Dependence, found)
-        } else if same(&self.history, &other.history) {
+        } else if same(&self.replication_id, &other.replication_id) {
             let found = format!("it and `{address}` replicate one another");
             (Danger::Dependence, found)
-        } else if apart > ttl {
-            let found = format!("its clock and that of `{address}` are {apart:?} apart");
+        } else if skew > ttl {
+            let found = format!("its clock and that of `{address}` are {skew:?} apart");
             (Danger::Clocks, found)
         } else {
             return None;
@@ -83,30 +96,31 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(30);
 
-    fn member(server: &str, run_id: &str, history: &str, clock: i64) -> Inspection {
+    fn member(server: &str, run_id: &str, replication_id: &str, clock: i64) -> Inspection {
         Inspection {
             warnings: Vec::new(),
-            servers: vec![Server {
+            identities: vec![ServerIdentity {
                 address: server.into(),
                 run_id: run_id.to_owned(),
-                history: history.to_owned(),
-                clock: Some(Clock {
-                    least: clock - 1,
-                    most: clock + 1,
+                replication_id: replication_id.to_owned(),
+                clock: Some(ClockOffset {
+                    min_ms: clock - 1,
+                    max_ms: clock + 1,
                 }),
             }],
         }
     }
 
     fn dangers(members: Vec<Inspection>) -> Vec<(String, Danger)> {
-        let found = Inspection::of_members(members, TTL);
-        let told = found.warnings.iter();
-        told.map(|warning| (warning.server().to_owned(), warning.danger()))
+        let found = Inspection::merge(members, TTL);
+        let warnings = found.warnings.iter();
+        warnings
+            .map(|warning| (warning.server().to_owned(), warning.danger()))
             .collect()
     }
 
     #[test]
-    fn members_have_nothing_in_common() {
+    fn dependent_members_are_reported() {
         let members = ["a", "b", "c"].map(|name| member(name, name, name, 0));
         assert!(dangers(members.into()).is_empty());
         let same = vec![member("a", "1", "2", 0), member("b", "1", "2", 0)];

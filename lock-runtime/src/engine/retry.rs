@@ -1,7 +1,7 @@
 //! Pauses between the tries of one request.
 
-use super::EngineError;
-use crate::backoff::Backoff;
+use crate::engine::error::EngineError;
+use crate::util::backoff::Backoff;
 use std::time::Duration;
 
 /// What passes by itself is tried again sooner than what the server has refused.

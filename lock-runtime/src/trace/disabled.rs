@@ -1,7 +1,8 @@
 //! Without the feature `tracing`.
 
-use crate::engine::EngineError;
-use crate::{LostCause, Warning};
+use crate::engine::error::EngineError;
+use crate::error::LostCause;
+use crate::warning::Warning;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;

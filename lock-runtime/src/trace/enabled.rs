@@ -1,10 +1,11 @@
 //! With the feature `tracing`.
 
-use super::limit::Trouble;
-use crate::engine::EngineError;
-use crate::io::{instant, since};
-use crate::panics::contain;
-use crate::{Danger, LostCause, Warning};
+use crate::engine::error::EngineError;
+use crate::error::LostCause;
+use crate::trace::limit::Trouble;
+use crate::util::io_thread::{instant, since};
+use crate::util::panics::contain;
+use crate::warning::{Danger, Warning};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -6,15 +6,15 @@
 //! A subscriber is code of the user's. It is called under no lock of ours, and a panic of its does not
 //! leave this module.
 
+#[cfg(not(feature = "tracing"))]
+pub(crate) mod disabled;
+#[cfg(feature = "tracing")]
+pub(crate) mod enabled;
 #[cfg(any(feature = "tracing", test))]
-mod limit;
+pub(crate) mod limit;
 
 #[cfg(feature = "tracing")]
-mod enabled;
-#[cfg(feature = "tracing")]
-pub(crate) use enabled::*;
+pub(crate) use crate::trace::enabled::*;
 
 #[cfg(not(feature = "tracing"))]
-mod disabled;
-#[cfg(not(feature = "tracing"))]
-pub(crate) use disabled::*;
+pub(crate) use crate::trace::disabled::*;

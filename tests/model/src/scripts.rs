@@ -22,22 +22,28 @@ macro_rules! script {
     ($($first_line:literal,)? [$($file:literal),+]) => {
         concat!(
             $($first_line,)?
-            $(include_str!(concat!("../../../lock-runtime/src/engine/redis/", $file))),+
+            $(include_str!(concat!("../../../lock-runtime/src/engine/redis/scripts/", $file))),+
         )
     };
 }
 
 const WAIT: &str = script!(
     "local cluster = false\n",
-    ["queue.lua", "wake.lua", "left.lua", "stand.lua", "wait.lua"]
+    [
+        "lib_queue.lua",
+        "lib_wake.lua",
+        "lib_holder_ttl.lua",
+        "lib_enqueue.lua",
+        "wait.lua"
+    ]
 );
 const CANCEL: &str = script!(
     "local cluster = false\n",
-    ["cancel.lua", "queue.lua", "hand_on.lua"]
+    ["cancel.lua", "lib_queue.lua", "tail_grant_next.lua"]
 );
 const RELEASE: &str = script!(
     "local cluster = false\n",
-    ["release.lua", "queue.lua", "hand_on.lua"]
+    ["release.lua", "lib_queue.lua", "tail_grant_next.lua"]
 );
 const LOOK: &str = "
     return {
@@ -77,7 +83,7 @@ impl Scripts {
             cancel: load(CANCEL),
             release: load(RELEASE),
             renew: load(script!(["renew.lua"])),
-            fence: load(script!(["fence.lua"])),
+            fence: load(script!(["fencing_token.lua"])),
             look: load(LOOK),
             pass: load(PASS),
             die: load(DIE),

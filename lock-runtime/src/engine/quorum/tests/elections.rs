@@ -1,8 +1,9 @@
 //! Elections: won, lost, and undecided.
 
-use super::{Bench, TTL, another, claim};
-use crate::engine::{Engine, EngineError, Fault};
-use crate::io::after;
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::quorum::tests::{Bench, TTL, another, claim};
+use crate::engine::traits::Engine;
+use crate::util::io_thread::after;
 
 #[tokio::test]
 async fn who_loses_gives_up_what_it_has_got() {

@@ -1,7 +1,7 @@
 //! Fencing tokens, by two phases.
 
-use super::scripted::Scripted;
-use super::{Bench, begin, claim};
+use crate::engine::quorum::tests::scripted::Scripted;
+use crate::engine::quorum::tests::{Bench, begin, claim};
 use std::pin::pin;
 
 #[tokio::test]

@@ -1,16 +1,20 @@
 //! A quorum of members that stop, die and forget when they are told to.
 
-mod elections;
-mod fencing;
-mod releases;
-mod renewals;
-mod scripted;
-mod waiting;
+pub(crate) mod elections;
+pub(crate) mod fencing;
+pub(crate) mod releases;
+pub(crate) mod renewals;
+pub(crate) mod scripted;
+pub(crate) mod waiting;
 
-use super::{Hints, Quorum};
-use crate::engine::{Claim, Engine, EngineError, Token};
-use crate::io::{Io, after};
-use scripted::Scripted;
+use crate::engine::error::EngineError;
+use crate::engine::quorum::QuorumEngine;
+use crate::engine::quorum::release_hints::ReleaseHints;
+use crate::engine::quorum::tests::scripted::Scripted;
+use crate::engine::request::Claim;
+use crate::engine::token::Token;
+use crate::engine::traits::Engine;
+use crate::util::io_thread::{Io, after};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -23,7 +27,7 @@ const TTL: Duration = Duration::from_secs(30);
 
 struct Bench {
     members: Vec<Arc<Scripted>>,
-    quorum: Arc<Quorum>,
+    quorum: Arc<QuorumEngine>,
 }
 
 impl Bench {
@@ -93,10 +97,15 @@ impl Bench {
 }
 
 /// A process beside the first, with the same members.
-fn another(members: &[Arc<Scripted>]) -> Arc<Quorum> {
-    let hints = Hints::new(members.len(), Arc::new(|_| {}));
+fn another(members: &[Arc<Scripted>]) -> Arc<QuorumEngine> {
+    let hints = ReleaseHints::new(members.len(), Arc::new(|_| {}));
     let all = members.iter().map(|member| member.clone() as _).collect();
-    Arc::new(Quorum::new(Io::start().unwrap(), all, hints, PATIENCE))
+    Arc::new(QuorumEngine::new(
+        Io::start().unwrap(),
+        all,
+        hints,
+        PATIENCE,
+    ))
 }
 
 fn claim() -> Claim {

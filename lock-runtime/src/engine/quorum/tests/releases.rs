@@ -1,8 +1,8 @@
 //! Releases: nothing is left, however late it comes.
 
-use super::{Bench, PATIENCE, begin, claim};
-use crate::engine::Engine;
-use crate::io::after;
+use crate::engine::quorum::tests::{Bench, PATIENCE, begin, claim};
+use crate::engine::traits::Engine;
+use crate::util::io_thread::after;
 use std::pin::pin;
 
 #[tokio::test]

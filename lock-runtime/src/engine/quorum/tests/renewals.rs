@@ -1,7 +1,7 @@
 //! Renewals, and what heals.
 
-use super::scripted::Scripted;
-use super::{Bench, claim};
+use crate::engine::quorum::tests::scripted::Scripted;
+use crate::engine::quorum::tests::{Bench, claim};
 use std::time::Duration;
 
 #[tokio::test]

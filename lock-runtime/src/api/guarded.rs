@@ -1,0 +1,96 @@
+//! A body that runs under a lock.
+
+use crate::api::guard::LockGuard;
+use crate::error::LockError;
+use crate::options::{OnLost, Release};
+use pin_project_lite::pin_project;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::sync::futures::Notified;
+
+pin_project! {
+    /// Runs a body as long as the guard's lease can be proven, and releases the lock before it
+    /// resolves to the body's value.
+    ///
+    /// When the lease is lost the body is dropped instead of being polled again. Dropped or
+    /// unwound half-way, the release is left to the guard.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Locked<'g, F: Future> {
+        guard: &'g LockGuard,
+        #[pin]
+        lost: Notified<'g>,
+        #[pin]
+        stage: Stage<'g, F>,
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    enum Stage<'g, F: Future> {
+        Body {
+            #[pin]
+            body: F,
+        },
+        Release {
+            value: Option<F::Output>,
+            release: Pin<Box<dyn Future<Output = Result<(), LockError>> + Send + 'g>>,
+        },
+        Done,
+    }
+}
+
+impl<'g, F: Future> Locked<'g, F> {
+    /// Puts the body under the guard's lock.
+    pub fn new(guard: &'g LockGuard, body: F) -> Self {
+        Locked {
+            guard,
+            lost: guard.hold.lost.notified(),
+            stage: Stage::Body { body },
+        }
+    }
+}
+
+impl<F: Future> Future for Locked<'_, F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let hold = &this.guard.hold;
+        loop {
+            match this.stage.as_mut().project() {
+                StageProjection::Body { body } => {
+                    if this.guard.terms.on_lost == OnLost::Cancel {
+                        // Listens before it looks, so that no loss falls in between.
+                        let _ = this.lost.as_mut().poll(context);
+                        if let Some(loss) = hold.loss() {
+                            this.stage.set(Stage::Done);
+                            return Poll::Ready(Err(loss));
+                        }
+                    }
+                    let value = ready!(this.guard.trace.within(|| body.poll(context)));
+                    if this.guard.terms.release == Release::Background {
+                        // Sent when the guard is dropped, which is next.
+                        this.stage.set(Stage::Done);
+                        return Poll::Ready(Ok(value));
+                    }
+                    this.stage.set(Stage::Release {
+                        value: Some(value),
+                        release: Box::pin(this.guard.end()),
+                    });
+                }
+                StageProjection::Release { value, release } => {
+                    // What the release found is not the body's business; a warning has told it.
+                    let _ = ready!(release.as_mut().poll(context));
+                    let value = value.take();
+                    this.stage.set(Stage::Done);
+                    return match value {
+                        Some(value) => Poll::Ready(Ok(value)),
+                        None => Poll::Pending,
+                    };
+                }
+                StageProjection::Done => return Poll::Pending,
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What the expansion of `#[distributed_lock]` names. Not for use by hand: it changes without
+//! notice.
+
+pub use crate::api::guarded::Locked;
+pub use core::time::Duration;
+pub use std::format;
+pub use std::string::{String, ToString};
+
+use crate::api::guard::LockGuard;
+use crate::api::lock::Lock;
+use crate::api::manager::LockManager;
+use crate::error::LockError;
+use std::future::Future;
+use std::pin::Pin;
+
+/// A lock of the global manager; that there is none yet comes out when it is acquired.
+pub fn global(template: &'static str, key: String) -> Lock {
+    let shared = crate::api::global::manager()
+        .ok()
+        .map(|manager| manager.shared.clone());
+    Lock::new(shared, template, key)
+}
+
+/// A lock of another manager.
+pub fn on(manager: &LockManager, template: &'static str, key: String) -> Lock {
+    Lock::new(Some(manager.shared.clone()), template, key)
+}
+
+/// Takes a lock. Boxed, so that annotated functions stay small.
+pub fn acquire(lock: Lock) -> Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>> {
+    Box::pin(lock.acquire())
+}

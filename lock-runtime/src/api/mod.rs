@@ -1,0 +1,9 @@
+//! What users call.
+
+pub(crate) mod from_lock_error;
+pub(crate) mod global;
+pub(crate) mod guard;
+pub(crate) mod guarded;
+pub(crate) mod lock;
+pub mod macro_support;
+pub(crate) mod manager;

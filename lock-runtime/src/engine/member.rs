@@ -1,0 +1,97 @@
+//! The trait of a quorum's members.
+
+use crate::engine::error::EngineError;
+use crate::engine::inspection::Inspection;
+use crate::engine::request::{Answer, Claim};
+use crate::engine::token::Token;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// One of the independent deployments that make up a quorum.
+pub(crate) trait Member: Send + Sync {
+    /// Returns its address, without secrets.
+    fn address(&self) -> &str;
+
+    /// Checks the member's servers for settings that endanger locks with that ttl.
+    fn inspect(
+        &self,
+        _ttl: Duration,
+        _replicas: u32,
+    ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
+        Box::pin(std::future::ready(Inspection::default()))
+    }
+
+    /// Waits until the first attempt to connect has ended.
+    fn connected(&self, _deadline: Instant) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Returns the lock's slot: locks in the same slot are best renewed together.
+    fn slot(&self, _name: &str) -> u16 {
+        0
+    }
+
+    /// Acquires the lock at this member, if no other client holds it there. The claim leaves the queue in that
+    /// case, in which it waits as `queue_token`.
+    fn vote<'a>(
+        &'a self,
+        claim: &'a Claim,
+        queue_token: Option<Token>,
+        deadline: Instant,
+    ) -> Answer<'a, Vote>;
+
+    /// Enters the member's queue, or stays in it, and acquires nothing.
+    fn observe<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> Answer<'a, QueueObservation>;
+
+    /// Leaves the member's queue.
+    fn leave_queue<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> Answer<'a, ()>;
+
+    /// Releases the lock at this member; returns `false` if it was not the claim's. `notify`: the first waiter
+    /// is notified.
+    fn release<'a>(&'a self, claim: &'a Claim, notify: bool, deadline: Instant)
+    -> Answer<'a, bool>;
+
+    /// Renews each lock that is still the claim's at this member.
+    fn renew<'a>(
+        &'a self,
+        claims: &'a [Claim],
+        deadline: Instant,
+    ) -> Answer<'a, Vec<Result<bool, EngineError>>>;
+
+    /// Returns a number greater than any that was given out or stored here before, or `None` if the lock is not
+    /// the claim's at this member.
+    fn fencing_token<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> Answer<'a, Option<u64>>;
+
+    /// Makes all numbers that the member gives out later greater than that one; returns `false` if the lock is
+    /// not the claim's at this member.
+    fn raise_fencing_token<'a>(
+        &'a self,
+        claim: &'a Claim,
+        token: u64,
+        deadline: Instant,
+    ) -> Answer<'a, bool>;
+}
+
+/// A member's reply to a request for a lock.
+#[derive(Clone, Debug)]
+pub(crate) enum Vote {
+    Granted,
+    /// Another client holds the lock at this member, for that long.
+    Held {
+        holder: Box<[u8]>,
+        ttl: Duration,
+    },
+    Failed(EngineError),
+}
+
+/// The state of a lock at a member, as a waiter sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueObservation {
+    /// The holder at this member, and the rest of its lease.
+    pub(crate) holder: Option<(Box<[u8]>, Duration)>,
+    /// The number of waiters ahead of the claim.
+    pub(crate) ahead: u64,
+    /// Whether there are other waiters.
+    pub(crate) others: bool,
+}

@@ -1,0 +1,211 @@
+//! The embedded engine beside the model of a server: every order in which requests of a few processes can
+//! arrive, and the engine must say and do the same.
+
+use crate::engine::event::{Ear, News};
+use crate::engine::memory::{Locks, Memory, Store};
+use crate::engine::request::{ALIVE, Claim, GRANT, Standing, WOKEN};
+use crate::engine::token::Token;
+use crate::util::clock::Clock;
+use lock_model::scene::{Play, SCENES, all};
+use lock_model::server::{self as model, Answer, Command, Place, Rules, Tick};
+use lock_model::walk::Walk;
+use lock_model::world::{Faults, Setting};
+use std::collections::HashMap;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+const TICK: Duration = Duration::from_millis(6220);
+
+/// A grant lasts less than a tick, and a waiter for four; for one that is woken, that's as good as over.
+fn rules() -> Rules {
+    assert!(GRANT < TICK && 4 * TICK < ALIVE && ALIVE <= 4 * TICK + WOKEN);
+    Rules {
+        // Queues stay, and nothing is ever late.
+        stay: 0,
+        void: false,
+        fence_by_clock: false,
+        tombstone: 0,
+        ..Rules::default()
+    }
+}
+
+struct Stage {
+    memory: Memory,
+    clock: Clock,
+    news: mpsc::Receiver<News>,
+    claims: HashMap<model::Token, Claim>,
+    last_fencing_token: u64,
+}
+
+impl Stage {
+    fn open() -> Self {
+        let clock = Clock::manual();
+        let (sender, news) = mpsc::channel();
+        let ear: Ear = Arc::new(move |told| drop(sender.send(told)));
+        Stage {
+            memory: Memory::new(Store::with_clock(clock.clone()), ear),
+            clock,
+            news,
+            claims: HashMap::new(),
+            last_fencing_token: 0,
+        }
+    }
+
+    fn play(&mut self, play: &Play) {
+        // As good as a store of its own.
+        *self.memory.store.locks().0 = Locks {
+            start: Some(self.clock.now()),
+            ..Locks::default()
+        };
+        self.claims.clear();
+        for (n, step) in play.steps.iter().enumerate() {
+            let so_far = || play.so_far(n + 1);
+            let claim = self.claim(step.token);
+            let answer = self.step(&claim, step.command, step.answer, step.server.now);
+            assert_eq!(answer, step.answer, "{}", so_far());
+            let told: Vec<_> = step.told.iter().copied().filter(matters).collect();
+            assert_eq!(self.told(), told, "{}", so_far());
+            let (mut locks, now) = self.memory.store.locks();
+            let held = locks.holder(&claim.name, now).map(|held| held.token);
+            let reserved = held == Some(None);
+            assert_eq!(reserved, step.server.is_reserved(), "{}", so_far());
+            let holder = held.flatten().map(|it| self.known(it));
+            assert_eq!(holder, step.server.holder(), "{}", so_far());
+            let queue = locks.queues.get(&claim.name);
+            let queue: Vec<_> = queue
+                .into_iter()
+                .flatten()
+                .map(|waiter| self.known(waiter.token))
+                .collect();
+            assert_eq!(
+                queue,
+                step.server.queue().collect::<Vec<_>>(),
+                "{}",
+                so_far()
+            );
+        }
+    }
+
+    fn claim(&mut self, token: model::Token) -> Claim {
+        let fresh = || Claim {
+            name: "door".into(),
+            token: Token::fresh(),
+            ttl: u32::from(rules().ttl) * TICK,
+            replicas: 0,
+        };
+        self.claims.entry(token).or_insert_with(fresh).clone()
+    }
+
+    fn known(&self, token: Token) -> model::Token {
+        let known = self.claims.iter().find(|(_, claim)| claim.token == token);
+        *known.expect("it has asked").0
+    }
+
+    fn step(&mut self, claim: &Claim, command: Command, expected: Answer, now: Tick) -> Answer {
+        let memory = &self.memory;
+        match command {
+            Command::Take => Answer::Was(memory.acquire(claim)),
+            Command::Wait(_) => match memory.wait(claim) {
+                Standing::Granted(left) => Answer::Granted(ticks(left)),
+                Standing::Adopted(left) => Answer::Adopted(ticks(left)),
+                Standing::Waiting(waiting) => {
+                    let Answer::Waiting(Place { length, .. }) = expected else {
+                        panic!("{expected:?}, but it waits: {waiting:?}");
+                    };
+                    assert_eq!(waiting.others, length > 1);
+                    Answer::Waiting(Place {
+                        at: now,
+                        left: ticks(waiting.holder_left),
+                        ahead: waiting.ahead as u8,
+                        length,
+                    })
+                }
+                other => panic!("{other:?} instead of {expected:?}"),
+            },
+            Command::Renew => Answer::Was(memory.renew(claim)),
+            Command::Fence => {
+                let token = memory.fencing_token(claim);
+                if let Some(token) = token {
+                    assert!(token > self.last_fencing_token);
+                }
+                Answer::Fence(token.map(|token| token as u16))
+            }
+            Command::Release => Answer::Was(memory.release(claim)),
+            Command::Cancel | Command::Bury => Answer::Was(memory.cancel(claim)),
+            Command::Expire => {
+                let mut locks = memory.store.locks().0;
+                let now = self.clock.now();
+                let held = locks.holder(&claim.name, now).is_some();
+                locks.held.clear();
+                Answer::Was(held)
+            }
+            Command::Pass(ticks) => {
+                let time = u32::from(ticks) * TICK;
+                self.clock.advance(time, time);
+                Answer::Was(true)
+            }
+            Command::Die => panic!("nobody dies alone here"),
+        }
+    }
+
+    fn told(&self) -> Vec<model::News> {
+        let told = self.news.try_iter().filter_map(|news| {
+            Some(match news {
+                News::Granted(grant) => model::News::Grant {
+                    to: self.known(grant.token),
+                    at: (grant.at.0.as_millis() / TICK.as_millis()) as Tick + 1,
+                    lease: ticks(grant.lease),
+                },
+                News::First(token) => model::News::First(self.known(token)),
+                News::Others(token) => model::News::Others(self.known(token)),
+                News::Free(token) => model::News::Free(self.known(token)),
+                News::Resumed => return None,
+            })
+        });
+        told.filter(matters).collect()
+    }
+}
+
+/// Who is the first now is told oftener here.
+fn matters(news: &model::News) -> bool {
+    !matches!(news, model::News::First(_))
+}
+
+fn ticks(time: Duration) -> Tick {
+    time.as_nanos().div_ceil(TICK.as_nanos()) as Tick
+}
+
+#[test]
+fn scenes() {
+    let mut stage = Stage::open();
+    for scene in SCENES {
+        scene.play(rules(), |play| stage.play(&play));
+    }
+}
+
+#[test]
+fn all_that_three_can_say() {
+    let mut stage = Stage::open();
+    let plays = all(3, 4, rules(), &mut |play| stage.play(&play));
+    assert_eq!(plays, 41_091);
+}
+
+#[test]
+fn what_clients_ask_when_much_goes_wrong() {
+    let faults = Faults {
+        lost: 2,
+        slow: 3,
+        cancel: 2,
+        pause: 1,
+        renew: 3,
+        fence: 2,
+        ..Faults::NONE
+    };
+    let mut setting = Setting::new(4, 14, faults);
+    setting.bounds.holds = 2;
+    setting.rules = rules();
+    let mut stage = Stage::open();
+    for play in Walk::new(setting, 2).take(2000) {
+        stage.play(&play);
+    }
+}

@@ -1,0 +1,42 @@
+//! Which members may hold a token.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Each member gets one request about the token at a time. So each request finds the effects of the previous
+/// one, and none comes after the cleanup.
+pub(crate) struct MemberStates {
+    may_hold: Box<[Mutex<bool>]>,
+    closed: AtomicBool,
+}
+
+impl MemberStates {
+    pub(crate) fn new(count: usize) -> MemberStates {
+        MemberStates {
+            may_hold: (0..count).map(|_| Mutex::new(false)).collect(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits until a request about the token may be sent to a member; `None` if it must not any more.
+    pub(crate) async fn begin_request(&self, member: usize) -> Option<MutexGuard<'_, bool>> {
+        let may_hold = self.may_hold[member].lock().await;
+        (!self.closed.load(Ordering::SeqCst)).then_some(may_hold)
+    }
+
+    /// No member gets another request about the token.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until the present request has ended, and returns whether the member may hold the token.
+    pub(crate) async fn begin_cleanup(&self, member: usize) -> MutexGuard<'_, bool> {
+        self.may_hold[member].lock().await
+    }
+
+    /// Returns `true` if the member certainly does not hold the token, and no request is under way.
+    pub(crate) fn is_clear(&self, member: usize) -> bool {
+        let may_hold = self.may_hold[member].try_lock();
+        may_hold.is_ok_and(|may_hold| !*may_hold)
+    }
+}

@@ -1,0 +1,94 @@
+//! The entries of one claim in the members' queues.
+
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::member::QueueObservation;
+use crate::engine::quorum::member_states::MemberStates;
+use crate::engine::quorum::members::Members;
+use crate::engine::quorum::registry::Registry;
+use crate::engine::request::{ALIVE, Claim};
+use crate::engine::token::Token;
+use crate::util::io_thread::after;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+pub(crate) struct QueueEntry {
+    members: Arc<Members>,
+    pub(crate) claim: Claim,
+    pub(crate) states: MemberStates,
+}
+
+impl QueueEntry {
+    pub(crate) fn new(members: &Arc<Members>, claim: &Claim) -> QueueEntry {
+        QueueEntry {
+            members: members.clone(),
+            claim: claim.clone(),
+            states: MemberStates::new(members.count()),
+        }
+    }
+
+    /// Enters a member's queue, or stays in it, and returns the state of the lock there.
+    pub(crate) async fn observe(
+        &self,
+        member: usize,
+        deadline: Instant,
+    ) -> Result<QueueObservation, EngineError> {
+        let Some(mut may_hold) = self.states.begin_request(member).await else {
+            return Err(EngineError::new(Fault::Down, "the wait is over"));
+        };
+        let observation = self.members.list[member]
+            .observe(&self.claim, deadline)
+            .await;
+        self.members.record_reachability(member, &observation);
+        *may_hold |= match &observation {
+            Ok(_) => true,
+            Err(error) => error.fault == Fault::Unanswered,
+        };
+        observation
+    }
+
+    /// Removes the entry of a claim that waits no longer. The removal goes on if the returned future is dropped.
+    pub(crate) fn remove(
+        members: &Arc<Members>,
+        registry: &Arc<Registry<QueueEntry>>,
+        token: Token,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        members.hints.remove(token);
+        let removed = registry.remove(token).map(|entry| {
+            let registry = registry.clone();
+            registry.cleanup_started();
+            members.io.spawn(async move {
+                entry.remove_all().await;
+                registry.cleanup_ended();
+            })
+        });
+        async {
+            if let Some(removed) = removed {
+                let _ = removed.await;
+            }
+        }
+    }
+
+    /// Leaves all queues in which the claim still waits.
+    async fn remove_all(self: Arc<Self>) {
+        self.states.close();
+        let mut left = self.members.ask_all(|member| {
+            let entry = self.clone();
+            async move {
+                if *entry.states.begin_cleanup(member).await {
+                    entry.remove_from(member).await;
+                }
+            }
+        });
+        while left.recv().await.is_some() {}
+    }
+
+    async fn remove_from(&self, member: usize) {
+        let leave = || {
+            let deadline = self.members.request_deadline(self.claim.ttl);
+            self.members.list[member].leave_queue(&self.claim, deadline)
+        };
+        // After this time the member drops the entry by itself.
+        let left = self.members.retry(after(ALIVE), leave, |_| {}).await;
+        drop(left);
+    }
+}

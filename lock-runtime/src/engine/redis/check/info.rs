@@ -1,0 +1,222 @@
+//! What a server reports about itself: `INFO`, `CONFIG` and `TIME`.
+
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::inspection::{ClockOffset, ServerIdentity};
+use crate::engine::redis::net::target::Target;
+use crate::util::io_thread::{Io, after};
+use redis::AsyncConnectionConfig;
+use redis::aio::MultiplexedConnection;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub(crate) struct ServerInfo {
+    pub(crate) server: Arc<str>,
+    info: HashMap<String, String>,
+    /// The settings by name, or why they can't be read.
+    config: Result<HashMap<String, String>, String>,
+    /// `None` if it can't be read.
+    pub(crate) clock: Option<ClockOffset>,
+}
+
+const CONFIG_NAMES: [&str; 3] = ["appendfsync", "min-replicas-*", "cluster-node-timeout"];
+
+impl ServerInfo {
+    /// Asks a server, on a connection of its own.
+    pub(crate) async fn fetch(
+        io: Io,
+        target: Arc<Target>,
+        timeout: Duration,
+    ) -> Result<ServerInfo, EngineError> {
+        let fetched = io.spawn(async move {
+            let until = after(timeout);
+            tokio::time::timeout_at(until, ask(&target)).await
+        });
+        match fetched.await {
+            Ok(Ok(Ok(server))) => Ok(server),
+            Ok(Ok(Err(error))) => Err(EngineError::new(Fault::Refused, error)),
+            _ => {
+                let words = format!("no answer within {timeout:?}");
+                Err(EngineError::new(Fault::Down, words))
+            }
+        }
+    }
+
+    pub(crate) fn identity(&self) -> ServerIdentity {
+        ServerIdentity {
+            address: self.server.clone(),
+            run_id: self.info("run_id").to_owned(),
+            replication_id: self.info("master_replid").to_owned(),
+            clock: self.clock,
+        }
+    }
+
+    /// Returns a field of `INFO`; empty if it is missing.
+    pub(crate) fn info(&self, name: &str) -> &str {
+        self.info.get(name).map_or("", String::as_str)
+    }
+
+    pub(crate) fn info_u64(&self, name: &str) -> u64 {
+        self.info(name).parse().unwrap_or(0)
+    }
+
+    /// Returns a setting, or why it can't be read.
+    pub(crate) fn config(&self, name: &str) -> Result<&str, &str> {
+        match &self.config {
+            Ok(config) => Ok(config.get(name).map_or("", String::as_str)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns `true` if it is a replica of that master.
+    pub(crate) fn is_replica_of(&self, master: &ServerInfo) -> bool {
+        let history = "master_replid";
+        self.info("role") == "slave"
+            && master.info("role") == "master"
+            && self.info(history) == master.info(history)
+    }
+
+    /// Returns the addresses of its replicas.
+    pub(crate) fn replicas(&self) -> Vec<(String, u16)> {
+        // As many as are listed: `connected_slaves` may be any number.
+        (0..)
+            .map_while(|n| self.info.get(&format!("slave{n}")))
+            .filter_map(|line| {
+                let part = |name| line.split(',').find_map(|part| part.strip_prefix(name));
+                Some((part("ip=")?.to_owned(), part("port=")?.parse().ok()?))
+            })
+            .collect()
+    }
+}
+
+async fn ask(target: &Target) -> Result<ServerInfo, redis::RedisError> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None);
+    let client = &target.client;
+    let connection = client.get_multiplexed_async_connection_with_config(&config);
+    let mut redis = connection.await?;
+    let info: String = redis::cmd("INFO").query_async(&mut redis).await?;
+    Ok(ServerInfo {
+        server: target.to_string().into(),
+        info: fields(&info),
+        clock: clock(&mut redis).await,
+        config: read_config(&mut redis).await.map_err(|error| {
+            let words = error.detail().unwrap_or("it is refused").to_owned();
+            format!("`CONFIG GET`: {words}")
+        }),
+    })
+}
+
+async fn clock(redis: &mut MultiplexedConnection) -> Option<ClockOffset> {
+    let before = milliseconds_now();
+    let time = redis::cmd("TIME").query_async(redis).await;
+    Some(clock_offset(time.ok()?, before, milliseconds_now()))
+}
+
+async fn read_config(
+    redis: &mut MultiplexedConnection,
+) -> Result<HashMap<String, String>, redis::RedisError> {
+    let mut config = HashMap::new();
+    for name in CONFIG_NAMES {
+        let mut command = redis::cmd("CONFIG");
+        command.arg("GET").arg(name);
+        let some: HashMap<String, String> = command.query_async(redis).await?;
+        config.extend(some);
+    }
+    Ok(config)
+}
+
+fn fields(info: &str) -> HashMap<String, String> {
+    let fields = info.lines().filter_map(|line| line.split_once(':'));
+    fields
+        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+        .collect()
+}
+
+fn milliseconds_now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(0))
+}
+
+/// Reads the reply to a `TIME` that was sent and answered at these times of ours.
+fn clock_offset((seconds, micros): (i64, i64), before: i64, after: i64) -> ClockOffset {
+    let server = seconds.saturating_mul(1000).saturating_add(micros / 1000);
+    ClockOffset {
+        min_ms: server.saturating_sub(after).saturating_sub(1),
+        max_ms: server.saturating_sub(before).saturating_add(1),
+    }
+}
+
+#[cfg(test)]
+impl ServerInfo {
+    pub(crate) fn for_test(info: &str, config: Result<&[(&str, &str)], &str>) -> ServerInfo {
+        let owned = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect()
+        };
+        ServerInfo {
+            server: "redis://a:6379".into(),
+            info: fields(info),
+            config: config.map(owned).map_err(str::to_owned),
+            clock: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_are_read() {
+        let server = ServerInfo::for_test(
+            "# Replication\r\nrole:master\r\nconnected_slaves:2\r\n\
+             slave0:ip=10.0.0.2,port=6380,state=online,offset=14,lag=1\r\n\
+             slave1:ip=::1,port=6381,state=wait_bgsave,offset=0,lag=0\r\n",
+            Ok(&[]),
+        );
+        assert_eq!(server.info("role"), "master");
+        let replicas = [("10.0.0.2".to_owned(), 6380), ("::1".to_owned(), 6381)];
+        assert_eq!(server.replicas(), replicas);
+        assert!(
+            ServerInfo::for_test("connected_slaves:1\r\n", Ok(&[]))
+                .replicas()
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn replicas_that_are_not_listed_are_not_counted() {
+        let server = ServerInfo::for_test(
+            "connected_slaves:18446744073709551615\r\nslave0:ip=a,port=1\r\nslave1:nonsense\r\n\
+             slave2:ip=b,port=2\r\n",
+            Ok(&[]),
+        );
+        assert_eq!(
+            server.replicas(),
+            [("a".to_owned(), 1), ("b".to_owned(), 2)]
+        );
+    }
+
+    #[test]
+    fn any_reply_to_time_is_accepted() {
+        for (seconds, micros) in [(i64::MIN, i64::MIN), (i64::MAX, i64::MAX), (i64::MAX, 0)] {
+            let odd = clock_offset((seconds, micros), 1_700_000_000_000, 1_700_000_000_001);
+            let own = clock_offset((1_700_000_000, 0), 1_700_000_000_000, 1_700_000_000_001);
+            assert!(odd.skew(own) > Duration::from_secs(1));
+            assert_eq!(odd.skew(own), own.skew(odd));
+        }
+    }
+
+    #[test]
+    fn skew_is_the_least_possible_difference() {
+        let clock = |min_ms, max_ms| ClockOffset { min_ms, max_ms };
+        let skew = |a: ClockOffset, b: ClockOffset| a.skew(b).as_millis();
+        assert_eq!(skew(clock(-5, 5), clock(0, 10)), 0);
+        assert_eq!(skew(clock(-5, 5), clock(100, 110)), 95);
+        assert_eq!(skew(clock(100, 110), clock(-5, 5)), 95);
+    }
+}

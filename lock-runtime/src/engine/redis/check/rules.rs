@@ -1,0 +1,225 @@
+//! Rules: which settings of a server endanger locks.
+
+use crate::engine::redis::check::info::ServerInfo;
+use crate::warning::{Danger, Warning};
+use std::time::Duration;
+
+/// When another server replaces a master.
+#[derive(Clone, Debug)]
+pub(crate) struct Failover {
+    /// The shortest time from the last lock that the master granted.
+    pub(crate) after: Duration,
+    /// The setting that determines it.
+    pub(crate) setting: String,
+}
+
+/// Collects warnings of one server.
+pub(crate) struct ServerChecks<'a> {
+    server: &'a ServerInfo,
+    ttl: Duration,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl<'a> ServerChecks<'a> {
+    pub(crate) fn new(server: &'a ServerInfo, ttl: Duration) -> ServerChecks<'a> {
+        ServerChecks {
+            server,
+            ttl,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn warn(&mut self, danger: Danger, found: impl Into<String>) {
+        let warning = Warning::new(&self.server.server, danger, found);
+        self.warnings.push(warning);
+    }
+
+    /// Checks a server whose URL names it alone. Returns `false` if other checks make no sense.
+    pub(crate) fn check_topology(&mut self) -> bool {
+        let kind = match self.server.info("redis_mode") {
+            "cluster" => "a node of a Redis Cluster",
+            "sentinel" => "a Sentinel",
+            _ => {
+                if self.server.info("role") == "slave" {
+                    let (host, port) = ("master_host", "master_port");
+                    let (host, port) = (self.server.info(host), self.server.info(port));
+                    self.warn(
+                        Danger::Replica,
+                        format!("it is a replica of `{host}:{port}`"),
+                    );
+                }
+                return true;
+            }
+        };
+        self.warn(Danger::OtherKind, format!("it is {kind}"));
+        false
+    }
+
+    /// Checks that the server keeps the writes that it has acknowledged.
+    pub(crate) fn check_durability(&mut self) {
+        let server = self.server;
+        let policy = server.info("maxmemory_policy");
+        if server.info_u64("maxmemory") > 0 && policy != "noeviction" {
+            let found = format!("`maxmemory` is set, and `maxmemory-policy` is `{policy}`");
+            self.warn(Danger::Eviction, found);
+        }
+        if server.info("aof_enabled") != "1" {
+            return self.warn(Danger::Forgetting, "`appendonly` is `no`");
+        }
+        match server.config("appendfsync") {
+            Ok("always") => {}
+            Ok(other) => self.warn(Danger::Forgetting, format!("`appendfsync` is `{other}`")),
+            Err(error) => self.not_checked("`appendfsync`", error),
+        }
+    }
+
+    /// Checks that a lease has ended when another server may grant the lock.
+    pub(crate) fn check_failover(&mut self, failover: &Failover) {
+        let Failover { after, setting } = failover;
+        let (ttl, needed) = (self.ttl, self.ttl + margin(self.ttl));
+        let in_time = *after >= needed;
+        if !in_time {
+            let found = format!("{setting}: a failover after {after:?}, with a ttl of {ttl:?}");
+            self.warn(Danger::EarlyFailover, found);
+        }
+        let settings = ["min-replicas-to-write", "min-replicas-max-lag"];
+        let [replicas, lag] = settings.map(|name| self.server.config(name));
+        let seconds = |text: &str| Duration::from_secs(text.parse().unwrap_or(0));
+        match (replicas, lag) {
+            (Ok("" | "0"), _) => {
+                self.warn(Danger::TwoMasters, "`min-replicas-to-write` is 0");
+            }
+            (Ok(_), Ok(lag)) if in_time && seconds(lag).saturating_add(needed) > *after => {
+                let found = format!(
+                    "`min-replicas-max-lag` is {lag} s: with the ttl of {ttl:?} longer than a \
+                     failover takes, which is {after:?}"
+                );
+                self.warn(Danger::TwoMasters, found);
+            }
+            (Err(error), _) => self.not_checked("`min-replicas-to-write`", error),
+            _ => {}
+        }
+    }
+
+    /// The same, for the nodes of a cluster.
+    pub(crate) fn check_cluster_failover(&mut self) {
+        const NAME: &str = "cluster-node-timeout";
+
+        let timeout = self.server.config(NAME);
+        match timeout.map(|timeout| timeout.parse().map(Duration::from_millis)) {
+            Ok(Ok(after)) => self.check_failover(&Failover {
+                setting: format!("`{NAME}` is {}", after.as_millis()),
+                after,
+            }),
+            Ok(Err(_)) => self.not_checked(&format!("`{NAME}`"), "it is no number"),
+            Err(error) => self.not_checked(&format!("`{NAME}`"), error),
+        }
+    }
+
+    /// Checks that the clock of a server that may replace this one agrees with its own.
+    pub(crate) fn check_clock_skew(&mut self, other: &ServerInfo) {
+        let clocks = self.server.clock.zip(other.clock);
+        let skew = clocks.map_or(Duration::ZERO, |(ours, theirs)| ours.skew(theirs));
+        if skew > margin(self.ttl) {
+            let found = format!(
+                "its clock and that of `{}` are {skew:?} apart",
+                other.server
+            );
+            self.warn(Danger::Clocks, found);
+        }
+    }
+
+    pub(crate) fn not_checked(&mut self, what: &str, error: &str) {
+        self.warn(Danger::Unknown, format!("{what} ({error})"));
+    }
+}
+
+/// By how much clocks may drift apart during a ttl.
+fn margin(ttl: Duration) -> Duration {
+    ttl / 100 + Duration::from_millis(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn dangers(checks: &ServerChecks<'_>) -> Vec<Danger> {
+        checks.warnings.iter().map(Warning::danger).collect()
+    }
+
+    fn failing_over(after: u64, settings: &[(&str, &str)]) -> Vec<Danger> {
+        let server = ServerInfo::for_test("", Ok(settings));
+        let mut checks = ServerChecks::new(&server, TTL);
+        checks.check_failover(&Failover {
+            after: Duration::from_secs(after),
+            setting: "`down-after-milliseconds` is 1000".into(),
+        });
+        dangers(&checks)
+    }
+
+    #[test]
+    fn a_failover_must_come_later_than_the_last_lease_ends() {
+        let replicas = [
+            ("min-replicas-to-write", "1"),
+            ("min-replicas-max-lag", "10"),
+        ];
+        assert_eq!(failing_over(42, &replicas), []);
+        assert_eq!(failing_over(40, &replicas), [Danger::TwoMasters]);
+        assert_eq!(failing_over(31, &replicas), [Danger::TwoMasters]);
+        assert_eq!(failing_over(30, &replicas), [Danger::EarlyFailover]);
+        let none = [
+            ("min-replicas-to-write", "0"),
+            ("min-replicas-max-lag", "10"),
+        ];
+        assert_eq!(failing_over(42, &none), [Danger::TwoMasters]);
+        let ever = [
+            ("min-replicas-to-write", "1"),
+            ("min-replicas-max-lag", "18446744073709551615"),
+        ];
+        assert_eq!(failing_over(42, &ever), [Danger::TwoMasters]);
+        let both = [Danger::EarlyFailover, Danger::TwoMasters];
+        assert_eq!(failing_over(1, &none), both);
+    }
+
+    #[test]
+    fn one_of_many_does_not_stand_alone() {
+        for mode in ["cluster", "sentinel"] {
+            let server =
+                ServerInfo::for_test(&format!("redis_mode:{mode}\r\nrole:slave\r\n"), Ok(&[]));
+            let mut checks = ServerChecks::new(&server, TTL);
+            assert!(!checks.check_topology());
+            assert_eq!(dangers(&checks), [Danger::OtherKind]);
+        }
+    }
+
+    #[test]
+    fn only_a_full_memory_evicts() {
+        let warnings = |maxmemory, policy| {
+            let information =
+                format!("maxmemory:{maxmemory}\r\nmaxmemory_policy:{policy}\r\naof_enabled:1\r\n");
+            let server = ServerInfo::for_test(&information, Ok(&[("appendfsync", "always")]));
+            let mut checks = ServerChecks::new(&server, TTL);
+            checks.check_durability();
+            dangers(&checks)
+        };
+        assert_eq!(warnings(0, "allkeys-lru"), []);
+        assert_eq!(warnings(1000, "noeviction"), []);
+        assert_eq!(warnings(1000, "volatile-ttl"), [Danger::Eviction]);
+    }
+
+    #[test]
+    fn what_may_not_be_asked_is_said_to_be_unknown() {
+        let server = ServerInfo::for_test("aof_enabled:1\r\n", Err("`CONFIG GET`: NOPERM"));
+        let mut checks = ServerChecks::new(&server, TTL);
+        checks.check_durability();
+        assert_eq!(dangers(&checks), [Danger::Unknown]);
+        let words = checks.warnings[0].to_string();
+        assert!(words.contains("could not be checked"), "{words}");
+        assert!(
+            words.contains("NOPERM") && words.contains("+config|get"),
+            "{words}"
+        );
+    }
+}

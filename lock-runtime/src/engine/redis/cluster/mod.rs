@@ -1,0 +1,260 @@
+//! A Redis Cluster: each request goes to the node that owns its slot.
+//!
+//! A request is sent again only if a node replied that it did not carry it out, or if it could not be sent at
+//! all. Otherwise the caller has to find out whether it was carried out.
+
+pub(crate) mod nodes;
+pub(crate) mod redirect;
+pub(crate) mod seeds;
+pub(crate) mod slot_map;
+
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::event::{Ear, News};
+use crate::engine::redis::cluster::nodes::{Node, Nodes, TopologyChange};
+use crate::engine::redis::cluster::redirect::Redirect;
+use crate::engine::redis::cluster::seeds::SeedNodes;
+use crate::engine::redis::net::batch::Request;
+use crate::engine::redis::net::connector::Connector;
+use crate::engine::redis::net::error::is_server_error;
+use crate::engine::redis::net::per_runtime::RuntimeConnection;
+use crate::trace;
+use crate::util::backoff::Backoff;
+use crate::util::io_thread::{Io, after, instant, kept, since};
+use redis::{Cmd, FromRedisValue, ServerErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+/// How often a request is redirected at most; while a slot moves, twice is usual.
+const MAX_REDIRECTS: usize = 8;
+
+/// How often the slot map is refreshed without a request to.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The shortest and the longest pause between requested refreshes.
+const REFRESH_BACKOFF: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
+
+/// A reply that took this long may come from a master that was frozen, and has been replaced meanwhile.
+const STALE_REPLY_AFTER: Duration = Duration::from_secs(1);
+
+pub(crate) struct Cluster {
+    io: Io,
+    nodes: Arc<Nodes>,
+    /// Whether the last refresh succeeded.
+    refreshes: watch::Receiver<bool>,
+    refresher: JoinHandle<()>,
+}
+
+impl Cluster {
+    /// Asks all nodes of the URL for their slot map, and applies the first. `handler` is notified when a node has
+    /// been replaced by another, which may not know all waiters.
+    pub(crate) async fn connect(
+        seeds: Arc<SeedNodes>,
+        connector: Connector,
+        handler: Ear,
+    ) -> Result<Cluster, EngineError> {
+        let io = connector.io;
+        let nodes = Arc::new(Nodes::new(seeds, connector));
+        let (told, mut answers) = mpsc::unbounded_channel();
+        for address in nodes.seeds.addresses() {
+            let (nodes, told) = (nodes.clone(), told.clone());
+            io.spawn(async move { told.send(nodes.fetch_slot_map_from(&address).await) });
+        }
+        drop(told);
+        let mut trouble = EngineError::new(Fault::Down, "the I/O thread has ended");
+        let map = loop {
+            match answers.recv().await {
+                Some(Ok(map)) => break map,
+                Some(Err(error)) if trouble.fault != Fault::Refused => trouble = error,
+                Some(Err(_)) => {}
+                None => return Err(trouble),
+            }
+        };
+        nodes.apply(map);
+        let (refreshed, refreshes) = watch::channel(true);
+        let (refreshing, refreshed) = (nodes.clone(), Arc::new(refreshed));
+        let watch = move || refresh_loop(refreshing.clone(), refreshed.clone(), handler.clone());
+        Ok(Cluster {
+            io,
+            refresher: io.spawn(kept(watch)),
+            nodes,
+            refreshes,
+        })
+    }
+
+    /// Sends a request to the owner of its slot, and waits for its reply until the deadline.
+    pub(crate) async fn send<T: FromRedisValue>(
+        &self,
+        slot: u16,
+        request: Request,
+        deadline: Instant,
+    ) -> Result<T, EngineError> {
+        let mut asked = None;
+        for _ in 0..=MAX_REDIRECTS {
+            let mut request = request.clone();
+            let asking = asked.is_some();
+            request.asking = asking;
+            // Another node may own the slot by the time that this one is back.
+            request.patient = false;
+            let node = match asked.take() {
+                Some(node) => node,
+                None => self.owner(slot, deadline).await?,
+            };
+            let sent = instant();
+            let error = match node.server.send(request, deadline).await {
+                Ok(answer) if asking => return Ok(answer),
+                Ok(answer) => {
+                    let current = self.topology_is_fresh(sent, deadline).await;
+                    return match current && self.is_owner(&node, slot) {
+                        true => Ok(answer),
+                        false => Err(superseded()),
+                    };
+                }
+                Err(error) => error,
+            };
+            match Redirect::parse(&error, &node.host) {
+                Some(Redirect::Moved(address)) => {
+                    self.nodes.set_owner(slot, self.nodes.node(&address)?);
+                    self.nodes.seeds.request_refresh();
+                }
+                Some(Redirect::Ask(address)) => asked = Some(self.nodes.node(&address)?),
+                None if error.fault == Fault::Down => {
+                    self.refresh(deadline).await;
+                    if self.is_owner(&node, slot) {
+                        return Err(error);
+                    }
+                }
+                None => return Err(self.note_error(error)),
+            }
+        }
+        let words = "the nodes of the cluster don't agree on who serves the slot";
+        Err(EngineError::new(Fault::Hindered, words))
+    }
+
+    /// Sends a command over a runtime connection, as long as its node owns the slot, and waits for its reply
+    /// until the deadline.
+    pub(crate) async fn send_via<T: FromRedisValue>(
+        &self,
+        connection: &RuntimeConnection,
+        slot: u16,
+        command: Cmd,
+        deadline: Instant,
+    ) -> Result<T, EngineError> {
+        let sent = instant();
+        match connection.send(command.clone(), deadline).await {
+            Ok(answer) => {
+                let current = self.topology_is_fresh(sent, deadline).await;
+                match current && self.owns(connection, slot) {
+                    true => Ok(answer),
+                    false => Err(superseded()),
+                }
+            }
+            // It has not been carried out.
+            Err(error) if error.fault == Fault::Down || Redirect::is_redirect(&error) => {
+                self.send(slot, command.into(), deadline).await
+            }
+            Err(error) => Err(self.note_error(error)),
+        }
+    }
+
+    /// Returns `true` if the runtime connection leads to the owner of the slot.
+    pub(crate) fn owns(&self, connection: &RuntimeConnection, slot: u16) -> bool {
+        let owner = self.nodes.owner(slot);
+        owner.is_some_and(|node| node.server.owns(connection))
+    }
+
+    /// Requests a refresh if the error indicates that the slot map is outdated.
+    fn note_error(&self, error: EngineError) -> EngineError {
+        if error.fault == Fault::Unanswered || is_cluster_down(&error) {
+            self.nodes.seeds.request_refresh();
+        }
+        error
+    }
+
+    /// Returns the connection that the calling runtime drives to the owner of the slot.
+    pub(crate) fn runtime_connection(&self, slot: u16) -> Option<Arc<RuntimeConnection>> {
+        self.nodes.owner(slot)?.server.runtime_connection()
+    }
+
+    /// Returns a number that identifies the owner of the slot; 0 if it has none.
+    pub(crate) fn server_id(&self, slot: u16) -> usize {
+        let owner = self.nodes.owner(slot);
+        owner.map_or(0, |node| Arc::as_ptr(&node).addr())
+    }
+
+    pub(crate) fn node(&self, slot: u16) -> Option<Arc<str>> {
+        self.nodes.owner(slot).map(|node| node.address.clone())
+    }
+
+    async fn owner(&self, slot: u16, deadline: Instant) -> Result<Arc<Node>, EngineError> {
+        if let Some(node) = self.nodes.owner(slot) {
+            return Ok(node);
+        }
+        self.refresh(deadline).await;
+        self.nodes.owner(slot).ok_or_else(|| {
+            let words = "no node of the cluster serves the slot";
+            EngineError::new(Fault::Hindered, words)
+        })
+    }
+
+    fn is_owner(&self, node: &Arc<Node>, slot: u16) -> bool {
+        let owner = self.nodes.owner(slot);
+        owner.is_some_and(|owner| Arc::ptr_eq(&owner, node))
+    }
+
+    /// Returns `true` if the slot map is recent enough to trust a reply to a request that was sent then.
+    async fn topology_is_fresh(&self, sent: Instant, deadline: Instant) -> bool {
+        since(sent) < STALE_REPLY_AFTER || self.refresh(deadline).await
+    }
+
+    /// Refreshes the slot map; returns `false` if no node replied.
+    async fn refresh(&self, deadline: Instant) -> bool {
+        let mut refreshes = self.refreshes.clone();
+        refreshes.mark_unchanged();
+        self.nodes.seeds.request_refresh();
+        let refreshed = self.io.timeout_at(deadline, refreshes.changed()).await;
+        refreshed.is_ok() && *refreshes.borrow()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.refresher.abort();
+    }
+}
+
+/// Refreshes the slot map on request, and from time to time.
+async fn refresh_loop(nodes: Arc<Nodes>, refreshed: Arc<watch::Sender<bool>>, handler: Ear) {
+    let backoff = || Backoff::new(REFRESH_BACKOFF[0], REFRESH_BACKOFF[1]);
+    let mut pauses = backoff();
+    let mut last = instant();
+    loop {
+        let _ = timeout_at(after(REFRESH_INTERVAL), nodes.seeds.refresh_requested()).await;
+        let change = nodes.refresh().await;
+        if change.is_some_and(|change| change != TopologyChange::None)
+            || since(last) > Duration::from_secs(2)
+        {
+            pauses = backoff();
+        }
+        last = instant();
+        refreshed.send_replace(change.is_some());
+        if change == Some(TopologyChange::NodeReplaced) {
+            trace::node_replaced(&*nodes.seeds);
+            handler(News::Resumed);
+        }
+        tokio::time::sleep(pauses.pause()).await;
+    }
+}
+
+/// A former master does not know the locks that the new one grants.
+fn superseded() -> EngineError {
+    let words = "the slot is served by another node by now";
+    EngineError::new(Fault::Unanswered, words)
+}
+
+/// Returns `true` if a node reports that the cluster, or its part of it, is down.
+fn is_cluster_down(error: &EngineError) -> bool {
+    is_server_error(error, ServerErrorKind::ClusterDown)
+}

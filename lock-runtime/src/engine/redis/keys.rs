@@ -1,0 +1,249 @@
+//! Names of keys and channels.
+
+use super::hash_slot::{hash_tag_for, slot_of};
+
+/// Names keys and channels. A lock never has the name of another key, since no lock's key begins with
+/// `::`.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    prefix: String,
+    cluster: bool,
+}
+
+impl Keys {
+    /// Names that begin with the prefix. In a cluster, all keys of a lock are in the lock's own slot; fails if
+    /// the prefix prevents that.
+    pub(crate) fn new(prefix: &str, cluster: bool) -> Result<Keys, &'static str> {
+        let braces = prefix.split_once('{').map(|(_, rest)| rest.find('}'));
+        match braces {
+            Some(None | Some(0)) if cluster => Err(
+                "the prefix has a `{` and nothing in braces, so that the keys of a lock would not be \
+                 in one slot of the cluster; leave the brace out, or write something in braces: \
+                 `{locks}:`",
+            ),
+            _ => Ok(Keys {
+                prefix: prefix.to_owned(),
+                cluster,
+            }),
+        }
+    }
+
+    /// The key of the lock's queue, in order of arrival.
+    pub(crate) fn queue(&self, lock: &str) -> String {
+        self.derived_key(lock, "queue:", self.key(lock))
+    }
+
+    /// The key of the waiters' data.
+    pub(crate) fn waiters(&self, lock: &str) -> String {
+        self.derived_key(lock, "waiters:", self.key(lock))
+    }
+
+    /// The key that marks a token as cancelled.
+    pub(crate) fn tombstone(&self, lock: &str, token: &str) -> String {
+        self.derived_key(lock, "gone:", token)
+    }
+
+    /// The key of the counter of fencing tokens.
+    pub(crate) fn fencing_counter(&self, lock: &str) -> String {
+        self.derived_key(lock, "fence", "")
+    }
+
+    /// In a cluster, a key in the lock's slot that never exists: with it the server replies `TRYAGAIN` for the
+    /// whole script while the slot moves.
+    pub(crate) fn absent_key(&self, lock: &str) -> Option<String> {
+        self.cluster.then(|| self.tombstone(lock, ""))
+    }
+
+    /// Returns `true` if a lock with this prefix can have that name.
+    pub(crate) fn has(&self, lock: &str) -> bool {
+        lock.strip_prefix(&*self.prefix)
+            .is_some_and(|key| !key.is_empty())
+    }
+
+    /// A key that never exists, whatever the lock.
+    pub(crate) fn never(&self) -> String {
+        [&self.prefix, "::never"].concat()
+    }
+
+    /// The pattern of all keys and channels.
+    pub(crate) fn all(&self) -> String {
+        [&self.prefix, "*"].concat()
+    }
+
+    /// The channel on which a process is notified of grants.
+    pub(crate) fn channel(&self, process: &str) -> String {
+        [&self.prefix, "::grants:", process].concat()
+    }
+
+    fn key<'a>(&self, lock: &'a str) -> &'a str {
+        lock.strip_prefix(&*self.prefix).unwrap_or(lock)
+    }
+
+    fn derived_key(&self, lock: &str, kind: &str, rest: &str) -> String {
+        let prefix = &self.prefix;
+        match self.cluster {
+            true => format!("{prefix}::{kind}{{{}}}{rest}", hash_tag_for(slot_of(lock))),
+            false => [prefix, "::", kind, rest].concat(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{HashMap, HashSet};
+
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+    fn all_of(keys: &Keys, lock: &str) -> Vec<String> {
+        let mut all = vec![
+            lock.to_owned(),
+            keys.queue(lock),
+            keys.waiters(lock),
+            keys.tombstone(lock, TOKEN),
+            keys.fencing_counter(lock),
+        ];
+        all.extend(keys.absent_key(lock));
+        all
+    }
+
+    #[test]
+    fn names_on_one_server() {
+        let keys = Keys::new("lock:", false).unwrap();
+        let expected = [
+            "lock:a{b}c",
+            "lock:::queue:a{b}c",
+            "lock:::waiters:a{b}c",
+            &format!("lock:::gone:{TOKEN}"),
+            "lock:::fence",
+        ];
+        assert_eq!(all_of(&keys, "lock:a{b}c"), expected);
+        assert_eq!(keys.channel("p"), "lock:::grants:p");
+    }
+
+    #[test]
+    fn names_in_a_cluster() {
+        let keys = Keys::new("lock:", true).unwrap();
+        let tag = hash_tag_for(slot_of("lock:a{b}c"));
+        let expected = [
+            "lock:a{b}c".to_owned(),
+            format!("lock:::queue:{{{tag}}}a{{b}}c"),
+            format!("lock:::waiters:{{{tag}}}a{{b}}c"),
+            format!("lock:::gone:{{{tag}}}{TOKEN}"),
+            format!("lock:::fence{{{tag}}}"),
+            format!("lock:::gone:{{{tag}}}"),
+        ];
+        assert_eq!(all_of(&keys, "lock:a{b}c"), expected);
+        assert_eq!(keys.channel("p"), "lock:::grants:p");
+    }
+
+    /// As `PROTOCOL.md` says, for others to compare.
+    #[test]
+    fn the_example_of_the_protocol() {
+        let keys = Keys::new("lock:", true).unwrap();
+        assert_eq!(slot_of("lock:order:42"), 1507);
+        assert_eq!(keys.queue("lock:order:42"), "lock:::queue:{2245}order:42");
+    }
+
+    #[test]
+    fn a_prefix_may_name_the_slot_of_all_locks() {
+        let keys = Keys::new("{shop}:lock:", true).unwrap();
+        for key in ["a", "{b}", "}{", "::"] {
+            let lock = format!("{{shop}}:lock:{key}");
+            for name in all_of(&keys, &lock) {
+                assert_eq!(slot_of(&name), slot_of("shop"), "{name}");
+            }
+        }
+        for prefix in ["{", "{}", "a{b", "{}{a}", "}{"] {
+            assert!(Keys::new(prefix, true).is_err(), "{prefix}");
+            assert!(Keys::new(prefix, false).is_ok(), "{prefix}");
+        }
+        for prefix in ["", "}", "a}b", "{a}", "x{a}{", "{{}"] {
+            assert!(Keys::new(prefix, true).is_ok(), "{prefix}");
+        }
+    }
+
+    /// Bit by bit, as the standard describes it, and not as it is computed elsewhere.
+    fn slot_by_the_book(key: &[u8]) -> u16 {
+        let open = key.iter().position(|&byte| byte == b'{');
+        let counts = open.and_then(|open| {
+            let rest = &key[open + 1..];
+            let close = rest.iter().position(|&byte| byte == b'}')?;
+            (close > 0).then(|| &rest[..close])
+        });
+        let mut remainder = 0_u32;
+        for byte in counts.unwrap_or(key).iter().chain(&[0, 0]) {
+            for bit in (0..8).rev() {
+                remainder = remainder << 1 | u32::from(byte >> bit & 1);
+                if remainder > 0xffff {
+                    remainder ^= 0x1_1021;
+                }
+            }
+        }
+        (remainder % 16384) as u16
+    }
+
+    /// Keys with all that may matter in them.
+    fn random_keys(count: usize) -> impl Iterator<Item = String> {
+        let parts = [
+            "{", "}", "{}", "}{", "{{", "}}", "order:", "42", "a", ":", "::", " ", "é", "漢字",
+            "🔒", "\0", "\n", "{x}", "{🔒}",
+        ];
+        let mut seed = 1_usize;
+        let mut random = move |sides: usize| {
+            // Knuth's MMIX generator.
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % sides
+        };
+        (0..count).map(move |_| {
+            let length = 1 + random(8);
+            (0..length).map(|_| parts[random(parts.len())]).collect()
+        })
+    }
+
+    #[test]
+    fn all_keys_of_a_lock_are_in_its_slot() {
+        for prefix in ["lock:", "", "}", "{app}:", "é{🔒}", "x{a}{"] {
+            let keys = Keys::new(prefix, true).unwrap();
+            for key in random_keys(100_000 / 6 + 1) {
+                let lock = format!("{prefix}{key}");
+                let expected = slot_by_the_book(lock.as_bytes());
+                for name in all_of(&keys, &lock) {
+                    assert_eq!(slot_by_the_book(name.as_bytes()), expected, "{name}");
+                }
+            }
+        }
+    }
+
+    /// Since no key begins with a colon.
+    #[test]
+    fn a_colon_more_makes_another_prefix() {
+        let [short, long] = ["lock", "lock:"].map(|prefix| Keys::new(prefix, false).unwrap());
+        let named = |keys: &Keys| -> HashSet<String> {
+            let random = random_keys(10_000).filter(|key| !key.starts_with(':'));
+            random
+                .flat_map(|key| all_of(keys, &[&*keys.prefix, &*key].concat()))
+                .collect()
+        };
+        let short = named(&short);
+        for name in named(&long) {
+            assert!(!short.contains(&name), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_two_locks_share_a_queue() {
+        let keys = Keys::new("lock:", true).unwrap();
+        let mut seen = HashMap::new();
+        for key in random_keys(100_000) {
+            let lock = format!("lock:{key}");
+            for name in [keys.queue(&lock), keys.waiters(&lock)] {
+                if let Some(other) = seen.insert(name, lock.clone()) {
+                    assert_eq!(other, lock);
+                }
+            }
+        }
+    }
+}

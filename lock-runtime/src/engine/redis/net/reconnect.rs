@@ -1,0 +1,250 @@
+//! A connection that is made again when it breaks.
+//!
+//! The driver of `redis::aio::MultiplexedConnection` lives on the I/O thread. A task beside it
+//! makes a new connection when the present one breaks or falls silent. While there is none, requests
+//! fail at once; nothing is ever sent twice.
+
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::redis::net::batch::Request;
+use crate::engine::redis::net::connection::Connection;
+use crate::engine::redis::net::connector::Connector;
+use crate::trace;
+use crate::util::backoff::Backoff;
+use crate::util::io_thread::{Io, pause};
+use crate::util::panics::caught;
+use redis::FromRedisValue;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
+
+/// The result of the first attempt to connect.
+pub(crate) type FirstConnect = oneshot::Receiver<Result<(), EngineError>>;
+
+pub(crate) struct ReconnectingConnection {
+    io: Io,
+    state: Arc<watch::Sender<State>>,
+}
+
+#[derive(Clone)]
+enum State {
+    Up(Connection),
+    /// The connection broke, and the first attempt to make a new one is under way.
+    Reconnecting,
+    /// The last attempt failed like this; more follow.
+    Down(EngineError),
+    /// The connection is no longer needed.
+    Closed,
+}
+
+impl ReconnectingConnection {
+    /// Connects, and keeps the connection alive from then on.
+    pub(crate) async fn connect(
+        connector: Connector,
+    ) -> Result<ReconnectingConnection, EngineError> {
+        let (connection, first) = ReconnectingConnection::connect_lazily(connector);
+        match first.await {
+            Ok(connected) => connected.map(|()| connection),
+            Err(_) => Err(EngineError::new(Fault::Down, "the I/O thread has ended")),
+        }
+    }
+
+    /// Begins to connect, and goes on after the first attempt, whose result is returned.
+    pub(crate) fn connect_lazily(
+        mut connector: Connector,
+    ) -> (ReconnectingConnection, FirstConnect) {
+        let io = connector.io;
+        let (state, mut changes) = watch::channel(State::Reconnecting);
+        let state = Arc::new(state);
+        let (first, connected) = oneshot::channel();
+        let weak = Arc::downgrade(&state);
+        io.run(async move {
+            let mut first = Some(first);
+            let (connector, changes) = (&mut connector, &mut changes);
+            while caught(reconnect_loop(connector, &weak, changes, &mut first))
+                .await
+                .is_err()
+            {
+                pause().await;
+            }
+        });
+        (ReconnectingConnection { io, state }, connected)
+    }
+
+    /// Waits until there is a connection.
+    pub(crate) async fn connected(&self, deadline: Instant) -> Result<(), EngineError> {
+        self.connection(false, deadline).await.map(drop)
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(&*self.state.borrow(), State::Up(_))
+    }
+
+    /// Replaces the present connection.
+    pub(crate) fn reconnect(&self) {
+        self.state.send_if_modified(|state| {
+            let up = matches!(state, State::Up(_));
+            if up {
+                *state = State::Reconnecting;
+            }
+            up
+        });
+    }
+
+    /// Sends a request, and waits for its reply until the deadline.
+    pub(crate) async fn send<T: FromRedisValue>(
+        &self,
+        request: impl Into<Request>,
+        deadline: Instant,
+    ) -> Result<T, EngineError> {
+        let request = request.into();
+        let connection = self.connection(request.patient, deadline).await?;
+        let reply = connection.send(request, deadline).await;
+        reply.map_err(|failed| {
+            if failed.broken {
+                mark_broken(&self.state, connection.generation);
+            }
+            failed.error
+        })
+    }
+
+    async fn connection(
+        &self,
+        patient: bool,
+        deadline: Instant,
+    ) -> Result<Connection, EngineError> {
+        if let State::Up(connection) = &*self.state.borrow() {
+            return Ok(connection.clone());
+        }
+        Box::pin(self.wait_for_reconnect(patient, deadline)).await
+    }
+
+    async fn wait_for_reconnect(
+        &self,
+        patient: bool,
+        deadline: Instant,
+    ) -> Result<Connection, EngineError> {
+        let mut state = self.state.subscribe();
+        let settled = state.wait_for(|state| match state {
+            State::Up(_) | State::Closed => true,
+            State::Reconnecting => false,
+            State::Down(_) => !patient,
+        });
+        match self.io.timeout_at(deadline, settled).await {
+            Ok(Ok(state)) => match &*state {
+                State::Up(connection) => Ok(connection.clone()),
+                State::Down(error) => Err(error.clone()),
+                _ => Err(EngineError::new(Fault::Down, "the connection is closed")),
+            },
+            _ => Err(EngineError::new(Fault::Down, "reconnecting to the server")),
+        }
+    }
+}
+
+/// Marks the connection broken, so that it is replaced, unless it has been already.
+fn mark_broken(state: &watch::Sender<State>, generation: u64) {
+    state.send_if_modified(|state| match state {
+        State::Up(connection) if connection.generation == generation => {
+            *state = State::Reconnecting;
+            true
+        }
+        _ => false,
+    });
+}
+
+/// Returns a callback for the end of a connection.
+fn on_disconnect(state: &Weak<watch::Sender<State>>) -> impl Fn(u64) + Send + Sync + 'static {
+    let state = state.clone();
+    move |generation| {
+        if let Some(state) = state.upgrade() {
+            mark_broken(&state, generation);
+        }
+    }
+}
+
+impl Drop for ReconnectingConnection {
+    fn drop(&mut self) {
+        self.state.send_replace(State::Closed);
+    }
+}
+
+/// Makes a connection, and a new one whenever the present one is broken.
+async fn reconnect_loop(
+    connector: &mut Connector,
+    state: &Weak<watch::Sender<State>>,
+    changes: &mut watch::Receiver<State>,
+    first: &mut Option<oneshot::Sender<Result<(), EngineError>>>,
+) {
+    let (server, purpose) = (connector.discovery.clone(), connector.purpose());
+    let mut log = trace::Connection::default();
+    while wait_until_broken(state, changes).await {
+        let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
+        loop {
+            let connected = connector.connect(on_disconnect(state)).await;
+            let outcome = connected.as_ref().map(drop).map_err(EngineError::clone);
+            let next = match connected {
+                Ok(connection) => State::Up(connection),
+                // A server that rejects the password now may accept it later.
+                Err(error) => State::Down(EngineError {
+                    fault: Fault::Down,
+                    ..error
+                }),
+            };
+            let Some(state) = state.upgrade() else {
+                return;
+            };
+            let open = state.send_if_modified(|state| {
+                let open = !matches!(state, State::Closed);
+                if open {
+                    *state = next;
+                }
+                open
+            });
+            match &outcome {
+                Ok(()) => log.made(&server, purpose),
+                // The caller reports the first one.
+                Err(error) if first.is_none() => log.failed(&server, purpose, error),
+                Err(_) => {}
+            }
+            let connected = outcome.is_ok();
+            if let Some(first) = first.take() {
+                let _ = first.send(outcome);
+            }
+            if connected || !open {
+                break;
+            }
+            drop(state);
+            tokio::time::sleep(backoff.pause()).await;
+            if changes.has_changed().is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Waits until the connection is broken, or its endpoint stale. Returns `false` if no new one is needed.
+async fn wait_until_broken(
+    state: &Weak<watch::Sender<State>>,
+    changes: &mut watch::Receiver<State>,
+) -> bool {
+    let up = match &*changes.borrow() {
+        State::Up(connection) => Some((connection.endpoint.clone(), connection.generation)),
+        _ => None,
+    };
+    let broken = async {
+        let broken = changes.wait_for(|state| !matches!(state, State::Up(_)));
+        broken
+            .await
+            .is_ok_and(|state| !matches!(&*state, State::Closed))
+    };
+    let Some((endpoint, generation)) = up else {
+        return broken.await;
+    };
+    if let Some(broken) = endpoint.until_stale(broken).await {
+        return broken;
+    }
+    if let Some(state) = state.upgrade() {
+        mark_broken(&state, generation);
+    }
+    true
+}

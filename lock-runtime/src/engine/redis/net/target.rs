@@ -1,0 +1,279 @@
+//! Where a server is, and how it wants to be spoken to.
+
+use crate::error::LockError;
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Host and port.
+pub(crate) type NodeAddress = (String, u16);
+
+/// A server's address with everything needed to be let in. Shows the address only.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) client: Client,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<rustls::ClientConfig>>,
+}
+
+/// What lets a client in, beside the URL.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct AuthOptions<'a> {
+    pub(crate) credentials: Option<&'a (String, String)>,
+    #[cfg(feature = "tls")]
+    pub(crate) root_certificate: Option<&'a [u8]>,
+}
+
+impl<'a> AuthOptions<'a> {
+    /// The same, with other credentials.
+    pub(crate) fn with(mut self, credentials: Option<&'a (String, String)>) -> AuthOptions<'a> {
+        self.credentials = credentials;
+        self
+    }
+}
+
+impl Target {
+    /// Reads a URL; the credentials of `access` win over those in it.
+    pub(crate) fn parse(url: &str, access: &AuthOptions<'_>) -> Result<Target, LockError> {
+        check_tls(url.starts_with("rediss:"))?;
+        check_parameters(url)?;
+        let info = url.into_connection_info().map_err(|error| {
+            invalid(
+                "the URL can't be read; write `redis://user:password@host:port/db`, with what is \
+                 special in the password percent-encoded",
+                Some(error),
+            )
+        })?;
+        Target::new(info, access)
+    }
+
+    /// The server that listens there.
+    pub(crate) fn from_address(
+        host: &str,
+        port: u16,
+        tls: bool,
+        database: i64,
+        access: &AuthOptions<'_>,
+    ) -> Result<Target, LockError> {
+        check_tls(tls)?;
+        let host = host.to_owned();
+        let address = match tls {
+            true => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: false,
+                tls_params: None,
+            },
+            false => ConnectionAddr::Tcp(host, port),
+        };
+        let info = address.into_connection_info().map_err(invalid_target)?;
+        let redis = info.redis_settings().clone().set_db(database);
+        Target::new(info.set_redis_settings(redis), access)
+    }
+
+    fn new(info: ConnectionInfo, access: &AuthOptions<'_>) -> Result<Target, LockError> {
+        let info = with_settings(info, access.credentials);
+        #[cfg(feature = "tls")]
+        install_crypto_provider();
+        #[cfg(feature = "tls")]
+        let tls = match (info.addr(), access.root_certificate) {
+            (ConnectionAddr::TcpTls { .. }, _) | (_, Some(_)) => {
+                Some(tls(access.root_certificate)?)
+            }
+            _ => None,
+        };
+        #[cfg(feature = "tls")]
+        let client = match (info.addr(), access.root_certificate) {
+            (ConnectionAddr::TcpTls { .. }, Some(pem)) => Client::build_with_tls(
+                info,
+                redis::TlsCertificates {
+                    client_tls: None,
+                    root_cert: Some(pem.to_vec()),
+                },
+            ),
+            _ => Client::open(info),
+        };
+        #[cfg(not(feature = "tls"))]
+        let client = Client::open(info);
+        let client = client.map_err(invalid_target)?;
+        Ok(Target {
+            #[cfg(feature = "tls")]
+            tls,
+            client,
+        })
+    }
+
+    /// The same, reached by another client.
+    fn by(&self, client: Client) -> Target {
+        Target {
+            client,
+            #[cfg(feature = "tls")]
+            tls: self.tls.clone(),
+        }
+    }
+
+    /// Speaks TLS from here on.
+    #[cfg(feature = "tls")]
+    pub(super) async fn encrypt<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(
+        &self,
+        host: &str,
+        stream: S,
+    ) -> std::io::Result<tokio_rustls::client::TlsStream<S>> {
+        use std::io::Error;
+
+        let tls = self.tls.clone();
+        let tls = tls.ok_or_else(|| Error::other("the certificates can't be used"))?;
+        let name = rustls::pki_types::ServerName::try_from(host.to_owned());
+        let name = name.map_err(Error::other)?;
+        tokio_rustls::TlsConnector::from(tls)
+            .connect(name, stream)
+            .await
+    }
+
+    /// Another server that is spoken to in the same way.
+    pub(crate) fn with_address(&self, (host, port): &NodeAddress) -> redis::RedisResult<Target> {
+        let mut address = self.addr().clone();
+        match &mut address {
+            ConnectionAddr::Tcp(old_host, old_port)
+            | ConnectionAddr::TcpTls {
+                host: old_host,
+                port: old_port,
+                ..
+            } => {
+                old_host.clone_from(host);
+                *old_port = *port;
+            }
+            ConnectionAddr::Unix(_) => address = ConnectionAddr::Tcp(host.clone(), *port),
+            _ => {}
+        }
+        let info = self.client.get_connection_info().clone();
+        let client = Client::open(info.set_addr(address))?;
+        Ok(self.by(client))
+    }
+
+    pub(crate) fn has_tls(&self) -> bool {
+        matches!(self.addr(), ConnectionAddr::TcpTls { .. })
+    }
+
+    /// The same server, spoken to in another version of its protocol.
+    pub(crate) fn with_protocol(&self, protocol: ProtocolVersion) -> Target {
+        let info = self.client.get_connection_info();
+        let redis = info.redis_settings().clone().set_protocol(protocol);
+        let client = Client::open(info.clone().set_redis_settings(redis));
+        client.map_or_else(|_| self.clone(), |client| self.by(client))
+    }
+
+    pub(super) fn addr(&self) -> &ConnectionAddr {
+        self.client.get_connection_info().addr()
+    }
+}
+
+fn with_settings(info: ConnectionInfo, credentials: Option<&(String, String)>) -> ConnectionInfo {
+    let mut redis = info
+        .redis_settings()
+        .clone()
+        .set_lib_name("lock-runtime", env!("CARGO_PKG_VERSION"));
+    if let Some((user, password)) = credentials {
+        redis = redis.set_password(password);
+        if !user.is_empty() {
+            redis = redis.set_username(user);
+        }
+    }
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(10))
+        .with_interval(Duration::from_secs(5));
+    let tcp = TcpSettings::default()
+        .set_nodelay(true)
+        .set_keepalive(keepalive);
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let tcp = tcp.set_user_timeout(Duration::from_secs(10));
+    info.set_redis_settings(redis).set_tcp_settings(tcp)
+}
+
+/// The driver panics when a process has no cryptography provider installed, or can't tell which.
+#[cfg(feature = "tls")]
+fn install_crypto_provider() {
+    use rustls::crypto::{CryptoProvider, ring};
+
+    if CryptoProvider::get_default().is_none() {
+        // An error says that another thread was first.
+        let _ = ring::default_provider().install_default();
+    }
+}
+
+/// What the driver does not know, it passes over.
+fn check_parameters(url: &str) -> Result<(), LockError> {
+    let known: &[&str] = match url.split_once(':') {
+        Some(("redis" | "rediss" | "valkey" | "valkeys", _)) => &["protocol"],
+        _ => &["db", "user", "pass", "protocol"],
+    };
+    let url = redis::parse_redis_url(url);
+    let mut parameters = url.iter().flat_map(|url| url.query_pairs());
+    match parameters.all(|(name, _)| known.contains(&&*name)) {
+        true => Ok(()),
+        false => Err(invalid(
+            "the URL has a parameter that is not known; write `redis://user:password@host:port/db` \
+             or `redis+unix:///path?db=0&user=…&pass=…`, with a `?` in the password as `%3F`",
+            None,
+        )),
+    }
+}
+
+/// How TLS is spoken: with trust in the authorities that are given, or in those that browsers know.
+#[cfg(feature = "tls")]
+fn tls(root_certificate: Option<&[u8]>) -> Result<Arc<rustls::ClientConfig>, LockError> {
+    use rustls::pki_types::{CertificateDer, pem::PemObject};
+
+    let mut roots = rustls::RootCertStore::empty();
+    match root_certificate {
+        Some(pem) => {
+            let readable = CertificateDer::pem_slice_iter(pem)
+                .all(|certificate| certificate.is_ok_and(|it| roots.add(it).is_ok()));
+            // The driver takes a file without certificates for one that trusts nobody.
+            if !readable || roots.is_empty() {
+                return Err(invalid(
+                    "`root_certificate` is no certificate in PEM; give it the authority's certificate, \
+                     from `-----BEGIN CERTIFICATE-----` to `-----END CERTIFICATE-----`",
+                    None,
+                ));
+            }
+        }
+        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+    }
+    let config = rustls::ClientConfig::builder().with_root_certificates(roots);
+    Ok(Arc::new(config.with_no_client_auth()))
+}
+
+fn check_tls(wanted: bool) -> Result<(), LockError> {
+    if wanted && !cfg!(feature = "tls") {
+        return Err(invalid(
+            "a URL that begins with `rediss` needs TLS; enable the feature `tls` of `lock-runtime`",
+            None,
+        ));
+    }
+    Ok(())
+}
+
+fn invalid_target(error: redis::RedisError) -> LockError {
+    invalid("the server can't be used as given", Some(error))
+}
+
+pub(crate) fn invalid(reason: &str, source: Option<redis::RedisError>) -> LockError {
+    LockError::InvalidConfig {
+        reason: reason.to_owned(),
+        source: source.map(|error| Arc::new(error) as _),
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.addr() {
+            ConnectionAddr::TcpTls { .. } => "rediss",
+            ConnectionAddr::Unix(_) => "redis+unix",
+            _ => "redis",
+        };
+        write!(f, "{scheme}://{}", self.addr())
+    }
+}

@@ -1,0 +1,80 @@
+//! Tries, when connecting, whether the server knows the commands that locks need, and permits them.
+
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::redis::commands::{LockCommands, Via};
+use crate::engine::redis::net::error::redis_error;
+use redis::{Cmd, Value};
+use tokio::time::Instant;
+
+/// Beside the keys and channels that begin with the prefix.
+const COMMANDS: &str = "+@connection +set +get +del +pexpire +pttl +time +exists +eval +evalsha \
+                        +script|load +zadd +zcard +zpopmin +zrange +zrank +zrem +hset +hget +hdel \
+                        +hexists +publish +subscribe +pubsub|numsub";
+
+impl LockCommands {
+    /// Fails if the server can't keep locks. A command that can't be tried now counts as permitted.
+    pub(crate) async fn check_permissions(&self, deadline: Instant) -> Result<(), EngineError> {
+        let name = self.keys.never();
+        let send = |command| self.send::<Value>(Via::IoThread, &name, command, deadline);
+        if let Err(error) = send(redis::cmd("HELLO")).await
+            && is_unknown_command(&error)
+        {
+            let words = "it does not know RESP3, which grants come by: Redis 6 or newer is needed";
+            return Err(EngineError::new(Fault::Refused, words));
+        }
+        let arguments = |command: &mut Cmd| {
+            command.arg(&name).arg(&self.subscription.channel);
+        };
+        let script = &self.scripts.check_permissions;
+        let mut by_source = script.eval(1);
+        arguments(&mut by_source);
+        self.reject_if_permanent(send(by_source).await)?;
+        let by_digest = self.eval(Via::IoThread, script, (&name, 1), deadline, arguments);
+        self.reject_if_permanent::<Value>(by_digest.await)?;
+        let mut info = redis::cmd("CLIENT");
+        info.arg("INFO");
+        let mut kill = redis::cmd("CLIENT");
+        kill.arg("KILL").arg("ID").arg(i64::MAX);
+        for command in [info, kill] {
+            match send(command).await {
+                // Some proxies know no connections but their own.
+                Err(error) if is_unknown_command(&error) => {}
+                answer => self.reject_if_permanent(answer)?,
+            }
+        }
+        self.reject_if_permanent(self.subscription.try_once(deadline).await)
+    }
+
+    /// Fails if the server will never carry the command out.
+    fn reject_if_permanent<T>(&self, answer: Result<T, EngineError>) -> Result<(), EngineError> {
+        let Err(error) = answer else { return Ok(()) };
+        let words = if is_forbidden(&error) {
+            let all = self.keys.all();
+            format!(
+                "the user has no permission that locks need ({error}); permit them all: \
+                 `ACL SETUSER … ~{all} &{all} {COMMANDS}`"
+            )
+        } else if is_unknown_command(&error) {
+            format!("the server does not know a command that locks need ({error})")
+        } else {
+            return Ok(());
+        };
+        Err(EngineError::new(Fault::Refused, words))
+    }
+}
+
+fn is_forbidden(error: &EngineError) -> bool {
+    redis_error(error).is_some_and(|error| error.code() == Some("NOPERM"))
+}
+
+/// Each version of the server has another message for this, and so do scripts.
+fn is_unknown_command(error: &EngineError) -> bool {
+    let words = error.to_string().to_lowercase();
+    [
+        "unknown command",
+        "unknown redis command",
+        "unknown subcommand",
+    ]
+    .iter()
+    .any(|unknown| words.contains(unknown))
+}

@@ -1,0 +1,186 @@
+//! The commands to a deployment that is a member of a quorum.
+//!
+//! All of them go over the I/O thread's connection, so that a request never arrives after a later one.
+
+use crate::engine::error::EngineError;
+use crate::engine::member::{QueueObservation, Vote};
+use crate::engine::redis::commands::{
+    LockCommands, Via, is_try_again, milliseconds, unexpected_reply,
+};
+use crate::engine::request::{ALIVE, Claim, WOKEN};
+use crate::engine::token::Token;
+use redis::Value;
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl LockCommands {
+    /// Acquires the lock if it is free, and leaves the queue in that case.
+    pub(crate) async fn vote(
+        &self,
+        claim: &Claim,
+        queue_token: Option<Token>,
+        deadline: Instant,
+    ) -> Result<Vote, EngineError> {
+        let keys = (&*claim.name, if queue_token.is_some() { 3 } else { 1 });
+        let vote = self.eval(
+            Via::IoThread,
+            &self.scripts.vote,
+            keys,
+            deadline,
+            |command| {
+                match queue_token {
+                    Some(_) => self.queue_keys(command, claim),
+                    None => {
+                        command.arg(&*claim.name);
+                    }
+                }
+                command
+                    .arg(claim.token.encode(&mut [0; 32]))
+                    .arg(milliseconds(claim.ttl));
+                if let Some(queue_token) = queue_token {
+                    command.arg(queue_token.encode(&mut [0; 32]));
+                }
+            },
+        );
+        let vote: Vec<Value> = vote.await?;
+        match &vote[..] {
+            [Value::Int(1)] => Ok(Vote::Granted),
+            [Value::Int(0), Value::Int(ttl), holder] => Ok(Vote::Held {
+                holder: parse_holder(holder)?,
+                ttl: parse_millis(*ttl),
+            }),
+            _ => Err(unexpected_reply(format!("{vote:?} to a claim"))),
+        }
+    }
+
+    /// Enters the queue, or stays in it, and reports the state of the lock.
+    pub(crate) async fn observe(
+        &self,
+        entry: &Claim,
+        deadline: Instant,
+    ) -> Result<QueueObservation, EngineError> {
+        self.subscription.subscribed(deadline).await?;
+        let keys = (&*entry.name, 3);
+        let reply = self.eval(
+            Via::IoThread,
+            &self.scripts.observe,
+            keys,
+            deadline,
+            |command| {
+                self.queue_keys(command, entry);
+                command
+                    .arg(entry.token.encode(&mut [0; 32]))
+                    .arg(milliseconds(entry.ttl))
+                    .arg(&self.subscription.channel)
+                    .arg(ALIVE.as_micros() as u64)
+                    .arg(WOKEN.as_micros() as u64);
+            },
+        );
+        let (left, by, ahead, length): (i64, Value, u64, u64) = reply.await?;
+        let by = parse_holder(&by)?;
+        Ok(QueueObservation {
+            holder: (!by.is_empty()).then(|| (by, parse_millis(left))),
+            ahead,
+            others: length > 1,
+        })
+    }
+
+    /// Leaves the queue.
+    pub(crate) async fn leave_queue(
+        &self,
+        entry: &Claim,
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        let absent_key = self.keys.absent_key(&entry.name);
+        let keys = (&*entry.name, 4 + absent_key.iter().count());
+        let left = self.eval(
+            Via::IoThread,
+            &self.scripts.leave_queue,
+            keys,
+            deadline,
+            |command| {
+                self.queue_keys(command, entry);
+                command
+                    .arg(self.tombstone(entry))
+                    .arg(&absent_key)
+                    .arg(entry.token.encode(&mut [0; 32]))
+                    .arg(0);
+            },
+        );
+        left.await.map(|_: u8| ())
+    }
+
+    /// Releases the lock at this member. Notifies the first waiter if the claim held the lock. If it never had
+    /// a majority, nothing has changed for the waiters.
+    pub(crate) async fn release_at_member(
+        &self,
+        claim: &Claim,
+        held: bool,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        if held {
+            match self.release_and_notify(claim, deadline).await {
+                Err(error) if is_try_again(&error) => {}
+                freed => return freed,
+            }
+        }
+        self.delete_if_owner(Via::IoThread, claim, deadline).await
+    }
+
+    async fn release_and_notify(
+        &self,
+        claim: &Claim,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        let absent_key = self.keys.absent_key(&claim.name);
+        let keys = (&*claim.name, 3 + absent_key.iter().count());
+        let freed = self.eval(
+            Via::IoThread,
+            &self.scripts.release_and_notify,
+            keys,
+            deadline,
+            |command| {
+                self.queue_keys(command, claim);
+                command
+                    .arg(&absent_key)
+                    .arg(claim.token.encode(&mut [0; 32]));
+            },
+        );
+        freed.await.map(|freed: u8| freed == 1)
+    }
+
+    /// Makes all fencing tokens that this member gives out later greater than that one.
+    pub(crate) async fn raise_fencing_token(
+        &self,
+        claim: &Claim,
+        token: u64,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        let keys = (&*claim.name, 2);
+        let raised = self.eval(
+            Via::IoThread,
+            &self.scripts.raise_fencing_token,
+            keys,
+            deadline,
+            |command| {
+                command
+                    .arg(&*claim.name)
+                    .arg(self.keys.fencing_counter(&claim.name))
+                    .arg(claim.token.encode(&mut [0; 32]))
+                    .arg(token);
+            },
+        );
+        raised.await.map(|raised: u8| raised == 1)
+    }
+}
+
+fn parse_holder(value: &Value) -> Result<Box<[u8]>, EngineError> {
+    match value {
+        Value::BulkString(holder) => Ok(holder.as_slice().into()),
+        _ => Err(unexpected_reply(format!("{value:?} for a holder"))),
+    }
+}
+
+fn parse_millis(milliseconds: i64) -> Duration {
+    Duration::from_millis(u64::try_from(milliseconds).unwrap_or_default())
+}

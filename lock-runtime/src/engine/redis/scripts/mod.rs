@@ -1,0 +1,107 @@
+//! Lua scripts, sent by their digest.
+
+use redis::Cmd;
+
+/// All that the library sends.
+pub(crate) struct Scripts {
+    pub(crate) wait: Script,
+    pub(crate) cancel: Script,
+    pub(crate) release: Script,
+    pub(crate) renew: Script,
+    pub(crate) fencing_token: Script,
+    /// What of a release needs no key but the lock's.
+    pub(crate) delete_if_owner: Script,
+    pub(crate) check_permissions: Script,
+    // Of the members of a quorum.
+    pub(crate) vote: Script,
+    pub(crate) observe: Script,
+    pub(crate) leave_queue: Script,
+    pub(crate) release_and_notify: Script,
+    pub(crate) raise_fencing_token: Script,
+}
+
+impl Scripts {
+    pub(crate) fn new(cluster: bool) -> Scripts {
+        let queued = |parts: &[&str]| {
+            let first_line = format!("local cluster = {cluster}\n");
+            Script::new(first_line + &parts.concat())
+        };
+        let (queue, stand) = (
+            include_str!("lib_queue.lua"),
+            include_str!("lib_enqueue.lua"),
+        );
+        let wake = include_str!("lib_wake.lua");
+        let (hand_on, hint) = (
+            include_str!("tail_grant_next.lua"),
+            include_str!("tail_notify_front.lua"),
+        );
+        let (cancel, release) = (include_str!("cancel.lua"), include_str!("release.lua"));
+        let left = include_str!("lib_holder_ttl.lua");
+        Scripts {
+            wait: queued(&[queue, wake, left, stand, include_str!("wait.lua")]),
+            cancel: queued(&[cancel, queue, hand_on]),
+            release: queued(&[release, queue, hand_on]),
+            renew: Script::new(include_str!("renew.lua")),
+            fencing_token: Script::new(include_str!("fencing_token.lua")),
+            delete_if_owner: Script::new(include_str!("delete_if_owner.lua")),
+            check_permissions: Script::new(include_str!("check_permissions.lua")),
+            vote: Script::new([left, include_str!("vote.lua")].concat()),
+            observe: queued(&[queue, wake, left, stand, include_str!("observe.lua")]),
+            leave_queue: queued(&[cancel, queue, hint]),
+            release_and_notify: queued(&[release, queue, hint]),
+            raise_fencing_token: Script::new(include_str!("raise_fencing_token.lua")),
+        }
+    }
+
+    /// What makes them known to a server ahead of their first call.
+    pub(crate) fn load(&self) -> Vec<Cmd> {
+        let often = [
+            &self.wait,
+            &self.cancel,
+            &self.release,
+            &self.renew,
+            &self.fencing_token,
+        ];
+        often.map(Script::load).into()
+    }
+}
+
+/// A script that the server knows by its digest once it has seen it.
+#[derive(Debug)]
+pub(crate) struct Script {
+    source: String,
+    digest: String,
+}
+
+impl Script {
+    fn new(source: impl Into<String>) -> Script {
+        let source = source.into();
+        Script {
+            digest: redis::Script::new(&source).get_hash().to_owned(),
+            source,
+        }
+    }
+
+    /// The call by digest; the caller adds the keys, as many as it says, and the arguments.
+    pub(crate) fn evalsha(&self, keys: usize) -> Cmd {
+        call("EVALSHA", &self.digest, keys)
+    }
+
+    /// The call by source, for a server that doesn't know the digest. It does from then on.
+    pub(crate) fn eval(&self, keys: usize) -> Cmd {
+        call("EVAL", &self.source, keys)
+    }
+
+    fn load(&self) -> Cmd {
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(&self.source);
+        command
+    }
+}
+
+fn call(command: &str, script: &str, keys: usize) -> Cmd {
+    // Room for what follows: a command that grows argument by argument is copied as often.
+    let mut call = Cmd::with_capacity(3 + 3 * keys, script.len() + 72 * keys);
+    call.arg(command).arg(script).arg(keys);
+    call
+}

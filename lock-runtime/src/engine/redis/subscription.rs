@@ -1,0 +1,167 @@
+//! The subscription to this process's channel, on a connection of its own, and the messages there.
+
+use crate::engine::error::EngineError;
+use crate::engine::event::{Ear, Grant, News};
+use crate::engine::redis::keys::Keys;
+use crate::engine::redis::net::connector::{Connector, PushHandler, SendMode};
+use crate::engine::redis::net::reconnect::ReconnectingConnection;
+use crate::engine::request::ServerTime;
+use crate::engine::token::Token;
+use crate::util::io_thread::{Io, after};
+use redis::{FromRedisValue, Value};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The subscription to the process's channel. It is made when the first claim waits.
+pub(crate) struct Subscription {
+    pub(crate) channel: String,
+    io: Io,
+    connector: Connector,
+    timeout: Duration,
+    connection: OnceLock<Arc<ReconnectingConnection>>,
+}
+
+impl Subscription {
+    /// Subscribes on connections that are made as `connector` makes them.
+    pub(crate) fn new(connector: &Connector, keys: &Keys, handler: Ear) -> Self {
+        let process = Token::fresh();
+        let channel = keys.channel(process.encode(&mut [0; 32]));
+        let mut subscribe = redis::cmd("SUBSCRIBE");
+        subscribe.arg(&channel);
+        let (on_connected, keys) = (handler.clone(), keys.clone());
+        let push_handler = PushHandler {
+            message: Arc::new(move |message| match parse_message(message) {
+                // The lock of another prefix is not ours, whatever the token.
+                Some(News::Granted(grant)) if !keys.has(&grant.name) => {}
+                Some(news) => handler(news),
+                None => {}
+            }),
+            connected: Arc::new(move || on_connected(News::Resumed)),
+        };
+        Subscription {
+            channel,
+            io: connector.io,
+            timeout: connector.timeouts.command,
+            connector: Connector {
+                setup_commands: vec![subscribe],
+                optional_commands: Vec::new(),
+                push_handler: Some(push_handler),
+                send_mode: SendMode::Direct,
+                ..connector.clone()
+            },
+            connection: OnceLock::new(),
+        }
+    }
+
+    /// Waits until the subscription is made: before that, no client must grant a lock to this process.
+    pub(crate) async fn subscribed(&self, deadline: Instant) -> Result<(), EngineError> {
+        let subscribe =
+            || Arc::new(ReconnectingConnection::connect_lazily(self.connector.clone()).0);
+        self.connection
+            .get_or_init(subscribe)
+            .connected(deadline)
+            .await
+    }
+
+    /// Subscribes on a connection of its own, and closes it: it may be long until the first claim waits.
+    pub(crate) async fn try_once(&self, deadline: Instant) -> Result<(), EngineError> {
+        let mut connector = self.connector.clone();
+        let push_handler = connector.push_handler.as_mut();
+        if let Some(push_handler) = push_handler {
+            push_handler.connected = Arc::new(|| {});
+        }
+        let connect = async move { connector.connect(|_| {}).await.map(drop) };
+        match self.io.timeout_at(deadline, self.io.spawn(connect)).await {
+            Ok(Ok(connected)) => connected,
+            // It is tried again when it is needed.
+            _ => Ok(()),
+        }
+    }
+
+    /// Pings the subscription, so that it is replaced if it is dead: a grant was found by polling before its
+    /// message came.
+    pub(crate) fn probe(&self) {
+        if let Some(connection) = self.connection.get().cloned() {
+            let deadline = after(self.timeout);
+            self.io.spawn(async move {
+                let _ = connection.send::<Value>(redis::cmd("PING"), deadline).await;
+            });
+        }
+    }
+
+    /// Subscribes anew: a message that should have come has not.
+    pub(crate) fn resubscribe(&self) {
+        if let Some(connection) = self.connection.get() {
+            connection.reconnect();
+        }
+    }
+}
+
+/// Parses a message, which is a channel and a text. An invalid message is ignored.
+fn parse_message(message: &[Value]) -> Option<News> {
+    let text = String::from_redis_value(message.last()?.clone()).ok()?;
+    let (kind, rest) = text.split_once(' ')?;
+    match kind {
+        "first" => return Token::parse(rest).map(News::First),
+        "others" => return Token::parse(rest).map(News::Others),
+        "free" => return Token::parse(rest).map(News::Free),
+        _ => {}
+    }
+    let mut words = rest.splitn(4, ' ');
+    let token = Token::parse(words.next()?)?;
+    let at = words.next()?.parse().ok()?;
+    let lease = words.next()?.parse().ok()?;
+    let name = words.next()?;
+    (kind == "grant").then(|| {
+        News::Granted(Grant {
+            name: name.into(),
+            token,
+            at: ServerTime(Duration::from_micros(at)),
+            lease: Duration::from_millis(lease),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Option<News> {
+        let bulk = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        parse_message(&[bulk("channel"), bulk(text)])
+    }
+
+    #[test]
+    fn a_grant_is_read_whatever_the_key() {
+        let token = "0123456789abcdef0123456789abcdef";
+        let text = format!("grant {token} 1700000000000001 2000 lock:a b {{c}}");
+        let Some(News::Granted(grant)) = parse(&text) else {
+            panic!("a grant");
+        };
+        assert_eq!(&*grant.name, "lock:a b {c}");
+        assert_eq!(grant.token.encode(&mut [0; 32]), token);
+        assert_eq!(grant.at.0, Duration::from_micros(1_700_000_000_000_001));
+        assert_eq!(grant.lease, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn an_invalid_message_is_ignored() {
+        let token = "0123456789abcdef0123456789abcdef";
+        for text in [
+            "",
+            "grant",
+            "grant x 1 2 lock:a",
+            "others x",
+            "free",
+            "free x",
+            &format!("grant {token} -1 2 lock:a"),
+            &format!("grant {token} 1 2"),
+            &format!("granted {token} 1 2 lock:a"),
+        ] {
+            assert!(parse(text).is_none(), "{text}");
+        }
+        assert!(parse_message(&[]).is_none());
+        assert!(parse_message(&[Value::Nil]).is_none());
+    }
+}

@@ -1,0 +1,21 @@
+//! The token of a lock attempt.
+
+use uuid::Uuid;
+
+/// The identity of a hold: random, and new for every attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Token(Uuid);
+
+impl Token {
+    pub(crate) fn fresh() -> Token {
+        Token(Uuid::new_v4())
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Token> {
+        Uuid::try_parse(text).ok().map(Token)
+    }
+
+    pub(crate) fn encode(self, buffer: &mut [u8; 32]) -> &str {
+        self.0.simple().encode_lower(buffer)
+    }
+}

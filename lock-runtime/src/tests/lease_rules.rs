@@ -1,0 +1,606 @@
+//! The lease rules, on an engine that answers as told and a clock that is turned by hand.
+
+use crate::api::guard::LockGuard;
+use crate::api::manager::{Desk, LockManager, ear};
+use crate::config::Config;
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::memory::{Memory, Store};
+use crate::engine::request::{Answer, Claim, ServerTime, Standing};
+use crate::engine::token::Token;
+use crate::engine::traits::Engine;
+use crate::error::{LockError, LostCause};
+use crate::lock::hold::Hold;
+use crate::lock::lease::Lease;
+use crate::options::Terms;
+use crate::util::clock::Clock;
+use crate::util::io_thread::Io;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// The embedded engine, behind a network that does with each request what it was told to.
+struct Scripted {
+    memory: Memory,
+    clock: Clock,
+    script: Mutex<VecDeque<(Request, Turn)>>,
+    seen: watch::Sender<Vec<(Request, Token)>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Request {
+    Acquire,
+    Wait,
+    Cancel,
+    Release,
+    Renew,
+    Fence,
+}
+
+#[derive(Clone, Copy)]
+enum Turn {
+    /// It is not carried out.
+    Fails(Fault),
+    /// It is carried out, and its answer is lost.
+    AnswerLost,
+    /// It is carried out, and its answer takes so long.
+    AnswerLate(Duration),
+    /// It is carried out, and nothing ever comes back.
+    Hangs,
+    /// It is carried out, and its answer is more than the engine can take.
+    Panics,
+}
+
+impl Scripted {
+    fn answer<T: Send + 'static>(
+        &self,
+        request: Request,
+        claim: &Claim,
+        work: impl FnOnce() -> Answer<'static, T>,
+    ) -> Answer<'static, T> {
+        self.seen
+            .send_modify(|seen| seen.push((request, claim.token)));
+        let turn = {
+            let mut script = self.script.lock().unwrap();
+            let next = script.iter().position(|(of, _)| *of == request);
+            next.and_then(|next| script.remove(next))
+        };
+        let failure = |fault| EngineError::new(fault, "as told");
+        match turn {
+            None => work(),
+            Some((_, Turn::Fails(fault))) => Box::pin(std::future::ready(Err(failure(fault)))),
+            Some((_, Turn::AnswerLost)) => {
+                drop(work());
+                Box::pin(std::future::ready(Err(failure(Fault::Unanswered))))
+            }
+            Some((_, Turn::AnswerLate(by))) => {
+                let answer = work();
+                self.clock.advance(by, by);
+                answer
+            }
+            Some((_, Turn::Hangs)) => {
+                drop(work());
+                Box::pin(std::future::pending())
+            }
+            Some((_, Turn::Panics)) => {
+                drop(work());
+                Box::pin(async { panic!("as told") })
+            }
+        }
+    }
+}
+
+fn done<T: Send + 'static>(answer: Answer<'_, T>) -> Answer<'static, T> {
+    let mut context = Context::from_waker(Waker::noop());
+    let std::task::Poll::Ready(answer) = pin!(answer).poll(&mut context) else {
+        unreachable!("the embedded engine answers at once");
+    };
+    Box::pin(std::future::ready(answer))
+}
+
+impl Engine for Scripted {
+    fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
+        self.answer(Request::Acquire, claim, || {
+            done(Engine::acquire(&self.memory, claim, until))
+        })
+    }
+
+    fn wait<'a>(
+        &'a self,
+        claim: &'a Claim,
+        void_after: Option<ServerTime>,
+        until: Instant,
+    ) -> Answer<'a, Standing> {
+        self.answer(Request::Wait, claim, || {
+            done(Engine::wait(&self.memory, claim, void_after, until))
+        })
+    }
+
+    fn cancel<'a>(
+        &'a self,
+        claim: &'a Claim,
+        unanswered: bool,
+        until: Instant,
+    ) -> Answer<'a, bool> {
+        self.answer(Request::Cancel, claim, || {
+            done(Engine::cancel(&self.memory, claim, unanswered, until))
+        })
+    }
+
+    fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
+        self.answer(Request::Release, claim, || {
+            done(Engine::release(&self.memory, claim, until))
+        })
+    }
+
+    fn renew<'a>(
+        &'a self,
+        claims: &'a [Claim],
+        until: Instant,
+    ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
+        self.answer(Request::Renew, &claims[0], || {
+            done(Engine::renew(&self.memory, claims, until))
+        })
+    }
+
+    fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
+        self.answer(Request::Fence, claim, || {
+            done(Engine::fencing_token(&self.memory, claim, until))
+        })
+    }
+}
+
+/// A manager on such an engine.
+struct Stage {
+    locks: LockManager,
+    clock: Clock,
+    seen: watch::Receiver<Vec<(Request, Token)>>,
+}
+
+fn stage(script: impl IntoIterator<Item = (Request, Turn)>) -> Stage {
+    let clock = Clock::manual();
+    let (sender, seen) = watch::channel(Vec::new());
+    let desk = Desk::default();
+    let store = Store::with_clock(clock.clone());
+    let engine = Arc::new(Scripted {
+        memory: Memory::new(store, ear(&desk)),
+        clock: clock.clone(),
+        script: Mutex::new(script.into_iter().collect()),
+        seen: sender,
+    });
+    let config = Config::new("memory://").prefix("");
+    let io = Io::start().unwrap();
+    let locks = LockManager::new(io, clock.clone(), engine, "scripted".into(), &config);
+    let _ = desk.set(Arc::downgrade(&locks.shared));
+    Stage { locks, clock, seen }
+}
+
+impl Stage {
+    async fn take(&self) -> LockGuard {
+        self.locks.lock("a").ttl(TTL).acquire().await.unwrap()
+    }
+
+    async fn is_free(&self) -> bool {
+        self.locks.lock("a").try_acquire().await.unwrap().is_some()
+    }
+
+    fn tokens(&self, of: Request) -> Vec<Token> {
+        let seen = self.seen.borrow();
+        let of = seen.iter().filter(|(request, _)| *request == of);
+        of.map(|(_, token)| *token).collect()
+    }
+
+    async fn sees(&mut self, request: Request, times: usize) {
+        let count =
+            |seen: &Vec<(Request, Token)>| seen.iter().filter(|(seen, _)| *seen == request).count();
+        let seen = self.seen.wait_for(|seen| count(seen) >= times);
+        tokio::time::timeout(Duration::from_secs(10), seen)
+            .await
+            .expect("the request comes")
+            .unwrap();
+    }
+}
+
+fn cause(error: Option<LockError>) -> Option<LostCause> {
+    match error {
+        Some(LockError::Lost { cause, .. }) => Some(cause),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn an_answer_slower_than_its_lease_is_no_acquisition() {
+    let stage = stage([(Request::Acquire, Turn::AnswerLate(TTL))]);
+    let guard = stage.take().await;
+    let [first, second] = stage.tokens(Request::Acquire)[..] else {
+        panic!("asked twice");
+    };
+    assert_ne!(first, second);
+    assert_eq!(guard.hold.claim().token, second);
+    assert!(guard.is_valid());
+}
+
+#[tokio::test]
+async fn an_unanswered_attempt_is_released_and_the_next_has_a_token_of_its_own() {
+    let mut stage = stage([(Request::Acquire, Turn::AnswerLost)]);
+    let guard = stage.take().await;
+    stage.sees(Request::Release, 1).await;
+    assert_eq!(
+        stage.tokens(Request::Release),
+        stage.tokens(Request::Acquire)[..1]
+    );
+    assert_ne!(guard.hold.claim().token, stage.tokens(Request::Acquire)[0]);
+}
+
+#[tokio::test]
+async fn an_acquisition_dropped_in_flight_is_released() {
+    let mut stage = stage([(Request::Acquire, Turn::Hangs)]);
+    {
+        let mut acquire: Pin<Box<dyn Future<Output = _>>> =
+            Box::pin(stage.locks.lock("a").acquire());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(acquire.as_mut().poll(&mut context).is_pending());
+        assert!(!stage.is_free().await);
+    }
+    stage.sees(Request::Release, 1).await;
+    stage.locks.shutdown().await;
+    assert_eq!(
+        stage.tokens(Request::Release),
+        stage.tokens(Request::Acquire)[..1]
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_ends_the_wait_at_once() {
+    let stage = stage([(Request::Acquire, Turn::Fails(Fault::Refused))]);
+    let error = stage.locks.lock("a").acquire().await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    assert_eq!(stage.tokens(Request::Acquire).len(), 1);
+    assert_eq!(stage.tokens(Request::Release).len(), 0, "nothing was taken");
+}
+
+#[tokio::test]
+async fn one_try_fails_fast_while_the_server_is_known_to_be_down() {
+    let stage = stage([(Request::Acquire, Turn::Fails(Fault::Down))]);
+    let error = stage.locks.lock("a").try_acquire().await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    assert_eq!(stage.tokens(Request::Acquire).len(), 1);
+}
+
+#[tokio::test]
+async fn a_wait_goes_on_through_an_outage() {
+    let down = (Request::Acquire, Turn::Fails(Fault::Down));
+    let stage = stage([down, down, (Request::Acquire, Turn::Fails(Fault::Hindered))]);
+    assert!(stage.take().await.is_valid());
+}
+
+#[tokio::test]
+async fn a_renewal_counts_from_before_it_was_sent() {
+    let stage = stage([]);
+    let guard = stage.take().await;
+    let sent = stage.clock.now();
+    stage.clock.advance(TTL / 2, TTL / 2);
+    guard.hold.renewed(sent, true);
+    assert_eq!(
+        guard.remaining(),
+        TTL / 2 - TTL / 100 - Duration::from_millis(2)
+    );
+}
+
+#[tokio::test]
+async fn a_renewal_answered_after_the_deadline_does_not_count() {
+    let stage = stage([]);
+    let guard = stage.take().await;
+    stage.clock.advance(TTL / 2, TTL / 2);
+    let sent = stage.clock.now();
+    stage.clock.advance(TTL / 2, TTL / 2);
+    guard.hold.renewed(sent, true);
+    assert!(!guard.is_valid());
+    assert_eq!(cause(guard.hold.loss()), Some(LostCause::Expired));
+}
+
+#[tokio::test]
+async fn a_failed_renewal_shortens_nothing() {
+    let stage = stage([]);
+    let guard = stage.take().await;
+    let before = guard.remaining();
+    guard
+        .hold
+        .renewal_failed(&EngineError::new(Fault::Unanswered, "as told"));
+    assert_eq!(guard.remaining(), before);
+}
+
+#[tokio::test]
+async fn a_renewal_that_finds_the_lock_gone_ends_the_lease_at_once() {
+    let stage = stage([]);
+    let guard = stage.take().await;
+    guard.hold.renewed(stage.clock.now(), false);
+    assert_eq!(cause(Some(guard.lost().await)), Some(LostCause::Gone));
+}
+
+#[tokio::test]
+async fn a_lease_ends_while_the_machine_sleeps() {
+    let stage = stage([]);
+    let guard = stage.take().await;
+    stage.clock.advance(2 * TTL, Duration::ZERO);
+    assert!(!guard.is_valid());
+    assert_eq!(cause(guard.hold.loss()), Some(LostCause::Expired));
+    assert!(guard.ensure(Duration::ZERO).unwrap_err().is_lost());
+}
+
+#[tokio::test]
+async fn ensure_looks_ahead() {
+    let stage = stage([]);
+    let guard = stage.take().await;
+    assert!(guard.ensure(TTL / 2).is_ok());
+    assert_eq!(cause(guard.ensure(TTL).err()), Some(LostCause::Ending));
+    assert!(guard.is_valid());
+}
+
+/// The machine slept, and no timer has noticed it yet.
+#[tokio::test]
+async fn a_loss_is_found_by_the_clock_whenever_it_is_asked_for() {
+    let stage = stage([]);
+    let guard = stage.take().await;
+    let mut context = Context::from_waker(Waker::noop());
+    let mut lost = pin!(guard.lost());
+    assert!(lost.as_mut().poll(&mut context).is_pending());
+    stage.clock.advance(TTL, Duration::ZERO);
+    assert!(lost.as_mut().poll(&mut context).is_ready());
+}
+
+#[tokio::test]
+async fn renewals_are_sent_and_retried_until_one_is_answered() {
+    let lost = (Request::Renew, Turn::Fails(Fault::Unanswered));
+    let mut stage = stage([lost, lost]);
+    let short = Duration::from_millis(300);
+    let guard = stage.locks.lock("a").ttl(short).acquire().await.unwrap();
+    stage.clock.advance(short / 2, short / 2);
+    let left = guard.remaining();
+    stage.sees(Request::Renew, 3).await;
+    while guard.remaining() == left {
+        tokio::task::yield_now().await;
+    }
+    assert!(guard.remaining() > left);
+}
+
+/// However little of the ttl is left, an unanswered try leaves time for more, at growing haste.
+#[tokio::test]
+async fn a_renewal_is_tried_several_times_within_what_is_left() {
+    let hangs = (Request::Renew, Turn::Hangs);
+    let stage = stage([hangs; 1000]);
+    let terms = Terms {
+        ttl: Duration::from_secs(600),
+        ..stage.take().await.terms
+    };
+    for (left, tries) in [(20_000, 10..40), (1_300, 6..25), (100, 2..10)] {
+        let left = Duration::from_millis(left);
+        let shared = stage.locks.shared.clone();
+        let hold = Hold::new(shared, "b".into(), Token::fresh(), terms);
+        assert!(hold.granted(terms, Lease::exactly(stage.clock.now(), left)));
+        let mut tried = 0;
+        loop {
+            let patience = hold.patience();
+            stage.clock.advance(patience, patience);
+            if hold.remaining().is_zero() {
+                break;
+            }
+            tried += 1;
+            assert!(patience <= left / 3 + Duration::from_millis(1));
+            hold.renewal_failed(&EngineError::new(Fault::Unanswered, "as told"));
+            let pause = hold.next_renewal().unwrap() - crate::util::io_thread::instant();
+            stage.clock.advance(pause, pause);
+        }
+        assert!(tries.contains(&tried), "{tried} tries within {left:?}");
+        hold.abandon();
+    }
+}
+
+/// The waiter that a grant was offered first has left, and a renewal with its ttl may be out.
+#[tokio::test]
+async fn a_grant_offered_again_gives_no_more_than_a_renewal_for_the_first() {
+    let stage = stage([(Request::Renew, Turn::Hangs)]);
+    let long = stage.take().await.terms;
+    let short = Terms {
+        ttl: Duration::from_millis(800),
+        ..long
+    };
+    let shared = stage.locks.shared.clone();
+    let hold = Hold::new(shared, "b".into(), Token::fresh(), long);
+    let lease = Lease::new(stage.clock.now(), TTL);
+    assert!(hold.granted(short, lease));
+    hold.renewal();
+    assert!(!hold.granted(long, lease));
+    assert!(hold.remaining() <= short.ttl);
+    hold.abandon();
+}
+
+#[tokio::test]
+async fn a_hold_is_not_renewed_past_its_guard() {
+    let stage = stage([]);
+    let guard = stage.locks.lock("a").ttl(TTL).acquire().await.unwrap();
+    let hold = guard.hold.clone();
+    drop(guard);
+    stage.locks.shutdown().await;
+    assert_eq!(Arc::strong_count(&hold), 1, "the agenda has let it go");
+    hold.renewed(stage.clock.now(), false);
+    assert_eq!(cause(hold.loss()), None, "a late answer is no loss");
+}
+
+#[tokio::test]
+async fn a_release_is_repeated_until_it_is_confirmed() {
+    let lost = (Request::Release, Turn::Fails(Fault::Unanswered));
+    let stage = stage([lost, (Request::Release, Turn::Fails(Fault::Down)), lost]);
+    drop(stage.take().await);
+    stage.locks.shutdown().await;
+    assert_eq!(stage.tokens(Request::Release).len(), 4);
+}
+
+#[tokio::test]
+async fn a_release_whose_answer_was_lost_is_no_loss() {
+    let stage = stage([(Request::Release, Turn::AnswerLost)]);
+    stage.take().await.release().await.unwrap();
+    assert_eq!(stage.tokens(Request::Release).len(), 2);
+}
+
+#[tokio::test]
+async fn a_release_dropped_half_way_is_brought_to_its_end() {
+    let mut stage = stage([(Request::Release, Turn::Hangs)]);
+    let guard = stage.take().await;
+    {
+        let mut release: Pin<Box<dyn Future<Output = _>>> = Box::pin(guard.release());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(release.as_mut().poll(&mut context).is_pending());
+    }
+    stage.sees(Request::Release, 2).await;
+}
+
+#[tokio::test]
+async fn a_body_keeps_its_value_when_the_release_fails() {
+    let stage = stage([(Request::Release, Turn::Fails(Fault::Refused))]);
+    let value = stage.locks.lock("a").run(async |_| 7).await;
+    assert_eq!(value.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn after_shutdown_no_lock_is_handed_out() {
+    let stage = stage([]);
+    let guard = stage.take().await;
+    stage.locks.shutdown().await;
+    assert!(guard.is_valid(), "what is held stays held");
+    let error = stage.locks.lock("b").acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_fencing_token_is_fetched_once_for_a_hold() {
+    let stage = stage([(Request::Fence, Turn::AnswerLost)]);
+    let guard = stage.take().await;
+    let token = guard.fencing_token().await.unwrap();
+    assert_eq!(guard.fencing_token().await.unwrap(), token);
+    assert_eq!(stage.tokens(Request::Fence).len(), 2);
+}
+
+#[tokio::test]
+async fn a_lock_works_on_any_executor() {
+    let stage = stage([]);
+    let guard = std::thread::spawn(move || {
+        let mut acquire = pin!(stage.locks.lock("a").acquire());
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match acquire.as_mut().poll(&mut context) {
+                std::task::Poll::Ready(guard) => return guard,
+                std::task::Poll::Pending => std::thread::park(),
+            }
+        }
+    })
+    .join()
+    .unwrap();
+    assert!(guard.unwrap().is_valid());
+}
+
+struct Unpark(std::thread::Thread);
+
+impl std::task::Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Who was seated, and didn't look before the line had ended and begun anew, leaves nobody else's place.
+#[tokio::test]
+async fn a_place_in_a_line_that_has_ended_is_nobody_elses() {
+    let connect = || LockManager::connect("memory://a-line-that-has-ended");
+    let (ours, theirs) = (connect().await.unwrap(), connect().await.unwrap());
+    let wait = |locks: &LockManager| locks.lock("door").wait(TTL);
+    let first = wait(&ours).acquire().await.unwrap();
+    let short = wait(&ours).ttl(Duration::from_millis(20)).renew(false);
+    let mut second = Box::pin(short.acquire());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(second.as_mut().poll(&mut context).is_pending());
+    drop(first);
+    let other = wait(&theirs).acquire().await.unwrap();
+    while ours.shared.waiters.has_line("lock:door") {
+        tokio::task::yield_now().await;
+    }
+    let third = tokio::spawn(wait(&ours).acquire());
+    while ours.shared.waiters.is_empty("lock:door") {
+        tokio::task::yield_now().await;
+    }
+    drop(second);
+    other.release().await.unwrap();
+    third.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// Ends in time, whatever has panicked.
+async fn shut_down(stage: &Stage) {
+    let ended = tokio::time::timeout(Duration::from_secs(10), stage.locks.shutdown());
+    assert!(ended.await.is_ok(), "the shutdown doesn't end");
+}
+
+#[tokio::test]
+async fn a_release_that_panics_is_not_waited_for() {
+    let stage = stage([
+        (Request::Release, Turn::Fails(Fault::Down)),
+        (Request::Release, Turn::Panics),
+    ]);
+    drop(stage.take().await);
+    shut_down(&stage).await;
+    assert_eq!(stage.tokens(Request::Release).len(), 2);
+}
+
+#[tokio::test]
+async fn those_in_line_are_served_though_what_served_them_panicked() {
+    for request in [Request::Wait, Request::Cancel] {
+        let stage = stage([(Request::Wait, Turn::Panics), (request, Turn::Panics)]);
+        let memory = stage.take().await;
+        // Not by the first, who holds the lock: by the task that waits for it on the server.
+        let waits = tokio::spawn(stage.locks.lock("a").wait(TTL).acquire());
+        stage.locks.shared.waiters.learn("a", Some(true), None);
+        tokio::time::timeout(Duration::from_secs(10), async {
+            while stage.tokens(Request::Wait).len() < 2 {
+                stage.locks.shared.waiters.learn("a", Some(true), None);
+                stage.locks.shared.waiters.look();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .expect("it is asked again");
+        memory.release().await.unwrap();
+        let guard = tokio::time::timeout(Duration::from_secs(10), waits).await;
+        guard.unwrap().unwrap().unwrap().release().await.unwrap();
+        shut_down(&stage).await;
+    }
+}
+
+#[tokio::test]
+async fn a_name_without_the_prefix_is_its_own_key() {
+    let config = Config::new("memory://").prefix("\u{e9}:");
+    let locks = LockManager::connect(config).await.unwrap();
+    let key = |name| locks.shared.key_of(name).to_owned();
+    assert_eq!(key("\u{e9}:a"), "a");
+    for name in ["", "a", "\u{ea}:a", "a\u{e9}", "\u{e9}"] {
+        assert_eq!(key(name), name);
+    }
+}
+
+#[tokio::test]
+async fn work_that_panics_is_begun_anew_until_it_ends() {
+    let (tries, mut seen) = watch::channel(0);
+    let work = crate::util::io_thread::kept(move || {
+        tries.send_modify(|tries| *tries += 1);
+        let tries = *tries.borrow();
+        async move { assert!(tries > 2, "as told") }
+    });
+    Io::start().unwrap().run(work);
+    seen.wait_for(|tries| *tries == 3).await.unwrap();
+    // Its end is the end of what it holds.
+    assert!(seen.changed().await.is_err());
+}

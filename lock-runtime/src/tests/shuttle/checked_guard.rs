@@ -1,0 +1,83 @@
+//! A guard that is watched.
+
+use crate::api::guard::LockGuard;
+use crate::tests::shuttle::pause;
+use crate::tests::shuttle::server::Book;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(super) struct Held {
+    guard: Option<LockGuard>,
+    book: Arc<Book>,
+    /// It has been seen to be valid no longer.
+    over: AtomicBool,
+}
+
+impl Held {
+    pub(super) fn new(guard: LockGuard, book: Arc<Book>) -> Held {
+        let mut holders = book.holders.lock().unwrap();
+        let again = holders.iter().any(|held| Arc::ptr_eq(held, &guard.hold));
+        assert!(!again, "a hold has two guards");
+        holders.push(guard.hold.clone());
+        drop(holders);
+        let guard = Some(guard);
+        let over = AtomicBool::new(false);
+        let held = Held { guard, book, over };
+        held.look();
+        held
+    }
+
+    pub(super) fn guard(&self) -> &LockGuard {
+        self.guard.as_ref().unwrap()
+    }
+
+    /// Nobody else may have a lock that is valid while this one is; and what has ended once has ended.
+    pub(super) fn look(&self) {
+        let mine = &self.guard().hold;
+        let over = mine.remaining().is_zero();
+        let before = self.over.fetch_or(over, Ordering::SeqCst);
+        assert!(over || !before, "a lease goes on after its end");
+        let holders = self.book.holders.lock().unwrap().clone();
+        for other in holders.iter().filter(|other| !Arc::ptr_eq(mine, other)) {
+            let overlap = other.name == mine.name
+                && !other.remaining().is_zero()
+                && !mine.remaining().is_zero();
+            assert!(!overlap, "two have the lock");
+        }
+        let known = mine.shared.waiters.is_held(&mine.name);
+        assert!(
+            known || mine.remaining().is_zero(),
+            "the line knows no holder"
+        );
+    }
+
+    /// Does something under the lock.
+    pub(super) async fn work(&self) {
+        self.look();
+        pause().await;
+        self.look();
+    }
+
+    /// Drops the guard.
+    pub(super) fn end(self) {
+        drop(self.unwatched());
+    }
+
+    pub(super) fn unwatched(mut self) -> LockGuard {
+        self.leave_book();
+        self.guard.take().unwrap()
+    }
+
+    fn leave_book(&self) {
+        if let Some(guard) = &self.guard {
+            let mut holders = self.book.holders.lock().unwrap();
+            holders.retain(|held| !Arc::ptr_eq(held, &guard.hold));
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.leave_book();
+    }
+}

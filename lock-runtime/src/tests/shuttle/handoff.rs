@@ -1,0 +1,119 @@
+//! The lock passes from guard to guard within a process.
+
+use crate::tests::shuttle::server::{Server, TTL};
+use crate::tests::shuttle::{all, explore, pause};
+use crate::util::shuttle::virtual_time;
+use shuttle::future::spawn;
+use std::time::Duration;
+
+/// Who asked so long ago that the server takes them for dead aren't told of a free lock, but ask again.
+const ASKS_AGAIN: Duration = Duration::from_millis(100);
+
+/// A line in whose queue two claims stood for a moment, of which one had left, lingers.
+const LINGER: Duration = Duration::from_millis(20);
+
+#[test]
+fn the_first_in_line_leaves_while_it_is_being_seated() {
+    explore(LINGER, || async {
+        let server = Server::start();
+        let process = server.process();
+        let holder = process.take("a").await.unwrap();
+        let ends = spawn(async move { holder.end() });
+        all([process.leaves("a", 2), process.works("a"), ends]).await;
+        process.rests().await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
+
+#[test]
+fn two_guards_are_dropped_at_once_and_three_wait() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let process = server.process();
+        let one = process.take("a").await.unwrap();
+        let other = process.take("b").await.unwrap();
+        let waiters = ["a", "b", "a"].map(|key| process.works(key));
+        let ends = [one, other].map(|held| spawn(async move { held.end() }));
+        all(waiters.into_iter().chain(ends)).await;
+        process.rests().await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
+
+/// The line is left by the last, while the lock is held: nothing of it goes on.
+#[test]
+fn a_line_that_is_served_or_left_is_at_rest() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let process = server.process();
+        let holder = process.take("a").await.unwrap();
+        all([process.leaves("a", 3)]).await;
+        process.rests().await;
+        let next = {
+            let process = process.clone();
+            spawn(async move { process.take("a").await.unwrap() })
+        };
+        let ends = spawn(async move { holder.end() });
+        let held = next.await.unwrap();
+        all([ends]).await;
+        process.rests().await;
+        held.end();
+        process.rests().await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
+
+/// Nobody gets a hold that has been lost.
+#[test]
+fn a_hand_over_meets_a_loss() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let process = server.process();
+        let holder = process.take("a").await.unwrap();
+        let hold = holder.guard().hold.clone();
+        let waiter = process.works("a");
+        let loses = spawn(async move {
+            hold.renewed(virtual_time::clock().now(), false);
+            assert!(hold.remaining().is_zero());
+            pause().await;
+            assert!(hold.remaining().is_zero());
+        });
+        let ends = spawn(async move { holder.end() });
+        all([waiter, loses, ends]).await;
+        process.rests().await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
+
+/// A release, the end of the lease and a renewal's answer, all at once, while somebody waits.
+#[test]
+fn a_hand_over_meets_the_end_of_the_lease_and_a_renewal() {
+    explore(ASKS_AGAIN, || async {
+        let server = Server::start();
+        let process = server.process();
+        let holder = process.take("a").await.unwrap();
+        let waiter = process.works("a");
+        // The watchdog sends a renewal on the way.
+        let passes = spawn(async {
+            for part in [TTL / 2, TTL / 3, TTL / 4] {
+                virtual_time::skip(part);
+                pause().await;
+            }
+        });
+        let ends = spawn(async move {
+            holder.work().await;
+            let guard = holder.unwatched();
+            // What was lost is said so.
+            let left = guard.remaining();
+            assert!(guard.release().await.is_err() || !left.is_zero());
+        });
+        all([waiter, passes, ends]).await;
+        process.rests().await;
+        process.end().await;
+        server.has_nothing_left();
+    });
+}

@@ -1,0 +1,230 @@
+//! Leases that end, that are renewed, and that are asked about meanwhile.
+
+use crate::api::guarded::Locked;
+use crate::tests::shuttle::server::{Server, TTL};
+use crate::tests::shuttle::{all, explore, impatient, pause};
+use crate::util::io_thread::instant;
+use crate::util::shuttle::{drawn, virtual_time};
+use shuttle::future::{spawn, yield_now};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+#[test]
+fn whoever_listens_is_told_of_a_loss() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let process = server.process();
+        let guard = Arc::new(process.take("a").await.unwrap().unwatched());
+        let hold = guard.hold.clone();
+        let loses = spawn(async move { hold.renewed(virtual_time::clock().now(), false) });
+        let listens = [(); 2].map(|()| {
+            let guard = guard.clone();
+            spawn(async move { assert!(guard.lost().await.is_lost()) })
+        });
+        let works = spawn(async move {
+            let body = Locked::new(&guard, std::future::pending::<()>());
+            assert!(body.await.unwrap_err().is_lost());
+        });
+        all(listens.into_iter().chain([loses, works])).await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
+
+#[test]
+fn the_end_of_a_lease_is_told_by_the_watchdog() {
+    explore(2 * TTL, || async {
+        let server = Server::start();
+        let process = server.process();
+        let lock = process.locks.lock("a").renew(false);
+        let guard = lock.acquire().await.unwrap();
+        let later = spawn(async { virtual_time::skip(TTL) });
+        assert!(guard.lost().await.is_lost());
+        assert!(guard.release().await.unwrap_err().is_lost());
+        all([later]).await;
+        process.end().await;
+        server.has_nothing_left();
+    });
+}
+
+#[test]
+fn leases_are_renewed_in_time_while_others_come_and_go() {
+    explore(2 * TTL, || async {
+        let server = Server::start();
+        let process = server.process();
+        let long = ["a", "b"].map(|key| {
+            let process = process.clone();
+            spawn(async move {
+                let held = process.take(key).await.unwrap();
+                let until = instant() + TTL * 3 / 2;
+                virtual_time::sleep_until(until).await;
+                held.guard().ensure(Duration::ZERO).unwrap();
+                held.end();
+            })
+        });
+        let short = ["a", "c"].map(|key| process.works(key));
+        all(long.into_iter().chain(short)).await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
+
+#[test]
+fn a_release_meets_a_renewal() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let process = server.process();
+        let holds = process.works("a");
+        let passes = spawn(async { virtual_time::skip(TTL / 2) });
+        all([holds, passes]).await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
+
+/// Leases end while they are granted.
+#[test]
+fn a_grant_meets_the_end_of_its_lease() {
+    explore(TTL, || async {
+        let server = Server::start();
+        let process = server.process();
+        let works = ["a"; 3].map(|key| process.works(key));
+        let passes = spawn(async {
+            for _ in 0..3 {
+                virtual_time::skip(TTL);
+                yield_now().await;
+            }
+        });
+        all(works.into_iter().chain([passes])).await;
+        process.end().await;
+        server.has_nothing_left();
+    });
+}
+
+/// Renewals and their answers are late by whatever time, while somebody else waits for the lock.
+#[test]
+fn a_late_renewal_gives_no_more_than_the_server_does() {
+    explore(TTL, || async {
+        let server = Server::start();
+        let (process, other) = (server.process(), server.process());
+        let held = process.take("a").await.unwrap();
+        let waits = other.works("a");
+        let passed = Arc::new(AtomicBool::new(false));
+        let passes = {
+            let passed = passed.clone();
+            spawn(async move {
+                for _ in 0..4 {
+                    virtual_time::skip(TTL.mul_f64(drawn().unwrap_or_default()));
+                    yield_now().await;
+                }
+                passed.store(true, Ordering::SeqCst);
+            })
+        };
+        let holds = spawn(async move {
+            while !passed.load(Ordering::SeqCst) {
+                held.work().await;
+                yield_now().await;
+            }
+            held.end();
+        });
+        all([waits, passes, holds]).await;
+        process.end().await;
+        other.end().await;
+        server.has_nothing_left();
+    });
+}
+
+/// The lock passes between long and short ttls while renewals of each are out, answered late or not at
+/// all, and another process waits for it.
+#[test]
+fn a_lease_is_not_believed_past_a_shorter_renewal() {
+    const SHORT: Duration = Duration::from_millis(800);
+
+    explore(2 * TTL, || async {
+        let server = Server::start();
+        let (process, other) = (server.process_that_loses_answers(), server.process());
+        let held = process.take("a").await.unwrap();
+        let works = process.works_for("a", SHORT);
+        let passed = Arc::new(AtomicBool::new(false));
+        let holds = {
+            let (process, passed) = (process.clone(), passed.clone());
+            spawn(async move {
+                let held = process.take_for("a", TTL).await.unwrap();
+                while !passed.load(Ordering::SeqCst) {
+                    held.work().await;
+                    yield_now().await;
+                }
+                held.end();
+            })
+        };
+        let waits = other.works("a");
+        // A renewal is due.
+        virtual_time::skip(TTL / 2);
+        let ends = spawn(async move {
+            pause().await;
+            held.end();
+        });
+        let passes = spawn(async move {
+            for _ in 0..4 {
+                yield_now().await;
+                virtual_time::skip(SHORT / 2);
+            }
+            passed.store(true, Ordering::SeqCst);
+        });
+        all([works, holds, waits, ends, passes]).await;
+        process.end().await;
+        other.end().await;
+        server.has_nothing_left();
+    });
+}
+
+/// The guard ends on another thread, and passes on, while its number is on its way.
+#[test]
+fn fencing_tokens_grow_from_guard_to_guard() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let process = server.process();
+        let last = Arc::new(Mutex::new(0));
+        let workers = [(); 3].map(|()| {
+            let (process, last) = (process.clone(), last.clone());
+            spawn(async move {
+                let held = process.take("a").await.unwrap();
+                let token = impatient(4, held.guard().fencing_token()).await;
+                if let Some(token) = token {
+                    let token = token.unwrap();
+                    let before = std::mem::replace(&mut *last.lock().unwrap(), token);
+                    assert!(before < token, "{before} came before {token}");
+                }
+                all([spawn(async move {
+                    pause().await;
+                    held.end();
+                })])
+                .await;
+            })
+        });
+        all(workers).await;
+        process.end().await;
+        server.is_done_with();
+    });
+}
+
+/// The hold ends while its number is on its way: it is told, or that the lock is gone.
+#[test]
+fn a_number_asked_for_by_an_ending_hold_is_answered() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let process = server.process();
+        let held = process.take("a").await.unwrap();
+        let hold = held.guard().hold.clone();
+        let asks = spawn(async move {
+            if let Err(error) = hold.fencing_token().await {
+                assert!(error.is_lost(), "{error}");
+            }
+        });
+        let ends = spawn(async move { held.end() });
+        all([asks, ends, process.works("a")]).await;
+        process.end().await;
+        server.is_done_with();
+    });
+}

@@ -1,0 +1,100 @@
+//! One claim stands in the server's queue for a whole line.
+
+use crate::error::LockError;
+use crate::tests::shuttle::server::Server;
+use crate::tests::shuttle::{all, explore, impatient};
+use shuttle::future::spawn;
+use std::time::Duration;
+
+/// How long the last of a line keeps its place for who comes next, and a first in the queue is patient.
+const MOMENT: Duration = Duration::from_millis(0);
+
+#[test]
+fn all_of_two_processes_get_the_lock_one_after_the_other() {
+    explore(MOMENT, || async {
+        let server = Server::start();
+        let (one, other) = (server.process(), server.process());
+        all([&one, &other, &one, &other].map(|process| process.works("a"))).await;
+        one.end().await;
+        other.end().await;
+        server.is_done_with();
+        server.was_asked_for_no_more();
+    });
+}
+
+#[test]
+fn one_joins_a_line_that_the_last_leaves() {
+    explore(MOMENT, || async {
+        let server = Server::start();
+        let (process, other) = (server.process(), server.process());
+        let holder = other.take("a").await.unwrap();
+        all([process.leaves("a", 4)]).await;
+        let joins = process.works("a");
+        let ends = spawn(async move { holder.end() });
+        all([process.leaves("a", 2), joins, ends]).await;
+        process.end().await;
+        other.end().await;
+        server.is_done_with();
+    });
+}
+
+#[test]
+fn the_only_waiter_leaves_as_the_lock_is_granted() {
+    explore(MOMENT, || async {
+        let server = Server::start();
+        let (process, other) = (server.process(), server.process());
+        let holder = other.take("a").await.unwrap();
+        let ends = spawn(async move { holder.end() });
+        all([process.leaves("a", 8), ends]).await;
+        all([other.works("a")]).await;
+        process.end().await;
+        other.end().await;
+        server.is_done_with();
+    });
+}
+
+#[test]
+fn who_waits_at_a_shutdown_is_told_or_has_the_lock() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let (process, other) = (server.process(), server.process());
+        let holder = other.take("a").await.unwrap();
+        let waiters = [(); 2].map(|()| {
+            let process = process.clone();
+            spawn(async move {
+                match process.take("a").await {
+                    Ok(held) => held.end(),
+                    Err(error) => assert!(matches!(error, LockError::ShuttingDown { .. })),
+                }
+            })
+        });
+        let ends = spawn(async move { holder.end() });
+        process.locks.shutdown().await;
+        all(waiters.into_iter().chain([ends])).await;
+        process.end().await;
+        other.end().await;
+        server.is_done_with();
+    });
+}
+
+#[test]
+fn who_tries_once_while_others_wait_gets_an_answer() {
+    explore(MOMENT, || async {
+        let server = Server::start();
+        let process = server.process();
+        let tries = {
+            let process = process.clone();
+            spawn(async move {
+                let lock = process.locks.lock("a");
+                if let Some(tried) = impatient(2, lock.try_acquire()).await
+                    && let Some(guard) = tried.unwrap()
+                {
+                    process.holding(guard).end();
+                }
+            })
+        };
+        all([process.works("a"), tries, process.works("a")]).await;
+        process.end().await;
+        server.is_done_with();
+    });
+}

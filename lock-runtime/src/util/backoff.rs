@@ -1,0 +1,69 @@
+//! Pauses between tries.
+
+use once_cell::sync::Lazy;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Pauses that double up to a bound, each drawn at random from its upper half, so that processes
+/// which failed together don't come back together.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    next: Duration,
+    longest: Duration,
+}
+
+impl Backoff {
+    pub(crate) fn new(first: Duration, longest: Duration) -> Backoff {
+        Backoff {
+            next: first,
+            longest,
+        }
+    }
+
+    pub(crate) fn pause(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.longest);
+        pause / 2 + fraction(pause / 2)
+    }
+}
+
+/// A random part of `whole`.
+pub(crate) fn fraction(whole: Duration) -> Duration {
+    #[cfg(test)]
+    if let Some(part) = crate::util::shuttle::drawn() {
+        return whole.mul_f64(part);
+    }
+    static SEQUENCE: Lazy<AtomicU64> = Lazy::new(|| {
+        let (_, seed) = Uuid::new_v4().as_u64_pair();
+        AtomicU64::new(seed)
+    });
+    // SplitMix64 (Steele, Lea, Flood 2014): a Weyl sequence, mixed.
+    let mut random = SEQUENCE.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+    random = (random ^ (random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    random = (random ^ (random >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    whole.mul_f64((random >> 32) as f64 / 4_294_967_296.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_bound_and_keep_to_their_upper_half() {
+        let ms = Duration::from_millis;
+        let mut backoff = Backoff::new(ms(10), ms(80));
+        for most in [10, 20, 40, 80, 80, 80] {
+            let pause = backoff.pause();
+            assert!(ms(most) / 2 <= pause && pause <= ms(most), "{pause:?}");
+        }
+    }
+
+    #[test]
+    fn fractions_differ() {
+        let second = Duration::from_secs(1);
+        let drawn: std::collections::HashSet<_> = (0..100).map(|_| fraction(second)).collect();
+        assert!(drawn.len() > 90);
+        assert!(drawn.iter().all(|part| *part < second));
+    }
+}

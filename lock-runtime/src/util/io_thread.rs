@@ -1,0 +1,181 @@
+//! The I/O thread: one for the process, with a runtime of its own that is never dropped.
+//!
+//! Connections, renewals and background releases live here, so that a lock survives the runtime
+//! that took it and a body that blocks its thread.
+
+use crate::util::panics::{catch, caught};
+use once_cell::sync::OnceCell;
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+#[cfg(test)]
+pub(crate) use crate::util::shuttle::virtual_time::{Sleep, Timeout, sleep_until, timeout_at};
+#[cfg(not(test))]
+pub(crate) use tokio::time::{Sleep, Timeout, sleep_until, timeout_at};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Io(&'static Handle);
+
+static PULSE: Pulse = Pulse {
+    wanted: AtomicBool::new(false),
+    start: Notify::const_new(),
+};
+
+/// What another runtime polls, and this thread as well when that one doesn't get round to it.
+pub(crate) trait Assisted: Send + Sync {
+    /// Helps if need be. Returns whether it is to be looked at again soon.
+    fn look(self: Arc<Self>) -> bool;
+}
+
+static ASSISTED: Mutex<Vec<Weak<dyn Assisted>>> = Mutex::new(Vec::new());
+
+/// How soon a task that panicked is begun anew.
+const AGAIN: Duration = Duration::from_millis(100);
+
+impl Io {
+    /// Starts the thread on first use.
+    pub(crate) fn start() -> std::io::Result<Io> {
+        static HANDLE: OnceCell<Handle> = OnceCell::new();
+        HANDLE
+            .get_or_try_init(|| {
+                let runtime = Builder::new_current_thread().enable_all().build()?;
+                let handle = runtime.handle().clone();
+                std::thread::Builder::new()
+                    .name("lock-io".into())
+                    .spawn(move || runtime.block_on(PULSE.beat()))?;
+                Ok(handle)
+            })
+            .map(Io)
+    }
+
+    /// Runs a task. If it panics, that is logged, and ends nothing else.
+    pub(crate) fn spawn<F>(self, task: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let task = caught(task);
+        self.0
+            .spawn(async { task.await.unwrap_or_else(|panic| resume_unwind(panic)) })
+    }
+
+    /// Runs a task that nobody waits for. If it panics, that is logged, and ends nothing else.
+    pub(crate) fn run(self, task: impl Future<Output = ()> + Send + 'static) {
+        #[cfg(test)]
+        if crate::util::shuttle::running() {
+            return crate::util::shuttle::spawn(task);
+        }
+        self.0.spawn(caught(task));
+    }
+
+    /// A timeout that this thread's clock drives, whatever executor polls it.
+    pub(crate) fn timeout_at<F: Future>(self, until: Instant, work: F) -> Timeout<F> {
+        PULSE.keep();
+        let _context = self.0.enter();
+        timeout_at(until, work)
+    }
+
+    /// A sleep that this thread's clock drives, whatever executor polls it.
+    pub(crate) fn sleep_until(self, until: Instant) -> Sleep {
+        let _context = self.0.enter();
+        sleep_until(until)
+    }
+
+    /// Whether the caller runs on this thread.
+    pub(crate) fn is_here(self, runtime: &Handle) -> bool {
+        self.0.id() == runtime.id()
+    }
+}
+
+/// Whether futures can be polled here. At the end of a thread, where its thread-locals are dropped, those
+/// of tokio may have gone.
+pub(crate) fn can_poll() -> bool {
+    !matches!(Handle::try_current(), Err(error) if error.is_thread_local_destroyed())
+}
+
+/// Work that goes on as long as it is needed: if it panics, it is begun anew.
+pub(crate) async fn kept<F: Future<Output = ()>>(begin: impl Fn() -> F) {
+    while caught(begin()).await.is_err() {
+        pause().await;
+    }
+}
+
+/// Waits before something is begun anew that panicked.
+pub(crate) async fn pause() {
+    sleep_until(after(AGAIN)).await;
+}
+
+/// Has it looked at from now on, as long as it exists.
+pub(crate) fn assist(assisted: Weak<dyn Assisted>) {
+    let mut known = ASSISTED.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|assisted| assisted.strong_count() > 0);
+    known.push(assisted);
+}
+
+/// Has all that is assisted looked at soon.
+pub(crate) fn keep_beating() {
+    PULSE.keep();
+}
+
+/// The present instant of this thread's clock. The caller's runtime may have another one: tests stop
+/// theirs.
+pub(crate) fn instant() -> Instant {
+    #[cfg(test)]
+    if let Some(now) = crate::util::shuttle::virtual_time::now() {
+        return now;
+    }
+    Instant::from_std(std::time::Instant::now())
+}
+
+/// How long ago that was.
+pub(crate) fn since(then: Instant) -> Duration {
+    instant().saturating_duration_since(then)
+}
+
+/// So long from now; a wait too long to be told in clock time ends in thirty years.
+pub(crate) fn after(wait: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+    instant() + wait.min(FAR)
+}
+
+/// Wakes the thread every few milliseconds as long as there are requests. A timeout set by another thread
+/// would have to wake it otherwise, each time, for a system call or two: it knows that it will wake
+/// before that. Each time the thread looks whether a driver needs help.
+struct Pulse {
+    wanted: AtomicBool,
+    start: Notify,
+}
+
+impl Pulse {
+    const BEAT: Duration = Duration::from_millis(10);
+
+    fn keep(&self) {
+        if !self.wanted.load(Ordering::Relaxed) && !self.wanted.swap(true, Ordering::Relaxed) {
+            self.start.notify_one();
+        }
+    }
+
+    async fn beat(&self) {
+        loop {
+            self.start.notified().await;
+            while self.wanted.swap(false, Ordering::Relaxed) | look() {
+                tokio::time::sleep(Self::BEAT).await;
+            }
+        }
+    }
+}
+
+/// Looks at all that is assisted. Returns whether anything is to be looked at again soon.
+fn look() -> bool {
+    let assisted: Vec<_> = {
+        let known = ASSISTED.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().filter_map(Weak::upgrade).collect()
+    };
+    let looks = assisted.into_iter().map(|it| catch(|| it.look()));
+    looks.fold(false, |again, look| again | look.unwrap_or(false))
+}

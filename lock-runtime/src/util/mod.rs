@@ -1,0 +1,11 @@
+//! What every other module may use; it knows nothing of locks.
+
+pub(crate) mod backoff;
+pub(crate) mod clock;
+pub(crate) mod inbox;
+pub(crate) mod io_thread;
+pub(crate) mod join_all;
+pub(crate) mod panics;
+#[cfg(test)]
+pub(crate) mod shuttle;
+pub(crate) mod sync;

@@ -1,0 +1,53 @@
+//! Panics that end nothing but the work they happen in.
+
+use crate::trace;
+use pin_project_lite::pin_project;
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+pub(crate) type Panic = Box<dyn Any + Send>;
+
+/// The work's output; a panic in it is logged.
+pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
+    #[cfg(test)]
+    if crate::util::shuttle::running() {
+        return Ok(work());
+    }
+    catch_unwind(AssertUnwindSafe(work)).inspect_err(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| panic.downcast_ref().copied());
+        trace::panicked(words.unwrap_or("it says nothing"));
+    })
+}
+
+/// What a call of the caller's code returns, or none if it panics; the panic hook has told of it then.
+pub(crate) fn contain<T>(call: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(call)).ok()
+}
+
+pin_project! {
+    /// A future's output; a panic in it is logged.
+    pub(crate) struct Caught<F> {
+        #[pin]
+        work: F,
+    }
+}
+
+pub(crate) fn caught<F: Future>(work: F) -> Caught<F> {
+    Caught { work }
+}
+
+impl<F: Future> Future for Caught<F> {
+    type Output = Result<F::Output, Panic>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let work = self.project().work;
+        match catch(|| work.poll(context)) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Mutexes and flags that are the standard library's, with points at which others may go first.
+
+use crate::util::shuttle::running;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering;
+use std::sync::{LockResult, PoisonError};
+
+#[derive(Default)]
+pub(crate) struct Mutex<T> {
+    turn: shuttle::sync::Mutex<()>,
+    value: std::sync::Mutex<T>,
+}
+
+pub(crate) struct MutexGuard<'a, T> {
+    // Dropped in this order.
+    value: std::sync::MutexGuard<'a, T>,
+    _turn: Option<shuttle::sync::MutexGuard<'a, ()>>,
+    _then: Then,
+}
+
+/// Lets others go first after a step, as what comes next may be none that the scheduler sees.
+pub(super) struct Then;
+
+impl Drop for Then {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let_others_go_first();
+        }
+    }
+}
+
+pub(super) fn let_others_go_first() {
+    if running() {
+        shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
+    }
+}
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Mutex<T> {
+        Mutex {
+            turn: shuttle::sync::Mutex::new(()),
+            value: std::sync::Mutex::new(value),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        // Whose turn it is finds the value free: all share one thread.
+        let turn = running().then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
+        let guard = |value| MutexGuard {
+            value,
+            _turn: turn,
+            _then: Then,
+        };
+        match self.value.lock() {
+            Ok(value) => Ok(guard(value)),
+            Err(poisoned) => Err(PoisonError::new(guard(poisoned.into_inner()))),
+        }
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+pub(crate) struct AtomicBool(std::sync::atomic::AtomicBool);
+
+impl AtomicBool {
+    pub(crate) fn new(value: bool) -> AtomicBool {
+        AtomicBool(std::sync::atomic::AtomicBool::new(value))
+    }
+
+    pub(crate) fn load(&self, order: Ordering) -> bool {
+        let_others_go_first();
+        let _then = Then;
+        self.0.load(order)
+    }
+
+    pub(crate) fn store(&self, value: bool, order: Ordering) {
+        let_others_go_first();
+        let _then = Then;
+        self.0.store(value, order);
+    }
+}

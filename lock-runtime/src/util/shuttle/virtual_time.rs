@@ -1,0 +1,201 @@
+//! Time that passes only when nobody can go on without it, or when a scenario says so.
+
+use crate::util::clock::Clock;
+use crate::util::shuttle::running;
+use pin_project_lite::pin_project;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::time::Instant;
+
+struct Hands {
+    now: Instant,
+    /// What `now` is to the leases.
+    clock: Clock,
+    /// How long nobody may be able to go on, in all.
+    patience: Duration,
+    waited: Duration,
+    alarms: BTreeMap<(Instant, u64), Waker>,
+    entered: u64,
+    /// Wakes the task that moves the hands.
+    idle: Option<Waker>,
+}
+
+thread_local! {
+    static HANDS: RefCell<Option<Hands>> = const { RefCell::new(None) };
+}
+
+fn hands<T>(act: impl FnOnce(&mut Hands) -> T) -> T {
+    HANDS.with_borrow_mut(|hands| act(hands.as_mut().expect("time has begun")))
+}
+
+/// Sets the clocks for one execution.
+pub(crate) fn begin(patience: Duration) {
+    HANDS.set(Some(Hands {
+        now: Instant::now(),
+        clock: Clock::manual(),
+        patience,
+        waited: Duration::ZERO,
+        alarms: BTreeMap::new(),
+        entered: 0,
+        idle: None,
+    }));
+}
+
+pub(crate) fn clock() -> Clock {
+    hands(|hands| hands.clock.clone())
+}
+
+pub(crate) fn now() -> Option<Instant> {
+    running().then(|| hands(|hands| hands.now))
+}
+
+/// Lets so much time pass now, whoever is in the middle of whatever.
+pub(crate) fn skip(by: Duration) {
+    hands(|hands| hands.go_on_until(hands.now + by));
+}
+
+/// Lets time pass from one alarm to the next; for the task that runs only when no other can.
+pub(crate) async fn pass() {
+    poll_fn(|context| {
+        hands(|hands| {
+            let Some((&(next, _), _)) = hands.alarms.first_key_value() else {
+                hands.idle = Some(context.waker().clone());
+                return Poll::Pending;
+            };
+            hands.waited += next - hands.now;
+            let waited = hands.waited;
+            assert!(
+                waited <= hands.patience,
+                "somebody waits in vain: {waited:?}"
+            );
+            hands.go_on_until(next);
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+    })
+    .await
+}
+
+impl Hands {
+    fn go_on_until(&mut self, then: Instant) {
+        let by = then.saturating_duration_since(self.now);
+        self.now += by;
+        self.clock.advance(by, by);
+        let later = self
+            .alarms
+            .split_off(&(self.now + Duration::from_nanos(1), 0));
+        let due = std::mem::replace(&mut self.alarms, later);
+        due.into_values().for_each(Waker::wake);
+    }
+}
+
+/// An alarm, which goes off at an instant.
+pub(crate) struct Alarm {
+    at: Instant,
+    number: Option<u64>,
+}
+
+impl Alarm {
+    fn poll(&mut self, context: &Context<'_>) -> Poll<()> {
+        hands(|hands| {
+            if self.at <= hands.now {
+                return Poll::Ready(());
+            }
+            let number = *self.number.get_or_insert_with(|| {
+                hands.entered += 1;
+                hands.entered
+            });
+            let waker = context.waker().clone();
+            hands.alarms.insert((self.at, number), waker);
+            if let Some(idle) = hands.idle.take() {
+                idle.wake();
+            }
+            Poll::Pending
+        })
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            hands(|hands| hands.alarms.remove(&(self.at, number)));
+        }
+    }
+}
+
+pin_project! {
+    #[project = SleepProjection]
+    pub(crate) enum Sleep {
+        Real { #[pin] sleep: tokio::time::Sleep },
+        Tried { alarm: Alarm },
+    }
+}
+
+pub(crate) fn sleep_until(until: Instant) -> Sleep {
+    match running() {
+        true => Sleep::Tried {
+            alarm: Alarm {
+                at: until,
+                number: None,
+            },
+        },
+        false => Sleep::Real {
+            sleep: tokio::time::sleep_until(until),
+        },
+    }
+}
+
+impl Sleep {
+    pub(crate) fn reset(mut self: Pin<&mut Self>, until: Instant) {
+        match self.as_mut().project() {
+            SleepProjection::Real { sleep } => sleep.reset(until),
+            SleepProjection::Tried { .. } => self.set(sleep_until(until)),
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        match self.project() {
+            SleepProjection::Real { sleep } => sleep.poll(context),
+            SleepProjection::Tried { alarm } => alarm.poll(context),
+        }
+    }
+}
+
+pin_project! {
+    pub(crate) struct Timeout<F> {
+        #[pin]
+        work: F,
+        #[pin]
+        sleep: Sleep,
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Elapsed;
+
+pub(crate) fn timeout_at<F: Future>(until: Instant, work: F) -> Timeout<F> {
+    Timeout {
+        work,
+        sleep: sleep_until(until),
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        match this.work.poll(context) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => this.sleep.poll(context).map(|()| Err(Elapsed)),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What threads share, as it is everywhere; but under test a scheduler may be put between them.
+
+#[cfg(test)]
+pub(crate) use crate::util::shuttle::sync::{AtomicBool, Mutex, MutexGuard};
+#[cfg(test)]
+pub(crate) use crate::util::shuttle::watch;
+#[cfg(not(test))]
+pub(crate) use std::sync::{Mutex, MutexGuard, atomic::AtomicBool};
+#[cfg(not(test))]
+pub(crate) use tokio::sync::watch;
