@@ -92,7 +92,7 @@ fn hold(args: &Args, output: &Output, brace: &token::Brace, body: TokenStream) -
         ::core::result::Result::unwrap_or_else(
             match __distributed_lock {
                 ::core::result::Result::Ok(ref __distributed_lock) => {
-                    #krate::attribute::Locked::new(__distributed_lock, async move { #anchor #guard #block }).await
+                    #krate::attribute::Guarded::new(__distributed_lock, async move { #anchor #guard #block }).await
                 }
                 ::core::result::Result::Err(__distributed_lock) => ::core::result::Result::Err(__distributed_lock),
             },

@@ -8,34 +8,34 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(crate) struct Trace;
+pub(crate) struct LockSpan;
 
-impl Trace {
-    pub(crate) fn start(_: &'static str, _: &str, _: Instant) -> Trace {
-        Trace
+impl LockSpan {
+    pub(crate) fn start(_: &'static str, _: &str, _: Instant) -> LockSpan {
+        LockSpan
     }
 
-    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         work()
     }
 
-    pub(crate) fn context(&self) -> Context {
-        Context(())
+    pub(crate) fn handle(&self) -> SpanHandle {
+        SpanHandle(())
     }
 }
 
 #[derive(Default)]
-pub(crate) struct Context(());
+pub(crate) struct SpanHandle(());
 
-pub(crate) fn lost(_: &Context, _: &str, _: LostCause) {}
+pub(crate) fn lost(_: &SpanHandle, _: &str, _: LostCause) {}
 
 pub(crate) fn renewal_failed(_: &str, _: &EngineError, _: Duration) {}
 
-pub(crate) fn release_found_nothing(_: &str) {}
+pub(crate) fn released_missing_lock(_: &str) {}
 
 pub(crate) fn panicked(_: &str) {}
 
-pub(crate) fn warnings_are_heard() -> bool {
+pub(crate) fn warnings_enabled() -> bool {
     false
 }
 

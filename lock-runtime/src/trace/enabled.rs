@@ -16,13 +16,13 @@ use tracing::span::Id;
 use tracing::{Span, debug, error, field, info, warn};
 
 /// The span of a hold.
-pub(crate) struct Trace {
+pub(crate) struct LockSpan {
     span: Span,
     since: Instant,
 }
 
-impl Trace {
-    pub(crate) fn start(template: &'static str, key: &str, asked: Instant) -> Trace {
+impl LockSpan {
+    pub(crate) fn start(template: &'static str, key: &str, asked: Instant) -> LockSpan {
         let open = || {
             let span = tracing::info_span!(
                 "distributed_lock",
@@ -36,24 +36,24 @@ impl Trace {
             }
             span
         };
-        Trace {
+        LockSpan {
             span: contain(open).unwrap_or_else(Span::none),
             since: instant(),
         }
     }
 
     /// Runs a piece of the user's work in the span.
-    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         self.span.in_scope(work)
     }
 
     /// Where another thread tells what becomes of the hold.
-    pub(crate) fn context(&self) -> Context {
-        Context(contain(|| self.span.clone()).unwrap_or_else(Span::none))
+    pub(crate) fn handle(&self) -> SpanHandle {
+        SpanHandle(contain(|| self.span.clone()).unwrap_or_else(Span::none))
     }
 }
 
-impl Drop for Trace {
+impl Drop for LockSpan {
     fn drop(&mut self) {
         let span = std::mem::replace(&mut self.span, Span::none());
         let held = milliseconds(since(self.since));
@@ -63,28 +63,28 @@ impl Drop for Trace {
 }
 
 /// A hold's span, and with it the subscriber that knows it. To drop it calls the subscriber.
-pub(crate) struct Context(Span);
+pub(crate) struct SpanHandle(Span);
 
-impl Default for Context {
-    fn default() -> Context {
-        Context(Span::none())
+impl Default for SpanHandle {
+    fn default() -> SpanHandle {
+        SpanHandle(Span::none())
     }
 }
 
-impl Drop for Context {
+impl Drop for SpanHandle {
     fn drop(&mut self) {
         let span = std::mem::replace(&mut self.0, Span::none());
         contain(|| drop(span));
     }
 }
 
-pub(crate) fn lost(context: &Context, key: &str, cause: LostCause) {
+pub(crate) fn lost(span: &SpanHandle, key: &str, cause: LostCause) {
     let in_span = |(span, subscriber): (&Id, &Dispatch)| {
         with_default(subscriber, || {
             warn!(parent: span.clone(), key, "lock lost: {cause}");
         });
     };
-    contain(|| match context.0.with_subscriber(in_span) {
+    contain(|| match span.0.with_subscriber(in_span) {
         Some(()) => {}
         None => warn!(key, "lock lost: {cause}"),
     });
@@ -94,7 +94,7 @@ pub(crate) fn renewal_failed(key: &str, error: &EngineError, left: Duration) {
     contain(|| debug!(key, %error, left = milliseconds(left), "lease renewal failed; retrying"));
 }
 
-pub(crate) fn release_found_nothing(key: &str) {
+pub(crate) fn released_missing_lock(key: &str) {
     contain(|| warn!(key, "released a lock that was gone already"));
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn panicked(words: &str) {
 }
 
 /// Whether a warning would reach any subscriber.
-pub(crate) fn warnings_are_heard() -> bool {
+pub(crate) fn warnings_enabled() -> bool {
     contain(|| tracing::enabled!(tracing::Level::WARN)).unwrap_or_default()
 }
 

@@ -1,6 +1,8 @@
 //! A guard that is watched.
 
 use crate::api::guard::LockGuard;
+use crate::lock::handoff::HoldGuard;
+use crate::lock::local_queue::LocalQueues;
 use crate::tests::shuttle::pause;
 use crate::tests::shuttle::server::Book;
 use std::sync::Arc;
@@ -8,21 +10,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) struct Held {
     guard: Option<LockGuard>,
+    queues: Arc<LocalQueues<HoldGuard>>,
     book: Arc<Book>,
     /// It has been seen to be valid no longer.
     over: AtomicBool,
 }
 
 impl Held {
-    pub(super) fn new(guard: LockGuard, book: Arc<Book>) -> Held {
+    pub(super) fn new(
+        guard: LockGuard,
+        queues: Arc<LocalQueues<HoldGuard>>,
+        book: Arc<Book>,
+    ) -> Held {
         let mut holders = book.holders.lock().unwrap();
-        let again = holders.iter().any(|held| Arc::ptr_eq(held, &guard.hold));
+        let again = holders.iter().any(|held| Arc::ptr_eq(held, guard.hold()));
         assert!(!again, "a hold has two guards");
-        holders.push(guard.hold.clone());
+        holders.push(guard.hold().clone());
         drop(holders);
         let guard = Some(guard);
         let over = AtomicBool::new(false);
-        let held = Held { guard, book, over };
+        let held = Held {
+            guard,
+            queues,
+            book,
+            over,
+        };
         held.look();
         held
     }
@@ -33,7 +45,7 @@ impl Held {
 
     /// Nobody else may have a lock that is valid while this one is; and what has ended once has ended.
     pub(super) fn look(&self) {
-        let mine = &self.guard().hold;
+        let mine = self.guard().hold();
         let over = mine.remaining().is_zero();
         let before = self.over.fetch_or(over, Ordering::SeqCst);
         assert!(over || !before, "a lease goes on after its end");
@@ -44,7 +56,7 @@ impl Held {
                 && !mine.remaining().is_zero();
             assert!(!overlap, "two have the lock");
         }
-        let known = mine.shared.waiters.is_held(&mine.name);
+        let known = self.queues.is_held_here(&mine.name);
         assert!(
             known || mine.remaining().is_zero(),
             "the line knows no holder"
@@ -71,7 +83,7 @@ impl Held {
     fn leave_book(&self) {
         if let Some(guard) = &self.guard {
             let mut holders = self.book.holders.lock().unwrap();
-            holders.retain(|held| !Arc::ptr_eq(held, &guard.hold));
+            holders.retain(|held| !Arc::ptr_eq(held, guard.hold()));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The lock passes from guard to guard within a process.
 
+use crate::lock::watchdog::Renewable;
 use crate::tests::shuttle::server::{Server, TTL};
 use crate::tests::shuttle::{all, explore, pause};
 use crate::util::shuttle::virtual_time;
@@ -73,10 +74,10 @@ fn a_hand_over_meets_a_loss() {
         let server = Server::start();
         let process = server.process();
         let holder = process.take("a").await.unwrap();
-        let hold = holder.guard().hold.clone();
+        let hold = holder.guard().hold().clone();
         let waiter = process.works("a");
         let loses = spawn(async move {
-            hold.renewed(virtual_time::clock().now(), false);
+            hold.clone().on_renewed(virtual_time::clock().now(), false);
             assert!(hold.remaining().is_zero());
             pause().await;
             assert!(hold.remaining().is_zero());

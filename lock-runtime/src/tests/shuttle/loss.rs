@@ -1,6 +1,7 @@
 //! Leases that end, that are renewed, and that are asked about meanwhile.
 
-use crate::api::guarded::Locked;
+use crate::api::guarded::Guarded;
+use crate::lock::watchdog::Renewable;
 use crate::tests::shuttle::server::{Server, TTL};
 use crate::tests::shuttle::{all, explore, impatient, pause};
 use crate::util::io_thread::instant;
@@ -16,14 +17,14 @@ fn whoever_listens_is_told_of_a_loss() {
         let server = Server::start();
         let process = server.process();
         let guard = Arc::new(process.take("a").await.unwrap().unwatched());
-        let hold = guard.hold.clone();
-        let loses = spawn(async move { hold.renewed(virtual_time::clock().now(), false) });
+        let hold = guard.hold().clone();
+        let loses = spawn(async move { hold.on_renewed(virtual_time::clock().now(), false) });
         let listens = [(); 2].map(|()| {
             let guard = guard.clone();
             spawn(async move { assert!(guard.lost().await.is_lost()) })
         });
         let works = spawn(async move {
-            let body = Locked::new(&guard, std::future::pending::<()>());
+            let body = Guarded::new(&guard, std::future::pending::<()>());
             assert!(body.await.unwrap_err().is_lost());
         });
         all(listens.into_iter().chain([loses, works])).await;
@@ -216,7 +217,7 @@ fn a_number_asked_for_by_an_ending_hold_is_answered() {
         let server = Server::start();
         let process = server.process();
         let held = process.take("a").await.unwrap();
-        let hold = held.guard().hold.clone();
+        let hold = held.guard().hold().clone();
         let asks = spawn(async move {
             if let Err(error) = hold.fencing_token().await {
                 assert!(error.is_lost(), "{error}");

@@ -31,7 +31,7 @@ impl Process {
 
     /// Has the guard watched, as that of a holder.
     pub(super) fn holding(&self, guard: LockGuard) -> Held {
-        Held::new(guard, self.book.clone())
+        Held::new(guard, self.locks.inner.queues.clone(), self.book.clone())
     }
 
     /// Takes the lock, does something, and releases it in one way or the other.
@@ -65,20 +65,17 @@ impl Process {
 
     /// Waits until nothing goes on in the background.
     pub(super) async fn rests(&self) {
-        let mut releasing = self.locks.shared.releasing.subscribe();
-        releasing
-            .wait_for(|releasing| *releasing == 0)
-            .await
-            .unwrap();
+        self.locks.inner.context.tasks.wait_idle().await;
     }
 
     /// Shuts down, and finds nothing left.
     pub(super) async fn end(self: Arc<Self>) {
         self.locks.shutdown().await;
-        let shared = &self.locks.shared;
-        assert_eq!(*shared.releasing.borrow(), 0);
-        assert!(shared.waiters.is_idle(), "a line is left");
-        assert!(shared.watchdog.is_idle(), "a hold is left on the agenda");
-        assert!(shared.owed.is_idle(), "a release is owed");
+        let inner = &self.locks.inner;
+        assert!(inner.context.tasks.is_idle(), "a task still runs");
+        assert!(inner.queues.are_all_gone(), "a local queue is left");
+        assert!(inner.claims.is_empty(), "a claim is still registered");
+        assert!(inner.shared.watchdog.is_idle(), "a hold is still scheduled");
+        assert!(inner.shared.releaser.is_idle(), "a release is pending");
     }
 }

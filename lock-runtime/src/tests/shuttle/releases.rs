@@ -106,7 +106,7 @@ fn the_last_takes_all_with_it(start: fn(&Server) -> Arc<Process>) {
         let server = Server::start();
         let process = start(&server);
         let held = process.take("a").await.unwrap();
-        let left = Arc::downgrade(&process.locks.shared);
+        let left = Arc::downgrade(&process.locks.inner.context);
         let ends = spawn(async move { held.end() });
         let goes = spawn(async move { drop(process) });
         all([ends, goes]).await;

@@ -1,11 +1,12 @@
 //! A lock server some way off, and what came of its grants.
 
-use crate::api::manager::{Desk, LockManager, ear};
+use crate::api::manager::LockManager;
 use crate::config::Config;
 use crate::engine::event::{Ear, News};
 use crate::engine::memory::{Memory, Store};
 use crate::engine::token::Token;
 use crate::lock::hold::Hold;
+use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::tests::shuttle::delayed_engine::Distant;
 use crate::tests::shuttle::process::Process;
 use crate::util::inbox::Inbox;
@@ -70,15 +71,16 @@ impl Server {
     }
 
     fn process_by(&self, engine: impl FnOnce(Memory, Arc<Book>) -> Distant) -> Arc<Process> {
-        let desk = Desk::default();
-        let memory = Memory::new(self.store.clone(), self.post(ear(&desk)));
+        let slot = InnerSlot::default();
+        let memory = Memory::new(self.store.clone(), self.post(slot.event_handler()));
         let engine = engine(memory, self.book.clone());
         let config = Config::new("memory://").prefix("").ttl(TTL);
         let io = Io::start().unwrap();
         let server = "distant".into();
-        let locks = LockManager::new(io, virtual_time::clock(), Arc::new(engine), server, &config);
-        let _ = desk.set(Arc::downgrade(&locks.shared));
-        Arc::new(Process::new(locks, self.book.clone()))
+        let (clock, engine) = (virtual_time::clock(), Arc::new(engine));
+        let inner = ManagerInner::start(io, clock, engine, server, &config);
+        slot.fill(&inner);
+        Arc::new(Process::new(LockManager { inner }, self.book.clone()))
     }
 
     /// News takes its time.
