@@ -20,7 +20,7 @@ pub mod hash_slot;
     reason = "the library's own, of which a part is needed here"
 )]
 #[path = "../../lock-runtime/src/engine/redis/keys.rs"]
-mod names;
+mod keys;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -45,17 +45,17 @@ fn the_servers_agree_on_the_slots() {
     let cluster = shared::cluster();
     let mut dice = Dice::new();
     for prefix in ["lock:", "", "{app}:", "}é{🔒}"] {
-        let names = names::Names::new(prefix, true).unwrap();
+        let keys = keys::Keys::new(prefix, true).unwrap();
         for _ in 0..250 {
             let lock = format!("{prefix}{}", random_key(&mut dice));
             let slot = cluster.slot(&lock);
-            assert_eq!(hash_slot::slot(&lock), slot, "{lock:?}");
+            assert_eq!(hash_slot::slot_of(&lock), slot, "{lock:?}");
             let others = [
-                names.queue(&lock),
-                names.waiters(&lock),
-                names.tombstone(&lock, TOKEN),
-                names.fence(&lock),
-                names.nothing(&lock).unwrap(),
+                keys.queue(&lock),
+                keys.waiters(&lock),
+                keys.tombstone(&lock, TOKEN),
+                keys.fencing_counter(&lock),
+                keys.absent_key(&lock).unwrap(),
             ];
             for name in others {
                 assert_eq!(cluster.slot(&name), slot, "{name:?} beside {lock:?}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_runtime::{LockGuard, LockManager};
 use tokio::task::JoinSet;
 
-use super::keys::hash_slot::slot;
+use super::keys::hash_slot::slot_of;
 use crate::support::cluster::Cluster;
 use crate::support::time::{millis, patient};
 
@@ -68,7 +68,7 @@ async fn a_frozen_node_holds_up_nobody_elses_renewals() {
     let frozen = Cluster::first_slot(1)..Cluster::first_slot(2);
     let (mut kept, mut lost) = (0, 0);
     for guard in &guards {
-        match frozen.contains(&slot(&format!("lock:{}", guard.key()))) {
+        match frozen.contains(&slot_of(&format!("lock:{}", guard.key()))) {
             true => {
                 assert!(
                     !guard.is_valid(),

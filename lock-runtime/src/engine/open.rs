@@ -5,11 +5,11 @@ use crate::engine::error::Fault;
 use crate::engine::event::Ear;
 use crate::engine::memory::Memory;
 use crate::engine::quorum::Quorum;
-use crate::engine::redis::Redis;
-use crate::engine::redis::cluster::seeds::Contacts;
-use crate::engine::redis::net::target::{Access, Target};
+use crate::engine::redis::RedisEngine;
+use crate::engine::redis::cluster::seeds::SeedNodes;
+use crate::engine::redis::net::target::{AuthOptions, Target};
 use crate::engine::redis::sentinel::Sentinels;
-use crate::engine::redis::topology::Site;
+use crate::engine::redis::topology::Topology;
 use crate::engine::timeouts::Timeouts;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
@@ -37,8 +37,8 @@ impl Config {
     }
 
     /// Where the deployment at that URL is.
-    fn site(&self, io: Io, url: &str) -> Result<Site, LockError> {
-        let access = Access {
+    fn topology(&self, io: Io, url: &str) -> Result<Topology, LockError> {
+        let auth = AuthOptions {
             credentials: self.credentials.as_ref(),
             #[cfg(feature = "tls")]
             root_certificate: self.root_certificate.as_deref(),
@@ -46,16 +46,16 @@ impl Config {
         match url.split_once("://") {
             Some(("redis-sentinel" | "rediss-sentinel", _)) => {
                 let credentials = self.sentinel_credentials.as_ref();
-                let sentinels = Sentinels::start(io, url, &access, credentials, self.timeouts())?;
-                Ok(Site::Named(Arc::new(sentinels)))
+                let sentinels = Sentinels::start(io, url, &auth, credentials, self.timeouts())?;
+                Ok(Topology::Sentinel(Arc::new(sentinels)))
             }
-            Some(("redis-cluster" | "rediss-cluster", _)) => {
-                Ok(Site::Cluster(Arc::new(Contacts::read(url, &access)?)))
-            }
+            Some(("redis-cluster" | "rediss-cluster", _)) => Ok(Topology::Cluster(Arc::new(
+                SeedNodes::parse_url(url, &auth)?,
+            ))),
             Some((
                 "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "unix",
                 _,
-            )) => Ok(Site::fixed(Target::parse(url, &access)?)),
+            )) => Ok(Topology::Standalone(Arc::new(Target::parse(url, &auth)?))),
             Some(("memory", _)) => Err(invalid(
                 "`memory://` can't be the member of a quorum; its members are servers",
             )),
@@ -89,13 +89,13 @@ impl Config {
         url: &str,
         ear: Ear,
     ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
-        let site = self.site(io, url)?;
-        let server: Arc<str> = site.to_string().into();
-        let named = matches!(site, Site::Named(_));
-        match Redis::connect(io, site, self.timeouts(), &self.prefix, ear).await {
+        let topology = self.topology(io, url)?;
+        let server: Arc<str> = topology.to_string().into();
+        let is_sentinel = matches!(topology, Topology::Sentinel(_));
+        match RedisEngine::connect(io, topology, self.timeouts(), &self.prefix, ear).await {
             Ok(redis) => Ok((Arc::new(redis), server)),
             Err(error) if error.fault == Fault::Refused => Err(LockError::InvalidConfig {
-                reason: if named {
+                reason: if is_sentinel {
                     format!(
                         "`{server}` can't be used: {error}; check the name of the master, and user \
                          and password of the server and of the Sentinels"
@@ -124,11 +124,11 @@ impl Config {
         urls: &[String],
         ear: Ear,
     ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
-        check_quorum(urls)?;
-        let sites: Result<Vec<Site>, LockError> =
-            urls.iter().map(|url| self.site(io, url)).collect();
-        let sites = sites?;
-        let names: Vec<String> = sites.iter().map(Site::to_string).collect();
+        validate_quorum_size(urls)?;
+        let topologies: Result<Vec<Topology>, LockError> =
+            urls.iter().map(|url| self.topology(io, url)).collect();
+        let topologies = topologies?;
+        let names: Vec<String> = topologies.iter().map(Topology::to_string).collect();
         let mut seen = HashSet::new();
         if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
             return Err(invalid(&format!(
@@ -136,7 +136,7 @@ impl Config {
             )));
         }
         let server: Arc<str> = names.join(", ").into();
-        match Quorum::connect(io, sites, self.timeouts(), &self.prefix, ear).await {
+        match Quorum::connect(io, topologies, self.timeouts(), &self.prefix, ear).await {
             Ok(quorum) => Ok((Arc::new(quorum), server)),
             Err(error) if error.fault == Fault::Refused => Err(LockError::InvalidConfig {
                 reason: format!("the quorum can't be used: {error}"),
@@ -151,7 +151,7 @@ impl Config {
     }
 }
 
-fn check_quorum(urls: &[String]) -> Result<(), LockError> {
+fn validate_quorum_size(urls: &[String]) -> Result<(), LockError> {
     match urls.len() {
         members @ 0..=2 => Err(invalid(&format!(
             "a quorum of {members} survives the loss of no member; give it at least 3 independent \

@@ -32,8 +32,8 @@ use crate::engine::quorum::members::Members;
 use crate::engine::quorum::release_hints::Hints;
 use crate::engine::quorum::renewal::renew;
 use crate::engine::quorum::tally::Tally;
-use crate::engine::redis::member::Deployment;
-use crate::engine::redis::topology::Site;
+use crate::engine::redis::member::RedisMember;
+use crate::engine::redis::topology::Topology;
 use crate::engine::request::{Answer, Claim, ServerTime, Standing};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::traits::Engine;
@@ -56,14 +56,14 @@ impl Quorum {
     /// members are connected to when they are there.
     pub(crate) async fn connect(
         io: Io,
-        sites: Vec<Site>,
+        sites: Vec<Topology>,
         timeouts: Timeouts,
         prefix: &str,
         ear: Ear,
     ) -> Result<Quorum, EngineError> {
         let hints = Hints::new(sites.len(), ear);
         let open = |(member, site)| {
-            Arc::new(Deployment::open(
+            Arc::new(RedisMember::open(
                 io,
                 site,
                 timeouts,
@@ -77,7 +77,7 @@ impl Quorum {
         let quorum = Quorum::new(io, members, hints, timeouts.command);
         let mut reached = quorum.members.ask(|member| {
             let deployment = deployments[member].clone();
-            async move { deployment.reached(until).await }
+            async move { deployment.connected(until).await }
         });
         let mut tally = Tally::new(deployments.len());
         let mut bound = until;

@@ -1,99 +1,101 @@
-//! What is asked of the servers about locks, on which connection.
+//! The commands and scripts about locks, and over which connection they are sent.
 
 use crate::engine::error::{EngineError, Fault};
-use crate::engine::redis::Redis;
+use crate::engine::redis::keys::Keys;
 use crate::engine::redis::net::batch::Request;
-use crate::engine::redis::net::per_runtime::Home;
-use crate::engine::redis::net::replica_ack::enough;
-use crate::engine::redis::scripts::Script;
-use crate::engine::request::Claim;
+use crate::engine::redis::net::error::is_server_error;
+use crate::engine::redis::net::per_runtime::RuntimeConnection;
+use crate::engine::redis::net::replica_ack::check_replica_count;
+use crate::engine::redis::router::Router;
+use crate::engine::redis::scripts::{Script, Scripts};
+use crate::engine::redis::subscription::Subscription;
+use crate::engine::request::{ALIVE, Claim, ServerTime, Standing, TOMBSTONE, WOKEN, Waiting};
 use crate::util::join_all::all;
-use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
+use redis::{Cmd, FromRedisValue, ServerErrorKind};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// On which connection something is asked.
-#[derive(Clone, Copy)]
-pub(super) enum Way<'a> {
-    Home(&'a Home),
-    /// The I/O thread's.
-    Io,
-    /// The same, waiting for a connection while there is none.
-    Patient,
-    /// The I/O thread's on which so many replicas are waited for; not for this.
-    Behind(u32),
-    /// The same. The answer is a pair: the command's own, and how many replicas know of it.
-    Acknowledged(u32),
+/// Sends the commands that locks consist of.
+pub(crate) struct LockCommands {
+    pub(crate) router: Router,
+    pub(crate) scripts: Scripts,
+    pub(crate) keys: Keys,
+    pub(crate) subscription: Subscription,
 }
 
-impl<'a> From<Option<&'a Home>> for Way<'a> {
-    fn from(home: Option<&'a Home>) -> Way<'a> {
-        home.map_or(Way::Io, Way::Home)
+/// Over which connection a command is sent.
+#[derive(Clone, Copy)]
+pub(crate) enum Via<'a> {
+    Runtime(&'a RuntimeConnection),
+    IoThread,
+    /// The same, waiting for a connection while there is none.
+    Patient,
+    /// The connection on which that number of replicas is awaited, without awaiting them.
+    ReplicaLink(u32),
+    /// The same, awaiting them. The reply is a pair: the command's own, and how many replicas acknowledged.
+    ReplicaAck(u32),
+}
+
+impl<'a> From<Option<&'a RuntimeConnection>> for Via<'a> {
+    fn from(connection: Option<&'a RuntimeConnection>) -> Via<'a> {
+        connection.map_or(Via::IoThread, Via::Runtime)
     }
 }
 
-impl Redis {
-    pub(super) async fn ask<T: FromRedisValue>(
+impl LockCommands {
+    /// Sends a command about a lock.
+    pub(crate) async fn send<T: FromRedisValue>(
         &self,
-        way: Way<'_>,
+        via: Via<'_>,
         lock: &str,
         command: Cmd,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<T, EngineError> {
-        let (replicas, acknowledged) = match way {
-            Way::Home(home) => return self.route.ask_from(home, lock, command, until).await,
-            Way::Io | Way::Patient => (0, false),
-            Way::Behind(replicas) => (replicas, false),
-            Way::Acknowledged(replicas) => (replicas, true),
+        let (replicas, await_replicas) = match via {
+            Via::Runtime(connection) => {
+                let reply = self.router.send_via(connection, lock, command, deadline);
+                return reply.await;
+            }
+            Via::IoThread | Via::Patient => (0, false),
+            Via::ReplicaLink(replicas) => (replicas, false),
+            Via::ReplicaAck(replicas) => (replicas, true),
         };
         let request = Request {
             replicas,
-            acknowledged,
-            patient: matches!(way, Way::Patient),
+            await_replicas,
+            patient: matches!(via, Via::Patient),
             ..Request::from(command)
         };
-        self.route.ask(lock, request, until).await
+        self.router.send(lock, request, deadline).await
     }
 
     /// Calls a script on a lock's keys. `arguments` adds the keys, then the rest.
-    pub(super) async fn call<T: FromRedisValue>(
+    pub(crate) async fn eval<T: FromRedisValue>(
         &self,
-        way: Way<'_>,
+        via: Via<'_>,
         script: &Script,
         (lock, keys): (&str, usize),
-        until: Instant,
+        deadline: Instant,
         arguments: impl Fn(&mut Cmd),
     ) -> Result<T, EngineError> {
-        let mut command = script.by_digest(keys);
+        let mut command = script.evalsha(keys);
         arguments(&mut command);
-        match self.ask(way, lock, command, until).await {
-            Err(error) if is_unknown_script(&error) => {
-                let mut command = script.by_source(keys);
+        match self.send(via, lock, command, deadline).await {
+            Err(error) if is_server_error(&error, ServerErrorKind::NoScript) => {
+                let mut command = script.eval(keys);
                 arguments(&mut command);
-                self.ask(way, lock, command, until).await
+                self.send(via, lock, command, deadline).await
             }
-            answer => answer,
+            reply => reply,
         }
     }
 
-    pub(super) fn queue_keys(&self, command: &mut Cmd, claim: &Claim) {
-        command
-            .arg(&*claim.name)
-            .arg(self.names.queue(&claim.name))
-            .arg(self.names.waiters(&claim.name));
-    }
-
-    pub(super) fn tombstone(&self, claim: &Claim) -> String {
-        let names = &self.names;
-        names.tombstone(&claim.name, claim.token.encode(&mut [0; 32]))
-    }
-
-    /// Takes the lock if it is free.
-    pub(super) async fn take(
+    /// Acquires the lock if it is free.
+    pub(crate) async fn set_nx(
         &self,
-        way: Way<'_>,
+        via: Via<'_>,
         claim: &Claim,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<bool, EngineError> {
         let mut command = Cmd::with_capacity(6, 96 + claim.name.len());
         command
@@ -103,57 +105,152 @@ impl Redis {
             .arg("NX")
             .arg("PX")
             .arg(milliseconds(claim.ttl));
-        if let Way::Acknowledged(wanted) = way {
-            return match self.ask(way, &claim.name, command, until).await? {
-                (Some(_), known) => enough(known, wanted).map(|()| true),
+        if let Via::ReplicaAck(wanted) = via {
+            return match self.send(via, &claim.name, command, deadline).await? {
+                (Some(_), known) => check_replica_count(known, wanted).map(|()| true),
                 (None::<String>, _) => Ok(false),
             };
         }
-        let set: Option<String> = self.ask(way, &claim.name, command, until).await?;
+        let set: Option<String> = self.send(via, &claim.name, command, deadline).await?;
         Ok(set.is_some())
     }
 
-    pub(super) async fn release_from(
+    /// Enters the lock's queue, or stays in it; acquires the lock if it is free and no other claim is ahead.
+    pub(crate) async fn enqueue(
         &self,
-        way: Way<'_>,
         claim: &Claim,
-        until: Instant,
-    ) -> Result<bool, EngineError> {
-        let nothing = self.names.nothing(&claim.name);
-        let keys = (&*claim.name, 3 + nothing.iter().count());
-        let script = &self.scripts.release;
-        let released = self.call(way, script, keys, until, |command| {
+        void_after: Option<ServerTime>,
+        deadline: Instant,
+    ) -> Result<Standing, EngineError> {
+        self.subscription.subscribed(deadline).await?;
+        let void_after = void_after.map_or(0, |time| time.0.as_micros());
+        let (script, keys) = (&self.scripts.wait, (&*claim.name, 4));
+        let reply = self.eval(Via::IoThread, script, keys, deadline, |command| {
             self.queue_keys(command, claim);
-            command.arg(&nothing).arg(claim.token.encode(&mut [0; 32]));
+            command
+                .arg(self.tombstone(claim))
+                .arg(claim.token.encode(&mut [0; 32]))
+                .arg(milliseconds(claim.ttl))
+                .arg(&self.subscription.channel)
+                .arg(ALIVE.as_micros() as u64)
+                .arg(WOKEN.as_micros() as u64)
+                .arg(void_after as u64);
         });
-        let released: Result<u8, _> = released.await;
-        if !matches!(&released, Err(error) if is_moving(error)) {
-            return released.map(|released| released == 1);
+        let reply: Vec<u64> = match reply.await {
+            // While the slot moves from node to node there is no queue, but the lock can be acquired.
+            Err(error) if is_try_again(&error) => {
+                match self.set_nx(Via::IoThread, claim, deadline).await? {
+                    true => vec![1, milliseconds(claim.ttl)],
+                    false => return Err(error),
+                }
+            }
+            reply => reply?,
+        };
+        match reply[..] {
+            [0] => Ok(Standing::Void),
+            [3, left] => {
+                self.subscription.probe();
+                Ok(Standing::Adopted(Duration::from_millis(left)))
+            }
+            [1, left] => Ok(Standing::Granted(Duration::from_millis(left))),
+            [2, at, holder_left, ahead, length] => Ok(Standing::Waiting(Waiting {
+                at: ServerTime(Duration::from_micros(at)),
+                holder_left: Duration::from_millis(holder_left),
+                ahead,
+                others: length > 1,
+            })),
+            _ => Err(unexpected_reply(format!("{reply:?} to a claim that waits"))),
         }
-        // Where the slot moves from node to node, one key is to be had, but not several.
-        let (script, keys) = (&self.scripts.free, (&*claim.name, 1));
-        let freed = self.call(way, script, keys, until, |command| {
+    }
+
+    /// Leaves the queue, or releases the lock if it was granted meanwhile; returns `true` if it was.
+    /// `unanswered`: a request of the claim may still arrive, and must find that it was cancelled.
+    pub(crate) async fn cancel(
+        &self,
+        claim: &Claim,
+        unanswered: bool,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        let tombstone_ttl = if unanswered {
+            milliseconds(TOMBSTONE)
+        } else {
+            0
+        };
+        let absent_key = self.keys.absent_key(&claim.name);
+        let keys = (&*claim.name, 4 + absent_key.iter().count());
+        let script = &self.scripts.cancel;
+        let held = self.eval(Via::IoThread, script, keys, deadline, |command| {
+            self.queue_keys(command, claim);
+            command
+                .arg(self.tombstone(claim))
+                .arg(&absent_key)
+                .arg(claim.token.encode(&mut [0; 32]))
+                .arg(tombstone_ttl);
+        });
+        held.await.map(|held: u8| held == 1)
+    }
+
+    /// Releases the lock, and grants it to the first in its queue; returns `false` if it was not the claim's.
+    pub(crate) async fn release(
+        &self,
+        via: Via<'_>,
+        claim: &Claim,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        let absent_key = self.keys.absent_key(&claim.name);
+        let keys = (&*claim.name, 3 + absent_key.iter().count());
+        let script = &self.scripts.release;
+        let released = self.eval(via, script, keys, deadline, |command| {
+            self.queue_keys(command, claim);
+            command
+                .arg(&absent_key)
+                .arg(claim.token.encode(&mut [0; 32]));
+        });
+        match released.await {
+            // While the slot moves from node to node, one key can be used, but not several.
+            Err(error) if is_try_again(&error) => self.delete_if_owner(via, claim, deadline).await,
+            released => released.map(|released: u8| released == 1),
+        }
+    }
+
+    /// Releases the lock without regard to its queue; returns `false` if it was not the claim's.
+    pub(crate) async fn delete_if_owner(
+        &self,
+        via: Via<'_>,
+        claim: &Claim,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        let (script, keys) = (&self.scripts.delete_if_owner, (&*claim.name, 1));
+        let deleted = self.eval(via, script, keys, deadline, |command| {
             command
                 .arg(&*claim.name)
                 .arg(claim.token.encode(&mut [0; 32]));
         });
-        freed.await.map(|freed: u8| freed == 1)
+        deleted.await.map(|deleted: u8| deleted == 1)
     }
 
-    pub(super) fn slot(&self, claim: &Claim) -> u16 {
-        self.route.kept_at(&claim.name).1
-    }
-
-    pub(super) async fn renew_in_slot(
+    /// Renews each lock that is still the claim's, slot by slot.
+    pub(crate) async fn renew(
         &self,
         claims: &[Claim],
-        until: Instant,
+        deadline: Instant,
     ) -> Vec<Result<bool, EngineError>> {
-        match self.renew_at_once(claims, until).await {
+        let slot = |claim: &Claim| self.router.shard_of(&claim.name).1;
+        let slots = claims.chunk_by(|one, next| slot(one) == slot(next));
+        let renewed = all(slots.map(|claims| self.renew_slot(claims, deadline))).await;
+        renewed.into_iter().flatten().collect()
+    }
+
+    async fn renew_slot(
+        &self,
+        claims: &[Claim],
+        deadline: Instant,
+    ) -> Vec<Result<bool, EngineError>> {
+        match self.renew_batch(claims, deadline).await {
             Ok(renewed) => renewed,
-            Err(error) if is_moving(&error) => {
+            Err(error) if is_try_again(&error) => {
                 let each = claims.iter().map(async |claim| {
-                    let renewed = self.renew_at_once(std::slice::from_ref(claim), until);
+                    let renewed = self.renew_batch(std::slice::from_ref(claim), deadline);
                     renewed.await?.pop().unwrap_or(Ok(false))
                 });
                 all(each).await
@@ -162,10 +259,10 @@ impl Redis {
         }
     }
 
-    pub(super) async fn renew_at_once(
+    async fn renew_batch(
         &self,
         claims: &[Claim],
-        until: Instant,
+        deadline: Instant,
     ) -> Result<Vec<Result<bool, EngineError>>, EngineError> {
         let Some(first) = claims.first() else {
             return Ok(Vec::new());
@@ -183,46 +280,64 @@ impl Redis {
         });
         let (renewed, known): (Vec<u8>, u32) = match claims.iter().map(|c| c.replicas).max() {
             None | Some(0) => {
-                let renewed = self.call(Way::Patient, script, keys, until, arguments);
+                let renewed = self.eval(Via::Patient, script, keys, deadline, arguments);
                 (renewed.await?, 0)
             }
             Some(replicas) => {
-                let way = Way::Acknowledged(replicas);
-                self.call(way, script, keys, until, arguments).await?
+                let via = Via::ReplicaAck(replicas);
+                self.eval(via, script, keys, deadline, arguments).await?
             }
         };
         if renewed.len() != claims.len() {
             let words = format!("{} answers to {} renewals", renewed.len(), claims.len());
-            return Err(nonsense(words));
+            return Err(unexpected_reply(words));
         }
         let renewed = renewed.into_iter().zip(claims);
         Ok(renewed
             .map(|(renewed, claim)| match renewed {
-                1 => enough(known, claim.replicas).map(|()| true),
+                1 => check_replica_count(known, claim.replicas).map(|()| true),
                 _ => Ok(false),
             })
             .collect())
     }
+    /// Returns a number greater than any given out before, or `None` if the lock is not the claim's.
+    pub(crate) async fn fencing_token(
+        &self,
+        claim: &Claim,
+        deadline: Instant,
+    ) -> Result<Option<u64>, EngineError> {
+        let (script, keys) = (&self.scripts.fencing_token, (&*claim.name, 2));
+        let token = self.eval(Via::IoThread, script, keys, deadline, |command| {
+            command
+                .arg(&*claim.name)
+                .arg(self.keys.fencing_counter(&claim.name))
+                .arg(claim.token.encode(&mut [0; 32]));
+        });
+        token.await
+    }
+
+    pub(crate) fn queue_keys(&self, command: &mut Cmd, claim: &Claim) {
+        command
+            .arg(&*claim.name)
+            .arg(self.keys.queue(&claim.name))
+            .arg(self.keys.waiters(&claim.name));
+    }
+
+    pub(crate) fn tombstone(&self, claim: &Claim) -> String {
+        let keys = &self.keys;
+        keys.tombstone(&claim.name, claim.token.encode(&mut [0; 32]))
+    }
 }
 
-pub(super) fn nonsense(words: String) -> EngineError {
-    EngineError::new(Fault::Hindered, format!("the server answered {words}"))
+pub(crate) fn unexpected_reply(reply: String) -> EngineError {
+    EngineError::new(Fault::Hindered, format!("the server answered {reply}"))
 }
 
-pub(super) fn milliseconds(ttl: Duration) -> u64 {
+pub(crate) fn milliseconds(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn is_unknown_script(error: &EngineError) -> bool {
-    is(error, ServerErrorKind::NoScript)
-}
-
-/// Whether some of the keys are on another node of the cluster, since their slot moves there now.
-pub(super) fn is_moving(error: &EngineError) -> bool {
-    is(error, ServerErrorKind::TryAgain)
-}
-
-fn is(error: &EngineError, kind: ServerErrorKind) -> bool {
-    let error = error.source.downcast_ref::<redis::RedisError>();
-    error.is_some_and(|error| error.kind() == ErrorKind::Server(kind))
+/// Returns `true` if some of the keys are on another node, since their slot is moving there.
+pub(crate) fn is_try_again(error: &EngineError) -> bool {
+    is_server_error(error, ServerErrorKind::TryAgain)
 }

@@ -1,29 +1,30 @@
-//! Slots of a Redis Cluster: to which a key belongs, and how to name a key that belongs to one.
+//! Hash slots of a Redis Cluster: the slot of a key, and a hash tag for each slot.
 
 use std::sync::LazyLock;
 
-/// So many slots there are.
-pub(crate) const SLOTS: u16 = 1 << 14;
+/// The number of slots in a cluster.
+pub(crate) const SLOT_COUNT: u16 = 1 << 14;
 
-/// The slot of a key: of what stands in its first pair of braces, if anything does; otherwise of all.
-pub(crate) fn slot(key: &str) -> u16 {
+/// Returns the slot of a key. Only the hash tag counts, which is the text in its first pair of braces, unless
+/// that is missing or empty.
+pub(crate) fn slot_of(key: &str) -> u16 {
     let tag = key
         .split_once('{')
         .and_then(|(_, rest)| rest.split_once('}'))
         .map_or("", |(tag, _)| tag);
-    crc16(if tag.is_empty() { key } else { tag }) % SLOTS
+    crc16(if tag.is_empty() { key } else { tag }) % SLOT_COUNT
 }
 
-/// What in braces puts a key into that slot: of the numbers in decimal digits, the least that does.
-pub(crate) fn tag(slot: u16) -> u32 {
-    static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
-        let mut tags = vec![None; usize::from(SLOTS)];
+/// Returns the hash tag that puts a key into that slot: the least number whose decimal digits do.
+pub(crate) fn hash_tag_for(slot: u16) -> u32 {
+    static HASH_TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
+        let mut tags = vec![None; usize::from(SLOT_COUNT)];
         let mut missing = tags.len();
         let mut digits = String::new();
         for number in 0_u32.. {
             digits.clear();
             let _ = std::fmt::Write::write_fmt(&mut digits, format_args!("{number}"));
-            let tag = &mut tags[usize::from(crc16(&digits) % SLOTS)];
+            let tag = &mut tags[usize::from(crc16(&digits) % SLOT_COUNT)];
             if tag.is_none() {
                 *tag = Some(number);
                 missing -= 1;
@@ -34,7 +35,7 @@ pub(crate) fn tag(slot: u16) -> u32 {
         }
         tags.into_iter().flatten().collect()
     });
-    TAGS[usize::from(slot % SLOTS)]
+    HASH_TAGS[usize::from(slot % SLOT_COUNT)]
 }
 
 /// CRC-16/XMODEM: polynomial 0x1021, beginning with 0.
@@ -73,7 +74,7 @@ mod tests {
     /// As the server says by `CLUSTER KEYSLOT`.
     #[test]
     fn braces_name_what_counts() {
-        let all = |key: &str| crc16(key) % SLOTS;
+        let all = |key: &str| crc16(key) % SLOT_COUNT;
         for (key, counts) in [
             ("{user1000}.following", "user1000"),
             ("foo{}{bar}", "foo{}{bar}"),
@@ -83,17 +84,17 @@ mod tests {
             ("a{b", "a{b"),
             ("", ""),
         ] {
-            assert_eq!(slot(key), all(counts), "{key}");
+            assert_eq!(slot_of(key), all(counts), "{key}");
         }
-        assert_eq!(slot("foo"), 12182);
+        assert_eq!(slot_of("foo"), 12182);
     }
 
     #[test]
     fn every_slot_has_a_tag_of_its_own() {
         let mut greatest = 0;
-        for of in 0..SLOTS {
-            assert_eq!(slot(&format!("x:{{{}}}y", tag(of))), of);
-            greatest = greatest.max(tag(of));
+        for of in 0..SLOT_COUNT {
+            assert_eq!(slot_of(&format!("x:{{{}}}y", hash_tag_for(of))), of);
+            greatest = greatest.max(hash_tag_for(of));
         }
         assert!(greatest < 1_000_000, "{greatest}");
     }

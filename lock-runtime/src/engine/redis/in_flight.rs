@@ -1,70 +1,74 @@
-//! Acquisitions under way, and those that nobody waits for any more.
+//! Acquisitions under way, and those that were never answered.
 
 use crate::engine::error::{EngineError, Fault};
-use crate::engine::redis::net::per_runtime::Home;
+use crate::engine::redis::net::per_runtime::RuntimeConnection;
 use crate::engine::token::Token;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Acquisitions whose answer nobody waits for any more, and the home they were sent from, if it wasn't
-/// the I/O thread. Their release must follow them there.
+/// Acquisitions whose caller no longer waits for the reply, with the runtime connection that they were sent
+/// over, unless the I/O thread sent them. Their release must follow them there.
 #[derive(Default)]
-pub(crate) struct Unsettled(Mutex<HashMap<Token, Option<Arc<Home>>>>);
+pub(crate) struct UnansweredAcquires(Mutex<HashMap<Token, Option<Arc<RuntimeConnection>>>>);
 
-impl Unsettled {
-    /// Follows an acquisition that the calling runtime, whose home that is, is about to send.
-    pub(crate) fn follow(&self, token: Token, own: Option<Arc<Home>>) -> Flight<'_> {
-        let home = own.clone().filter(|home| home.serves());
+impl UnansweredAcquires {
+    /// Tracks an acquisition that the calling runtime, which drives `own`, is about to send.
+    pub(crate) fn track(
+        &self,
+        token: Token,
+        own: Option<Arc<RuntimeConnection>>,
+    ) -> InFlightAcquire<'_> {
+        let connection = own.clone().filter(|connection| connection.has_capacity());
         if let Some(own) = &own {
-            own.sends();
+            own.acquire_started();
         }
-        Flight {
-            unsettled: self,
+        InFlightAcquire {
+            unanswered: self,
             token,
             own,
-            home,
-            landed: false,
+            connection,
+            answered: false,
         }
     }
 
-    /// Where an acquisition was sent from without having been answered.
-    pub(crate) fn take(&self, token: Token) -> Option<Option<Arc<Home>>> {
+    /// Returns over which connection an acquisition was sent that has not been answered.
+    pub(crate) fn remove(&self, token: Token) -> Option<Option<Arc<RuntimeConnection>>> {
         self.lock().remove(&token)
     }
 
-    pub(crate) fn leave(&self, token: Token, home: Option<Arc<Home>>) {
-        self.lock().insert(token, home);
+    pub(crate) fn insert(&self, token: Token, connection: Option<Arc<RuntimeConnection>>) {
+        self.lock().insert(token, connection);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Token, Option<Arc<Home>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Token, Option<Arc<RuntimeConnection>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// An acquisition under way.
-pub(crate) struct Flight<'a> {
-    unsettled: &'a Unsettled,
+pub(crate) struct InFlightAcquire<'a> {
+    unanswered: &'a UnansweredAcquires,
     token: Token,
-    /// The home of the runtime that sends it.
-    own: Option<Arc<Home>>,
-    /// The home that it is sent from; none is the I/O thread.
-    pub(crate) home: Option<Arc<Home>>,
-    landed: bool,
+    /// Driven by the runtime that sends the acquisition.
+    own: Option<Arc<RuntimeConnection>>,
+    /// The connection that it is sent over; `None` is the I/O thread's.
+    pub(crate) connection: Option<Arc<RuntimeConnection>>,
+    answered: bool,
 }
 
-impl Flight<'_> {
-    pub(crate) fn landed<T>(mut self, answer: &Result<T, EngineError>) {
-        self.landed = !matches!(answer, Err(error) if error.fault == Fault::Unanswered);
+impl InFlightAcquire<'_> {
+    pub(crate) fn answered<T>(mut self, answer: &Result<T, EngineError>) {
+        self.answered = !matches!(answer, Err(error) if error.fault == Fault::Unanswered);
     }
 }
 
-impl Drop for Flight<'_> {
+impl Drop for InFlightAcquire<'_> {
     fn drop(&mut self) {
         if let Some(own) = &self.own {
-            own.has_sent();
+            own.acquire_finished();
         }
-        if !self.landed {
-            self.unsettled.leave(self.token, self.home.take());
+        if !self.answered {
+            self.unanswered.insert(self.token, self.connection.take());
         }
     }
 }

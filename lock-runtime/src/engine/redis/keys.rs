@@ -1,19 +1,19 @@
-//! The names of all keys and channels.
+//! Names of keys and channels.
 
-use super::hash_slot::{slot, tag};
+use super::hash_slot::{hash_tag_for, slot_of};
 
-/// How keys and channels are called. No lock is called like one of the others, since no lock's key
-/// begins with `::`.
+/// Names keys and channels. A lock never has the name of another key, since no lock's key begins with
+/// `::`.
 #[derive(Clone)]
-pub(crate) struct Names {
+pub(crate) struct Keys {
     prefix: String,
     cluster: bool,
 }
 
-impl Names {
-    /// Names that begin with that. In a cluster, all keys of a lock are in the lock's own slot; an
-    /// error says why that can't be had.
-    pub(crate) fn new(prefix: &str, cluster: bool) -> Result<Names, &'static str> {
+impl Keys {
+    /// Names that begin with the prefix. In a cluster, all keys of a lock are in the lock's own slot; fails if
+    /// the prefix prevents that.
+    pub(crate) fn new(prefix: &str, cluster: bool) -> Result<Keys, &'static str> {
         let braces = prefix.split_once('{').map(|(_, rest)| rest.find('}'));
         match braces {
             Some(None | Some(0)) if cluster => Err(
@@ -21,39 +21,40 @@ impl Names {
                  in one slot of the cluster; leave the brace out, or write something in braces: \
                  `{locks}:`",
             ),
-            _ => Ok(Names {
+            _ => Ok(Keys {
                 prefix: prefix.to_owned(),
                 cluster,
             }),
         }
     }
 
-    /// Those who wait for a lock, by order of arrival.
+    /// The key of the lock's queue, in order of arrival.
     pub(crate) fn queue(&self, lock: &str) -> String {
-        self.beside(lock, "queue:", self.key(lock))
+        self.derived_key(lock, "queue:", self.key(lock))
     }
 
-    /// What is known of those who wait.
+    /// The key of the waiters' data.
     pub(crate) fn waiters(&self, lock: &str) -> String {
-        self.beside(lock, "waiters:", self.key(lock))
+        self.derived_key(lock, "waiters:", self.key(lock))
     }
 
-    /// What is left of a token that was cancelled.
+    /// The key that marks a token as cancelled.
     pub(crate) fn tombstone(&self, lock: &str, token: &str) -> String {
-        self.beside(lock, "gone:", token)
+        self.derived_key(lock, "gone:", token)
     }
 
-    /// The counter of fencing tokens.
-    pub(crate) fn fence(&self, lock: &str) -> String {
-        self.beside(lock, "fence", "")
+    /// The key of the counter of fencing tokens.
+    pub(crate) fn fencing_counter(&self, lock: &str) -> String {
+        self.derived_key(lock, "fence", "")
     }
 
-    /// Beside the lock, in a cluster: a key that never exists.
-    pub(crate) fn nothing(&self, lock: &str) -> Option<String> {
+    /// In a cluster, a key in the lock's slot that never exists: with it the server replies `TRYAGAIN` for the
+    /// whole script while the slot moves.
+    pub(crate) fn absent_key(&self, lock: &str) -> Option<String> {
         self.cluster.then(|| self.tombstone(lock, ""))
     }
 
-    /// Whether a lock of ours can be called so.
+    /// Returns `true` if a lock with this prefix can have that name.
     pub(crate) fn has(&self, lock: &str) -> bool {
         lock.strip_prefix(&*self.prefix)
             .is_some_and(|key| !key.is_empty())
@@ -69,8 +70,8 @@ impl Names {
         [&self.prefix, "*"].concat()
     }
 
-    /// The channel on which a process hears of what it is granted.
-    pub(crate) fn grants(&self, process: &str) -> String {
+    /// The channel on which a process is notified of grants.
+    pub(crate) fn channel(&self, process: &str) -> String {
         [&self.prefix, "::grants:", process].concat()
     }
 
@@ -78,10 +79,10 @@ impl Names {
         lock.strip_prefix(&*self.prefix).unwrap_or(lock)
     }
 
-    fn beside(&self, lock: &str, kind: &str, rest: &str) -> String {
+    fn derived_key(&self, lock: &str, kind: &str, rest: &str) -> String {
         let prefix = &self.prefix;
         match self.cluster {
-            true => format!("{prefix}::{kind}{{{}}}{rest}", tag(slot(lock))),
+            true => format!("{prefix}::{kind}{{{}}}{rest}", hash_tag_for(slot_of(lock))),
             false => [prefix, "::", kind, rest].concat(),
         }
     }
@@ -94,21 +95,21 @@ mod tests {
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-    fn all_of(names: &Names, lock: &str) -> Vec<String> {
+    fn all_of(keys: &Keys, lock: &str) -> Vec<String> {
         let mut all = vec![
             lock.to_owned(),
-            names.queue(lock),
-            names.waiters(lock),
-            names.tombstone(lock, TOKEN),
-            names.fence(lock),
+            keys.queue(lock),
+            keys.waiters(lock),
+            keys.tombstone(lock, TOKEN),
+            keys.fencing_counter(lock),
         ];
-        all.extend(names.nothing(lock));
+        all.extend(keys.absent_key(lock));
         all
     }
 
     #[test]
     fn names_on_one_server() {
-        let names = Names::new("lock:", false).unwrap();
+        let keys = Keys::new("lock:", false).unwrap();
         let expected = [
             "lock:a{b}c",
             "lock:::queue:a{b}c",
@@ -116,14 +117,14 @@ mod tests {
             &format!("lock:::gone:{TOKEN}"),
             "lock:::fence",
         ];
-        assert_eq!(all_of(&names, "lock:a{b}c"), expected);
-        assert_eq!(names.grants("p"), "lock:::grants:p");
+        assert_eq!(all_of(&keys, "lock:a{b}c"), expected);
+        assert_eq!(keys.channel("p"), "lock:::grants:p");
     }
 
     #[test]
     fn names_in_a_cluster() {
-        let names = Names::new("lock:", true).unwrap();
-        let tag = tag(slot("lock:a{b}c"));
+        let keys = Keys::new("lock:", true).unwrap();
+        let tag = hash_tag_for(slot_of("lock:a{b}c"));
         let expected = [
             "lock:a{b}c".to_owned(),
             format!("lock:::queue:{{{tag}}}a{{b}}c"),
@@ -132,33 +133,33 @@ mod tests {
             format!("lock:::fence{{{tag}}}"),
             format!("lock:::gone:{{{tag}}}"),
         ];
-        assert_eq!(all_of(&names, "lock:a{b}c"), expected);
-        assert_eq!(names.grants("p"), "lock:::grants:p");
+        assert_eq!(all_of(&keys, "lock:a{b}c"), expected);
+        assert_eq!(keys.channel("p"), "lock:::grants:p");
     }
 
     /// As `PROTOCOL.md` says, for others to compare.
     #[test]
     fn the_example_of_the_protocol() {
-        let names = Names::new("lock:", true).unwrap();
-        assert_eq!(slot("lock:order:42"), 1507);
-        assert_eq!(names.queue("lock:order:42"), "lock:::queue:{2245}order:42");
+        let keys = Keys::new("lock:", true).unwrap();
+        assert_eq!(slot_of("lock:order:42"), 1507);
+        assert_eq!(keys.queue("lock:order:42"), "lock:::queue:{2245}order:42");
     }
 
     #[test]
     fn a_prefix_may_name_the_slot_of_all_locks() {
-        let names = Names::new("{shop}:lock:", true).unwrap();
+        let keys = Keys::new("{shop}:lock:", true).unwrap();
         for key in ["a", "{b}", "}{", "::"] {
             let lock = format!("{{shop}}:lock:{key}");
-            for name in all_of(&names, &lock) {
-                assert_eq!(slot(&name), slot("shop"), "{name}");
+            for name in all_of(&keys, &lock) {
+                assert_eq!(slot_of(&name), slot_of("shop"), "{name}");
             }
         }
         for prefix in ["{", "{}", "a{b", "{}{a}", "}{"] {
-            assert!(Names::new(prefix, true).is_err(), "{prefix}");
-            assert!(Names::new(prefix, false).is_ok(), "{prefix}");
+            assert!(Keys::new(prefix, true).is_err(), "{prefix}");
+            assert!(Keys::new(prefix, false).is_ok(), "{prefix}");
         }
         for prefix in ["", "}", "a}b", "{a}", "x{a}{", "{{}"] {
-            assert!(Names::new(prefix, true).is_ok(), "{prefix}");
+            assert!(Keys::new(prefix, true).is_ok(), "{prefix}");
         }
     }
 
@@ -205,11 +206,11 @@ mod tests {
     #[test]
     fn all_keys_of_a_lock_are_in_its_slot() {
         for prefix in ["lock:", "", "}", "{app}:", "é{🔒}", "x{a}{"] {
-            let names = Names::new(prefix, true).unwrap();
+            let keys = Keys::new(prefix, true).unwrap();
             for key in random_keys(100_000 / 6 + 1) {
                 let lock = format!("{prefix}{key}");
                 let expected = slot_by_the_book(lock.as_bytes());
-                for name in all_of(&names, &lock) {
+                for name in all_of(&keys, &lock) {
                     assert_eq!(slot_by_the_book(name.as_bytes()), expected, "{name}");
                 }
             }
@@ -219,10 +220,11 @@ mod tests {
     /// Since no key begins with a colon.
     #[test]
     fn a_colon_more_makes_another_prefix() {
-        let [short, long] = ["lock", "lock:"].map(|prefix| Names::new(prefix, false).unwrap());
-        let named = |names: &Names| -> HashSet<String> {
-            let keys = random_keys(10_000).filter(|key| !key.starts_with(':'));
-            keys.flat_map(|key| all_of(names, &[&*names.prefix, &*key].concat()))
+        let [short, long] = ["lock", "lock:"].map(|prefix| Keys::new(prefix, false).unwrap());
+        let named = |keys: &Keys| -> HashSet<String> {
+            let random = random_keys(10_000).filter(|key| !key.starts_with(':'));
+            random
+                .flat_map(|key| all_of(keys, &[&*keys.prefix, &*key].concat()))
                 .collect()
         };
         let short = named(&short);
@@ -233,11 +235,11 @@ mod tests {
 
     #[test]
     fn no_two_locks_share_a_queue() {
-        let names = Names::new("lock:", true).unwrap();
+        let keys = Keys::new("lock:", true).unwrap();
         let mut seen = HashMap::new();
         for key in random_keys(100_000) {
             let lock = format!("lock:{key}");
-            for name in [names.queue(&lock), names.waiters(&lock)] {
+            for name in [keys.queue(&lock), keys.waiters(&lock)] {
                 if let Some(other) = seen.insert(name, lock.clone()) {
                     assert_eq!(other, lock);
                 }

@@ -1,11 +1,11 @@
-//! A member that is a deployment of Redis, and may not be there yet.
+//! A quorum member that is a Redis deployment, which may not be reachable yet.
 
 use crate::engine::error::{EngineError, Fault};
 use crate::engine::event::Ear;
 use crate::engine::inspection::Inspection;
 use crate::engine::member::{Look, Member, Vote};
-use crate::engine::redis::Redis;
-use crate::engine::redis::topology::Site;
+use crate::engine::redis::RedisEngine;
+use crate::engine::redis::topology::Topology;
 use crate::engine::request::{Answer, Claim};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-pub(crate) struct Deployment {
+pub(crate) struct RedisMember {
     io: Io,
     address: Arc<str>,
     state: Arc<watch::Sender<State>>,
@@ -27,46 +27,47 @@ pub(crate) struct Deployment {
 
 enum State {
     Connecting,
-    /// So ended the last try to connect; more follow.
+    /// The last attempt to connect failed like this; more follow.
     Down(EngineError),
-    /// From now on it looks after its connections by itself.
-    Up(Arc<Redis>),
+    /// The engine keeps its connections alive by itself.
+    Up(Arc<RedisEngine>),
 }
 
-impl Deployment {
-    /// Begins to connect, and keeps at it until it has.
+impl RedisMember {
+    /// Begins to connect, and goes on until it has succeeded.
     pub(crate) fn open(
         io: Io,
-        site: Site,
+        topology: Topology,
         timeouts: Timeouts,
         prefix: &str,
         ear: Ear,
-    ) -> Deployment {
+    ) -> RedisMember {
         let state = Arc::new(watch::Sender::new(State::Connecting));
-        let address = site.to_string().into();
+        let address = topology.to_string().into();
         let (prefix, weak) = (prefix.to_owned(), Arc::downgrade(&state));
-        let server = site.clone();
+        let server = topology.clone();
         io.spawn(async move {
-            let connect = || Redis::connect(io, site.clone(), timeouts, &prefix, ear.clone());
-            keep_connecting(weak, &server, connect).await;
+            let connect =
+                || RedisEngine::connect(io, topology.clone(), timeouts, &prefix, ear.clone());
+            connect_loop(weak, &server, connect).await;
         });
-        Deployment { io, address, state }
+        RedisMember { io, address, state }
     }
 
-    /// Waits until the first try to connect has ended.
-    pub(crate) async fn reached(&self, until: Instant) -> Result<(), EngineError> {
-        self.redis(until).await.map(drop)
+    /// Waits until the first attempt to connect has ended.
+    pub(crate) async fn connected(&self, deadline: Instant) -> Result<(), EngineError> {
+        self.engine(deadline).await.map(drop)
     }
 
-    async fn redis(&self, until: Instant) -> Result<Arc<Redis>, EngineError> {
-        if let State::Up(redis) = &*self.state.borrow() {
-            return Ok(redis.clone());
+    async fn engine(&self, deadline: Instant) -> Result<Arc<RedisEngine>, EngineError> {
+        if let State::Up(engine) = &*self.state.borrow() {
+            return Ok(engine.clone());
         }
         let mut state = self.state.subscribe();
         let settled = state.wait_for(|state| !matches!(state, State::Connecting));
-        match self.io.timeout_at(until, settled).await {
+        match self.io.timeout_at(deadline, settled).await {
             Ok(Ok(state)) => match &*state {
-                State::Up(redis) => Ok(redis.clone()),
+                State::Up(engine) => Ok(engine.clone()),
                 State::Down(error) => Err(error.clone()),
                 State::Connecting => Err(connecting()),
             },
@@ -79,28 +80,28 @@ fn connecting() -> EngineError {
     EngineError::new(Fault::Down, "connecting to the server")
 }
 
-async fn keep_connecting<F>(
+async fn connect_loop<F>(
     state: Weak<watch::Sender<State>>,
-    server: &Site,
+    server: &Topology,
     connect: impl Fn() -> F,
 ) where
-    F: Future<Output = Result<Redis, EngineError>>,
+    F: Future<Output = Result<RedisEngine, EngineError>>,
 {
     let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
-    let mut told = trace::Connection::default();
+    let mut log = trace::Connection::default();
     loop {
         let connected = connect().await;
         let Some(state) = state.upgrade() else {
             return;
         };
         match connected {
-            Ok(redis) => {
-                told.made(server, "requests");
-                state.send_replace(State::Up(Arc::new(redis)));
+            Ok(engine) => {
+                log.made(server, "requests");
+                state.send_replace(State::Up(Arc::new(engine)));
                 return;
             }
             Err(error) => {
-                told.failed(server, "requests", &error);
+                log.failed(server, "requests", &error);
                 state.send_replace(State::Down(error))
             }
         };
@@ -109,7 +110,7 @@ async fn keep_connecting<F>(
     }
 }
 
-impl Member for Deployment {
+impl Member for RedisMember {
     fn address(&self) -> &str {
         &self.address
     }
@@ -120,8 +121,8 @@ impl Member for Deployment {
         replicas: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(async move {
-            match self.redis(instant()).await {
-                Ok(redis) => redis.inspect(ttl, replicas).await,
+            match self.engine(instant()).await {
+                Ok(engine) => engine.inspect(ttl, replicas).await,
                 Err(error) => {
                     let mut found = Inspection::default();
                     found.add_unreachable(&self.address, &error);
@@ -133,7 +134,7 @@ impl Member for Deployment {
 
     fn slot(&self, name: &str) -> u16 {
         match &*self.state.borrow() {
-            State::Up(redis) => redis.kept_at(name).1,
+            State::Up(engine) => engine.kept_at(name).1,
             _ => 0,
         }
     }
@@ -142,35 +143,61 @@ impl Member for Deployment {
         &'a self,
         claim: &'a Claim,
         place: Option<Token>,
-        until: Instant,
+        deadline: Instant,
     ) -> Answer<'a, Vote> {
-        Box::pin(async move { self.redis(until).await?.vote(claim, place, until).await })
+        Box::pin(async move {
+            self.engine(deadline)
+                .await?
+                .commands
+                .vote(claim, place, deadline)
+                .await
+        })
     }
 
-    fn look<'a>(&'a self, place: &'a Claim, until: Instant) -> Answer<'a, Look> {
-        Box::pin(async move { self.redis(until).await?.look(place, until).await })
+    fn look<'a>(&'a self, place: &'a Claim, deadline: Instant) -> Answer<'a, Look> {
+        Box::pin(async move {
+            self.engine(deadline)
+                .await?
+                .commands
+                .observe(place, deadline)
+                .await
+        })
     }
 
-    fn leave<'a>(&'a self, place: &'a Claim, until: Instant) -> Answer<'a, ()> {
-        Box::pin(async move { self.redis(until).await?.leave(place, until).await })
+    fn leave<'a>(&'a self, place: &'a Claim, deadline: Instant) -> Answer<'a, ()> {
+        Box::pin(async move {
+            self.engine(deadline)
+                .await?
+                .commands
+                .leave_queue(place, deadline)
+                .await
+        })
     }
 
-    fn free<'a>(&'a self, claim: &'a Claim, held: bool, until: Instant) -> Answer<'a, bool> {
-        Box::pin(async move { self.redis(until).await?.free(claim, held, until).await })
+    fn free<'a>(&'a self, claim: &'a Claim, held: bool, deadline: Instant) -> Answer<'a, bool> {
+        Box::pin(async move {
+            self.engine(deadline)
+                .await?
+                .commands
+                .release_at_member(claim, held, deadline)
+                .await
+        })
     }
 
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],
-        until: Instant,
+        deadline: Instant,
     ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
-        Box::pin(async move { Engine::renew(&*self.redis(until).await?, claims, until).await })
+        Box::pin(
+            async move { Engine::renew(&*self.engine(deadline).await?, claims, deadline).await },
+        )
     }
 
-    fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
+    fn fencing_token<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> Answer<'a, Option<u64>> {
         Box::pin(async move {
-            let redis = self.redis(until).await?;
-            Engine::fencing_token(&*redis, claim, until).await
+            let engine = self.engine(deadline).await?;
+            Engine::fencing_token(&*engine, claim, deadline).await
         })
     }
 
@@ -178,11 +205,14 @@ impl Member for Deployment {
         &'a self,
         claim: &'a Claim,
         token: u64,
-        until: Instant,
+        deadline: Instant,
     ) -> Answer<'a, bool> {
         Box::pin(async move {
-            let redis = self.redis(until).await?;
-            redis.store_fencing_token(claim, token, until).await
+            let engine = self.engine(deadline).await?;
+            engine
+                .commands
+                .raise_fencing_token(claim, token, deadline)
+                .await
         })
     }
 }

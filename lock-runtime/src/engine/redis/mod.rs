@@ -11,6 +11,7 @@ pub(crate) mod in_flight;
 pub(crate) mod keys;
 pub(crate) mod member;
 pub(crate) mod net;
+pub(crate) mod permissions;
 pub(crate) mod quorum_commands;
 pub(crate) mod router;
 pub(crate) mod scripts;
@@ -22,22 +23,20 @@ use crate::engine::error::{EngineError, Fault};
 use crate::engine::event::Ear;
 use crate::engine::inspection::Inspection;
 use crate::engine::redis::check::Inspector;
-use crate::engine::redis::commands::{Way, is_moving, milliseconds, nonsense};
-use crate::engine::redis::in_flight::Unsettled;
-use crate::engine::redis::keys::Names;
-use crate::engine::redis::net::connection::{Dialer, Sending};
-use crate::engine::redis::router::Route;
+use crate::engine::redis::commands::{LockCommands, Via};
+use crate::engine::redis::in_flight::UnansweredAcquires;
+use crate::engine::redis::keys::Keys;
+use crate::engine::redis::net::connector::{Connector, SendMode};
+use crate::engine::redis::net::per_runtime::RuntimeConnection;
+use crate::engine::redis::router::Router;
 use crate::engine::redis::scripts::Scripts;
-use crate::engine::redis::subscription::Grants;
-use crate::engine::redis::topology::Site;
-use crate::engine::request::{
-    ALIVE, Answer, Claim, ServerTime, Standing, TOMBSTONE, WOKEN, Waiting,
-};
+use crate::engine::redis::subscription::Subscription;
+use crate::engine::redis::topology::Topology;
+use crate::engine::request::{Answer, Claim, ServerTime, Standing};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::util::io_thread::{Io, after};
-use crate::util::join_all::all;
 use crate::warning::{Danger, Warning};
 use std::future::Future;
 use std::pin::Pin;
@@ -45,71 +44,72 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(crate) struct Redis {
-    route: Route,
-    unsettled: Unsettled,
-    grants: Grants,
-    scripts: Scripts,
+pub(crate) struct RedisEngine {
+    pub(crate) commands: LockCommands,
+    in_flight: UnansweredAcquires,
     inspector: Inspector,
-    names: Names,
 }
 
-impl Redis {
-    /// Connects, and fails if that can't be done within the connect timeout.
+impl RedisEngine {
+    /// Connects, and fails if that takes longer than the connect timeout.
     pub(crate) async fn connect(
         io: Io,
-        site: Site,
+        topology: Topology,
         timeouts: Timeouts,
         prefix: &str,
         ear: Ear,
-    ) -> Result<Redis, EngineError> {
-        let cluster = matches!(site, Site::Cluster(_));
-        let names = Names::new(prefix, cluster);
-        let names = names.map_err(|reason| EngineError::new(Fault::Refused, reason))?;
+    ) -> Result<RedisEngine, EngineError> {
+        let cluster = matches!(topology, Topology::Cluster(_));
+        let keys = Keys::new(prefix, cluster);
+        let keys = keys.map_err(|reason| EngineError::new(Fault::Refused, reason))?;
         let scripts = Scripts::new(cluster);
-        let inspector = Inspector {
-            io,
-            site: site.clone(),
-            timeouts,
+        let connector = Connector {
+            optional_commands: scripts.load(),
+            ..Connector::new(io, topology.discovery(), timeouts, SendMode::Batched)
         };
-        let dialer = Dialer {
-            io,
-            site,
-            timeouts,
-            greeting: Vec::new(),
-            optional: scripts.load(),
-            subscriber: None,
-            sending: Sending::Batched,
-            dialled: 0,
-            last: None,
+        let subscription = Subscription::new(&connector, &keys, ear.clone());
+        let router = match &topology {
+            Topology::Cluster(seeds) => Router::cluster(seeds.clone(), connector, ear).await?,
+            _ => Router::standalone(&connector).await?,
         };
-        let redis = Redis {
-            grants: Grants::new(&dialer, &names, ear.clone()),
-            unsettled: Unsettled::default(),
-            route: Route::connect(dialer, ear).await?,
-            scripts,
-            inspector,
-            names,
+        let engine = RedisEngine {
+            commands: LockCommands {
+                router,
+                scripts,
+                keys,
+                subscription,
+            },
+            in_flight: UnansweredAcquires::default(),
+            inspector: Inspector {
+                io,
+                topology,
+                timeouts,
+            },
         };
-        redis.has_what_it_needs(after(timeouts.command)).await?;
-        Ok(redis)
+        let deadline = after(timeouts.command);
+        engine.commands.check_permissions(deadline).await?;
+        Ok(engine)
+    }
+
+    /// Returns the connection that the calling runtime drives to the server that keeps the lock.
+    fn runtime_connection(&self, lock: &str) -> Option<Arc<RuntimeConnection>> {
+        self.commands.router.runtime_connection(lock)
     }
 }
 
-impl Engine for Redis {
+impl Engine for RedisEngine {
     fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
             if claim.replicas > 0 {
-                return self
-                    .take(Way::Acknowledged(claim.replicas), claim, until)
-                    .await;
+                let via = Via::ReplicaAck(claim.replicas);
+                return self.commands.set_nx(via, claim, until).await;
             }
-            let own = self.route.own_home(&claim.name);
-            let flight = self.unsettled.follow(claim.token, own);
-            let way = flight.home.as_deref().into();
-            let taken = self.take(way, claim, until).await;
-            flight.landed(&taken);
-            taken
+            let own = self.runtime_connection(&claim.name);
+            let acquire = self.in_flight.track(claim.token, own);
+            let via = acquire.connection.as_deref().into();
+            let acquired = self.commands.set_nx(via, claim, until).await;
+            acquire.answered(&acquired);
+            acquired
         })
     }
 
@@ -119,45 +119,7 @@ impl Engine for Redis {
         void_after: Option<ServerTime>,
         until: Instant,
     ) -> Answer<'a, Standing> {
-        Box::pin(async move {
-            self.grants.ready(until).await?;
-            let void_after = void_after.map_or(0, |time| time.0.as_micros());
-            let keys = (&*claim.name, 4);
-            let standing = self.call(Way::Io, &self.scripts.wait, keys, until, |command| {
-                self.queue_keys(command, claim);
-                command
-                    .arg(self.tombstone(claim))
-                    .arg(claim.token.encode(&mut [0; 32]))
-                    .arg(milliseconds(claim.ttl))
-                    .arg(&self.grants.channel)
-                    .arg(ALIVE.as_micros() as u64)
-                    .arg(WOKEN.as_micros() as u64)
-                    .arg(void_after as u64);
-            });
-            let standing: Vec<u64> = match standing.await {
-                // Nobody can queue where the slot moves from node to node; the lock can be had.
-                Err(error) if is_moving(&error) => match self.take(Way::Io, claim, until).await? {
-                    true => vec![1, milliseconds(claim.ttl)],
-                    false => return Err(error),
-                },
-                standing => standing?,
-            };
-            match standing[..] {
-                [0] => Ok(Standing::Void),
-                [3, left] => {
-                    self.grants.doubt();
-                    Ok(Standing::Adopted(Duration::from_millis(left)))
-                }
-                [1, left] => Ok(Standing::Granted(Duration::from_millis(left))),
-                [2, at, holder_left, ahead, length] => Ok(Standing::Waiting(Waiting {
-                    at: ServerTime(Duration::from_micros(at)),
-                    holder_left: Duration::from_millis(holder_left),
-                    ahead,
-                    others: length > 1,
-                })),
-                _ => Err(nonsense(format!("{standing:?} to a claim that waits"))),
-            }
-        })
+        Box::pin(self.commands.enqueue(claim, void_after, until))
     }
 
     fn cancel<'a>(
@@ -166,68 +128,52 @@ impl Engine for Redis {
         unanswered: bool,
         until: Instant,
     ) -> Answer<'a, bool> {
-        Box::pin(async move {
-            let stands = if unanswered {
-                milliseconds(TOMBSTONE)
-            } else {
-                0
-            };
-            let nothing = self.names.nothing(&claim.name);
-            let keys = (&*claim.name, 4 + nothing.iter().count());
-            let held = self.call(Way::Io, &self.scripts.cancel, keys, until, |command| {
-                self.queue_keys(command, claim);
-                command
-                    .arg(self.tombstone(claim))
-                    .arg(&nothing)
-                    .arg(claim.token.encode(&mut [0; 32]))
-                    .arg(stands);
-            });
-            held.await.map(|held: u8| held == 1)
-        })
+        Box::pin(self.commands.cancel(claim, unanswered, until))
     }
 
     fn missed(&self) {
-        self.grants.replace();
+        self.commands.subscription.resubscribe();
     }
 
     fn is_at_home(&self, name: &str) -> bool {
-        self.route.own_home(name).is_some_and(|home| home.serves())
+        self.runtime_connection(name)
+            .is_some_and(|connection| connection.has_capacity())
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
+            let commands = &self.commands;
             if claim.replicas > 0 {
-                // After the acquisition, should that not have been answered.
-                let way = Way::Behind(claim.replicas);
-                return self.release_from(way, claim, until).await;
+                // After the acquisition, if that was not answered.
+                let via = Via::ReplicaLink(claim.replicas);
+                return commands.release(via, claim, until).await;
             }
-            let Some(sent_from) = self.unsettled.take(claim.token) else {
-                let own = self.route.own_home(&claim.name);
-                let here = own.filter(|home| home.serves());
-                return self
-                    .release_from(here.as_deref().into(), claim, until)
-                    .await;
+            let Some(sent_via) = self.in_flight.remove(claim.token) else {
+                let own = self.runtime_connection(&claim.name);
+                let own = own.filter(|connection| connection.has_capacity());
+                return commands.release(own.as_deref().into(), claim, until).await;
             };
-            let way = sent_from.as_deref().into();
-            let answer = self.release_from(way, claim, until).await;
-            if !matches!(&answer, Err(error) if error.is_transient()) {
-                return answer;
+            let via = sent_via.as_deref().into();
+            let released = commands.release(via, claim, until).await;
+            if !matches!(&released, Err(error) if error.is_transient()) {
+                return released;
             }
-            let Some(home) = sent_from else {
-                self.unsettled.leave(claim.token, None);
-                return answer;
+            let Some(connection) = sent_via else {
+                self.in_flight.insert(claim.token, None);
+                return released;
             };
-            // The home is gone. What it has sent must not be carried out later than this.
-            if let Err(error) = self.route.silence(&home, &claim.name, until).await {
-                self.unsettled.leave(claim.token, Some(home));
+            // The runtime connection is gone. Its requests must not be carried out later than this one.
+            let killed = commands.router.kill(&connection, &claim.name, until).await;
+            if let Err(error) = killed {
+                self.in_flight.insert(claim.token, Some(connection));
                 return Err(error);
             }
-            self.release_from(Way::Io, claim, until).await
+            commands.release(Via::IoThread, claim, until).await
         })
     }
 
     fn forget(&self, token: Token) {
-        self.unsettled.take(token);
+        self.in_flight.remove(token);
     }
 
     fn renew<'a>(
@@ -235,31 +181,19 @@ impl Engine for Redis {
         claims: &'a [Claim],
         until: Instant,
     ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
-        Box::pin(async move {
-            let slots = claims.chunk_by(|one, next| self.slot(one) == self.slot(next));
-            let renewed = all(slots.map(|claims| self.renew_in_slot(claims, until))).await;
-            Ok(renewed.into_iter().flatten().collect())
-        })
+        Box::pin(async move { Ok(self.commands.renew(claims, until).await) })
     }
 
     fn kept_at(&self, name: &str) -> (usize, u16) {
-        self.route.kept_at(name)
+        self.commands.router.shard_of(name)
     }
 
     fn node_of(&self, name: &str) -> Option<Arc<str>> {
-        self.route.node_of(name)
+        self.commands.router.node_of(name)
     }
 
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
-        let keys = (&*claim.name, 2);
-        Box::pin(
-            self.call(Way::Io, &self.scripts.fence, keys, until, |command| {
-                command
-                    .arg(&*claim.name)
-                    .arg(self.names.fence(&claim.name))
-                    .arg(claim.token.encode(&mut [0; 32]));
-            }),
-        )
+        Box::pin(self.commands.fencing_token(claim, until))
     }
 
     fn inspect(
@@ -268,13 +202,13 @@ impl Engine for Redis {
         replicas: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(async move {
-            let until = after(self.inspector.timeouts.command);
-            let (mut found, needs) = tokio::join!(
+            let deadline = after(self.inspector.timeouts.command);
+            let (mut found, permitted) = tokio::join!(
                 self.inspector.inspect(ttl, replicas),
-                self.has_what_it_needs(until)
+                self.commands.check_permissions(deadline)
             );
-            if let Err(error) = needs {
-                let server = self.inspector.site.to_string().into();
+            if let Err(error) = permitted {
+                let server = self.inspector.topology.to_string().into();
                 let warning = Warning::new(&server, Danger::Permission, error.to_string());
                 found.warnings.push(warning);
             }

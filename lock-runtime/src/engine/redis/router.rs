@@ -1,123 +1,129 @@
-//! Where requests go: to the one server, or to the node of a cluster that serves the lock.
+//! Where requests go: to the standalone server, or to the node of a cluster that owns the lock's slot.
 
 use crate::engine::error::{EngineError, Fault};
 use crate::engine::event::Ear;
 use crate::engine::redis::cluster::Cluster;
-use crate::engine::redis::hash_slot::slot;
+use crate::engine::redis::cluster::seeds::SeedNodes;
+use crate::engine::redis::hash_slot::slot_of;
 use crate::engine::redis::net::batch::Request;
-use crate::engine::redis::net::connection::Dialer;
-use crate::engine::redis::net::per_runtime::{Home, Homes};
-use crate::engine::redis::net::reconnect::Link;
-use crate::engine::redis::topology::Site;
+use crate::engine::redis::net::connector::Connector;
+use crate::engine::redis::net::per_runtime::RuntimeConnection;
+use crate::engine::redis::net::server::Server;
 use crate::util::io_thread::after;
 use redis::{Cmd, FromRedisValue, Value};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-pub(crate) enum Route {
-    Server { link: Arc<Link>, homes: Arc<Homes> },
+pub(crate) enum Router {
+    Standalone(Server),
     Cluster(Cluster),
 }
 
-impl Route {
-    /// Connects, and finds out whether the site is what it is taken for.
-    pub(crate) async fn connect(dialer: Dialer, ear: Ear) -> Result<Route, EngineError> {
-        if let Site::Cluster(contacts) = &dialer.site {
-            let cluster = Cluster::connect(contacts.clone(), dialer, ear).await?;
-            return Ok(Route::Cluster(cluster));
-        }
-        let patience = dialer.timeouts.command;
-        let link = Arc::new(Link::connect(dialer.io, dialer.clone()).await?);
-        let otherwise = match mode(&link, after(patience)).await.as_deref() {
+impl Router {
+    /// Connects to a server, or to the master that Sentinels name. Fails if the server is of another kind.
+    pub(crate) async fn standalone(connector: &Connector) -> Result<Router, EngineError> {
+        let server = Server::connect(connector).await?;
+        let deadline = after(connector.timeouts.command);
+        let advice = match mode(&server, deadline).await.as_deref() {
             Some("cluster") => {
                 "the server is a node of a Redis Cluster; use `redis-cluster://` instead of `redis://`"
             }
             Some("sentinel") => {
                 "the server is a Sentinel; use `redis-sentinel://host:port/master` instead of `redis://`"
             }
-            _ => {
-                return Ok(Route::Server {
-                    homes: Homes::new(&dialer, &link),
-                    link,
-                });
-            }
+            _ => return Ok(Router::Standalone(server)),
         };
-        Err(EngineError::new(Fault::Refused, otherwise))
+        Err(EngineError::new(Fault::Refused, advice))
     }
 
-    /// Sends a request about that lock, and waits for its answer until then.
-    pub(crate) async fn ask<T: FromRedisValue>(
+    /// Connects to a cluster.
+    pub(crate) async fn cluster(
+        seeds: Arc<SeedNodes>,
+        connector: Connector,
+        handler: Ear,
+    ) -> Result<Router, EngineError> {
+        let cluster = Cluster::connect(seeds, connector, handler).await?;
+        Ok(Router::Cluster(cluster))
+    }
+
+    /// Sends a request about that lock, and waits for its reply until the deadline.
+    pub(crate) async fn send<T: FromRedisValue>(
         &self,
         lock: &str,
         request: impl Into<Request>,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<T, EngineError> {
         match self {
-            Route::Server { link, .. } => link.ask(request, until).await,
-            Route::Cluster(cluster) => cluster.ask(slot(lock), request.into(), until).await,
+            Router::Standalone(server) => server.send(request, deadline).await,
+            Router::Cluster(cluster) => cluster.send(slot_of(lock), request.into(), deadline).await,
         }
     }
 
-    /// The home of the calling runtime where that lock is, if it has one.
-    pub(crate) fn own_home(&self, lock: &str) -> Option<Arc<Home>> {
+    /// Returns the connection that the calling runtime drives to the server that keeps the lock.
+    pub(crate) fn runtime_connection(&self, lock: &str) -> Option<Arc<RuntimeConnection>> {
         match self {
-            Route::Server { homes, .. } => homes.own(),
-            Route::Cluster(cluster) => cluster.homes(slot(lock))?.own(),
+            Router::Standalone(server) => server.runtime_connection(),
+            Router::Cluster(cluster) => cluster.runtime_connection(slot_of(lock)),
         }
     }
 
-    /// Sends a command about that lock from a home, and waits for its answer until then.
-    pub(crate) async fn ask_from<T: FromRedisValue>(
+    /// Sends a command about that lock over a runtime connection, and waits for its reply until the
+    /// deadline.
+    pub(crate) async fn send_via<T: FromRedisValue>(
         &self,
-        home: &Home,
+        connection: &RuntimeConnection,
         lock: &str,
         command: Cmd,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<T, EngineError> {
         match self {
-            Route::Server { .. } => home.ask(command, until).await,
-            Route::Cluster(cluster) => cluster.ask_from(home, slot(lock), command, until).await,
-        }
-    }
-
-    /// Has nothing more be carried out of what was sent about that lock from a home.
-    pub(crate) async fn silence(
-        &self,
-        home: &Home,
-        lock: &str,
-        until: Instant,
-    ) -> Result<(), EngineError> {
-        match self {
-            // A node that doesn't serve the lock any more refuses by itself.
-            Route::Cluster(cluster) if !cluster.is_served_beside(home, slot(lock)) => Ok(()),
-            _ => home.silence(until).await,
-        }
-    }
-
-    /// On which server a lock is, and in which slot.
-    pub(crate) fn kept_at(&self, lock: &str) -> (usize, u16) {
-        match self {
-            Route::Server { .. } => (0, 0),
-            Route::Cluster(cluster) => {
-                let slot = slot(lock);
-                (cluster.server(slot), slot)
+            Router::Standalone(_) => connection.send(command, deadline).await,
+            Router::Cluster(cluster) => {
+                let slot = slot_of(lock);
+                cluster.send_via(connection, slot, command, deadline).await
             }
         }
     }
 
-    /// The address of the cluster's node where a lock is.
+    /// Closes a runtime connection, so that no request about the lock is carried out that is still on its
+    /// way there.
+    pub(crate) async fn kill(
+        &self,
+        connection: &RuntimeConnection,
+        lock: &str,
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        match self {
+            // A node that does not own the slot any more rejects the request by itself.
+            Router::Cluster(cluster) if !cluster.owns(connection, slot_of(lock)) => Ok(()),
+            _ => connection.kill(deadline).await,
+        }
+    }
+
+    /// Returns a number for the server that keeps a lock, and the lock's slot.
+    pub(crate) fn shard_of(&self, lock: &str) -> (usize, u16) {
+        match self {
+            Router::Standalone(_) => (0, 0),
+            Router::Cluster(cluster) => {
+                let slot = slot_of(lock);
+                (cluster.server_id(slot), slot)
+            }
+        }
+    }
+
+    /// Returns the address of the cluster's node that keeps a lock.
     pub(crate) fn node_of(&self, lock: &str) -> Option<Arc<str>> {
         match self {
-            Route::Server { .. } => None,
-            Route::Cluster(cluster) => cluster.node(slot(lock)),
+            Router::Standalone(_) => None,
+            Router::Cluster(cluster) => cluster.node(slot_of(lock)),
         }
     }
 }
 
-/// What a server says that it is. One that doesn't say is taken at its URL's word.
-async fn mode(link: &Link, until: Instant) -> Option<String> {
-    let said: Vec<Value> = link.ask(redis::cmd("HELLO"), until).await.ok()?;
+/// Returns what kind of server it is, if it says so. Otherwise the URL is right.
+async fn mode(server: &Server, deadline: Instant) -> Option<String> {
+    let fields: Vec<Value> = server.send(redis::cmd("HELLO"), deadline).await.ok()?;
     let text = |value: &Value| String::from_redis_value_ref(value).ok();
-    let mut said = said.chunks_exact(2);
-    said.find_map(|said| (text(&said[0])? == "mode").then(|| text(&said[1]))?)
+    let mut fields = fields.chunks_exact(2);
+    fields.find_map(|field| (text(&field[0])? == "mode").then(|| text(&field[1]))?)
 }

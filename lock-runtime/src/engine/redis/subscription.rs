@@ -1,10 +1,10 @@
-//! What the server tells this process without being asked: one channel, on a connection of its own.
+//! The subscription to this process's channel, on a connection of its own, and the messages there.
 
 use crate::engine::error::EngineError;
 use crate::engine::event::{Ear, Grant, News};
-use crate::engine::redis::keys::Names;
-use crate::engine::redis::net::connection::{Dialer, Sending, Subscriber};
-use crate::engine::redis::net::reconnect::Link;
+use crate::engine::redis::keys::Keys;
+use crate::engine::redis::net::connector::{Connector, PushHandler, SendMode};
+use crate::engine::redis::net::reconnect::ReconnectingConnection;
 use crate::engine::request::ServerTime;
 use crate::engine::token::Token;
 use crate::util::io_thread::{Io, after};
@@ -13,89 +13,93 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The subscription to the process' channel. It is made when the first claim waits.
-pub(crate) struct Grants {
+/// The subscription to the process's channel. It is made when the first claim waits.
+pub(crate) struct Subscription {
     pub(crate) channel: String,
     io: Io,
-    dialer: Dialer,
-    patience: Duration,
-    link: OnceLock<Arc<Link>>,
+    connector: Connector,
+    timeout: Duration,
+    connection: OnceLock<Arc<ReconnectingConnection>>,
 }
 
-impl Grants {
-    /// The subscription of a process that otherwise speaks to the server as `dialer` says.
-    pub(crate) fn new(dialer: &Dialer, names: &Names, ear: Ear) -> Self {
+impl Subscription {
+    /// Subscribes on connections that are made as `connector` makes them.
+    pub(crate) fn new(connector: &Connector, keys: &Keys, handler: Ear) -> Self {
         let process = Token::fresh();
-        let channel = names.grants(process.encode(&mut [0; 32]));
+        let channel = keys.channel(process.encode(&mut [0; 32]));
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(&channel);
-        let (again, names) = (ear.clone(), names.clone());
-        let subscriber = Subscriber {
-            message: Arc::new(move |message| match read(message) {
-                // A lock of others is none of ours, whatever the token.
-                Some(News::Granted(grant)) if !names.has(&grant.name) => {}
-                Some(news) => ear(news),
+        let (on_connected, keys) = (handler.clone(), keys.clone());
+        let push_handler = PushHandler {
+            message: Arc::new(move |message| match parse_message(message) {
+                // The lock of another prefix is not ours, whatever the token.
+                Some(News::Granted(grant)) if !keys.has(&grant.name) => {}
+                Some(news) => handler(news),
                 None => {}
             }),
-            connected: Arc::new(move || again(News::Resumed)),
+            connected: Arc::new(move || on_connected(News::Resumed)),
         };
-        Grants {
+        Subscription {
             channel,
-            io: dialer.io,
-            patience: dialer.timeouts.command,
-            dialer: Dialer {
-                greeting: vec![subscribe],
-                optional: Vec::new(),
-                subscriber: Some(subscriber),
-                sending: Sending::Single,
-                ..dialer.clone()
+            io: connector.io,
+            timeout: connector.timeouts.command,
+            connector: Connector {
+                setup_commands: vec![subscribe],
+                optional_commands: Vec::new(),
+                push_handler: Some(push_handler),
+                send_mode: SendMode::Direct,
+                ..connector.clone()
             },
-            link: OnceLock::new(),
+            connection: OnceLock::new(),
         }
     }
 
-    /// Waits until the subscription stands: before that, nobody must grant anything to this process.
-    pub(crate) async fn ready(&self, until: Instant) -> Result<(), EngineError> {
-        let subscribe = || Arc::new(Link::open(self.io, self.dialer.clone()).0);
-        self.link.get_or_init(subscribe).ready(until).await
+    /// Waits until the subscription is made: before that, no client must grant a lock to this process.
+    pub(crate) async fn subscribed(&self, deadline: Instant) -> Result<(), EngineError> {
+        let subscribe =
+            || Arc::new(ReconnectingConnection::connect_lazily(self.connector.clone()).0);
+        self.connection
+            .get_or_init(subscribe)
+            .connected(deadline)
+            .await
     }
 
-    /// Subscribes on a connection of its own, and ends it: it may be long until the first claim waits.
-    pub(crate) async fn try_once(&self, until: Instant) -> Result<(), EngineError> {
-        let mut dialer = self.dialer.clone();
-        let subscriber = dialer.subscriber.as_mut();
-        if let Some(subscriber) = subscriber {
-            subscriber.connected = Arc::new(|| {});
+    /// Subscribes on a connection of its own, and closes it: it may be long until the first claim waits.
+    pub(crate) async fn try_once(&self, deadline: Instant) -> Result<(), EngineError> {
+        let mut connector = self.connector.clone();
+        let push_handler = connector.push_handler.as_mut();
+        if let Some(push_handler) = push_handler {
+            push_handler.connected = Arc::new(|| {});
         }
-        let dial = async move { dialer.dial(|_| {}).await.map(drop) };
-        match self.io.timeout_at(until, self.io.spawn(dial)).await {
-            Ok(Ok(dialled)) => dialled,
+        let connect = async move { connector.connect(|_| {}).await.map(drop) };
+        match self.io.timeout_at(deadline, self.io.spawn(connect)).await {
+            Ok(Ok(connected)) => connected,
             // It is tried again when it is needed.
             _ => Ok(()),
         }
     }
 
-    /// Has the subscription answer, or be replaced: a grant was found before it was told. It may have
-    /// been on its way, or whoever should tell it may be frozen.
-    pub(crate) fn doubt(&self) {
-        if let Some(link) = self.link.get().cloned() {
-            let until = after(self.patience);
+    /// Pings the subscription, so that it is replaced if it is dead: a grant was found by polling before its
+    /// message came.
+    pub(crate) fn probe(&self) {
+        if let Some(connection) = self.connection.get().cloned() {
+            let deadline = after(self.timeout);
             self.io.spawn(async move {
-                let _ = link.ask::<Value>(redis::cmd("PING"), until).await;
+                let _ = connection.send::<Value>(redis::cmd("PING"), deadline).await;
             });
         }
     }
 
-    /// Subscribes anew: something that should have come has not.
-    pub(crate) fn replace(&self) {
-        if let Some(link) = self.link.get() {
-            link.replace();
+    /// Subscribes anew: a message that should have come has not.
+    pub(crate) fn resubscribe(&self) {
+        if let Some(connection) = self.connection.get() {
+            connection.reconnect();
         }
     }
 }
 
-/// Reads a message, which is a channel and a text; what can't be read is not for us.
-fn read(message: &[Value]) -> Option<News> {
+/// Parses a message, which is a channel and a text. An invalid message is ignored.
+fn parse_message(message: &[Value]) -> Option<News> {
     let text = String::from_redis_value(message.last()?.clone()).ok()?;
     let (kind, rest) = text.split_once(' ')?;
     match kind {
@@ -123,16 +127,16 @@ fn read(message: &[Value]) -> Option<News> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Option<News> {
+    fn parse(text: &str) -> Option<News> {
         let bulk = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        read(&[bulk("channel"), bulk(text)])
+        parse_message(&[bulk("channel"), bulk(text)])
     }
 
     #[test]
     fn a_grant_is_read_whatever_the_key() {
         let token = "0123456789abcdef0123456789abcdef";
         let text = format!("grant {token} 1700000000000001 2000 lock:a b {{c}}");
-        let Some(News::Granted(grant)) = told(&text) else {
+        let Some(News::Granted(grant)) = parse(&text) else {
             panic!("a grant");
         };
         assert_eq!(&*grant.name, "lock:a b {c}");
@@ -142,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_news() {
+    fn an_invalid_message_is_ignored() {
         let token = "0123456789abcdef0123456789abcdef";
         for text in [
             "",
@@ -155,9 +159,9 @@ mod tests {
             &format!("grant {token} 1 2"),
             &format!("granted {token} 1 2 lock:a"),
         ] {
-            assert!(told(text).is_none(), "{text}");
+            assert!(parse(text).is_none(), "{text}");
         }
-        assert!(read(&[]).is_none());
-        assert!(read(&[Value::Nil]).is_none());
+        assert!(parse_message(&[]).is_none());
+        assert!(parse_message(&[Value::Nil]).is_none());
     }
 }

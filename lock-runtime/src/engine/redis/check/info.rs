@@ -1,4 +1,4 @@
-//! What a server says about itself.
+//! What a server reports about itself: `INFO`, `CONFIG` and `TIME`.
 
 use crate::engine::error::{EngineError, Fault};
 use crate::engine::inspection::{ClockOffset, ServerIdentity};
@@ -10,33 +10,33 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub(crate) struct Facts {
+pub(crate) struct ServerInfo {
     pub(crate) server: Arc<str>,
-    information: HashMap<String, String>,
-    /// By name, or why they can't be asked for.
-    settings: Result<HashMap<String, String>, String>,
-    /// None if it can't be asked.
+    info: HashMap<String, String>,
+    /// The settings by name, or why they can't be read.
+    config: Result<HashMap<String, String>, String>,
+    /// `None` if it can't be read.
     pub(crate) clock: Option<ClockOffset>,
 }
 
-const SETTINGS: [&str; 3] = ["appendfsync", "min-replicas-*", "cluster-node-timeout"];
+const CONFIG_NAMES: [&str; 3] = ["appendfsync", "min-replicas-*", "cluster-node-timeout"];
 
-impl Facts {
-    /// Asks a server on a connection of its own.
-    pub(crate) async fn of(
+impl ServerInfo {
+    /// Asks a server, on a connection of its own.
+    pub(crate) async fn fetch(
         io: Io,
         target: Arc<Target>,
-        patience: Duration,
-    ) -> Result<Facts, EngineError> {
-        let asked = io.spawn(async move {
-            let until = after(patience);
+        timeout: Duration,
+    ) -> Result<ServerInfo, EngineError> {
+        let fetched = io.spawn(async move {
+            let until = after(timeout);
             tokio::time::timeout_at(until, ask(&target)).await
         });
-        match asked.await {
-            Ok(Ok(Ok(facts))) => Ok(facts),
+        match fetched.await {
+            Ok(Ok(Ok(server))) => Ok(server),
             Ok(Ok(Err(error))) => Err(EngineError::new(Fault::Refused, error)),
             _ => {
-                let words = format!("no answer within {patience:?}");
+                let words = format!("no answer within {timeout:?}");
                 Err(EngineError::new(Fault::Down, words))
             }
         }
@@ -45,42 +45,42 @@ impl Facts {
     pub(crate) fn identity(&self) -> ServerIdentity {
         ServerIdentity {
             address: self.server.clone(),
-            run_id: self.field("run_id").to_owned(),
-            replication_id: self.field("master_replid").to_owned(),
+            run_id: self.info("run_id").to_owned(),
+            replication_id: self.info("master_replid").to_owned(),
             clock: self.clock,
         }
     }
 
-    /// A field of `INFO`; empty if there is none.
-    pub(crate) fn field(&self, name: &str) -> &str {
-        self.information.get(name).map_or("", String::as_str)
+    /// Returns a field of `INFO`; empty if it is missing.
+    pub(crate) fn info(&self, name: &str) -> &str {
+        self.info.get(name).map_or("", String::as_str)
     }
 
-    pub(crate) fn number(&self, name: &str) -> u64 {
-        self.field(name).parse().unwrap_or(0)
+    pub(crate) fn info_u64(&self, name: &str) -> u64 {
+        self.info(name).parse().unwrap_or(0)
     }
 
-    /// A setting, or why it can't be had.
-    pub(crate) fn setting(&self, name: &str) -> Result<&str, &str> {
-        match &self.settings {
-            Ok(settings) => Ok(settings.get(name).map_or("", String::as_str)),
+    /// Returns a setting, or why it can't be read.
+    pub(crate) fn config(&self, name: &str) -> Result<&str, &str> {
+        match &self.config {
+            Ok(config) => Ok(config.get(name).map_or("", String::as_str)),
             Err(error) => Err(error),
         }
     }
 
-    /// Whether it is a replica of that master.
-    pub(crate) fn follows(&self, master: &Facts) -> bool {
+    /// Returns `true` if it is a replica of that master.
+    pub(crate) fn is_replica_of(&self, master: &ServerInfo) -> bool {
         let history = "master_replid";
-        self.field("role") == "slave"
-            && master.field("role") == "master"
-            && self.field(history) == master.field(history)
+        self.info("role") == "slave"
+            && master.info("role") == "master"
+            && self.info(history) == master.info(history)
     }
 
-    /// The addresses of the replicas that follow it.
+    /// Returns the addresses of its replicas.
     pub(crate) fn replicas(&self) -> Vec<(String, u16)> {
-        // As many as are listed; the number that is told may be any.
+        // As many as are listed: `connected_slaves` may be any number.
         (0..)
-            .map_while(|n| self.information.get(&format!("slave{n}")))
+            .map_while(|n| self.info.get(&format!("slave{n}")))
             .filter_map(|line| {
                 let part = |name| line.split(',').find_map(|part| part.strip_prefix(name));
                 Some((part("ip=")?.to_owned(), part("port=")?.parse().ok()?))
@@ -89,19 +89,19 @@ impl Facts {
     }
 }
 
-async fn ask(target: &Target) -> Result<Facts, redis::RedisError> {
+async fn ask(target: &Target) -> Result<ServerInfo, redis::RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(None)
         .set_response_timeout(None);
     let client = &target.client;
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     let mut redis = connection.await?;
-    let information: String = redis::cmd("INFO").query_async(&mut redis).await?;
-    Ok(Facts {
+    let info: String = redis::cmd("INFO").query_async(&mut redis).await?;
+    Ok(ServerInfo {
         server: target.to_string().into(),
-        information: fields(&information),
+        info: fields(&info),
         clock: clock(&mut redis).await,
-        settings: settings(&mut redis).await.map_err(|error| {
+        config: read_config(&mut redis).await.map_err(|error| {
             let words = error.detail().unwrap_or("it is refused").to_owned();
             format!("`CONFIG GET`: {words}")
         }),
@@ -114,21 +114,21 @@ async fn clock(redis: &mut MultiplexedConnection) -> Option<ClockOffset> {
     Some(clock_offset(time.ok()?, before, milliseconds_now()))
 }
 
-async fn settings(
+async fn read_config(
     redis: &mut MultiplexedConnection,
 ) -> Result<HashMap<String, String>, redis::RedisError> {
-    let mut settings = HashMap::new();
-    for name in SETTINGS {
+    let mut config = HashMap::new();
+    for name in CONFIG_NAMES {
         let mut command = redis::cmd("CONFIG");
         command.arg("GET").arg(name);
         let some: HashMap<String, String> = command.query_async(redis).await?;
-        settings.extend(some);
+        config.extend(some);
     }
-    Ok(settings)
+    Ok(config)
 }
 
-fn fields(information: &str) -> HashMap<String, String> {
-    let fields = information.lines().filter_map(|line| line.split_once(':'));
+fn fields(info: &str) -> HashMap<String, String> {
+    let fields = info.lines().filter_map(|line| line.split_once(':'));
     fields
         .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
         .collect()
@@ -149,18 +149,18 @@ fn clock_offset((seconds, micros): (i64, i64), before: i64, after: i64) -> Clock
 }
 
 #[cfg(test)]
-impl Facts {
-    pub(crate) fn said(information: &str, settings: Result<&[(&str, &str)], &str>) -> Facts {
+impl ServerInfo {
+    pub(crate) fn for_test(info: &str, config: Result<&[(&str, &str)], &str>) -> ServerInfo {
         let owned = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter();
             pairs
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect()
         };
-        Facts {
+        ServerInfo {
             server: "redis://a:6379".into(),
-            information: fields(information),
-            settings: settings.map(owned).map_err(str::to_owned),
+            info: fields(info),
+            config: config.map(owned).map_err(str::to_owned),
             clock: None,
         }
     }
@@ -172,17 +172,17 @@ mod tests {
 
     #[test]
     fn replicas_are_read() {
-        let facts = Facts::said(
+        let server = ServerInfo::for_test(
             "# Replication\r\nrole:master\r\nconnected_slaves:2\r\n\
              slave0:ip=10.0.0.2,port=6380,state=online,offset=14,lag=1\r\n\
              slave1:ip=::1,port=6381,state=wait_bgsave,offset=0,lag=0\r\n",
             Ok(&[]),
         );
-        assert_eq!(facts.field("role"), "master");
+        assert_eq!(server.info("role"), "master");
         let replicas = [("10.0.0.2".to_owned(), 6380), ("::1".to_owned(), 6381)];
-        assert_eq!(facts.replicas(), replicas);
+        assert_eq!(server.replicas(), replicas);
         assert!(
-            Facts::said("connected_slaves:1\r\n", Ok(&[]))
+            ServerInfo::for_test("connected_slaves:1\r\n", Ok(&[]))
                 .replicas()
                 .is_empty()
         );
@@ -190,16 +190,19 @@ mod tests {
 
     #[test]
     fn replicas_that_are_not_listed_are_not_counted() {
-        let facts = Facts::said(
+        let server = ServerInfo::for_test(
             "connected_slaves:18446744073709551615\r\nslave0:ip=a,port=1\r\nslave1:nonsense\r\n\
              slave2:ip=b,port=2\r\n",
             Ok(&[]),
         );
-        assert_eq!(facts.replicas(), [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+        assert_eq!(
+            server.replicas(),
+            [("a".to_owned(), 1), ("b".to_owned(), 2)]
+        );
     }
 
     #[test]
-    fn a_clock_may_say_anything() {
+    fn any_reply_to_time_is_accepted() {
         for (seconds, micros) in [(i64::MIN, i64::MIN), (i64::MAX, i64::MAX), (i64::MAX, 0)] {
             let odd = clock_offset((seconds, micros), 1_700_000_000_000, 1_700_000_000_001);
             let own = clock_offset((1_700_000_000, 0), 1_700_000_000_000, 1_700_000_000_001);
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_are_apart_as_far_as_is_certain() {
+    fn skew_is_the_least_possible_difference() {
         let clock = |min_ms, max_ms| ClockOffset { min_ms, max_ms };
         let skew = |a: ClockOffset, b: ClockOffset| a.skew(b).as_millis();
         assert_eq!(skew(clock(-5, 5), clock(0, 10)), 0);

@@ -1,48 +1,48 @@
-//! What of a server's facts makes it unsafe.
+//! Rules: which settings of a server endanger locks.
 
-use crate::engine::redis::check::info::Facts;
+use crate::engine::redis::check::info::ServerInfo;
 use crate::warning::{Danger, Warning};
 use std::time::Duration;
 
-/// When another server takes a master's place.
+/// When another server replaces a master.
 #[derive(Clone, Debug)]
 pub(crate) struct Failover {
-    /// No sooner than so long after the last lock that the master granted.
+    /// The shortest time from the last lock that the master granted.
     pub(crate) after: Duration,
-    /// What says so.
+    /// The setting that determines it.
     pub(crate) setting: String,
 }
 
 /// Collects warnings of one server.
-pub(crate) struct Judge<'a> {
-    facts: &'a Facts,
+pub(crate) struct ServerChecks<'a> {
+    server: &'a ServerInfo,
     ttl: Duration,
     pub(crate) warnings: Vec<Warning>,
 }
 
-impl<'a> Judge<'a> {
-    pub(crate) fn of(facts: &'a Facts, ttl: Duration) -> Judge<'a> {
-        Judge {
-            facts,
+impl<'a> ServerChecks<'a> {
+    pub(crate) fn new(server: &'a ServerInfo, ttl: Duration) -> ServerChecks<'a> {
+        ServerChecks {
+            server,
             ttl,
             warnings: Vec::new(),
         }
     }
 
     fn warn(&mut self, danger: Danger, found: impl Into<String>) {
-        let warning = Warning::new(&self.facts.server, danger, found);
+        let warning = Warning::new(&self.server.server, danger, found);
         self.warnings.push(warning);
     }
 
-    /// A server that was named by itself. False if nothing else is to be said of it.
-    pub(crate) fn stands_alone(&mut self) -> bool {
-        let kind = match self.facts.field("redis_mode") {
+    /// Checks a server whose URL names it alone. Returns `false` if other checks make no sense.
+    pub(crate) fn check_topology(&mut self) -> bool {
+        let kind = match self.server.info("redis_mode") {
             "cluster" => "a node of a Redis Cluster",
             "sentinel" => "a Sentinel",
             _ => {
-                if self.facts.field("role") == "slave" {
+                if self.server.info("role") == "slave" {
                     let (host, port) = ("master_host", "master_port");
-                    let (host, port) = (self.facts.field(host), self.facts.field(port));
+                    let (host, port) = (self.server.info(host), self.server.info(port));
                     self.warn(
                         Danger::Replica,
                         format!("it is a replica of `{host}:{port}`"),
@@ -55,26 +55,26 @@ impl<'a> Judge<'a> {
         false
     }
 
-    /// Whether it keeps what it has acknowledged.
-    pub(crate) fn keeps(&mut self) {
-        let facts = self.facts;
-        let policy = facts.field("maxmemory_policy");
-        if facts.number("maxmemory") > 0 && policy != "noeviction" {
+    /// Checks that the server keeps the writes that it has acknowledged.
+    pub(crate) fn check_durability(&mut self) {
+        let server = self.server;
+        let policy = server.info("maxmemory_policy");
+        if server.info_u64("maxmemory") > 0 && policy != "noeviction" {
             let found = format!("`maxmemory` is set, and `maxmemory-policy` is `{policy}`");
             self.warn(Danger::Eviction, found);
         }
-        if facts.field("aof_enabled") != "1" {
+        if server.info("aof_enabled") != "1" {
             return self.warn(Danger::Forgetting, "`appendonly` is `no`");
         }
-        match facts.setting("appendfsync") {
+        match server.config("appendfsync") {
             Ok("always") => {}
             Ok(other) => self.warn(Danger::Forgetting, format!("`appendfsync` is `{other}`")),
-            Err(error) => self.unknown("`appendfsync`", error),
+            Err(error) => self.not_checked("`appendfsync`", error),
         }
     }
 
-    /// Whether a lock has ended by the time that another server may grant it.
-    pub(crate) fn fails_over(&mut self, failover: &Failover) {
+    /// Checks that a lease has ended when another server may grant the lock.
+    pub(crate) fn check_failover(&mut self, failover: &Failover) {
         let Failover { after, setting } = failover;
         let (ttl, needed) = (self.ttl, self.ttl + margin(self.ttl));
         let in_time = *after >= needed;
@@ -83,7 +83,7 @@ impl<'a> Judge<'a> {
             self.warn(Danger::EarlyFailover, found);
         }
         let settings = ["min-replicas-to-write", "min-replicas-max-lag"];
-        let [replicas, lag] = settings.map(|name| self.facts.setting(name));
+        let [replicas, lag] = settings.map(|name| self.server.config(name));
         let seconds = |text: &str| Duration::from_secs(text.parse().unwrap_or(0));
         match (replicas, lag) {
             (Ok("" | "0"), _) => {
@@ -96,45 +96,45 @@ impl<'a> Judge<'a> {
                 );
                 self.warn(Danger::TwoMasters, found);
             }
-            (Err(error), _) => self.unknown("`min-replicas-to-write`", error),
+            (Err(error), _) => self.not_checked("`min-replicas-to-write`", error),
             _ => {}
         }
     }
 
-    /// The same, where the servers decide that among themselves.
-    pub(crate) fn fails_over_in_cluster(&mut self) {
+    /// The same, for the nodes of a cluster.
+    pub(crate) fn check_cluster_failover(&mut self) {
         const NAME: &str = "cluster-node-timeout";
 
-        let timeout = self.facts.setting(NAME);
+        let timeout = self.server.config(NAME);
         match timeout.map(|timeout| timeout.parse().map(Duration::from_millis)) {
-            Ok(Ok(after)) => self.fails_over(&Failover {
+            Ok(Ok(after)) => self.check_failover(&Failover {
                 setting: format!("`{NAME}` is {}", after.as_millis()),
                 after,
             }),
-            Ok(Err(_)) => self.unknown(&format!("`{NAME}`"), "it is no number"),
-            Err(error) => self.unknown(&format!("`{NAME}`"), error),
+            Ok(Err(_)) => self.not_checked(&format!("`{NAME}`"), "it is no number"),
+            Err(error) => self.not_checked(&format!("`{NAME}`"), error),
         }
     }
 
-    /// Whether another server that may take its place goes by the same clock.
-    pub(crate) fn agrees_with(&mut self, other: &Facts) {
-        let clocks = self.facts.clock.zip(other.clock);
-        let apart = clocks.map_or(Duration::ZERO, |(ours, theirs)| ours.skew(theirs));
-        if apart > margin(self.ttl) {
+    /// Checks that the clock of a server that may replace this one agrees with its own.
+    pub(crate) fn check_clock_skew(&mut self, other: &ServerInfo) {
+        let clocks = self.server.clock.zip(other.clock);
+        let skew = clocks.map_or(Duration::ZERO, |(ours, theirs)| ours.skew(theirs));
+        if skew > margin(self.ttl) {
             let found = format!(
-                "its clock and that of `{}` are {apart:?} apart",
+                "its clock and that of `{}` are {skew:?} apart",
                 other.server
             );
             self.warn(Danger::Clocks, found);
         }
     }
 
-    pub(crate) fn unknown(&mut self, what: &str, error: &str) {
+    pub(crate) fn not_checked(&mut self, what: &str, error: &str) {
         self.warn(Danger::Unknown, format!("{what} ({error})"));
     }
 }
 
-/// What clocks may differ by in the course of a ttl.
+/// By how much clocks may drift apart during a ttl.
 fn margin(ttl: Duration) -> Duration {
     ttl / 100 + Duration::from_millis(2)
 }
@@ -145,18 +145,18 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(30);
 
-    fn dangers(judge: &Judge<'_>) -> Vec<Danger> {
-        judge.warnings.iter().map(Warning::danger).collect()
+    fn dangers(checks: &ServerChecks<'_>) -> Vec<Danger> {
+        checks.warnings.iter().map(Warning::danger).collect()
     }
 
     fn failing_over(after: u64, settings: &[(&str, &str)]) -> Vec<Danger> {
-        let facts = Facts::said("", Ok(settings));
-        let mut judge = Judge::of(&facts, TTL);
-        judge.fails_over(&Failover {
+        let server = ServerInfo::for_test("", Ok(settings));
+        let mut checks = ServerChecks::new(&server, TTL);
+        checks.check_failover(&Failover {
             after: Duration::from_secs(after),
             setting: "`down-after-milliseconds` is 1000".into(),
         });
-        dangers(&judge)
+        dangers(&checks)
     }
 
     #[test]
@@ -186,35 +186,36 @@ mod tests {
     #[test]
     fn one_of_many_does_not_stand_alone() {
         for mode in ["cluster", "sentinel"] {
-            let facts = Facts::said(&format!("redis_mode:{mode}\r\nrole:slave\r\n"), Ok(&[]));
-            let mut judge = Judge::of(&facts, TTL);
-            assert!(!judge.stands_alone());
-            assert_eq!(dangers(&judge), [Danger::OtherKind]);
+            let server =
+                ServerInfo::for_test(&format!("redis_mode:{mode}\r\nrole:slave\r\n"), Ok(&[]));
+            let mut checks = ServerChecks::new(&server, TTL);
+            assert!(!checks.check_topology());
+            assert_eq!(dangers(&checks), [Danger::OtherKind]);
         }
     }
 
     #[test]
     fn only_a_full_memory_evicts() {
-        let said = |maxmemory, policy| {
+        let warnings = |maxmemory, policy| {
             let information =
                 format!("maxmemory:{maxmemory}\r\nmaxmemory_policy:{policy}\r\naof_enabled:1\r\n");
-            let facts = Facts::said(&information, Ok(&[("appendfsync", "always")]));
-            let mut judge = Judge::of(&facts, TTL);
-            judge.keeps();
-            dangers(&judge)
+            let server = ServerInfo::for_test(&information, Ok(&[("appendfsync", "always")]));
+            let mut checks = ServerChecks::new(&server, TTL);
+            checks.check_durability();
+            dangers(&checks)
         };
-        assert_eq!(said(0, "allkeys-lru"), []);
-        assert_eq!(said(1000, "noeviction"), []);
-        assert_eq!(said(1000, "volatile-ttl"), [Danger::Eviction]);
+        assert_eq!(warnings(0, "allkeys-lru"), []);
+        assert_eq!(warnings(1000, "noeviction"), []);
+        assert_eq!(warnings(1000, "volatile-ttl"), [Danger::Eviction]);
     }
 
     #[test]
     fn what_may_not_be_asked_is_said_to_be_unknown() {
-        let facts = Facts::said("aof_enabled:1\r\n", Err("`CONFIG GET`: NOPERM"));
-        let mut judge = Judge::of(&facts, TTL);
-        judge.keeps();
-        assert_eq!(dangers(&judge), [Danger::Unknown]);
-        let words = judge.warnings[0].to_string();
+        let server = ServerInfo::for_test("aof_enabled:1\r\n", Err("`CONFIG GET`: NOPERM"));
+        let mut checks = ServerChecks::new(&server, TTL);
+        checks.check_durability();
+        assert_eq!(dangers(&checks), [Danger::Unknown]);
+        let words = checks.warnings[0].to_string();
         assert!(words.contains("could not be checked"), "{words}");
         assert!(
             words.contains("NOPERM") && words.contains("+config|get"),

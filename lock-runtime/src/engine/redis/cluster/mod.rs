@@ -1,65 +1,66 @@
-//! A Redis Cluster: each request goes to the node that serves its slot.
+//! A Redis Cluster: each request goes to the node that owns its slot.
 //!
-//! A request is sent again only if a node has said that it did not carry it out, or if it could not be
-//! sent at all. What became of it otherwise is the caller's to find out.
+//! A request is sent again only if a node replied that it did not carry it out, or if it could not be sent at
+//! all. Otherwise the caller has to find out whether it was carried out.
 
 pub(crate) mod nodes;
+pub(crate) mod redirect;
 pub(crate) mod seeds;
 pub(crate) mod slot_map;
 
 use crate::engine::error::{EngineError, Fault};
-use crate::engine::event;
-use crate::engine::event::Ear;
-use crate::engine::redis::cluster::nodes::{News, Node, Nodes};
-use crate::engine::redis::cluster::seeds::Contacts;
-use crate::engine::redis::cluster::slot_map::Redirection;
+use crate::engine::event::{Ear, News};
+use crate::engine::redis::cluster::nodes::{Node, Nodes, TopologyChange};
+use crate::engine::redis::cluster::redirect::Redirect;
+use crate::engine::redis::cluster::seeds::SeedNodes;
 use crate::engine::redis::net::batch::Request;
-use crate::engine::redis::net::connection::Dialer;
-use crate::engine::redis::net::per_runtime::{Home, Homes};
+use crate::engine::redis::net::connector::Connector;
+use crate::engine::redis::net::error::is_server_error;
+use crate::engine::redis::net::per_runtime::RuntimeConnection;
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::{Io, after, instant, kept, since};
-use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
+use redis::{Cmd, FromRedisValue, ServerErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-/// So often a request is sent from node to node; while a slot moves, twice is usual.
-const REDIRECTIONS: usize = 8;
+/// How often a request is redirected at most; while a slot moves, twice is usual.
+const MAX_REDIRECTS: usize = 8;
 
-/// How often the map is looked at while nobody doubts it.
-const PERIOD: Duration = Duration::from_secs(10);
+/// How often the slot map is refreshed without a request to.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How soon, and then how often, it is looked at while somebody does.
-const DOUBTED: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
+/// The shortest and the longest pause between requested refreshes.
+const REFRESH_BACKOFF: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 
-/// An answer that took so long may come from a master that was frozen, and has been replaced meanwhile.
-const SLOW: Duration = Duration::from_secs(1);
+/// A reply that took this long may come from a master that was frozen, and has been replaced meanwhile.
+const STALE_REPLY_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) struct Cluster {
     io: Io,
     nodes: Arc<Nodes>,
-    /// Whether the last look at the map showed one.
-    looks: watch::Receiver<bool>,
-    watcher: JoinHandle<()>,
+    /// Whether the last refresh succeeded.
+    refreshes: watch::Receiver<bool>,
+    refresher: JoinHandle<()>,
 }
 
 impl Cluster {
-    /// Asks all nodes that are known from the first, and takes the first map that one tells. `ear`
-    /// is told when a node has been replaced by another, which may not know all that it did.
+    /// Asks all nodes of the URL for their slot map, and applies the first. `handler` is notified when a node has
+    /// been replaced by another, which may not know all waiters.
     pub(crate) async fn connect(
-        contacts: Arc<Contacts>,
-        dialer: Dialer,
-        ear: Ear,
+        seeds: Arc<SeedNodes>,
+        connector: Connector,
+        handler: Ear,
     ) -> Result<Cluster, EngineError> {
-        let io = dialer.io;
-        let nodes = Arc::new(Nodes::new(contacts, dialer));
+        let io = connector.io;
+        let nodes = Arc::new(Nodes::new(seeds, connector));
         let (told, mut answers) = mpsc::unbounded_channel();
-        for address in nodes.contacts.all() {
+        for address in nodes.seeds.addresses() {
             let (nodes, told) = (nodes.clone(), told.clone());
-            io.spawn(async move { told.send(nodes.introduce(&address).await) });
+            io.spawn(async move { told.send(nodes.fetch_slot_map_from(&address).await) });
         }
         drop(told);
         let mut trouble = EngineError::new(Fault::Down, "the I/O thread has ended");
@@ -71,188 +72,189 @@ impl Cluster {
                 None => return Err(trouble),
             }
         };
-        nodes.take(map);
-        let (looked, looks) = watch::channel(true);
-        let (watched, looked) = (nodes.clone(), Arc::new(looked));
-        let watch = move || watch(watched.clone(), looked.clone(), ear.clone());
+        nodes.apply(map);
+        let (refreshed, refreshes) = watch::channel(true);
+        let (refreshing, refreshed) = (nodes.clone(), Arc::new(refreshed));
+        let watch = move || refresh_loop(refreshing.clone(), refreshed.clone(), handler.clone());
         Ok(Cluster {
             io,
-            watcher: io.spawn(kept(watch)),
+            refresher: io.spawn(kept(watch)),
             nodes,
-            looks,
+            refreshes,
         })
     }
 
-    /// Sends a request to where the slot of its keys is, and waits for its answer until then.
-    pub(crate) async fn ask<T: FromRedisValue>(
+    /// Sends a request to the owner of its slot, and waits for its reply until the deadline.
+    pub(crate) async fn send<T: FromRedisValue>(
         &self,
         slot: u16,
         request: Request,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<T, EngineError> {
         let mut asked = None;
-        for _ in 0..=REDIRECTIONS {
+        for _ in 0..=MAX_REDIRECTS {
             let mut request = request.clone();
             let asking = asked.is_some();
             request.asking = asking;
-            // Another node may serve the slot by the time that this one is back.
+            // Another node may own the slot by the time that this one is back.
             request.patient = false;
             let node = match asked.take() {
                 Some(node) => node,
-                None => self.serving(slot, until).await?,
+                None => self.owner(slot, deadline).await?,
             };
             let sent = instant();
-            let error = match node.link.ask(request, until).await {
+            let error = match node.server.send(request, deadline).await {
                 Ok(answer) if asking => return Ok(answer),
                 Ok(answer) => {
-                    let current = self.is_current(sent, until).await;
-                    return match current && self.serves(&node, slot) {
+                    let current = self.topology_is_fresh(sent, deadline).await;
+                    return match current && self.is_owner(&node, slot) {
                         true => Ok(answer),
-                        false => Err(overtaken()),
+                        false => Err(superseded()),
                     };
                 }
                 Err(error) => error,
             };
-            match Redirection::read(&error, &node.host) {
-                Some(Redirection::Moved(address)) => {
-                    self.nodes.moved(slot, self.nodes.at(&address)?);
-                    self.nodes.contacts.doubt();
+            match Redirect::parse(&error, &node.host) {
+                Some(Redirect::Moved(address)) => {
+                    self.nodes.set_owner(slot, self.nodes.node(&address)?);
+                    self.nodes.seeds.request_refresh();
                 }
-                Some(Redirection::Ask(address)) => asked = Some(self.nodes.at(&address)?),
+                Some(Redirect::Ask(address)) => asked = Some(self.nodes.node(&address)?),
                 None if error.fault == Fault::Down => {
-                    self.look(until).await;
-                    if self.serves(&node, slot) {
+                    self.refresh(deadline).await;
+                    if self.is_owner(&node, slot) {
                         return Err(error);
                     }
                 }
-                None => return Err(self.heed(error)),
+                None => return Err(self.note_error(error)),
             }
         }
         let words = "the nodes of the cluster don't agree on who serves the slot";
         Err(EngineError::new(Fault::Hindered, words))
     }
 
-    /// Sends a command from a home, as long as its node serves the slot, and waits for its answer until
-    /// then.
-    pub(crate) async fn ask_from<T: FromRedisValue>(
+    /// Sends a command over a runtime connection, as long as its node owns the slot, and waits for its reply
+    /// until the deadline.
+    pub(crate) async fn send_via<T: FromRedisValue>(
         &self,
-        home: &Home,
+        connection: &RuntimeConnection,
         slot: u16,
         command: Cmd,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<T, EngineError> {
         let sent = instant();
-        match home.ask(command.clone(), until).await {
+        match connection.send(command.clone(), deadline).await {
             Ok(answer) => {
-                let current = self.is_current(sent, until).await;
-                match current && self.is_served_beside(home, slot) {
+                let current = self.topology_is_fresh(sent, deadline).await;
+                match current && self.owns(connection, slot) {
                     true => Ok(answer),
-                    false => Err(overtaken()),
+                    false => Err(superseded()),
                 }
             }
             // It has not been carried out.
-            Err(error) if error.fault == Fault::Down || Redirection::is_one(&error) => {
-                self.ask(slot, command.into(), until).await
+            Err(error) if error.fault == Fault::Down || Redirect::is_redirect(&error) => {
+                self.send(slot, command.into(), deadline).await
             }
-            Err(error) => Err(self.heed(error)),
+            Err(error) => Err(self.note_error(error)),
         }
     }
 
-    /// Whether a home is one at the node that serves the slot.
-    pub(crate) fn is_served_beside(&self, home: &Home, slot: u16) -> bool {
-        let serving = self.nodes.serving(slot);
-        serving.is_some_and(|node| home.is_beside(&node.link))
+    /// Returns `true` if the runtime connection leads to the owner of the slot.
+    pub(crate) fn owns(&self, connection: &RuntimeConnection, slot: u16) -> bool {
+        let owner = self.nodes.owner(slot);
+        owner.is_some_and(|node| node.server.owns(connection))
     }
 
-    /// Has the map looked at, if an error says that it may not be right any more.
-    fn heed(&self, error: EngineError) -> EngineError {
-        if error.fault == Fault::Unanswered || is_down(&error) {
-            self.nodes.contacts.doubt();
+    /// Requests a refresh if the error indicates that the slot map is outdated.
+    fn note_error(&self, error: EngineError) -> EngineError {
+        if error.fault == Fault::Unanswered || is_cluster_down(&error) {
+            self.nodes.seeds.request_refresh();
         }
         error
     }
 
-    /// Those at the node that serves a slot.
-    pub(crate) fn homes(&self, slot: u16) -> Option<Arc<Homes>> {
-        self.nodes.serving(slot).map(|node| node.homes.clone())
+    /// Returns the connection that the calling runtime drives to the owner of the slot.
+    pub(crate) fn runtime_connection(&self, slot: u16) -> Option<Arc<RuntimeConnection>> {
+        self.nodes.owner(slot)?.server.runtime_connection()
     }
 
-    /// Which node serves a slot, as a number of its own; 0 if none does.
-    pub(crate) fn server(&self, slot: u16) -> usize {
-        let serving = self.nodes.serving(slot);
-        serving.map_or(0, |node| Arc::as_ptr(&node).addr())
+    /// Returns a number that identifies the owner of the slot; 0 if it has none.
+    pub(crate) fn server_id(&self, slot: u16) -> usize {
+        let owner = self.nodes.owner(slot);
+        owner.map_or(0, |node| Arc::as_ptr(&node).addr())
     }
 
     pub(crate) fn node(&self, slot: u16) -> Option<Arc<str>> {
-        self.nodes.serving(slot).map(|node| node.address.clone())
+        self.nodes.owner(slot).map(|node| node.address.clone())
     }
 
-    async fn serving(&self, slot: u16, until: Instant) -> Result<Arc<Node>, EngineError> {
-        if let Some(node) = self.nodes.serving(slot) {
+    async fn owner(&self, slot: u16, deadline: Instant) -> Result<Arc<Node>, EngineError> {
+        if let Some(node) = self.nodes.owner(slot) {
             return Ok(node);
         }
-        self.look(until).await;
-        self.nodes.serving(slot).ok_or_else(|| {
+        self.refresh(deadline).await;
+        self.nodes.owner(slot).ok_or_else(|| {
             let words = "no node of the cluster serves the slot";
             EngineError::new(Fault::Hindered, words)
         })
     }
 
-    fn serves(&self, node: &Arc<Node>, slot: u16) -> bool {
-        let serving = self.nodes.serving(slot);
-        serving.is_some_and(|serving| Arc::ptr_eq(&serving, node))
+    fn is_owner(&self, node: &Arc<Node>, slot: u16) -> bool {
+        let owner = self.nodes.owner(slot);
+        owner.is_some_and(|owner| Arc::ptr_eq(&owner, node))
     }
 
-    /// Whether the map is new enough to judge an answer to what was sent then.
-    async fn is_current(&self, sent: Instant, until: Instant) -> bool {
-        since(sent) < SLOW || self.look(until).await
+    /// Returns `true` if the slot map is recent enough to trust a reply to a request that was sent then.
+    async fn topology_is_fresh(&self, sent: Instant, deadline: Instant) -> bool {
+        since(sent) < STALE_REPLY_AFTER || self.refresh(deadline).await
     }
 
-    /// Has the map looked at, and waits for that; whether it was shown.
-    async fn look(&self, until: Instant) -> bool {
-        let mut looks = self.looks.clone();
-        looks.mark_unchanged();
-        self.nodes.contacts.doubt();
-        let looked = self.io.timeout_at(until, looks.changed()).await;
-        looked.is_ok() && *looks.borrow()
+    /// Refreshes the slot map; returns `false` if no node replied.
+    async fn refresh(&self, deadline: Instant) -> bool {
+        let mut refreshes = self.refreshes.clone();
+        refreshes.mark_unchanged();
+        self.nodes.seeds.request_refresh();
+        let refreshed = self.io.timeout_at(deadline, refreshes.changed()).await;
+        refreshed.is_ok() && *refreshes.borrow()
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.watcher.abort();
+        self.refresher.abort();
     }
 }
 
-/// Looks at the map whenever it is doubted, and from time to time.
-async fn watch(nodes: Arc<Nodes>, looked: Arc<watch::Sender<bool>>, ear: Ear) {
-    let backoff = || Backoff::new(DOUBTED[0], DOUBTED[1]);
+/// Refreshes the slot map on request, and from time to time.
+async fn refresh_loop(nodes: Arc<Nodes>, refreshed: Arc<watch::Sender<bool>>, handler: Ear) {
+    let backoff = || Backoff::new(REFRESH_BACKOFF[0], REFRESH_BACKOFF[1]);
     let mut pauses = backoff();
     let mut last = instant();
     loop {
-        let _ = timeout_at(after(PERIOD), nodes.contacts.doubted()).await;
-        let news = nodes.look().await;
-        if news.is_some_and(|news| news != News::Nothing) || since(last) > Duration::from_secs(2) {
+        let _ = timeout_at(after(REFRESH_INTERVAL), nodes.seeds.refresh_requested()).await;
+        let change = nodes.refresh().await;
+        if change.is_some_and(|change| change != TopologyChange::None)
+            || since(last) > Duration::from_secs(2)
+        {
             pauses = backoff();
         }
         last = instant();
-        looked.send_replace(news.is_some());
-        if news == Some(News::Replaced) {
-            trace::node_replaced(&*nodes.contacts);
-            ear(event::News::Resumed);
+        refreshed.send_replace(change.is_some());
+        if change == Some(TopologyChange::NodeReplaced) {
+            trace::node_replaced(&*nodes.seeds);
+            handler(News::Resumed);
         }
         tokio::time::sleep(pauses.pause()).await;
     }
 }
 
-/// A master of old knows nothing of the locks that the new one grants.
-fn overtaken() -> EngineError {
+/// A former master does not know the locks that the new one grants.
+fn superseded() -> EngineError {
     let words = "the slot is served by another node by now";
     EngineError::new(Fault::Unanswered, words)
 }
 
-/// Whether a node says that the cluster, or its part of it, doesn't work.
-fn is_down(error: &EngineError) -> bool {
-    let error = error.source.downcast_ref::<RedisError>();
-    error.is_some_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::ClusterDown))
+/// Returns `true` if a node reports that the cluster, or its part of it, is down.
+fn is_cluster_down(error: &EngineError) -> bool {
+    is_server_error(error, ServerErrorKind::ClusterDown)
 }

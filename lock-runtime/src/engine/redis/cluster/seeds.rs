@@ -1,8 +1,10 @@
-//! Where the nodes of a cluster can be met.
+//! The nodes of a cluster that can be connected to first.
 
-use crate::engine::redis::cluster::slot_map::Address;
-use crate::engine::redis::net::target::{Access, Target, invalid};
-use crate::engine::redis::net::url::{Hosts, written};
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::redis::net::endpoint::{Discovery, Endpoint};
+use crate::engine::redis::net::target::{AuthOptions, NodeAddress, Target, invalid};
+use crate::engine::redis::net::url::{MultiHostUrl, format_address};
+use crate::engine::request::Answer;
 use crate::error::LockError;
 use crate::util::backoff::fraction;
 use std::fmt;
@@ -11,44 +13,44 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-const PORT: u16 = 6379;
+const DEFAULT_PORT: u16 = 6379;
 
-/// The nodes that are known: at first those in the URL.
-pub(crate) struct Contacts {
-    /// How to speak to each of them.
+/// The known nodes: at first those in the URL.
+pub(crate) struct SeedNodes {
+    /// How to connect to each of them.
     target: Target,
-    seeds: Vec<Address>,
-    nodes: RwLock<Vec<Address>>,
+    seeds: Vec<NodeAddress>,
+    nodes: RwLock<Vec<NodeAddress>>,
     next: AtomicUsize,
-    doubted: Notify,
+    refresh: Notify,
 }
 
-impl Contacts {
-    /// Reads a URL like `redis-cluster://user:password@h1:6379,h2,h3`.
-    pub(crate) fn read(url: &str, access: &Access<'_>) -> Result<Contacts, LockError> {
+impl SeedNodes {
+    /// Parses a URL like `redis-cluster://user:password@h1:6379,h2,h3`.
+    pub(crate) fn parse_url(url: &str, auth: &AuthOptions<'_>) -> Result<SeedNodes, LockError> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         let wrong = |what: &str| {
             let form = "write `redis-cluster://user:password@h1:6379,h2,h3`";
             invalid(&format!("the URL can't be read: {what}; {form}"), None)
         };
-        let hosts = Hosts::parse(rest, PORT).map_err(wrong)?;
+        let hosts = MultiHostUrl::parse(rest, DEFAULT_PORT).map_err(wrong)?;
         if hosts.path.iter().any(|word| word != "0") || hosts.path.len() > 1 {
             return Err(wrong("a cluster has no other database than 0"));
         }
-        let access = access.with(access.credentials.or(hosts.credentials.as_ref()));
-        // Everybody begins somewhere else, and goes round from there.
+        let auth = auth.with(auth.credentials.or(hosts.credentials.as_ref()));
+        // Each process starts with another node, and goes round from there.
         let start = fraction(Duration::from_secs(1)).subsec_nanos();
-        Ok(Contacts {
-            target: Target::at("", 0, scheme.starts_with("rediss"), 0, &access)?,
+        Ok(SeedNodes {
+            target: Target::from_address("", 0, scheme.starts_with("rediss"), 0, &auth)?,
             nodes: RwLock::new(hosts.hosts.clone()),
             seeds: hosts.hosts,
             next: AtomicUsize::new(start as usize),
-            doubted: Notify::new(),
+            refresh: Notify::new(),
         })
     }
 
-    /// Those that were known last, and those known from the first.
-    pub(crate) fn all(&self) -> Vec<Address> {
+    /// Returns the nodes of the last slot map, then those of the URL.
+    pub(crate) fn addresses(&self) -> Vec<NodeAddress> {
         let mut all = self
             .nodes
             .read()
@@ -58,39 +60,54 @@ impl Contacts {
         all
     }
 
-    /// These are the nodes by now.
-    pub(crate) fn learn(&self, nodes: Vec<Address>) {
+    /// Replaces the nodes of the slot map.
+    pub(crate) fn update(&self, nodes: Vec<NodeAddress>) {
         *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 
-    pub(crate) fn target(&self, address: &Address) -> redis::RedisResult<Target> {
-        self.target.moved_to(address)
+    pub(crate) fn target(&self, address: &NodeAddress) -> redis::RedisResult<Target> {
+        self.target.with_address(address)
     }
 
-    /// One of them, another one each time.
-    pub(crate) fn next(&self) -> redis::RedisResult<Arc<Target>> {
-        let all = self.all();
+    /// Returns one of the nodes, another one each time.
+    pub(crate) fn next_target(&self) -> redis::RedisResult<Arc<Target>> {
+        let all = self.addresses();
         let next = self.next.fetch_add(1, Ordering::Relaxed) % all.len().max(1);
         self.target(&all[next]).map(Arc::new)
     }
 
-    /// The cluster is not what it was: has it looked at soon.
-    pub(crate) fn doubt(&self) {
-        self.doubted.notify_one();
+    /// Requests a new slot map: the cluster may have changed.
+    pub(crate) fn request_refresh(&self) {
+        self.refresh.notify_one();
     }
 
-    pub(crate) async fn doubted(&self) {
-        self.doubted.notified().await;
+    pub(crate) async fn refresh_requested(&self) {
+        self.refresh.notified().await;
     }
 }
 
-impl fmt::Display for Contacts {
+/// Any node will do.
+impl Discovery for SeedNodes {
+    fn endpoint(&self) -> Answer<'_, Endpoint> {
+        let endpoint = match self.next_target() {
+            Ok(target) => Ok(Endpoint::fixed(target)),
+            Err(error) => Err(EngineError::new(Fault::Down, error)),
+        };
+        Box::pin(std::future::ready(endpoint))
+    }
+
+    fn connection_failed(&self) {
+        self.request_refresh();
+    }
+}
+
+impl fmt::Display for SeedNodes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.target.has_tls() {
             true => "rediss",
             false => "redis",
         };
-        let seeds: Vec<String> = self.seeds.iter().map(written).collect();
+        let seeds: Vec<String> = self.seeds.iter().map(format_address).collect();
         write!(f, "{scheme}-cluster://{}", seeds.join(","))
     }
 }
@@ -99,31 +116,31 @@ impl fmt::Display for Contacts {
 mod tests {
     use super::*;
 
-    fn read(rest: &str) -> Result<Contacts, LockError> {
-        Contacts::read(&format!("redis-cluster://{rest}"), &Access::default())
+    fn parse_url(rest: &str) -> Result<SeedNodes, LockError> {
+        SeedNodes::parse_url(&format!("redis-cluster://{rest}"), &AuthOptions::default())
     }
 
     #[test]
     fn a_url_names_some_nodes() {
-        let contacts = read("user:secret@h1:1,h2,[::1]:3").unwrap();
-        let expected = [("h1", 1), ("h2", PORT), ("::1", 3)];
+        let seeds = parse_url("user:secret@h1:1,h2,[::1]:3").unwrap();
+        let expected = [("h1", 1), ("h2", DEFAULT_PORT), ("::1", 3)];
         assert_eq!(
-            contacts.seeds,
+            seeds.seeds,
             expected.map(|(host, port)| (host.to_owned(), port))
         );
-        assert_eq!(contacts.to_string(), "redis-cluster://h1:1,h2:6379,[::1]:3");
-        assert!(read("h1/0").is_ok());
+        assert_eq!(seeds.to_string(), "redis-cluster://h1:1,h2:6379,[::1]:3");
+        assert!(parse_url("h1/0").is_ok());
     }
 
     #[test]
-    fn a_bad_url_is_told_what_is_wrong() {
+    fn an_invalid_url_is_rejected_with_the_reason() {
         for (rest, word) in [
             ("", "host"),
             ("h1/1", "database"),
             ("h1:x", "port"),
             ("h1/a/b", "database"),
         ] {
-            let Err(error) = read(rest) else {
+            let Err(error) = parse_url(rest) else {
                 panic!("`{rest}` is no cluster");
             };
             let error = error.to_string();
@@ -136,11 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn each_in_turn_and_the_first_ones_stay_known() {
-        let contacts = read("h1,h2").unwrap();
-        contacts.learn(vec![("n1".to_owned(), 7)]);
+    fn nodes_take_turns_and_those_of_the_url_stay_known() {
+        let seeds = parse_url("h1,h2").unwrap();
+        seeds.update(vec![("n1".to_owned(), 7)]);
         let mut met: Vec<_> = (0..3)
-            .map(|_| contacts.next().unwrap().to_string())
+            .map(|_| seeds.next_target().unwrap().to_string())
             .collect();
         met.sort();
         assert_eq!(met, ["redis://h1:6379", "redis://h2:6379", "redis://n1:7"]);

@@ -1,24 +1,21 @@
-//! Which node serves which slot, as the nodes say.
+//! Which node owns which slot, as a node reports it.
 
-use crate::engine::error::EngineError;
-use crate::engine::redis::hash_slot::SLOTS;
-use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value};
+use crate::engine::redis::hash_slot::SLOT_COUNT;
+use crate::engine::redis::net::target::NodeAddress;
+use redis::{FromRedisValue, Value};
 use std::ops::RangeInclusive;
 
-/// Host and port.
-pub(crate) type Address = (String, u16);
-
-/// What a node knows of its cluster.
+/// What a node reports about its cluster.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Map {
-    pub(crate) ranges: Vec<(RangeInclusive<u16>, Address)>,
-    /// All nodes, those that serve slots first.
-    pub(crate) nodes: Vec<Address>,
+pub(crate) struct SlotMap {
+    pub(crate) ranges: Vec<(RangeInclusive<u16>, NodeAddress)>,
+    /// All nodes, those that own slots first.
+    pub(crate) nodes: Vec<NodeAddress>,
 }
 
-impl Map {
-    /// Reads the answer to `CLUSTER SLOTS` of the node at that host; none if it serves for nothing.
-    pub(crate) fn read(answer: &Value, host: &str) -> Option<Map> {
+impl SlotMap {
+    /// Parses the reply to `CLUSTER SLOTS` of the node at that host; `None` if no slot has an owner.
+    pub(crate) fn parse(answer: &Value, host: &str) -> Option<SlotMap> {
         let Value::Array(entries) = answer else {
             return None;
         };
@@ -34,19 +31,19 @@ impl Map {
             let (first, last) = (number(first)?, number(last)?);
             if let Some(master) = address(master, host)
                 && first <= last
-                && last < SLOTS
+                && last < SLOT_COUNT
             {
                 ranges.push((first..=last, master));
             }
             replicas.extend(others.iter().filter_map(|node| address(node, host)));
         }
-        let mut nodes: Vec<Address> = Vec::new();
+        let mut nodes: Vec<NodeAddress> = Vec::new();
         for address in ranges.iter().map(|(_, master)| master).chain(&replicas) {
             if !nodes.contains(address) {
                 nodes.push(address.clone());
             }
         }
-        (!ranges.is_empty()).then_some(Map { ranges, nodes })
+        (!ranges.is_empty()).then_some(SlotMap { ranges, nodes })
     }
 }
 
@@ -54,9 +51,9 @@ fn number(value: &Value) -> Option<u16> {
     u16::from_redis_value_ref(value).ok()
 }
 
-/// A node that doesn't know its own host is where it was asked; one that may not tell it tells its
-/// number.
-fn address(node: &Value, host: &str) -> Option<Address> {
+/// A node that does not know its own host is the one that was asked; one that must not reveal its host name
+/// reports its IP address.
+fn address(node: &Value, host: &str) -> Option<NodeAddress> {
     let Value::Array(node) = node else {
         return None;
     };
@@ -80,50 +77,15 @@ fn address(node: &Value, host: &str) -> Option<Address> {
     Some((host, port))
 }
 
-/// Where a node sends a request that it has not carried out.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Redirection {
-    /// There, from now on.
-    Moved(Address),
-    /// There, this time.
-    Ask(Address),
-}
-
-impl Redirection {
-    /// Whether it was sent elsewhere, wherever that is.
-    pub(crate) fn is_one(error: &EngineError) -> bool {
-        let error = error.source.downcast_ref::<RedisError>();
-        error.is_some_and(|error| error.redirect_node().is_some())
-    }
-
-    /// Reads the error of the node at that host.
-    pub(crate) fn read(error: &EngineError, host: &str) -> Option<Redirection> {
-        let error = error.source.downcast_ref::<RedisError>()?;
-        let (text, _) = error.redirect_node()?;
-        let (there, port) = text.rsplit_once(':')?;
-        let there = match there {
-            "" => host,
-            "?" => return None,
-            there => there,
-        };
-        let address = (there.to_owned(), port.parse().ok()?);
-        match error.kind() {
-            ErrorKind::Server(ServerErrorKind::Moved) => Some(Redirection::Moved(address)),
-            _ => Some(Redirection::Ask(address)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::error::Fault;
 
-    fn read(answer: &[u8]) -> Option<Map> {
-        Map::read(&redis::parse_redis_value(answer).unwrap(), "asked")
+    fn read(answer: &[u8]) -> Option<SlotMap> {
+        SlotMap::parse(&redis::parse_redis_value(answer).unwrap(), "asked")
     }
 
-    fn at(host: &str, port: u16) -> Address {
+    fn at(host: &str, port: u16) -> NodeAddress {
         (host.to_owned(), port)
     }
 
@@ -135,7 +97,7 @@ mod tests {
               *3\r\n:5461\r\n:5461\r\n*4\r\n$2\r\nh2\r\n:2\r\n$2\r\ni2\r\n*0\r\n\
               *3\r\n:5462\r\n:16383\r\n*3\r\n$2\r\nh1\r\n:1\r\n$2\r\ni1\r\n",
         );
-        let expected = Map {
+        let expected = SlotMap {
             ranges: vec![
                 (0..=5460, at("h1", 1)),
                 (5461..=5461, at("h2", 2)),
@@ -163,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_map() {
+    fn an_invalid_reply_is_no_map() {
         for answer in [
             "*0\r\n",
             "$2\r\nOK\r\n",
@@ -175,30 +137,6 @@ mod tests {
             "*1\r\n*3\r\n:0\r\n:1\r\n*1\r\n$1\r\nh\r\n",
         ] {
             assert_eq!(read(answer.as_bytes()), None, "{answer}");
-        }
-    }
-
-    fn redirection(error: &str) -> Option<Redirection> {
-        let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).unwrap();
-        let error = EngineError::new(Fault::Refused, value.extract_error().unwrap_err());
-        Redirection::read(&error, "asked")
-    }
-
-    #[test]
-    fn redirections() {
-        use Redirection::{Ask, Moved};
-        for (error, expected) in [
-            ("MOVED 1 h:7", Some(Moved(at("h", 7)))),
-            ("ASK 1 h:7", Some(Ask(at("h", 7)))),
-            ("MOVED 1 :7", Some(Moved(at("asked", 7)))),
-            ("ASK 1 ::1:7", Some(Ask(at("::1", 7)))),
-            ("MOVED 1 ?:7", None),
-            ("MOVED 1 h", None),
-            ("MOVED 1 h:x", None),
-            ("MOVED", None),
-            ("TRYAGAIN Multiple keys request", None),
-        ] {
-            assert_eq!(redirection(error), expected, "{error}");
         }
     }
 }

@@ -10,11 +10,11 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// So many requests at once are enough; the server serves others in between.
-const MOST: usize = 256;
+const MAX_BATCH: usize = 256;
 
 /// The way into a connection that sends in batches. Its task ends when it is dropped.
-pub(crate) struct Batches {
-    requests: UnboundedSender<HandedIn>,
+pub(crate) struct Batcher {
+    requests: UnboundedSender<QueuedRequest>,
     task: JoinHandle<()>,
 }
 
@@ -27,14 +27,14 @@ pub(crate) struct Request {
     /// It goes over the connection on which so many replicas are waited for; 0 is the usual one.
     pub(crate) replicas: u32,
     /// Whether they are waited for. Then the answer is a pair: the command's own, and how many know.
-    pub(crate) acknowledged: bool,
+    pub(crate) await_replicas: bool,
     /// Whether it waits for a connection while there is none, instead of failing at once.
     pub(crate) patient: bool,
 }
 
-struct HandedIn {
+struct QueuedRequest {
     request: Request,
-    answer: oneshot::Sender<RedisResult<Value>>,
+    reply: oneshot::Sender<RedisResult<Value>>,
 }
 
 impl From<Cmd> for Request {
@@ -43,32 +43,32 @@ impl From<Cmd> for Request {
             command,
             asking: false,
             replicas: 0,
-            acknowledged: false,
+            await_replicas: false,
             patient: false,
         }
     }
 }
 
-impl Batches {
+impl Batcher {
     /// Starts sending, on the present runtime. A batch with requests that are to be acknowledged ends
     /// with the closing command.
-    pub(crate) fn start(redis: MultiplexedConnection, closing: Option<Cmd>) -> Batches {
+    pub(crate) fn start(redis: MultiplexedConnection, trailer: Option<Cmd>) -> Batcher {
         let (requests, received) = mpsc::unbounded_channel();
-        Batches {
+        Batcher {
             requests,
-            task: tokio::spawn(send(redis, received, closing)),
+            task: tokio::spawn(send(redis, received, trailer)),
         }
     }
 
     /// Hands a request in; its answer comes, unless the connection ends.
-    pub(crate) fn hand_in(&self, request: Request) -> oneshot::Receiver<RedisResult<Value>> {
-        let (answer, answered) = oneshot::channel();
-        let _ = self.requests.send(HandedIn { request, answer });
-        answered
+    pub(crate) fn submit(&self, request: Request) -> oneshot::Receiver<RedisResult<Value>> {
+        let (reply, replied) = oneshot::channel();
+        let _ = self.requests.send(QueuedRequest { request, reply });
+        replied
     }
 }
 
-impl Drop for Batches {
+impl Drop for Batcher {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -76,17 +76,17 @@ impl Drop for Batches {
 
 async fn send(
     mut redis: MultiplexedConnection,
-    mut requests: UnboundedReceiver<HandedIn>,
-    closing: Option<Cmd>,
+    mut requests: UnboundedReceiver<QueuedRequest>,
+    trailer: Option<Cmd>,
 ) {
     let mut batch = Vec::new();
-    while requests.recv_many(&mut batch, MOST).await > 0 {
+    while requests.recv_many(&mut batch, MAX_BATCH).await > 0 {
         let mut pipeline = Pipeline::with_capacity(batch.len());
-        let mut answers = Vec::with_capacity(batch.len());
+        let mut replies = Vec::with_capacity(batch.len());
         let mut commands = 0;
-        for HandedIn { request, answer } in batch.drain(..) {
+        for QueuedRequest { request, reply } in batch.drain(..) {
             // Nobody waits for it any more, and it has not been sent.
-            if answer.is_closed() {
+            if reply.is_closed() {
                 continue;
             }
             if request.asking {
@@ -94,39 +94,40 @@ async fn send(
             }
             pipeline.add_command(request.command);
             commands += 1 + usize::from(request.asking);
-            answers.push((answer, request.asking, request.acknowledged));
+            replies.push((reply, request.asking, request.await_replicas));
         }
-        let closing = closing.as_ref();
-        let closing = closing.filter(|_| answers.iter().any(|(_, _, acknowledged)| *acknowledged));
-        if let Some(closing) = closing {
-            pipeline.add_command(closing.clone());
+        let trailer = trailer.as_ref();
+        let trailer =
+            trailer.filter(|_| replies.iter().any(|(_, _, await_replicas)| *await_replicas));
+        if let Some(trailer) = trailer {
+            pipeline.add_command(trailer.clone());
             commands += 1;
         }
         match redis.send_packed_commands(&pipeline, 0, commands).await {
             Ok(mut values) => {
-                let closed = closing.and_then(|_| values.pop());
+                let trailed = trailer.and_then(|_| values.pop());
                 let mut values = values.into_iter();
-                for (answer, asked, acknowledged) in answers {
+                for (reply, asked, await_replicas) in replies {
                     // What `ASKING` was answered tells nothing.
                     let Some(value) = values.nth(usize::from(asked)) else {
                         continue;
                     };
-                    let _ = answer.send(match &closed {
-                        Some(closed) if acknowledged => pair(value, closed.clone()),
+                    let _ = reply.send(match &trailed {
+                        Some(trailed) if await_replicas => pair(value, trailed.clone()),
                         _ => value.extract_error(),
                     });
                 }
             }
             Err(error) => {
-                for (answer, ..) in answers {
-                    let _ = answer.send(Err(error.clone()));
+                for (reply, ..) in replies {
+                    let _ = reply.send(Err(error.clone()));
                 }
             }
         }
     }
 }
 
-fn pair(value: Value, closed: Value) -> RedisResult<Value> {
-    let pair = vec![value.extract_error()?, closed.extract_error()?];
+fn pair(value: Value, trailed: Value) -> RedisResult<Value> {
+    let pair = vec![value.extract_error()?, trailed.extract_error()?];
     Ok(Value::Array(pair))
 }

@@ -1,12 +1,13 @@
-//! Home connections: one for each runtime that takes locks, driven by that runtime itself.
+//! Runtime connections: one for each runtime that acquires locks, driven by that runtime itself.
 //!
 //! A request from a runtime with little to do then costs no hop to the I/O thread and back. With many
 //! requests at once the I/O thread's connection is the faster one, since it works beside the runtime;
-//! and it is there when a home has gone with its runtime.
+//! and it is there when a runtime connection has gone with its runtime.
 
 use crate::engine::error::EngineError;
-use crate::engine::redis::net::connection::{Connection, Dialer, Sending};
-use crate::engine::redis::net::reconnect::Link;
+use crate::engine::redis::net::connection::Connection;
+use crate::engine::redis::net::connector::{Connector, SendMode};
+use crate::engine::redis::net::reconnect::ReconnectingConnection;
 use crate::engine::redis::net::socket;
 use redis::{Cmd, FromRedisValue, Value};
 use std::collections::HashMap;
@@ -16,169 +17,173 @@ use tokio::runtime::{Handle, Id};
 use tokio::time::Instant;
 
 /// A runtime that has asked so often is worth a connection.
-const SETTLED: u32 = 16;
+const MIN_REQUESTS: u32 = 16;
 
 /// With so many acquisitions under way from a runtime, the I/O thread takes the next request: its
 /// connection sends many at once, and the fuller its batches the less each costs.
-const QUIET: usize = 6;
+const MAX_IN_FLIGHT: usize = 6;
 
 /// How many runtimes are remembered that have no home yet. Those of a process that makes one after the
 /// other must not fill its memory.
-const VISITORS: usize = 1000;
+const MAX_COUNTING: usize = 1000;
 
-pub(crate) struct Homes {
-    dialer: Dialer,
+pub(crate) struct RuntimeConnections {
+    connector: Connector,
     /// The I/O thread's, to the same server.
-    link: Weak<Link>,
-    places: Mutex<Places>,
+    main: Weak<ReconnectingConnection>,
+    slots: Mutex<Slots>,
 }
 
 #[derive(Default)]
-struct Places {
+struct Slots {
     /// A runtime that has ended is removed by its home, if it has one.
-    all: HashMap<Id, Place>,
-    visitors: usize,
+    all: HashMap<Id, Slot>,
+    counting: usize,
 }
 
-enum Place {
+enum Slot {
     /// So often has the runtime asked.
-    Visitor(u32),
+    Counting(u32),
     /// A connection is being made.
-    None,
-    Home(Arc<Home>),
+    Connecting,
+    Ready(Arc<RuntimeConnection>),
 }
 
-pub(crate) struct Home {
+pub(crate) struct RuntimeConnection {
     connection: Connection,
-    link: Weak<Link>,
+    main: Weak<ReconnectingConnection>,
     /// How many are under way from the runtime, by whatever connection.
-    acquisitions: AtomicUsize,
+    in_flight: AtomicUsize,
 }
 
-impl Places {
+impl Slots {
     /// The runtime's home, or how often it has asked so far.
-    fn visit(&mut self, runtime: Id) -> Result<Arc<Home>, u32> {
+    fn visit(&mut self, runtime: Id) -> Result<Arc<RuntimeConnection>, u32> {
         match self.all.get_mut(&runtime) {
-            Some(Place::Home(home)) => return Ok(home.clone()),
-            Some(Place::None) => return Err(0),
-            Some(Place::Visitor(times)) => {
+            Some(Slot::Ready(connection)) => return Ok(connection.clone()),
+            Some(Slot::Connecting) => return Err(0),
+            Some(Slot::Counting(times)) => {
                 *times = times.saturating_add(1);
                 return Err(*times);
             }
             None => {}
         }
-        if self.visitors == VISITORS {
+        if self.counting == MAX_COUNTING {
             // Those that are still there begin anew.
             self.all
-                .retain(|_, place| !matches!(place, Place::Visitor(_)));
-            self.visitors = 0;
+                .retain(|_, slot| !matches!(slot, Slot::Counting(_)));
+            self.counting = 0;
         }
-        self.visitors += 1;
-        self.all.insert(runtime, Place::Visitor(1));
+        self.counting += 1;
+        self.all.insert(runtime, Slot::Counting(1));
         Err(1)
     }
 
-    fn enter(&mut self, runtime: Id, place: Place) {
-        if let Some(Place::Visitor(_)) = self.all.insert(runtime, place) {
-            self.visitors -= 1;
+    fn set(&mut self, runtime: Id, slot: Slot) {
+        if let Some(Slot::Counting(_)) = self.all.insert(runtime, slot) {
+            self.counting -= 1;
         }
     }
 }
 
-impl Homes {
-    /// Those at the server that `link` leads to.
-    pub(crate) fn new(dialer: &Dialer, link: &Arc<Link>) -> Arc<Homes> {
-        Arc::new(Homes {
-            link: Arc::downgrade(link),
-            dialer: dialer.clone(),
-            places: Mutex::default(),
+impl RuntimeConnections {
+    /// Those at the server that `main` leads to.
+    pub(crate) fn new(
+        connector: &Connector,
+        main: &Arc<ReconnectingConnection>,
+    ) -> Arc<RuntimeConnections> {
+        Arc::new(RuntimeConnections {
+            main: Arc::downgrade(main),
+            connector: connector.clone(),
+            slots: Mutex::default(),
         })
     }
 
     /// The home of the calling runtime, if it has one.
-    pub(crate) fn own(self: &Arc<Self>) -> Option<Arc<Home>> {
+    pub(crate) fn current(self: &Arc<Self>) -> Option<Arc<RuntimeConnection>> {
         let runtime = Handle::try_current().ok()?;
-        let mut places = self.places();
-        let times = match places.visit(runtime.id()) {
-            Ok(home) => return Some(home),
+        let mut slots = self.slots();
+        let times = match slots.visit(runtime.id()) {
+            Ok(connection) => return Some(connection),
             Err(times) => times,
         };
-        let io = self.dialer.io;
-        if times >= SETTLED && !io.is_here(&runtime) && socket::may_be_driven() {
-            places.enter(runtime.id(), Place::None);
-            drop(places);
-            let dialer = Dialer {
-                sending: Sending::Driven(runtime.clone()),
-                ..self.dialer.clone()
+        let io = self.connector.io;
+        if times >= MIN_REQUESTS && !io.is_here(&runtime) && socket::may_be_driven() {
+            slots.set(runtime.id(), Slot::Connecting);
+            drop(slots);
+            let connector = Connector {
+                send_mode: SendMode::Driven(runtime.clone()),
+                ..self.connector.clone()
             };
-            io.run(settle(Arc::downgrade(self), runtime.id(), dialer));
+            io.run(run(Arc::downgrade(self), runtime.id(), connector));
         }
         None
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Homes {
+impl Drop for RuntimeConnections {
     fn drop(&mut self) {
-        for place in self.places().all.values() {
-            if let Place::Home(home) = place {
-                home.leave();
+        for slot in self.slots().all.values() {
+            if let Slot::Ready(connection) = slot {
+                connection.close();
             }
         }
     }
 }
 
-impl Home {
+impl RuntimeConnection {
     /// Whether a request is served best from here.
-    pub(crate) fn serves(&self) -> bool {
-        self.acquisitions.load(Ordering::Relaxed) < QUIET && !self.connection.place.is_left()
+    pub(crate) fn has_capacity(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) < MAX_IN_FLIGHT
+            && !self.connection.endpoint.is_stale()
     }
 
     /// An acquisition is about to be sent by this runtime, …
-    pub(crate) fn sends(&self) {
-        self.acquisitions.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn acquire_started(&self) {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
     }
 
     /// … and is under way no more.
-    pub(crate) fn has_sent(&self) {
-        self.acquisitions.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn acquire_finished(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether that one leads to the same server.
-    pub(crate) fn is_beside(&self, link: &Arc<Link>) -> bool {
-        std::ptr::eq(self.link.as_ptr(), Arc::as_ptr(link))
+    pub(crate) fn belongs_to(&self, main: &Arc<ReconnectingConnection>) -> bool {
+        std::ptr::eq(self.main.as_ptr(), Arc::as_ptr(main))
     }
 
     /// Has the server carry out nothing more of what was sent from here.
-    pub(crate) async fn silence(&self, until: Instant) -> Result<(), EngineError> {
-        let (Some(peer), Some(link)) = (&self.connection.peer, self.link.upgrade()) else {
+    pub(crate) async fn kill(&self, deadline: Instant) -> Result<(), EngineError> {
+        let (Some(peer), Some(main)) = (&self.connection.client_id, self.main.upgrade()) else {
             return Ok(());
         };
-        match link.ask::<Value>(peer.kill(), until).await {
+        match main.send::<Value>(peer.kill(), deadline).await {
             Err(error) if error.is_transient() => Err(error),
             _ => Ok(()),
         }
     }
 
-    pub(crate) async fn ask<T: FromRedisValue>(
+    pub(crate) async fn send<T: FromRedisValue>(
         &self,
         command: Cmd,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<T, EngineError> {
-        let answer = self.connection.ask(command, until).await;
+        let answer = self.connection.send(command, deadline).await;
         answer.map_err(|failure| {
             if failure.broken {
-                self.leave();
+                self.close();
             }
             failure.error
         })
     }
 
     /// It is of no more use.
-    fn leave(&self) {
+    fn close(&self) {
         if let Some(driver) = self.connection.driver() {
             driver.end();
         }
@@ -186,46 +191,46 @@ impl Home {
 }
 
 /// Makes a home for a runtime, and stays until it is left or the runtime ends.
-async fn settle(homes: Weak<Homes>, runtime: Id, mut dialer: Dialer) {
+async fn run(connections: Weak<RuntimeConnections>, runtime: Id, mut connector: Connector) {
     // Dropped with this task, on whatever path.
-    let _leaving = Leaving {
-        homes: homes.clone(),
+    let _leaving = RemoveOnDrop {
+        connections: connections.clone(),
         runtime,
     };
-    let dialled = dialer.dial(|_| {}).await;
+    let connected = connector.connect(|_| {}).await;
     // A runtime that ends must be gone.
-    drop(dialer);
-    let Ok(connection) = dialled else {
+    drop(connector);
+    let Ok(connection) = connected else {
         return;
     };
     let Some(driver) = connection.driver().cloned() else {
         return;
     };
-    let place = connection.place.clone();
+    let endpoint = connection.endpoint.clone();
     {
-        let Some(homes) = homes.upgrade() else {
+        let Some(connections) = connections.upgrade() else {
             return;
         };
-        let home = Arc::new(Home {
+        let connection = Arc::new(RuntimeConnection {
             connection,
-            link: homes.link.clone(),
-            acquisitions: AtomicUsize::new(0),
+            main: connections.main.clone(),
+            in_flight: AtomicUsize::new(0),
         });
-        homes.places().enter(runtime, Place::Home(home));
+        connections.slots().set(runtime, Slot::Ready(connection));
     }
-    place.while_there(driver.ended()).await;
+    endpoint.until_stale(driver.ended()).await;
     driver.end();
 }
 
-struct Leaving {
-    homes: Weak<Homes>,
+struct RemoveOnDrop {
+    connections: Weak<RuntimeConnections>,
     runtime: Id,
 }
 
-impl Drop for Leaving {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
-        if let Some(homes) = self.homes.upgrade() {
-            let left = homes.places().all.remove(&self.runtime);
+        if let Some(connections) = self.connections.upgrade() {
+            let left = connections.slots().all.remove(&self.runtime);
             // Dropped only now: the place is free for another.
             drop(left);
         }
@@ -239,32 +244,32 @@ mod tests {
 
     #[test]
     fn ten_thousand_runtimes_leave_little_behind() {
-        let mut places = Places::default();
+        let mut slots = Slots::default();
         let mut greatest = 0;
         for _ in 0..10_000 {
             let runtime = Builder::new_current_thread().build().unwrap();
             let id = runtime.handle().id();
-            assert!(places.visit(id).is_err_and(|times| times == 1));
-            assert!(places.visit(id).is_err_and(|times| times == 2));
-            greatest = greatest.max(places.all.len());
+            assert!(slots.visit(id).is_err_and(|times| times == 1));
+            assert!(slots.visit(id).is_err_and(|times| times == 2));
+            greatest = greatest.max(slots.all.len());
         }
-        assert_eq!(greatest, VISITORS);
+        assert_eq!(greatest, MAX_COUNTING);
     }
 
     #[test]
     fn a_runtime_that_is_there_when_visitors_are_forgotten_settles_all_the_same() {
-        let mut places = Places::default();
-        let runtimes: Vec<_> = (0..VISITORS)
+        let mut slots = Slots::default();
+        let runtimes: Vec<_> = (0..MAX_COUNTING)
             .map(|_| Builder::new_current_thread().build().unwrap())
             .collect();
         let id = |n: usize| runtimes[n].handle().id();
-        places.enter(id(0), Place::None);
-        for n in 0..VISITORS {
-            let _ = places.visit(id(n));
+        slots.set(id(0), Slot::Connecting);
+        for n in 0..MAX_COUNTING {
+            let _ = slots.visit(id(n));
         }
-        assert_eq!(places.visitors, VISITORS - 1);
-        places.enter(id(1), Place::None);
-        assert_eq!(places.visitors, VISITORS - 2);
-        assert_eq!(places.visit(id(2)).err(), Some(2));
+        assert_eq!(slots.counting, MAX_COUNTING - 1);
+        slots.set(id(1), Slot::Connecting);
+        assert_eq!(slots.counting, MAX_COUNTING - 2);
+        assert_eq!(slots.visit(id(2)).err(), Some(2));
     }
 }

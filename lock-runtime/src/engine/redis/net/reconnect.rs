@@ -1,13 +1,13 @@
-//! A connection that comes back.
+//! A connection that is made again when it breaks.
 //!
-//! The driver of `redis::aio::MultiplexedConnection` lives on the I/O thread. A supervisor beside it
+//! The driver of `redis::aio::MultiplexedConnection` lives on the I/O thread. A task beside it
 //! makes a new connection when the present one breaks or falls silent. While there is none, requests
 //! fail at once; nothing is ever sent twice.
 
 use crate::engine::error::{EngineError, Fault};
 use crate::engine::redis::net::batch::Request;
-use crate::engine::redis::net::connection::{Connection, Dialer};
-use crate::engine::redis::net::replica_ack::Acknowledged;
+use crate::engine::redis::net::connection::Connection;
+use crate::engine::redis::net::connector::Connector;
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::{Io, pause};
@@ -18,73 +18,70 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-pub(crate) struct Link {
+/// The result of the first attempt to connect.
+pub(crate) type FirstConnect = oneshot::Receiver<Result<(), EngineError>>;
+
+pub(crate) struct ReconnectingConnection {
     io: Io,
     state: Arc<watch::Sender<State>>,
-    acknowledged: Acknowledged,
 }
 
 #[derive(Clone)]
 enum State {
     Up(Connection),
-    /// The connection broke, and the first try to make a new one is under way.
+    /// The connection broke, and the first attempt to make a new one is under way.
     Reconnecting,
-    /// So ended the last try; more follow.
+    /// The last attempt failed like this; more follow.
     Down(EngineError),
-    /// Nobody needs the link any more.
+    /// The connection is no longer needed.
     Closed,
 }
 
-impl Link {
-    /// Connects, sends the greeting, and keeps the connection alive from then on.
-    pub(crate) async fn connect(io: Io, dialer: Dialer) -> Result<Link, EngineError> {
-        let (link, first) = Link::open(io, dialer);
+impl ReconnectingConnection {
+    /// Connects, and keeps the connection alive from then on.
+    pub(crate) async fn connect(
+        connector: Connector,
+    ) -> Result<ReconnectingConnection, EngineError> {
+        let (connection, first) = ReconnectingConnection::connect_lazily(connector);
         match first.await {
-            Ok(connected) => connected.map(|()| link),
+            Ok(connected) => connected.map(|()| connection),
             Err(_) => Err(EngineError::new(Fault::Down, "the I/O thread has ended")),
         }
     }
 
-    /// Begins to connect, and keeps at it even if the first try fails; what came of that one is
-    /// told.
-    pub(crate) fn open(
-        io: Io,
-        mut dialer: Dialer,
-    ) -> (Link, oneshot::Receiver<Result<(), EngineError>>) {
+    /// Begins to connect, and goes on after the first attempt, whose result is returned.
+    pub(crate) fn connect_lazily(
+        mut connector: Connector,
+    ) -> (ReconnectingConnection, FirstConnect) {
+        let io = connector.io;
         let (state, mut changes) = watch::channel(State::Reconnecting);
         let state = Arc::new(state);
-        let (first, told) = oneshot::channel();
-        let acknowledged = Acknowledged::new(&dialer);
-        let supervised = Arc::downgrade(&state);
+        let (first, connected) = oneshot::channel();
+        let weak = Arc::downgrade(&state);
         io.run(async move {
             let mut first = Some(first);
-            let (dialer, changes) = (&mut dialer, &mut changes);
-            while caught(supervise(dialer, &supervised, changes, &mut first))
+            let (connector, changes) = (&mut connector, &mut changes);
+            while caught(reconnect_loop(connector, &weak, changes, &mut first))
                 .await
                 .is_err()
             {
                 pause().await;
             }
         });
-        let link = Link {
-            io,
-            state,
-            acknowledged,
-        };
-        (link, told)
+        (ReconnectingConnection { io, state }, connected)
     }
 
     /// Waits until there is a connection.
-    pub(crate) async fn ready(&self, until: Instant) -> Result<(), EngineError> {
-        self.connection(false, until).await.map(drop)
+    pub(crate) async fn connected(&self, deadline: Instant) -> Result<(), EngineError> {
+        self.connection(false, deadline).await.map(drop)
     }
 
-    pub(crate) fn is_up(&self) -> bool {
+    pub(crate) fn is_connected(&self) -> bool {
         matches!(&*self.state.borrow(), State::Up(_))
     }
 
-    /// Has the present connection replaced.
-    pub(crate) fn replace(&self) {
+    /// Replaces the present connection.
+    pub(crate) fn reconnect(&self) {
         self.state.send_if_modified(|state| {
             let up = matches!(state, State::Up(_));
             if up {
@@ -94,39 +91,46 @@ impl Link {
         });
     }
 
-    /// Sends a request and waits for its answer until then.
-    pub(crate) async fn ask<T: FromRedisValue>(
+    /// Sends a request, and waits for its reply until the deadline.
+    pub(crate) async fn send<T: FromRedisValue>(
         &self,
         request: impl Into<Request>,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<T, EngineError> {
         let request = request.into();
-        let beside = self.acknowledged.by(request.replicas);
-        let link = beside.as_deref().unwrap_or(self);
-        let connection = link.connection(request.patient, until).await?;
-        connection.ask(request, until).await.map_err(|failure| {
-            if failure.broken {
-                give_up(&link.state, connection.number);
+        let connection = self.connection(request.patient, deadline).await?;
+        let reply = connection.send(request, deadline).await;
+        reply.map_err(|failed| {
+            if failed.broken {
+                mark_broken(&self.state, connection.generation);
             }
-            failure.error
+            failed.error
         })
     }
 
-    async fn connection(&self, patient: bool, until: Instant) -> Result<Connection, EngineError> {
+    async fn connection(
+        &self,
+        patient: bool,
+        deadline: Instant,
+    ) -> Result<Connection, EngineError> {
         if let State::Up(connection) = &*self.state.borrow() {
             return Ok(connection.clone());
         }
-        Box::pin(self.reconnected(patient, until)).await
+        Box::pin(self.wait_for_reconnect(patient, deadline)).await
     }
 
-    async fn reconnected(&self, patient: bool, until: Instant) -> Result<Connection, EngineError> {
+    async fn wait_for_reconnect(
+        &self,
+        patient: bool,
+        deadline: Instant,
+    ) -> Result<Connection, EngineError> {
         let mut state = self.state.subscribe();
         let settled = state.wait_for(|state| match state {
             State::Up(_) | State::Closed => true,
             State::Reconnecting => false,
             State::Down(_) => !patient,
         });
-        match self.io.timeout_at(until, settled).await {
+        match self.io.timeout_at(deadline, settled).await {
             Ok(Ok(state)) => match &*state {
                 State::Up(connection) => Ok(connection.clone()),
                 State::Down(error) => Err(error.clone()),
@@ -137,10 +141,10 @@ impl Link {
     }
 }
 
-/// Has the connection replaced, unless it has been already.
-fn give_up(state: &watch::Sender<State>, number: u64) {
+/// Marks the connection broken, so that it is replaced, unless it has been already.
+fn mark_broken(state: &watch::Sender<State>, generation: u64) {
     state.send_if_modified(|state| match state {
-        State::Up(connection) if connection.number == number => {
+        State::Up(connection) if connection.generation == generation => {
             *state = State::Reconnecting;
             true
         }
@@ -148,39 +152,39 @@ fn give_up(state: &watch::Sender<State>, number: u64) {
     });
 }
 
-/// Has a connection replaced that says itself that it has ended.
-fn report(state: &Weak<watch::Sender<State>>) -> impl Fn(u64) + Send + Sync + 'static {
+/// Returns a callback for the end of a connection.
+fn on_disconnect(state: &Weak<watch::Sender<State>>) -> impl Fn(u64) + Send + Sync + 'static {
     let state = state.clone();
-    move |number| {
+    move |generation| {
         if let Some(state) = state.upgrade() {
-            give_up(&state, number);
+            mark_broken(&state, generation);
         }
     }
 }
 
-impl Drop for Link {
+impl Drop for ReconnectingConnection {
     fn drop(&mut self) {
         self.state.send_replace(State::Closed);
     }
 }
 
-/// Makes a connection, and a new one whenever the present one has been given up.
-async fn supervise(
-    dialer: &mut Dialer,
+/// Makes a connection, and a new one whenever the present one is broken.
+async fn reconnect_loop(
+    connector: &mut Connector,
     state: &Weak<watch::Sender<State>>,
     changes: &mut watch::Receiver<State>,
     first: &mut Option<oneshot::Sender<Result<(), EngineError>>>,
 ) {
-    let (server, carries) = (dialer.site.clone(), dialer.carries());
-    let mut told = trace::Connection::default();
-    while broken(state, changes).await {
+    let (server, purpose) = (connector.discovery.clone(), connector.purpose());
+    let mut log = trace::Connection::default();
+    while wait_until_broken(state, changes).await {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
         loop {
-            let dialled = dialer.dial(report(state)).await;
-            let outcome = dialled.as_ref().map(drop).map_err(EngineError::clone);
-            let next = match dialled {
+            let connected = connector.connect(on_disconnect(state)).await;
+            let outcome = connected.as_ref().map(drop).map_err(EngineError::clone);
+            let next = match connected {
                 Ok(connection) => State::Up(connection),
-                // What the server refuses now, as a password, it may take later.
+                // A server that rejects the password now may accept it later.
                 Err(error) => State::Down(EngineError {
                     fault: Fault::Down,
                     ..error
@@ -197,9 +201,9 @@ async fn supervise(
                 open
             });
             match &outcome {
-                Ok(()) => told.made(&server, carries),
-                // The first is told by the caller.
-                Err(error) if first.is_none() => told.failed(&server, carries, error),
+                Ok(()) => log.made(&server, purpose),
+                // The caller reports the first one.
+                Err(error) if first.is_none() => log.failed(&server, purpose, error),
                 Err(_) => {}
             }
             let connected = outcome.is_ok();
@@ -218,11 +222,13 @@ async fn supervise(
     }
 }
 
-/// Waits until the connection has been given up, or the server is elsewhere; false if nobody needs a
-/// new one.
-async fn broken(state: &Weak<watch::Sender<State>>, changes: &mut watch::Receiver<State>) -> bool {
+/// Waits until the connection is broken, or its endpoint stale. Returns `false` if no new one is needed.
+async fn wait_until_broken(
+    state: &Weak<watch::Sender<State>>,
+    changes: &mut watch::Receiver<State>,
+) -> bool {
     let up = match &*changes.borrow() {
-        State::Up(connection) => Some((connection.place.clone(), connection.number)),
+        State::Up(connection) => Some((connection.endpoint.clone(), connection.generation)),
         _ => None,
     };
     let broken = async {
@@ -231,14 +237,14 @@ async fn broken(state: &Weak<watch::Sender<State>>, changes: &mut watch::Receive
             .await
             .is_ok_and(|state| !matches!(&*state, State::Closed))
     };
-    let Some((place, number)) = up else {
+    let Some((endpoint, generation)) = up else {
         return broken.await;
     };
-    if let Some(broken) = place.while_there(broken).await {
+    if let Some(broken) = endpoint.until_stale(broken).await {
         return broken;
     }
     if let Some(state) = state.upgrade() {
-        give_up(&state, number);
+        mark_broken(&state, generation);
     }
     true
 }

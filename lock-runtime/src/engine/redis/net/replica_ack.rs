@@ -1,65 +1,68 @@
-//! Requests whose effect must be known to replicas before it counts.
+//! Connections for requests that count only when replicas have acknowledged them.
 //!
-//! `WAIT` counts what was written on its own connection, and blocks that one: so there is one more
-//! connection for each number of replicas that anybody asks for.
+//! `WAIT` counts what was written on its own connection, and blocks that connection. So there is one more
+//! connection for each number of replicas that a lock asks for.
 
 use crate::engine::error::{EngineError, Fault};
-use crate::engine::redis::net::connection::{Dialer, Sending};
-use crate::engine::redis::net::reconnect::Link;
+use crate::engine::redis::net::connector::{Connector, SendMode};
+use crate::engine::redis::net::reconnect::ReconnectingConnection;
 use crate::engine::timeouts::Timeouts;
 use redis::Cmd;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-pub(crate) struct Acknowledged {
-    dialer: Dialer,
-    links: Mutex<BTreeMap<u32, Arc<Link>>>,
+pub(crate) struct ReplicaAckConnections {
+    connector: Connector,
+    connections: Mutex<BTreeMap<u32, Arc<ReconnectingConnection>>>,
 }
 
-impl Acknowledged {
-    /// Those to the server that is otherwise spoken to as `dialer` says.
-    pub(crate) fn new(dialer: &Dialer) -> Acknowledged {
-        Acknowledged {
-            dialer: dialer.clone(),
-            links: Mutex::default(),
+impl ReplicaAckConnections {
+    /// Connections to the server that `connector` connects to.
+    pub(crate) fn new(connector: &Connector) -> ReplicaAckConnections {
+        ReplicaAckConnections {
+            connector: connector.clone(),
+            connections: Mutex::default(),
         }
     }
 
-    /// The connection on which so many replicas are waited for; none if there are none to wait for.
-    pub(crate) fn by(&self, replicas: u32) -> Option<Arc<Link>> {
+    /// Returns the connection on which that number of replicas is awaited, or `None` if it is zero.
+    pub(crate) fn get(&self, replicas: u32) -> Option<Arc<ReconnectingConnection>> {
         if replicas == 0 {
             return None;
         }
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self
+            .connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let open = || {
-            let wait = wait(replicas, self.dialer.timeouts);
-            let dialer = Dialer {
-                sending: Sending::Closing(wait),
-                ..self.dialer.clone()
+            let trailer = wait_command(replicas, self.connector.timeouts);
+            let connector = Connector {
+                send_mode: SendMode::BatchedWithTrailer(trailer),
+                ..self.connector.clone()
             };
-            let (link, _) = Link::open(dialer.io, dialer);
-            Arc::new(link)
+            let (connection, _) = ReconnectingConnection::connect_lazily(connector);
+            Arc::new(connection)
         };
-        Some(links.entry(replicas).or_insert_with(open).clone())
+        Some(connections.entry(replicas).or_insert_with(open).clone())
     }
 }
 
-fn wait(replicas: u32, timeouts: Timeouts) -> Cmd {
+fn wait_command(replicas: u32, timeouts: Timeouts) -> Cmd {
     let mut wait = redis::cmd("WAIT");
-    let patience = patience(timeouts).as_millis().max(1) as u64;
-    wait.arg(replicas).arg(patience);
+    let timeout = wait_timeout(timeouts).as_millis().max(1) as u64;
+    wait.arg(replicas).arg(timeout);
     wait
 }
 
-/// How long replicas are waited for. A request that comes while others wait has to wait twice, and is
-/// to be answered in time.
-fn patience(timeouts: Timeouts) -> Duration {
+/// How long replicas are awaited. A request that comes while others wait has to wait twice, and must still
+/// be answered in time.
+fn wait_timeout(timeouts: Timeouts) -> Duration {
     timeouts.command * 2 / 5
 }
 
-/// That so many replicas know of it are enough for a claim that asks for `wanted`.
-pub(crate) fn enough(known: u32, wanted: u32) -> Result<(), EngineError> {
+/// Fails if fewer replicas have acknowledged a request than its claim asks for.
+pub(crate) fn check_replica_count(known: u32, wanted: u32) -> Result<(), EngineError> {
     if known >= wanted {
         return Ok(());
     }

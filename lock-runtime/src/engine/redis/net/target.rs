@@ -7,6 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Host and port.
+pub(crate) type NodeAddress = (String, u16);
+
 /// A server's address with everything needed to be let in. Shows the address only.
 #[derive(Clone)]
 pub(crate) struct Target {
@@ -17,15 +20,15 @@ pub(crate) struct Target {
 
 /// What lets a client in, beside the URL.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Access<'a> {
+pub(crate) struct AuthOptions<'a> {
     pub(crate) credentials: Option<&'a (String, String)>,
     #[cfg(feature = "tls")]
     pub(crate) root_certificate: Option<&'a [u8]>,
 }
 
-impl<'a> Access<'a> {
+impl<'a> AuthOptions<'a> {
     /// The same, with other credentials.
-    pub(crate) fn with(mut self, credentials: Option<&'a (String, String)>) -> Access<'a> {
+    pub(crate) fn with(mut self, credentials: Option<&'a (String, String)>) -> AuthOptions<'a> {
         self.credentials = credentials;
         self
     }
@@ -33,7 +36,7 @@ impl<'a> Access<'a> {
 
 impl Target {
     /// Reads a URL; the credentials of `access` win over those in it.
-    pub(crate) fn parse(url: &str, access: &Access<'_>) -> Result<Target, LockError> {
+    pub(crate) fn parse(url: &str, access: &AuthOptions<'_>) -> Result<Target, LockError> {
         check_tls(url.starts_with("rediss:"))?;
         check_parameters(url)?;
         let info = url.into_connection_info().map_err(|error| {
@@ -47,12 +50,12 @@ impl Target {
     }
 
     /// The server that listens there.
-    pub(crate) fn at(
+    pub(crate) fn from_address(
         host: &str,
         port: u16,
         tls: bool,
         database: i64,
-        access: &Access<'_>,
+        access: &AuthOptions<'_>,
     ) -> Result<Target, LockError> {
         check_tls(tls)?;
         let host = host.to_owned();
@@ -65,15 +68,15 @@ impl Target {
             },
             false => ConnectionAddr::Tcp(host, port),
         };
-        let info = address.into_connection_info().map_err(unusable)?;
+        let info = address.into_connection_info().map_err(invalid_target)?;
         let redis = info.redis_settings().clone().set_db(database);
         Target::new(info.set_redis_settings(redis), access)
     }
 
-    fn new(info: ConnectionInfo, access: &Access<'_>) -> Result<Target, LockError> {
+    fn new(info: ConnectionInfo, access: &AuthOptions<'_>) -> Result<Target, LockError> {
         let info = with_settings(info, access.credentials);
         #[cfg(feature = "tls")]
-        provide_cryptography();
+        install_crypto_provider();
         #[cfg(feature = "tls")]
         let tls = match (info.addr(), access.root_certificate) {
             (ConnectionAddr::TcpTls { .. }, _) | (_, Some(_)) => {
@@ -94,7 +97,7 @@ impl Target {
         };
         #[cfg(not(feature = "tls"))]
         let client = Client::open(info);
-        let client = client.map_err(unusable)?;
+        let client = client.map_err(invalid_target)?;
         Ok(Target {
             #[cfg(feature = "tls")]
             tls,
@@ -130,7 +133,7 @@ impl Target {
     }
 
     /// Another server that is spoken to in the same way.
-    pub(crate) fn moved_to(&self, (host, port): &(String, u16)) -> redis::RedisResult<Target> {
+    pub(crate) fn with_address(&self, (host, port): &NodeAddress) -> redis::RedisResult<Target> {
         let mut address = self.addr().clone();
         match &mut address {
             ConnectionAddr::Tcp(old_host, old_port)
@@ -155,7 +158,7 @@ impl Target {
     }
 
     /// The same server, spoken to in another version of its protocol.
-    pub(crate) fn speaking(&self, protocol: ProtocolVersion) -> Target {
+    pub(crate) fn with_protocol(&self, protocol: ProtocolVersion) -> Target {
         let info = self.client.get_connection_info();
         let redis = info.redis_settings().clone().set_protocol(protocol);
         let client = Client::open(info.clone().set_redis_settings(redis));
@@ -191,7 +194,7 @@ fn with_settings(info: ConnectionInfo, credentials: Option<&(String, String)>) -
 
 /// The driver panics when a process has no cryptography provider installed, or can't tell which.
 #[cfg(feature = "tls")]
-fn provide_cryptography() {
+fn install_crypto_provider() {
     use rustls::crypto::{CryptoProvider, ring};
 
     if CryptoProvider::get_default().is_none() {
@@ -253,7 +256,7 @@ fn check_tls(wanted: bool) -> Result<(), LockError> {
     Ok(())
 }
 
-fn unusable(error: redis::RedisError) -> LockError {
+fn invalid_target(error: redis::RedisError) -> LockError {
     invalid("the server can't be used as given", Some(error))
 }
 

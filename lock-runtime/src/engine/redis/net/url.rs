@@ -1,19 +1,20 @@
 //! URLs that name several hosts: `user:password@h1:26379,h2,[::1]:26380/path/of/words`.
 
+use crate::engine::redis::net::target::NodeAddress;
 use std::net::Ipv6Addr;
 
 /// What follows `scheme://`, taken apart.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Hosts {
+pub(crate) struct MultiHostUrl {
     pub(crate) credentials: Option<(String, String)>,
-    pub(crate) hosts: Vec<(String, u16)>,
+    pub(crate) hosts: Vec<NodeAddress>,
     pub(crate) path: Vec<String>,
 }
 
-impl Hosts {
+impl MultiHostUrl {
     /// Reads it; hosts that name no port have that one. An error says what is wrong, and nothing of
     /// what stands there, which may be a secret.
-    pub(crate) fn parse(rest: &str, port: u16) -> Result<Hosts, &'static str> {
+    pub(crate) fn parse(rest: &str, port: u16) -> Result<MultiHostUrl, &'static str> {
         if rest.contains(['?', '#']) {
             return Err(
                 "`?` and `#` have no meaning in it; what is special in a password is \
@@ -25,34 +26,37 @@ impl Hosts {
             Some((credentials, hosts)) => (Some(credentials), hosts),
             None => (None, authority),
         };
-        Ok(Hosts {
-            credentials: credentials.map(read_credentials).transpose()?,
+        Ok(MultiHostUrl {
+            credentials: credentials.map(parse_credentials).transpose()?,
             hosts: hosts
                 .split(',')
-                .map(|host| read_host(host, port))
+                .map(|host| parse_host(host, port))
                 .collect::<Result<_, _>>()?,
             path: match path.strip_suffix('/').unwrap_or(path) {
                 "" => Vec::new(),
-                path => path.split('/').map(decode).collect::<Result<_, _>>()?,
+                path => path
+                    .split('/')
+                    .map(percent_decode)
+                    .collect::<Result<_, _>>()?,
             },
         })
     }
 }
 
 /// A host and a port, as they are written in a URL.
-pub(crate) fn written((host, port): &(String, u16)) -> String {
+pub(crate) fn format_address((host, port): &NodeAddress) -> String {
     match host.contains(':') {
         true => format!("[{host}]:{port}"),
         false => format!("{host}:{port}"),
     }
 }
 
-fn read_credentials(text: &str) -> Result<(String, String), &'static str> {
+fn parse_credentials(text: &str) -> Result<(String, String), &'static str> {
     let (user, password) = text.split_once(':').unwrap_or((text, ""));
-    Ok((decode(user)?, decode(password)?))
+    Ok((percent_decode(user)?, percent_decode(password)?))
 }
 
-fn read_host(text: &str, port: u16) -> Result<(String, u16), &'static str> {
+fn parse_host(text: &str, port: u16) -> Result<NodeAddress, &'static str> {
     let (host, rest) = match text.strip_prefix('[') {
         Some(text) => {
             let (address, rest) = text.split_once(']').ok_or("a `[` is not closed")?;
@@ -66,7 +70,7 @@ fn read_host(text: &str, port: u16) -> Result<(String, u16), &'static str> {
         }
         None => {
             let end = text.find(':').unwrap_or(text.len());
-            let host = decode(&text[..end])?;
+            let host = percent_decode(&text[..end])?;
             if host.is_empty() {
                 return Err("a host is missing");
             }
@@ -89,7 +93,7 @@ fn read_host(text: &str, port: u16) -> Result<(String, u16), &'static str> {
     }
 }
 
-fn decode(text: &str) -> Result<String, &'static str> {
+fn percent_decode(text: &str) -> Result<String, &'static str> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -110,11 +114,11 @@ fn decode(text: &str) -> Result<String, &'static str> {
 mod tests {
     use super::*;
 
-    fn parse(rest: &str) -> Result<Hosts, &'static str> {
-        Hosts::parse(rest, 26379)
+    fn parse(rest: &str) -> Result<MultiHostUrl, &'static str> {
+        MultiHostUrl::parse(rest, 26379)
     }
 
-    fn hosts(rest: &str) -> Vec<(String, u16)> {
+    fn hosts(rest: &str) -> Vec<NodeAddress> {
         parse(rest).unwrap().hosts
     }
 
@@ -129,7 +133,7 @@ mod tests {
             ("2001:db8::2", 65535),
             ("10.0.0.3", 26380),
         ];
-        let again: Vec<_> = several.iter().map(written).collect();
+        let again: Vec<_> = several.iter().map(format_address).collect();
         assert_eq!(hosts(&again.join(",")), several);
         assert_eq!(
             several,

@@ -8,16 +8,16 @@ pub(crate) struct Scripts {
     pub(crate) cancel: Script,
     pub(crate) release: Script,
     pub(crate) renew: Script,
-    pub(crate) fence: Script,
+    pub(crate) fencing_token: Script,
     /// What of a release needs no key but the lock's.
-    pub(crate) free: Script,
-    pub(crate) permitted: Script,
+    pub(crate) delete_if_owner: Script,
+    pub(crate) check_permissions: Script,
     // Of the members of a quorum.
     pub(crate) vote: Script,
-    pub(crate) look: Script,
-    pub(crate) leave: Script,
-    pub(crate) let_go: Script,
-    pub(crate) store: Script,
+    pub(crate) observe: Script,
+    pub(crate) leave_queue: Script,
+    pub(crate) release_and_notify: Script,
+    pub(crate) raise_fencing_token: Script,
 }
 
 impl Scripts {
@@ -42,14 +42,14 @@ impl Scripts {
             cancel: queued(&[cancel, queue, hand_on]),
             release: queued(&[release, queue, hand_on]),
             renew: Script::new(include_str!("renew.lua")),
-            fence: Script::new(include_str!("fencing_token.lua")),
-            free: Script::new(include_str!("delete_if_owner.lua")),
-            permitted: Script::new(include_str!("check_permissions.lua")),
+            fencing_token: Script::new(include_str!("fencing_token.lua")),
+            delete_if_owner: Script::new(include_str!("delete_if_owner.lua")),
+            check_permissions: Script::new(include_str!("check_permissions.lua")),
             vote: Script::new([left, include_str!("vote.lua")].concat()),
-            look: queued(&[queue, wake, left, stand, include_str!("observe.lua")]),
-            leave: queued(&[cancel, queue, hint]),
-            let_go: queued(&[release, queue, hint]),
-            store: Script::new(include_str!("raise_fencing_token.lua")),
+            observe: queued(&[queue, wake, left, stand, include_str!("observe.lua")]),
+            leave_queue: queued(&[cancel, queue, hint]),
+            release_and_notify: queued(&[release, queue, hint]),
+            raise_fencing_token: Script::new(include_str!("raise_fencing_token.lua")),
         }
     }
 
@@ -60,7 +60,7 @@ impl Scripts {
             &self.cancel,
             &self.release,
             &self.renew,
-            &self.fence,
+            &self.fencing_token,
         ];
         often.map(Script::load).into()
     }
@@ -83,12 +83,12 @@ impl Script {
     }
 
     /// The call by digest; the caller adds the keys, as many as it says, and the arguments.
-    pub(crate) fn by_digest(&self, keys: usize) -> Cmd {
+    pub(crate) fn evalsha(&self, keys: usize) -> Cmd {
         call("EVALSHA", &self.digest, keys)
     }
 
     /// The call by source, for a server that doesn't know the digest. It does from then on.
-    pub(crate) fn by_source(&self, keys: usize) -> Cmd {
+    pub(crate) fn eval(&self, keys: usize) -> Cmd {
         call("EVAL", &self.source, keys)
     }
 

@@ -1,15 +1,21 @@
-//! Sentinels: they know which server is the master, and tell when another one is.
+//! Sentinels: they name the master, and report failovers.
 //!
-//! Each of them is listened to, and asked from time to time should a message be lost. Of what they
-//! say, what was decided last counts: each failover has a greater epoch than the one before. So a
-//! Sentinel that was cut off from the others leads nobody back to a master of old.
+//! Each Sentinel is subscribed to, and polled from time to time in case a message is lost. The view with the
+//! newest epoch wins, since each failover has a greater epoch than the one before. So a Sentinel that was
+//! cut off from the others leads no client back to a former master.
+
+pub(crate) mod url;
+pub(crate) mod views;
 
 use crate::engine::error::{EngineError, Fault};
-use crate::engine::redis::net::connection::{Dialer, Sending, Subscriber};
-use crate::engine::redis::net::reconnect::Link;
-use crate::engine::redis::net::target::{Access, Target, invalid};
-use crate::engine::redis::net::url::{Hosts, written};
-use crate::engine::redis::topology::Site;
+use crate::engine::redis::net::connector::{Connector, PushHandler, SendMode};
+use crate::engine::redis::net::endpoint::{Discovery, Endpoint, MasterEpoch};
+use crate::engine::redis::net::reconnect::ReconnectingConnection;
+use crate::engine::redis::net::target::{AuthOptions, NodeAddress, Target};
+use crate::engine::redis::net::url::format_address;
+use crate::engine::redis::sentinel::url::parse_url;
+use crate::engine::redis::sentinel::views::{MasterView, Views};
+use crate::engine::request::Answer;
 use crate::engine::timeouts::Timeouts;
 use crate::error::LockError;
 use crate::trace;
@@ -19,257 +25,216 @@ use redis::Cmd;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 
-/// How often each Sentinel is asked.
-const PERIOD: Duration = Duration::from_secs(1);
+/// How often each Sentinel is polled.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-const PORT: u16 = 26379;
-
-/// The Sentinels of one master. Nobody listens to them any more when this is dropped.
+/// The Sentinels of one master. Dropping it ends polling.
 pub(crate) struct Sentinels {
-    watch: Arc<Watch>,
-    listeners: Vec<JoinHandle<()>>,
+    monitor: Arc<Monitor>,
+    pollers: Vec<JoinHandle<()>>,
 }
 
-struct Watch {
-    name: String,
+struct Monitor {
+    master_name: String,
     addresses: Vec<String>,
-    /// How to speak to the master, wherever it is.
+    /// How to connect to the master, without its address.
     server: Target,
-    said: watch::Sender<Said>,
-    /// How many masters there have been.
-    masters: AtomicU64,
-    /// For each Sentinel: it is to be asked now.
-    hurry: Vec<Notify>,
-}
-
-/// What has been said so far.
-struct Said {
-    /// By each Sentinel.
-    views: Vec<Option<Result<View, EngineError>>>,
-    master: Option<(Arc<Target>, Address)>,
-}
-
-/// What a Sentinel said last; it stands until the same Sentinel says otherwise.
-#[derive(Clone, Debug, PartialEq)]
-struct View {
-    epoch: u64,
-    master: Address,
-    /// How long the master must be silent before it counts as down.
-    down_after: Option<Duration>,
-}
-
-type Address = (String, u16);
-
-/// The time of one master.
-#[derive(Clone)]
-pub(crate) struct Tenure {
-    watch: Arc<Watch>,
-    number: u64,
+    views: watch::Sender<Views>,
+    /// The number of failovers that were followed.
+    epoch: watch::Sender<u64>,
+    /// For each Sentinel: notified when it is to be polled at once.
+    poll_now: Vec<Notify>,
 }
 
 impl Sentinels {
-    /// Reads a URL like `redis-sentinel://user:password@h1,h2,h3/mymaster/0` and starts listening.
+    /// Parses a URL like `redis-sentinel://user:password@h1,h2,h3/mymaster/0`, and starts polling.
     pub(crate) fn start(
         io: Io,
         url: &str,
-        access: &Access<'_>,
+        auth: &AuthOptions<'_>,
         own_credentials: Option<&(String, String)>,
         timeouts: Timeouts,
     ) -> Result<Sentinels, LockError> {
         let tls = url.starts_with("rediss");
-        let (hosts, name, database) = read(url)?;
-        let server = access.with(access.credentials.or(hosts.credentials.as_ref()));
-        // Where it is, the Sentinels will say.
-        let server = Target::at("", 0, tls, database, &server)?;
-        let access = access.with(own_credentials);
+        let (hosts, master_name, database) = parse_url(url)?;
+        let server = auth.with(auth.credentials.or(hosts.credentials.as_ref()));
+        let server = Target::from_address("", 0, tls, database, &server)?;
+        let auth = auth.with(own_credentials);
         let targets = hosts.hosts.iter();
         let targets: Vec<Target> = targets
-            .map(|(host, port)| Target::at(host, *port, tls, 0, &access))
+            .map(|(host, port)| Target::from_address(host, *port, tls, 0, &auth))
             .collect::<Result<_, _>>()?;
-        let watch = Arc::new(Watch {
-            name,
-            addresses: hosts.hosts.iter().map(written).collect(),
+        let monitor = Arc::new(Monitor {
+            master_name,
+            addresses: hosts.hosts.iter().map(format_address).collect(),
             server,
-            said: watch::Sender::new(Said {
-                views: vec![None; targets.len()],
+            views: watch::Sender::new(Views {
+                by_sentinel: vec![None; targets.len()],
                 master: None,
             }),
-            masters: AtomicU64::new(0),
-            hurry: targets.iter().map(|_| Notify::new()).collect(),
+            epoch: watch::Sender::new(0),
+            poll_now: targets.iter().map(|_| Notify::new()).collect(),
         });
-        let listen = |(number, target)| {
-            let dialer = watch.clone().dialer(io, number, target, timeouts);
-            let watch = watch.clone();
-            io.spawn(kept(move || listen(watch.clone(), number, dialer.clone())))
+        let poll = |(index, target)| {
+            let connector = monitor.clone().connector(io, index, target, timeouts);
+            let monitor = monitor.clone();
+            let poll = move || poll_sentinel(monitor.clone(), index, connector.clone());
+            io.spawn(kept(poll))
         };
         Ok(Sentinels {
-            listeners: targets.into_iter().enumerate().map(listen).collect(),
-            watch,
+            pollers: targets.into_iter().enumerate().map(poll).collect(),
+            monitor,
         })
     }
 
-    /// The master and its time, as soon as a Sentinel has named it; an error if none can.
-    pub(crate) async fn master(&self) -> Result<(Arc<Target>, Tenure), EngineError> {
-        let mut said = self.watch.said.subscribe();
-        let settled = said.wait_for(|said| said.master.is_some() || said.is_hopeless());
-        let Ok(said) = settled.await else {
-            return Err(EngineError::new(Fault::Down, "nobody listens any more"));
+    /// Waits until a Sentinel has named the master, and returns it. Fails if none can name it.
+    pub(crate) async fn master(&self) -> Result<Endpoint, EngineError> {
+        let mut views = self.monitor.views.subscribe();
+        let settled = views.wait_for(|views| views.master.is_some() || views.all_failed());
+        let Ok(views) = settled.await else {
+            let words = "the Sentinels are polled no longer";
+            return Err(EngineError::new(Fault::Down, words));
         };
-        match &said.master {
-            Some((target, _)) => Ok((
-                target.clone(),
-                Tenure {
-                    number: self.watch.masters.load(Ordering::Acquire),
-                    watch: self.watch.clone(),
-                },
-            )),
-            None => Err(self.watch.failure(&said)),
+        match &views.master {
+            Some((target, _)) => {
+                let epoch = MasterEpoch::new(self.monitor.epoch.subscribe());
+                Ok(Endpoint::of_master(target.clone(), epoch))
+            }
+            None => Err(self.monitor.no_master_error(&views)),
         }
     }
 
-    /// How soon a master that is silent counts as down, for the most impatient of them.
+    /// Returns the shortest time after which a silent master counts as down.
     pub(crate) fn down_after(&self) -> Option<Duration> {
-        let said = self.watch.said.borrow();
-        let views = said.views.iter().flatten().flatten();
+        let views = self.monitor.views.borrow();
+        let views = views.by_sentinel.iter().flatten().flatten();
         views.filter_map(|view| view.down_after).min()
     }
+}
 
-    /// Asks all of them now.
-    pub(crate) fn hurry(&self) {
-        self.watch.hurry.iter().for_each(Notify::notify_one);
+impl Discovery for Sentinels {
+    fn endpoint(&self) -> Answer<'_, Endpoint> {
+        Box::pin(self.master())
+    }
+
+    fn connection_failed(&self) {
+        self.monitor.poll_now.iter().for_each(Notify::notify_one);
     }
 }
 
 impl Drop for Sentinels {
     fn drop(&mut self) {
-        self.listeners.iter().for_each(JoinHandle::abort);
+        self.pollers.iter().for_each(JoinHandle::abort);
     }
 }
 
 impl fmt::Display for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.watch.fmt(f)
+        self.monitor.fmt(f)
     }
 }
 
-impl fmt::Display for Watch {
+impl fmt::Display for Monitor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Watch {
-            addresses,
-            name,
-            server,
-            ..
-        } = self;
-        let scheme = match server.has_tls() {
+        let scheme = match self.server.has_tls() {
             true => "rediss",
             false => "redis",
         };
-        write!(f, "{scheme}-sentinel://{}/{name}", addresses.join(","))
+        let (hosts, name) = (self.addresses.join(","), &self.master_name);
+        write!(f, "{scheme}-sentinel://{hosts}/{name}")
     }
 }
 
-impl Tenure {
-    pub(crate) fn is_over(&self) -> bool {
-        self.watch.masters.load(Ordering::Acquire) != self.number
-    }
-
-    /// Waits for its end.
-    pub(crate) async fn over(&self) {
-        let mut said = self.watch.said.subscribe();
-        let _ = said.wait_for(|_| self.is_over()).await;
-    }
-}
-
-/// Listens to one Sentinel, and asks it.
-async fn listen(watch: Arc<Watch>, number: usize, dialer: Dialer) {
-    let patience = dialer.timeouts.command;
-    let (link, connected) = Link::open(dialer.io, dialer);
+/// Keeps a connection to one Sentinel, and polls it.
+async fn poll_sentinel(monitor: Arc<Monitor>, index: usize, connector: Connector) {
+    let timeout = connector.timeouts.command;
+    let (connection, connected) = ReconnectingConnection::connect_lazily(connector);
     if let Ok(Err(error)) = connected.await {
-        watch.hear(number, Err(error));
+        monitor.record(index, Err(error));
     }
     loop {
-        watch.hear(number, watch.ask(&link, patience).await);
-        let next = after(PERIOD * 3 / 4 + fraction(PERIOD / 2));
-        let _ = timeout_at(next, watch.hurry[number].notified()).await;
+        monitor.record(index, monitor.query(&connection, timeout).await);
+        let next = after(POLL_INTERVAL * 3 / 4 + fraction(POLL_INTERVAL / 2));
+        let _ = timeout_at(next, monitor.poll_now[index].notified()).await;
     }
 }
 
-impl Watch {
-    fn dialer(
+impl Monitor {
+    fn connector(
         self: Arc<Self>,
         io: Io,
-        number: usize,
+        index: usize,
         target: Target,
         timeouts: Timeouts,
-    ) -> Dialer {
+    ) -> Connector {
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg("+switch-master");
-        let ask: Arc<dyn Fn() + Send + Sync> = Arc::new(move || self.hurry[number].notify_one());
-        let connected = ask.clone();
-        Dialer {
-            io,
-            site: Site::fixed(target),
-            timeouts,
-            greeting: Vec::new(),
-            // It is asked every second in any case.
-            optional: vec![subscribe],
-            subscriber: Some(Subscriber {
-                // What is said is asked for again: the message tells no epoch.
-                message: Arc::new(move |_| ask()),
+        let poll: Arc<dyn Fn() + Send + Sync> = Arc::new(move || self.poll_now[index].notify_one());
+        let connected = poll.clone();
+        Connector {
+            // The Sentinel is polled every second in any case.
+            optional_commands: vec![subscribe],
+            push_handler: Some(PushHandler {
+                // The message names no epoch, so the Sentinel is polled for it.
+                message: Arc::new(move |_| poll()),
                 connected,
             }),
-            sending: Sending::Single,
-            dialled: 0,
-            last: None,
+            ..Connector::new(io, Arc::new(target), timeouts, SendMode::Direct)
         }
     }
 
-    async fn ask(&self, link: &Link, patience: Duration) -> Result<View, EngineError> {
-        let question = |about: &str| {
+    async fn query(
+        &self,
+        connection: &ReconnectingConnection,
+        timeout: Duration,
+    ) -> Result<MasterView, EngineError> {
+        let command = |subcommand: &str| {
             let mut command = Cmd::new();
-            command.arg("SENTINEL").arg(about).arg(&self.name);
+            command
+                .arg("SENTINEL")
+                .arg(subcommand)
+                .arg(&self.master_name);
             command
         };
-        // The epoch first: should the master change in between, it is too small rather than too great.
-        let about = link.ask(question("MASTER"), after(patience)).await;
-        let address = question("GET-MASTER-ADDR-BY-NAME");
-        let address: Option<Address> = link.ask(address, after(patience)).await?;
+        // The epoch first: if the master changes in between, the epoch is too small rather than too great.
+        let info = connection.send(command("MASTER"), after(timeout)).await;
+        let address = command("GET-MASTER-ADDR-BY-NAME");
+        let address: Option<NodeAddress> = connection.send(address, after(timeout)).await?;
         let Some(master) = address else {
-            let words = format!("it knows no master called `{}`", self.name);
+            let words = format!("it knows no master called `{}`", self.master_name);
             return Err(EngineError::new(Fault::Refused, words));
         };
-        let about: HashMap<String, String> = about?;
-        let number = |field: &str| about.get(field)?.parse().ok();
-        Ok(View {
+        let info: HashMap<String, String> = info?;
+        let number = |field: &str| info.get(field)?.parse().ok();
+        Ok(MasterView {
             epoch: number("config-epoch").unwrap_or(0),
             master,
             down_after: number("down-after-milliseconds").map(Duration::from_millis),
         })
     }
 
-    /// Takes what a Sentinel said, or why it has said nothing so far.
-    fn hear(&self, number: usize, view: Result<View, EngineError>) {
+    /// Records a Sentinel's view, or its failure if it has not reported a view before.
+    fn record(&self, index: usize, view: Result<MasterView, EngineError>) {
         let mut followed = None;
-        self.said.send_if_modified(|said| {
-            let known = &mut said.views[number];
+        self.views.send_if_modified(|views| {
+            let known = &mut views.by_sentinel[index];
             match (&known, &view) {
                 (Some(Ok(known)), Ok(view)) if known == view => return false,
                 (Some(_), Err(_)) => return false,
                 _ => *known = Some(view),
             }
-            if let Some(master) = said.changed()
-                && let Ok(target) = self.server.moved_to(&master)
+            if let Some(master) = views.newer_master()
+                && let Ok(target) = self.server.with_address(&master)
             {
                 let target = Arc::new(target);
-                let before = said.master.replace((target.clone(), master));
+                let before = views.master.replace((target.clone(), master));
                 followed = before.map(|(before, _)| (before, target));
-                self.masters.fetch_add(1, Ordering::AcqRel);
+                self.epoch.send_modify(|epoch| *epoch += 1);
             }
             true
         });
@@ -278,11 +243,10 @@ impl Watch {
         }
     }
 
-    /// Why there is no master.
-    fn failure(&self, said: &Said) -> EngineError {
+    fn no_master_error(&self, views: &Views) -> EngineError {
         let mut fault = Fault::Down;
         let mut words = String::from("no Sentinel names the master");
-        for (address, view) in self.addresses.iter().zip(&said.views) {
+        for (address, view) in self.addresses.iter().zip(&views.by_sentinel) {
             if let Some(Err(error)) = view {
                 if error.fault == Fault::Refused {
                     fault = Fault::Refused;
@@ -291,132 +255,5 @@ impl Watch {
             }
         }
         EngineError::new(fault, words)
-    }
-}
-
-impl Said {
-    /// Whether no Sentinel has anything to say.
-    fn is_hopeless(&self) -> bool {
-        self.views.iter().all(|view| matches!(view, Some(Err(_))))
-    }
-
-    /// The master that was decided on last, if it is another than before.
-    fn changed(&self) -> Option<Address> {
-        let views = || self.views.iter().flatten().flatten();
-        let last = views().map(|view| view.epoch).max()?;
-        let named = || {
-            views()
-                .filter(|view| view.epoch == last)
-                .map(|view| &view.master)
-        };
-        let present = self.master.as_ref().map(|(_, address)| address);
-        match named().any(|master| Some(master) == present) {
-            true => None,
-            false => named().next().cloned(),
-        }
-    }
-}
-
-/// The hosts in a URL, the master's name and the database.
-fn read(url: &str) -> Result<(Hosts, String, i64), LockError> {
-    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-    let wrong = |what: &str| {
-        let form = "write `redis-sentinel://user:password@h1:26379,h2,h3/mymaster/0`";
-        invalid(&format!("the URL can't be read: {what}; {form}"), None)
-    };
-    let hosts = Hosts::parse(rest, PORT).map_err(wrong)?;
-    let (name, database) = match &hosts.path[..] {
-        [] => return Err(wrong("the name of the master is missing")),
-        [name] => (name, 0),
-        [name, database] => match database.parse() {
-            Ok(database @ 0..) => (name, database),
-            _ => return Err(wrong("the database is no number")),
-        },
-        _ => return Err(wrong("only a database can follow the name of the master")),
-    };
-    if name.is_empty() {
-        return Err(wrong("the name of the master is empty"));
-    }
-    let name = name.clone();
-    Ok((hosts, name, database))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_url_names_hosts_master_and_database() {
-        let (hosts, name, database) = read("redis-sentinel://u:p@h1:1,h2/my%2Fmaster/7").unwrap();
-        assert_eq!(hosts.hosts, [("h1".to_owned(), 1), ("h2".to_owned(), PORT)]);
-        assert_eq!((&*name, database), ("my/master", 7));
-        assert_eq!(read("redis-sentinel://h1/mymaster").unwrap().2, 0);
-        assert_eq!(
-            read("rediss-sentinel://h1/mymaster/").unwrap().1,
-            "mymaster"
-        );
-    }
-
-    #[test]
-    fn a_bad_url_is_told_what_is_wrong() {
-        for (rest, word) in [
-            ("", "host"),
-            ("h1", "name of the master"),
-            ("h1,h2/", "name of the master"),
-            ("h1//0", "empty"),
-            ("h1/mymaster/x", "database"),
-            ("h1/mymaster/-1", "database"),
-            ("h1/mymaster/0/1", "database"),
-            ("h1:x/mymaster", "port"),
-        ] {
-            let error = read(&format!("redis-sentinel://{rest}"))
-                .unwrap_err()
-                .to_string();
-            assert!(error.contains(word), "`{rest}`: {error}");
-            assert!(error.contains("h1:26379,h2,h3/mymaster/0"), "{error}");
-        }
-    }
-
-    fn said(views: &[(u64, &str)], master: Option<&str>) -> Said {
-        let target = Target::at("", 0, false, 0, &Access::default()).unwrap();
-        let address = |host: &str| (host.to_owned(), 6379);
-        let view = |(epoch, host): &(u64, &str)| {
-            Some(Ok(View {
-                epoch: *epoch,
-                master: address(host),
-                down_after: None,
-            }))
-        };
-        Said {
-            views: views.iter().map(view).collect(),
-            master: master.map(|host| (Arc::new(target), address(host))),
-        }
-    }
-
-    fn changed(views: &[(u64, &str)], master: Option<&str>) -> Option<String> {
-        said(views, master).changed().map(|(host, _)| host)
-    }
-
-    #[test]
-    fn what_was_decided_last_counts() {
-        assert_eq!(changed(&[(1, "a")], None).as_deref(), Some("a"));
-        assert_eq!(
-            changed(&[(1, "a"), (2, "b")], Some("a")).as_deref(),
-            Some("b")
-        );
-        assert_eq!(changed(&[(1, "a"), (2, "b"), (1, "a")], Some("b")), None);
-        // Two who have decided the same say so at different times.
-        assert_eq!(changed(&[(1, "a"), (1, "b")], Some("b")), None);
-        assert_eq!(changed(&[], None), None);
-    }
-
-    #[test]
-    fn nobody_is_hopeless_who_has_not_been_asked() {
-        let failed = Some(Err(EngineError::new(Fault::Down, "it is away")));
-        let mut said = said(&[], None);
-        said.views = vec![failed.clone(), None];
-        assert!(!said.is_hopeless());
-        said.views = vec![failed.clone(), failed];
-        assert!(said.is_hopeless());
     }
 }

@@ -1,0 +1,73 @@
+//! Redirects: a node's reply that another node owns the slot.
+
+use crate::engine::error::EngineError;
+use crate::engine::redis::net::error::redis_error;
+use crate::engine::redis::net::target::NodeAddress;
+use redis::{ErrorKind, ServerErrorKind};
+
+/// Where a node redirects a request to, which it has not carried out.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Redirect {
+    /// To that node, from now on.
+    Moved(NodeAddress),
+    /// To that node, this time.
+    Ask(NodeAddress),
+}
+
+impl Redirect {
+    /// Returns `true` if the error is a redirect, whether it can be parsed or not.
+    pub(crate) fn is_redirect(error: &EngineError) -> bool {
+        redis_error(error).is_some_and(|error| error.redirect_node().is_some())
+    }
+
+    /// Parses the error of the node at that host.
+    pub(crate) fn parse(error: &EngineError, host: &str) -> Option<Redirect> {
+        let error = redis_error(error)?;
+        let (text, _) = error.redirect_node()?;
+        let (there, port) = text.rsplit_once(':')?;
+        let there = match there {
+            "" => host,
+            "?" => return None,
+            there => there,
+        };
+        let address = (there.to_owned(), port.parse().ok()?);
+        match error.kind() {
+            ErrorKind::Server(ServerErrorKind::Moved) => Some(Redirect::Moved(address)),
+            _ => Some(Redirect::Ask(address)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::error::Fault;
+
+    fn at(host: &str, port: u16) -> NodeAddress {
+        (host.to_owned(), port)
+    }
+
+    fn redirect(error: &str) -> Option<Redirect> {
+        let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).unwrap();
+        let error = EngineError::new(Fault::Refused, value.extract_error().unwrap_err());
+        Redirect::parse(&error, "asked")
+    }
+
+    #[test]
+    fn redirects_are_parsed() {
+        use Redirect::{Ask, Moved};
+        for (error, expected) in [
+            ("MOVED 1 h:7", Some(Moved(at("h", 7)))),
+            ("ASK 1 h:7", Some(Ask(at("h", 7)))),
+            ("MOVED 1 :7", Some(Moved(at("asked", 7)))),
+            ("ASK 1 ::1:7", Some(Ask(at("::1", 7)))),
+            ("MOVED 1 ?:7", None),
+            ("MOVED 1 h", None),
+            ("MOVED 1 h:x", None),
+            ("MOVED", None),
+            ("TRYAGAIN Multiple keys request", None),
+        ] {
+            assert_eq!(redirect(error), expected, "{error}");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Makes connections: it finds the server, authenticates, and sets the connection up.
+
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::redis::net::batch::Batcher;
+use crate::engine::redis::net::client_id::ClientId;
+use crate::engine::redis::net::connection::{Connection, MASTER_CHANGED, Transport};
+use crate::engine::redis::net::driver::Driver;
+use crate::engine::redis::net::endpoint::{Discovery, Endpoint};
+use crate::engine::redis::net::error::{
+    connect_error, is_auth_error, is_broken, ok_unless_rejected,
+};
+use crate::engine::redis::net::socket;
+use crate::engine::timeouts::Timeouts;
+use crate::util::io_thread::{Io, after};
+use crate::util::panics::catch;
+use redis::aio::{MultiplexedConnection, SendError};
+use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, PushKind, Value};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// Makes connections, one after the other.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    pub(crate) io: Io,
+    pub(crate) discovery: Arc<dyn Discovery>,
+    pub(crate) timeouts: Timeouts,
+    /// Commands that must succeed before a connection is used.
+    pub(crate) setup_commands: Vec<Cmd>,
+    /// Commands that the server may reject.
+    pub(crate) optional_commands: Vec<Cmd>,
+    pub(crate) push_handler: Option<PushHandler>,
+    pub(crate) send_mode: SendMode,
+    /// How many connections were attempted.
+    pub(crate) generation: u64,
+    /// The connection that was made last.
+    pub(crate) previous_client: Option<ClientId>,
+}
+
+type MessageHandler = Arc<dyn Fn(&[Value]) + Send + Sync>;
+
+/// Handles what comes in on a connection without a request.
+#[derive(Clone)]
+pub(crate) struct PushHandler {
+    pub(crate) message: MessageHandler,
+    /// Called for every new connection, after its setup commands.
+    pub(crate) connected: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// How the requests of many callers are sent.
+#[derive(Clone)]
+pub(crate) enum SendMode {
+    /// Each by itself.
+    Direct,
+    /// The same, and that runtime drives the connection.
+    Driven(Handle),
+    /// In batches of those that came in meanwhile.
+    Batched,
+    /// The same, followed by this command if a request of the batch awaits replicas.
+    BatchedWithTrailer(Cmd),
+}
+
+impl Connector {
+    /// Makes connections of the given kind to a server.
+    pub(crate) fn new(
+        io: Io,
+        discovery: Arc<dyn Discovery>,
+        timeouts: Timeouts,
+        send_mode: SendMode,
+    ) -> Connector {
+        Connector {
+            io,
+            discovery,
+            timeouts,
+            setup_commands: Vec::new(),
+            optional_commands: Vec::new(),
+            push_handler: None,
+            send_mode,
+            generation: 0,
+            previous_client: None,
+        }
+    }
+
+    /// Returns what the connections are for, in words.
+    pub(crate) fn purpose(&self) -> &'static str {
+        match (&self.push_handler, &self.send_mode) {
+            (Some(_), _) => "messages",
+            (None, SendMode::BatchedWithTrailer(_)) => "requests that replicas acknowledge",
+            (None, _) => "requests",
+        }
+    }
+
+    /// Makes the next connection. `on_disconnect` is called when it ends, if there is a push handler.
+    pub(crate) async fn connect(
+        &mut self,
+        on_disconnect: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Connection, EngineError> {
+        let (io, timeout) = (self.io, self.timeouts.connect);
+        let discovery = self.discovery.clone();
+        let connected = io.timeout_at(after(timeout), async {
+            let endpoint = discovery.endpoint().await?;
+            let connecting = self.connect_and_set_up(&endpoint, on_disconnect);
+            let connected = endpoint.until_stale(connecting).await;
+            connected.unwrap_or_else(|| Err(EngineError::new(Fault::Down, MASTER_CHANGED)))
+        });
+        let connected = connected.await.unwrap_or_else(|_| {
+            let words = format!("no answer within {timeout:?}");
+            Err(EngineError::new(Fault::Down, words))
+        });
+        if connected.is_err() {
+            discovery.connection_failed();
+        }
+        connected
+    }
+
+    async fn connect_and_set_up(
+        &mut self,
+        endpoint: &Endpoint,
+        on_disconnect: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Connection, EngineError> {
+        self.generation += 1;
+        let (mut redis, driver) = self.open(endpoint, on_disconnect).await?;
+        if endpoint.requires_master_role() {
+            require_master(&mut redis).await?;
+        }
+        self.kill_previous_client(&mut redis).await?;
+        let description: Result<String, _> = redis::cmd("CLIENT")
+            .arg("INFO")
+            .query_async(&mut redis)
+            .await;
+        let description = ok_unless_rejected(description)?;
+        self.previous_client = description.as_deref().and_then(ClientId::parse);
+        self.run_setup_commands(&mut redis).await?;
+        if let Some(handler) = &self.push_handler {
+            (handler.connected)();
+        }
+        let transport = match (&self.send_mode, driver) {
+            (_, Some(driver)) => Transport::Driven(redis, driver),
+            (SendMode::Direct | SendMode::Driven(_), None) => Transport::Direct(redis),
+            (SendMode::Batched, None) => Transport::Batched(Arc::new(Batcher::start(redis, None))),
+            (SendMode::BatchedWithTrailer(trailer), None) => {
+                let batcher = Batcher::start(redis, Some(trailer.clone()));
+                Transport::Batched(Arc::new(batcher))
+            }
+        };
+        Ok(Connection::new(
+            (self.generation, self.previous_client.clone()),
+            endpoint.clone(),
+            self.io,
+            transport,
+            self.timeouts.command,
+        ))
+    }
+
+    /// Connects and authenticates.
+    async fn open(
+        &self,
+        endpoint: &Endpoint,
+        on_disconnect: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<(MultiplexedConnection, Option<Arc<Driver>>), EngineError> {
+        // Every request has a deadline of its own, so the connection sets none.
+        let mut config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None);
+        if let Some(handler) = &self.push_handler {
+            let (message, generation) = (handler.message.clone(), self.generation);
+            config = config.set_push_sender(move |push: PushInfo| {
+                match push.kind {
+                    PushKind::Message => {
+                        let _ = catch(|| message(&push.data));
+                    }
+                    PushKind::Disconnection => on_disconnect(generation),
+                    _ => {}
+                }
+                Ok::<(), SendError>(())
+            });
+        }
+        let target = &endpoint.target;
+        let client = match &self.push_handler {
+            Some(_) => &target.with_protocol(ProtocolVersion::RESP3).client,
+            None => &target.client,
+        };
+        let opened = match &self.send_mode {
+            SendMode::Driven(runtime) => socket::connect(target, runtime, config)
+                .await
+                .map(|(redis, driver)| (redis, Some(Arc::new(driver)))),
+            _ => client
+                .get_multiplexed_async_connection_with_config(&config)
+                .await
+                .map(|redis| (redis, None)),
+        };
+        opened.map_err(connect_error)
+    }
+
+    /// Requests that are still on their way on the previous connection must not be carried out after those
+    /// on the new one: a late acquisition would hold the lock without a holder.
+    async fn kill_previous_client(
+        &self,
+        redis: &mut MultiplexedConnection,
+    ) -> Result<(), EngineError> {
+        if let Some(previous) = &self.previous_client {
+            ok_unless_rejected(previous.kill().exec_async(redis).await)?;
+        }
+        Ok(())
+    }
+
+    async fn run_setup_commands(
+        &self,
+        redis: &mut MultiplexedConnection,
+    ) -> Result<(), EngineError> {
+        for command in &self.setup_commands {
+            command.exec_async(redis).await.map_err(connect_error)?;
+        }
+        for command in &self.optional_commands {
+            match command.exec_async(redis).await {
+                Err(error) if is_broken(&error) || is_auth_error(&error) => {
+                    return Err(connect_error(error));
+                }
+                // A server that does not load scripts ahead gets their source when they are called.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fails unless the server confirms that it is a master.
+async fn require_master(redis: &mut MultiplexedConnection) -> Result<(), EngineError> {
+    let role: Vec<Value> =
+        redis::cmd("ROLE")
+            .query_async(redis)
+            .await
+            .map_err(|error| match error.code() {
+                Some("NOPERM") => EngineError::new(Fault::Refused, error),
+                _ => connect_error(error),
+            })?;
+    match role.first() {
+        Some(Value::BulkString(role)) if role == b"master" => Ok(()),
+        _ => {
+            let words = "the server that the Sentinels name is not the master";
+            Err(EngineError::new(Fault::Down, words))
+        }
+    }
+}
