@@ -6,7 +6,7 @@ use crate::error::LockError;
 use crate::lock::acquire::Acquire;
 use crate::lock::inner::ManagerInner;
 use crate::options::{LockOptions, OnLost, Release, validate_duration, validate_key};
-use crate::util::io_thread::instant;
+use crate::util::time::instant;
 use std::sync::Arc;
 use std::time::Duration;
 

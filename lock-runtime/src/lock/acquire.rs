@@ -10,7 +10,7 @@ use crate::lock::lease::Lease;
 use crate::lock::remote_wait;
 use crate::options::LockOptions;
 use crate::util::backoff::Backoff;
-use crate::util::io_thread::{after, instant, since};
+use crate::util::time::{after, instant, since};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;

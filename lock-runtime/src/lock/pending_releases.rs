@@ -6,9 +6,9 @@
 
 use crate::engine::request::Claim;
 use crate::lock::tasks::TrackedTask;
-use crate::util::io_thread::{instant, since};
 use crate::util::panics::catch;
 use crate::util::sync::{Mutex, MutexGuard};
+use crate::util::time::{instant, since};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::PoisonError;

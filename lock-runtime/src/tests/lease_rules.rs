@@ -402,7 +402,7 @@ async fn a_renewal_is_tried_several_times_within_what_is_left() {
             assert!(patience <= left / 3 + Duration::from_millis(1));
             hold.clone()
                 .on_renewal_failed(&EngineError::new(Fault::Unanswered, "as told"));
-            let pause = hold.next_renewal().unwrap() - crate::util::io_thread::instant();
+            let pause = hold.next_renewal().unwrap() - crate::util::time::instant();
             stage.clock.advance(pause, pause);
         }
         assert!(tries.contains(&tried), "{tried} tries within {left:?}");

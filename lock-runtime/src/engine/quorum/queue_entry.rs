@@ -5,7 +5,7 @@ use crate::engine::member::Look;
 use crate::engine::quorum::member_states::Footprint;
 use crate::engine::quorum::members::Members;
 use crate::engine::request::{ALIVE, Claim};
-use crate::util::io_thread::after;
+use crate::util::time::after;
 use std::sync::Arc;
 use tokio::time::Instant;
 

@@ -3,8 +3,8 @@
 use crate::tests::shuttle::process::Process;
 use crate::tests::shuttle::server::Server;
 use crate::tests::shuttle::{all, explore, pause};
-use crate::util::io_thread::instant;
 use crate::util::shuttle::virtual_time;
+use crate::util::time::instant;
 use shuttle::future::spawn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
