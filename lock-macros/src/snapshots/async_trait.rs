@@ -9,7 +9,7 @@ where
 {
     Box::pin(async move {
         const fn __distributed_lock() {}
-        let __distributed_lock = ::lock_runtime::attribute::global(
+        let __distributed_lock = ::lock_runtime::attribute::global_lock(
             "order:{id}",
             ::lock_runtime::attribute::format!("order:{id}"),
         );

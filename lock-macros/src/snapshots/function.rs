@@ -2,7 +2,7 @@
 pub async fn pay(Path(id): Path<u64>) -> Result<Order, Error> {
     #![allow(dead_code)]
     const fn __distributed_lock() {}
-    let __distributed_lock = ::lock_runtime::attribute::global(
+    let __distributed_lock = ::lock_runtime::attribute::global_lock(
         "order:{id}",
         ::lock_runtime::attribute::format!("order:{id}"),
     );

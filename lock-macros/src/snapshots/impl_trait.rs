@@ -2,7 +2,7 @@ async fn pay<'a, const N: usize>(
     ids: &'a [u64; N],
 ) -> Result<impl Iterator<Item = u64> + 'a, Error> {
     const fn __distributed_lock() {}
-    let __distributed_lock = ::lock_runtime::attribute::global(
+    let __distributed_lock = ::lock_runtime::attribute::global_lock(
         ::core::stringify!(order_key(& ids)),
         ::lock_runtime::attribute::ToString::to_string(&order_key(&ids)),
     );

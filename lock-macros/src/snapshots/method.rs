@@ -2,7 +2,7 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
     const fn __distributed_lock() {}
     let __distributed_lock = match &self.locks {
         __distributed_lock => {
-            crate::lock_runtime::attribute::on(
+            crate::lock_runtime::attribute::lock_on(
                     __distributed_lock,
                     "<self.tenant>:<order.id():08>",
                     crate::lock_runtime::attribute::format!(
