@@ -75,7 +75,7 @@ pub(crate) enum Servers {
 impl Config {
     /// The server at that URL, and defaults for the rest.
     pub fn new(url: impl Into<String>) -> Config {
-        Config::with(Servers::One(url.into()))
+        Config::with_servers(Servers::One(url.into()))
     }
 
     /// Several deployments of Redis that know nothing of one another, and defaults for the rest: a lock
@@ -121,10 +121,10 @@ impl Config {
     /// Waiting works as everywhere else, and nearly in order of arrival; who comes at the very moment of a
     /// release may be faster than those who wait.
     pub fn quorum<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> Config {
-        Config::with(Servers::Quorum(urls.into_iter().map(U::into).collect()))
+        Config::with_servers(Servers::Quorum(urls.into_iter().map(U::into).collect()))
     }
 
-    fn with(servers: Servers) -> Config {
+    fn with_servers(servers: Servers) -> Config {
         Config {
             servers,
             credentials: None,

@@ -89,7 +89,7 @@ impl Acquire {
             let until = after(context.command_timeout).min(deadline);
             let error = match context.engine.acquire(&claim, until).await {
                 Ok(true) => {
-                    let lease = Lease::new(sent, options.ttl);
+                    let lease = Lease::from_request(sent, options.ttl);
                     if guard.hold().activate(options, lease) {
                         return Ok(Some(guard));
                     }

@@ -41,7 +41,7 @@ impl ClaimEvents {
         let (token, event) = match event {
             News::Granted(grant) => match inboxes.get(&grant.token) {
                 Some(inbox) => {
-                    inbox.put(ClaimEvent::Granted(grant));
+                    inbox.push(ClaimEvent::Granted(grant));
                     return None;
                 }
                 None => return Some(grant),
@@ -53,7 +53,7 @@ impl ClaimEvents {
             News::Resumed => return None,
         };
         if let Some(inbox) = inboxes.get(&token) {
-            inbox.put(event);
+            inbox.push(event);
         }
         None
     }

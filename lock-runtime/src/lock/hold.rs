@@ -78,7 +78,7 @@ impl Hold {
             state: Mutex::new(State {
                 phase: Phase::Requested,
                 options,
-                lease: HeldLease::new(Lease::exactly(now, Duration::ZERO), options.ttl),
+                lease: HeldLease::new(Lease::without_margin(now, Duration::ZERO), options.ttl),
                 hard_limit: None,
                 renew_at: None,
                 scheduled_at: None,
@@ -182,17 +182,18 @@ impl Hold {
             return false;
         }
         state.options = options;
-        let by_ttl = (!options.renew).then(|| (Lease::new(now, options.ttl), LostCause::Expired));
+        let by_ttl =
+            (!options.renew).then(|| (Lease::from_request(now, options.ttl), LostCause::Expired));
         let by_max_hold = options
             .max_hold
-            .map(|max_hold| (Lease::exactly(now, max_hold), LostCause::MaxHold));
+            .map(|max_hold| (Lease::without_margin(now, max_hold), LostCause::MaxHold));
         state.hard_limit = [by_ttl, by_max_hold]
             .into_iter()
             .flatten()
             .min_by_key(|(limit, _)| limit.remaining(now));
         // Without renewal, only a lease of another length is renewed: that of a grant is shorter, and
         // that of the guard before may be longer.
-        let expected = Lease::new(now, options.ttl).remaining(now);
+        let expected = Lease::from_request(now, options.ttl).remaining(now);
         let tolerance = options.ttl / 10 + Duration::from_millis(5);
         if remaining > expected + tolerance {
             state.renew_at = Some(instant());

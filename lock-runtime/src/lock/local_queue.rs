@@ -266,7 +266,7 @@ impl<T> LocalQueue<T> {
 
     fn wake(&self) {
         if let Some(remote_wait) = &self.remote_wait {
-            remote_wait.put(ClaimEvent::Wake);
+            remote_wait.push(ClaimEvent::Wake);
         }
     }
 }

@@ -156,7 +156,7 @@ impl RemoteWait {
             && !queues.is_empty(&self.name)
             && !context.is_closed()
         {
-            if timeout_at(until, self.events.next()).await.is_err() {
+            if timeout_at(until, self.events.recv()).await.is_err() {
                 return;
             }
         }
@@ -173,7 +173,7 @@ impl RemoteWait {
             && queues.is_empty(&self.name)
             && !context.is_closed()
         {
-            if timeout_at(until, self.events.next()).await.is_err() {
+            if timeout_at(until, self.events.recv()).await.is_err() {
                 return;
             }
         }
@@ -203,7 +203,7 @@ impl RemoteWait {
                 self.report_missed_grant(claim, left);
             }
             let in_time = |left| {
-                let lease = Lease::new(sent, left);
+                let lease = Lease::from_request(sent, left);
                 let over = lease.remaining(context.clock.now()).is_zero();
                 (!over).then_some(lease)
             };
@@ -261,14 +261,14 @@ impl RemoteWait {
         server_time_anchor: Option<(Moment, ServerTime)>,
         mut until: Instant,
     ) -> Option<Lease> {
-        while let Ok(event) = timeout_at(until, self.events.next()).await {
+        while let Ok(event) = timeout_at(until, self.events.recv()).await {
             match event {
                 ClaimEvent::Granted(grant) if grant.token == claim.token => {
                     let now = self.inner.context.clock.now();
                     // Without an anchor it is unknown how long the message was in flight.
                     let (then, at) = server_time_anchor?;
                     let lease =
-                        Lease::granted(now, then, grant.at.0.checked_sub(at.0)?, grant.lease);
+                        Lease::from_grant(now, then, grant.at.0.checked_sub(at.0)?, grant.lease);
                     return (!lease.remaining(now).is_zero()).then_some(lease);
                 }
                 ClaimEvent::AtFront(token) if token == claim.token => {
@@ -303,7 +303,7 @@ impl RemoteWait {
         let renewed = renewed.await?.pop().unwrap_or(Ok(false))?;
         // An acknowledgment counts only if it came while the lease ran.
         match renewed && !lease.remaining(context.clock.now()).is_zero() {
-            true => Ok(Lease::new(sent, claim.ttl)),
+            true => Ok(Lease::from_request(sent, claim.ttl)),
             false => {
                 let words = "the lock was lost before replicas had acknowledged it";
                 Err(EngineError::new(Fault::Hindered, words))

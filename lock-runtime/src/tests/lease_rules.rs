@@ -390,7 +390,7 @@ async fn a_renewal_is_tried_several_times_within_what_is_left() {
         let left = Duration::from_millis(left);
         let shared = stage.locks.inner.shared.clone();
         let hold = Hold::new(shared, "b".into(), Token::fresh(), options);
-        assert!(hold.activate(options, Lease::exactly(stage.clock.now(), left)));
+        assert!(hold.activate(options, Lease::without_margin(stage.clock.now(), left)));
         let mut tried = 0;
         loop {
             let patience = hold.renewal_timeout();
@@ -421,7 +421,7 @@ async fn a_grant_offered_again_gives_no_more_than_a_renewal_for_the_first() {
     };
     let shared = stage.locks.inner.shared.clone();
     let hold = Hold::new(shared, "b".into(), Token::fresh(), long);
-    let lease = Lease::new(stage.clock.now(), TTL);
+    let lease = Lease::from_request(stage.clock.now(), TTL);
     assert!(hold.activate(short, lease));
     hold.begin_renewal();
     assert!(!hold.activate(long, lease));

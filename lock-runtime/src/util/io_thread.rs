@@ -63,8 +63,8 @@ impl Io {
     /// Runs a task that nobody waits for. If it panics, that is logged, and ends nothing else.
     pub(crate) fn run(self, task: impl Future<Output = ()> + Send + 'static) {
         #[cfg(test)]
-        if crate::util::shuttle::running() {
-            return crate::util::shuttle::spawn(task);
+        if crate::util::shuttle::execution::running() {
+            return crate::util::shuttle::execution::spawn(task);
         }
         self.0.spawn(caught(task));
     }

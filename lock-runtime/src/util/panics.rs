@@ -12,7 +12,7 @@ pub(crate) type Panic = Box<dyn Any + Send>;
 /// The work's output; a panic in it is logged.
 pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     #[cfg(test)]
-    if crate::util::shuttle::running() {
+    if crate::util::shuttle::execution::running() {
         return Ok(work());
     }
     catch_unwind(AssertUnwindSafe(work)).inspect_err(|panic| {
