@@ -9,10 +9,10 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit, Path, Token, parse_quote};
 
-use crate::expand::borrow;
-use crate::key::{Key, ungrouped};
-use crate::nearest::nearest;
-use crate::{duration, error};
+use crate::duration;
+use crate::key::Key;
+use crate::suggest::closest_match;
+use crate::tokens::{borrow, error, ungrouped};
 
 const OPTIONS: [&str; 13] = [
     "key", "ttl", "wait", "max_hold", "renew", "replicas", "release", "on_lost", "on_busy",
@@ -29,13 +29,13 @@ pub(crate) struct Args {
 pub(crate) struct Options {
     key: Option<Key>,
     krate: Option<Path>,
-    ttl: Option<Length>,
-    wait: Option<Length>,
-    max_hold: Option<Length>,
+    ttl: Option<DurationArg>,
+    wait: Option<DurationArg>,
+    max_hold: Option<DurationArg>,
     renew: Option<bool>,
     replicas: Option<Expr>,
-    in_background: Option<bool>,
-    goes_on: Option<bool>,
+    background_release: Option<bool>,
+    continue_on_lost: Option<bool>,
     pub(crate) on_busy: Option<Expr>,
     pub(crate) or_else: Option<Expr>,
     pub(crate) guard: Option<Ident>,
@@ -85,16 +85,16 @@ impl Parse for Args {
 
 impl Args {
     /// An expression for the `Lock` to be taken.
-    pub(crate) fn lock(&self) -> TokenStream {
+    pub(crate) fn lock_expr(&self) -> TokenStream {
         let Self {
             key,
             krate,
             options,
         } = self;
         let mixed = Span::mixed_site();
-        let template = key.template();
-        let value = key.value(krate);
-        let setters = options.setters(krate);
+        let template = key.template_tokens();
+        let value = key.key_expr(krate);
+        let calls = options.builder_calls(krate);
         match &options.manager {
             // Bound first: with no type to be met, whatever derefs to a manager is one.
             Some(manager) => {
@@ -102,10 +102,12 @@ impl Args {
                 let manager = borrow(manager);
                 let name = Ident::new("__distributed_lock", span);
                 quote_spanned! {mixed=>
-                    match #manager { #name => #krate::attribute::on(#name, #template, #value) #setters }
+                    match #manager { #name => #krate::attribute::lock_on(#name, #template, #value) #calls }
                 }
             }
-            None => quote_spanned!(mixed=> #krate::attribute::global(#template, #value) #setters),
+            None => {
+                quote_spanned!(mixed=> #krate::attribute::global_lock(#template, #value) #calls)
+            }
         }
     }
 }
@@ -119,7 +121,7 @@ impl Options {
         }
         let name = input.call(Ident::parse_any)?;
         if !OPTIONS.iter().any(|option| name == option) {
-            return Err(unknown(&name));
+            return Err(unknown_option(&name));
         }
         if seen.contains(&name) {
             return Err(error(
@@ -138,16 +140,19 @@ impl Options {
         }
         match &*name.to_string() {
             "key" => self.key = Some(input.parse()?),
-            "ttl" => self.ttl = Some(Length::parse(input, &name)?),
-            "wait" => self.wait = Some(Length::parse(input, &name)?),
-            "max_hold" => self.max_hold = Some(Length::parse(input, &name)?),
-            "renew" => self.renew = Some(choice(input, &name, ["false", "true"])?),
-            "replicas" => self.replicas = Some(count(input, &name)?),
+            "ttl" => self.ttl = Some(DurationArg::parse(input, &name)?),
+            "wait" => self.wait = Some(DurationArg::parse(input, &name)?),
+            "max_hold" => self.max_hold = Some(DurationArg::parse(input, &name)?),
+            "renew" => self.renew = Some(parse_choice(input, &name, ["false", "true"])?),
+            "replicas" => self.replicas = Some(parse_count(input, &name)?),
             "release" => {
                 let words = ["\"confirmed\"", "\"background\""];
-                self.in_background = Some(choice(input, &name, words)?);
+                self.background_release = Some(parse_choice(input, &name, words)?);
             }
-            "on_lost" => self.goes_on = Some(choice(input, &name, ["\"cancel\"", "\"continue\""])?),
+            "on_lost" => {
+                self.continue_on_lost =
+                    Some(parse_choice(input, &name, ["\"cancel\"", "\"continue\""])?)
+            }
             "on_busy" => self.on_busy = Some(input.parse()?),
             "or_else" => self.or_else = Some(input.parse()?),
             "guard" => self.guard = Some(input.parse()?),
@@ -159,51 +164,58 @@ impl Options {
     }
 
     /// The calls that set the options on a `Lock`.
-    fn setters(&self, krate: &Path) -> TokenStream {
+    fn builder_calls(&self, krate: &Path) -> TokenStream {
         let mixed = Span::mixed_site();
         let lengths = [
             ("ttl", &self.ttl),
             ("wait", &self.wait),
             ("max_hold", &self.max_hold),
         ];
-        let mut setters: TokenStream = lengths
+        let mut calls: TokenStream = lengths
             .into_iter()
             .filter_map(|(name, length)| {
-                Some((Ident::new(name, mixed), length.as_ref()?.value(krate)))
+                Some((Ident::new(name, mixed), length.as_ref()?.to_tokens(krate)))
             })
             .map(|(name, length)| quote_spanned!(mixed=> .#name(#length)))
             .collect();
         if let Some(renew) = self.renew {
-            setters.extend(quote_spanned!(mixed=> .renew(#renew)));
+            calls.extend(quote_spanned!(mixed=> .renew(#renew)));
         }
         if let Some(replicas) = &self.replicas {
-            setters.extend(quote_spanned!(mixed=> .replicas(#replicas)));
+            calls.extend(quote_spanned!(mixed=> .replicas(#replicas)));
         }
-        if let Some(in_background) = self.in_background {
+        if let Some(background_release) = self.background_release {
             let choice = Ident::new(
-                if in_background {
+                if background_release {
                     "Background"
                 } else {
                     "Confirmed"
                 },
                 mixed,
             );
-            setters.extend(quote_spanned!(mixed=> .release(#krate::Release::#choice)));
+            calls.extend(quote_spanned!(mixed=> .release(#krate::Release::#choice)));
         }
-        if let Some(goes_on) = self.goes_on {
-            let choice = Ident::new(if goes_on { "Continue" } else { "Cancel" }, mixed);
-            setters.extend(quote_spanned!(mixed=> .on_lost(#krate::OnLost::#choice)));
+        if let Some(continue_on_lost) = self.continue_on_lost {
+            let choice = Ident::new(
+                if continue_on_lost {
+                    "Continue"
+                } else {
+                    "Cancel"
+                },
+                mixed,
+            );
+            calls.extend(quote_spanned!(mixed=> .on_lost(#krate::OnLost::#choice)));
         }
-        setters
+        calls
     }
 }
 
-enum Length {
-    Known(Duration),
-    Value(Expr),
+enum DurationArg {
+    Literal(Duration),
+    Expr(Expr),
 }
 
-impl Length {
+impl DurationArg {
     fn parse(input: ParseStream, name: &Ident) -> syn::Result<Self> {
         let literal = match ungrouped(input.parse()?) {
             Expr::Lit(ExprLit {
@@ -217,14 +229,14 @@ impl Length {
                     DURATION_HELP,
                 ));
             }
-            value => return Ok(Self::Value(value)),
+            value => return Ok(Self::Expr(value)),
         };
         let text = literal.value();
         if name == "wait" && text == "forever" {
-            return Ok(Self::Known(Duration::MAX));
+            return Ok(Self::Literal(Duration::MAX));
         }
-        let length =
-            duration::parse(&text).map_err(|what| error(literal.span(), what, DURATION_HELP))?;
+        let length = duration::parse(&text)
+            .map_err(|problem| error(literal.span(), problem, DURATION_HELP))?;
         let too_short = |help| {
             Err(error(
                 literal.span(),
@@ -241,19 +253,21 @@ impl Length {
                 "it is the time that the body has; without `max_hold` it has as long as it takes",
             )
         } else {
-            Ok(Self::Known(length))
+            Ok(Self::Literal(length))
         }
     }
 
-    fn value(&self, krate: &Path) -> TokenStream {
+    fn to_tokens(&self, krate: &Path) -> TokenStream {
         let mixed = Span::mixed_site();
         match self {
-            Self::Known(Duration::MAX) => quote_spanned!(mixed=> #krate::attribute::Duration::MAX),
-            Self::Known(length) => {
+            Self::Literal(Duration::MAX) => {
+                quote_spanned!(mixed=> #krate::attribute::Duration::MAX)
+            }
+            Self::Literal(length) => {
                 let millis = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
                 quote_spanned!(mixed=> #krate::attribute::Duration::from_millis(#millis))
             }
-            Self::Value(value) => quote_spanned!(mixed=> #value),
+            Self::Expr(value) => quote_spanned!(mixed=> #value),
         }
     }
 }
@@ -261,7 +275,7 @@ impl Length {
 const DURATION_HELP: &str = "write for example `\"250ms\"`, `\"30s\"`, `\"1m 30s\"` or `\"2h\"`";
 
 /// Reads a number, or an expression that is one.
-fn count(input: ParseStream, name: &Ident) -> syn::Result<Expr> {
+fn parse_count(input: ParseStream, name: &Ident) -> syn::Result<Expr> {
     let value = ungrouped(input.parse()?);
     let is_count = match &value {
         Expr::Lit(ExprLit {
@@ -282,8 +296,8 @@ fn count(input: ParseStream, name: &Ident) -> syn::Result<Expr> {
     }
 }
 
-/// Reads one of two words; says whether it is the second.
-fn choice(input: ParseStream, name: &Ident, words: [&str; 2]) -> syn::Result<bool> {
+/// Reads one of two words. Returns `true` if it is the second.
+fn parse_choice(input: ParseStream, name: &Ident, words: [&str; 2]) -> syn::Result<bool> {
     let value: Expr = input.parse()?;
     let word = ungrouped(value.clone()).to_token_stream().to_string();
     words
@@ -300,8 +314,8 @@ fn choice(input: ParseStream, name: &Ident, words: [&str; 2]) -> syn::Result<boo
         })
 }
 
-fn unknown(name: &Ident) -> Error {
-    let help = match nearest(&name.to_string(), &OPTIONS) {
+fn unknown_option(name: &Ident) -> Error {
+    let help = match closest_match(&name.to_string(), &OPTIONS) {
         Some(option) => format!("did you mean `{option}`?"),
         None => format!("the options are `{}`", OPTIONS.join("`, `")),
     };

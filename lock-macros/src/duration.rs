@@ -13,11 +13,11 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         return Err("the duration is empty".into());
     }
     while !rest.is_empty() {
-        let (digits, after) = split(rest, |c| c.is_ascii_digit());
+        let (digits, after) = split_while(rest, |c| c.is_ascii_digit());
         if digits.is_empty() {
             return Err(format!("`{text}` is not a duration"));
         }
-        let (unit, after) = split(after.trim_start(), |c| {
+        let (unit, after) = split_while(after.trim_start(), |c| {
             !c.is_ascii_digit() && !c.is_whitespace()
         });
         if unit.is_empty() {
@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(total))
 }
 
-fn split(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
+fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
 }
 

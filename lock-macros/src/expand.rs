@@ -4,19 +4,19 @@
 //! `__distributed_lock`. The body can't see them, but in a pattern that name would mean a constant of the
 //! user's, if there were one: a function in front of them hides it.
 
-use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, TokenStreamExt, quote, quote_spanned};
-use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, PatIdent, Signature, Stmt, Token, parse2, token};
 
 use crate::args::Args;
-use crate::item::{Body, Function, async_block};
-use crate::output::Output;
+use crate::function::{Body, Function, find_async_block};
+use crate::return_type::ReturnType;
+use crate::tokens::respan;
 
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let expanded = match (parse2::<Args>(args), parse2::<Function>(item.clone())) {
-        (Ok(args), Ok(function)) => lock(&args, function),
+        (Ok(args), Ok(function)) => expand_function(&args, function),
         (Err(mut errors), Err(error)) => {
             errors.combine(error);
             Err(errors)
@@ -29,7 +29,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-fn lock(args: &Args, function: Function) -> syn::Result<TokenStream> {
+fn expand_function(args: &Args, function: Function) -> syn::Result<TokenStream> {
     let Function {
         attributes,
         visibility,
@@ -40,19 +40,20 @@ fn lock(args: &Args, function: Function) -> syn::Result<TokenStream> {
     } = function;
     let body = match body {
         Body::Async(tokens) => {
-            args.key.check(&arguments(&signature))?;
-            hold(args, &Output::of_async(&signature), &brace, tokens)
+            args.key.check_names(&argument_names(&signature))?;
+            let returns = ReturnType::from_async_fn(&signature);
+            wrap_body(args, &returns, &brace, tokens)
         }
-        Body::Block(mut statements) => {
-            let output = Output::of_future(&signature);
-            if let Some(block) = async_block(&mut statements) {
+        Body::AsyncBlock(mut statements) => {
+            let returns = ReturnType::from_future_fn(&signature);
+            if let Some(block) = find_async_block(&mut statements) {
                 let inner = &block.block;
                 let mut body = TokenStream::new();
                 body.append_all(&inner.stmts);
-                let held = hold(args, &output, &inner.brace_token, body);
+                let wrapped = wrap_body(args, &returns, &inner.brace_token, body);
                 // The key is read in the block, so that the block needs the arguments themselves.
                 block.capture = Some(<Token![move]>::default());
-                block.block.stmts = vec![Stmt::Expr(Expr::Verbatim(held), None)];
+                block.block.stmts = vec![Stmt::Expr(Expr::Verbatim(wrapped), None)];
             }
             quote!(#(#statements)*)
         }
@@ -65,19 +66,24 @@ fn lock(args: &Args, function: Function) -> syn::Result<TokenStream> {
     Ok(tokens)
 }
 
-/// Takes the lock and runs `body` under it.
-fn hold(args: &Args, output: &Output, brace: &token::Brace, body: TokenStream) -> TokenStream {
+/// Acquires the lock and runs `body` under it.
+fn wrap_body(
+    args: &Args,
+    returns: &ReturnType,
+    brace: &token::Brace,
+    body: TokenStream,
+) -> TokenStream {
     let Args { krate, options, .. } = args;
     let mixed = Span::mixed_site();
-    let lock = args.lock();
+    let lock = args.lock_expr();
     let failed = match &options.or_else {
         Some(or_else) => or_else.to_token_stream(),
         None => respan(
             quote!(|__distributed_lock| #krate::FromLockError::from_lock_error(__distributed_lock)),
-            output.span.resolved_at(mixed),
+            returns.span.resolved_at(mixed),
         ),
     };
-    let anchor = output.anchor();
+    let anchor = returns.type_anchor();
     let guard = options
         .guard
         .as_ref()
@@ -92,7 +98,7 @@ fn hold(args: &Args, output: &Output, brace: &token::Brace, body: TokenStream) -
         ::core::result::Result::unwrap_or_else(
             match __distributed_lock {
                 ::core::result::Result::Ok(ref __distributed_lock) => {
-                    #krate::attribute::Locked::new(__distributed_lock, async move { #anchor #guard #block }).await
+                    #krate::attribute::Guarded::new(__distributed_lock, async move { #anchor #guard #block }).await
                 }
                 ::core::result::Result::Err(__distributed_lock) => ::core::result::Result::Err(__distributed_lock),
             },
@@ -110,7 +116,7 @@ fn hold(args: &Args, output: &Output, brace: &token::Brace, body: TokenStream) -
         },
     };
     // Nothing can be returned from a function that doesn't.
-    let last = if output.is_never() {
+    let last = if returns.is_never() {
         value
     } else {
         quote_spanned!(mixed=> return #value;)
@@ -124,34 +130,15 @@ fn hold(args: &Args, output: &Output, brace: &token::Brace, body: TokenStream) -
 }
 
 /// The names that a function's signature binds to values.
-fn arguments(signature: &Signature) -> Vec<String> {
-    struct Names(Vec<String>);
-    impl VisitMut for Names {
+fn argument_names(signature: &Signature) -> Vec<String> {
+    struct CollectNames(Vec<String>);
+    impl VisitMut for CollectNames {
         fn visit_pat_ident_mut(&mut self, pattern: &mut PatIdent) {
             self.0.push(pattern.ident.to_string());
             visit_mut::visit_pat_ident_mut(self, pattern);
         }
     }
-    let mut names = Names(Vec::new());
+    let mut names = CollectNames(Vec::new());
     names.visit_signature_mut(&mut signature.clone());
     names.0
-}
-
-/// `&expr`, with the `&` where the expression is: an error about it points there.
-pub(crate) fn borrow(expr: &Expr) -> TokenStream {
-    let by_ref = quote_spanned!(expr.span().resolved_at(Span::mixed_site())=> &);
-    quote!(#by_ref #expr)
-}
-
-pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
-    tokens
-        .into_iter()
-        .map(|mut token| {
-            if let TokenTree::Group(group) = &mut token {
-                *group = Group::new(group.delimiter(), respan(group.stream(), span));
-            }
-            token.set_span(span);
-            token
-        })
-        .collect()
 }

@@ -5,20 +5,19 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path};
 
-use crate::error;
-use crate::expand::{borrow, respan};
-use crate::nearest::nearest;
+use crate::suggest::closest_match;
+use crate::tokens::{borrow, error, respan, ungrouped};
 
 pub(crate) enum Key {
     /// A template that `format!` understands as it stands: rustc points inside the literal.
-    Plain(LitStr),
+    Literal(LitStr),
     /// A template with the expressions taken out of it.
     Template {
-        written: LitStr,
+        source: LitStr,
         format: LitStr,
         values: Vec<TokenStream>,
     },
-    Value(Expr),
+    Expr(Expr),
 }
 
 impl Parse for Key {
@@ -28,41 +27,41 @@ impl Parse for Key {
                 lit: Lit::Str(literal),
                 ..
             }) => Self::from_literal(literal),
-            value => Ok(Self::Value(value)),
+            value => Ok(Self::Expr(value)),
         }
     }
 }
 
 impl Key {
-    fn from_literal(written: LitStr) -> syn::Result<Self> {
-        let text = written.value();
-        let parts = split(&text).map_err(|problem| Error::new(written.span(), problem))?;
+    fn from_literal(source: LitStr) -> syn::Result<Self> {
+        let text = source.value();
+        let parts = parse_template(&text).map_err(|problem| Error::new(source.span(), problem))?;
         if parts.is_empty() {
             return Err(error(
-                written.span(),
+                source.span(),
                 "the key is empty",
                 "say what is locked, as in `\"order:<id>\"`",
             ));
         }
         if parts.iter().all(Part::is_plain) && !text.contains("<<") {
-            return Ok(Self::Plain(written));
+            return Ok(Self::Literal(source));
         }
         let mut format = String::new();
         let mut values = Vec::new();
         for part in parts {
             match part {
                 Part::Text(text) => format += &text.replace('{', "{{").replace('}', "}}"),
-                Part::Value { expr, spec, .. } => {
+                Part::Placeholder { expr, spec, .. } => {
                     format.push_str(if spec.is_empty() { "{" } else { "{:" });
                     format.push_str(spec);
                     format.push('}');
-                    values.push(respan(syn::parse_str(expr)?, written.span()));
+                    values.push(respan(syn::parse_str(expr)?, source.span()));
                 }
             }
         }
-        let format = LitStr::new(&format, written.span());
+        let format = LitStr::new(&format, source.span());
         Ok(Self::Template {
-            written,
+            source,
             format,
             values,
         })
@@ -70,11 +69,8 @@ impl Key {
 
     /// Refuses a misspelt name: rustc's advice would be to put the right one in the template's
     /// place.
-    pub(crate) fn check(&self, arguments: &[String]) -> syn::Result<()> {
-        let Self::Template {
-            written, values, ..
-        } = self
-        else {
+    pub(crate) fn check_names(&self, arguments: &[String]) -> syn::Result<()> {
+        let Self::Template { source, values, .. } = self else {
             return Ok(());
         };
         let unknown = values.iter().filter_map(leading_name).find(|name| {
@@ -82,39 +78,39 @@ impl Key {
             !is_constant && !arguments.contains(name)
         });
         let Some(name) = unknown else { return Ok(()) };
-        let help = match nearest(&name, arguments) {
+        let help = match closest_match(&name, arguments) {
             Some(argument) => format!("did you mean `{argument}`?"),
             None if arguments.is_empty() => "the function has no arguments".into(),
             None => format!("the arguments are `{}`", arguments.join("`, `")),
         };
         Err(error(
-            written.span(),
+            source.span(),
             format!("`{name}` is not an argument of the function"),
             &help,
         ))
     }
 
     /// The key as it was written: the same for every call.
-    pub(crate) fn template(&self) -> TokenStream {
+    pub(crate) fn template_tokens(&self) -> TokenStream {
         match self {
-            Self::Plain(written) | Self::Template { written, .. } => {
+            Self::Literal(source) | Self::Template { source, .. } => {
                 // As ours: clippy takes a user's string with `{id}` in it for a forgotten `format!`.
-                let span = written.span().resolved_at(Span::mixed_site());
-                LitStr::new(&written.value(), span).to_token_stream()
+                let span = source.span().resolved_at(Span::mixed_site());
+                LitStr::new(&source.value(), span).to_token_stream()
             }
-            Self::Value(value) => quote!(::core::stringify!(#value)),
+            Self::Expr(value) => quote!(::core::stringify!(#value)),
         }
     }
 
     /// An expression for the key of this call. It borrows what it reads.
-    pub(crate) fn value(&self, krate: &Path) -> TokenStream {
+    pub(crate) fn key_expr(&self, krate: &Path) -> TokenStream {
         let mixed = Span::mixed_site();
         match self {
-            Self::Plain(format) => quote_spanned!(mixed=> #krate::attribute::format!(#format)),
+            Self::Literal(format) => quote_spanned!(mixed=> #krate::attribute::format!(#format)),
             Self::Template { format, values, .. } => {
                 quote_spanned!(mixed=> #krate::attribute::format!(#format, #(#values),*))
             }
-            Self::Value(value) => {
+            Self::Expr(value) => {
                 let value = borrow(value);
                 quote_spanned!(mixed=> #krate::attribute::ToString::to_string(#value))
             }
@@ -135,18 +131,10 @@ fn leading_name(value: &TokenStream) -> Option<String> {
     is_value.then(|| name.to_string())
 }
 
-/// What a `macro_rules!` metavariable holds comes in an invisible group.
-pub(crate) fn ungrouped(expr: Expr) -> Expr {
-    match expr {
-        Expr::Group(group) => ungrouped(*group.expr),
-        expr => expr,
-    }
-}
-
 #[derive(Debug, PartialEq)]
 enum Part<'a> {
     Text(String),
-    Value {
+    Placeholder {
         open: char,
         expr: &'a str,
         spec: &'a str,
@@ -157,7 +145,7 @@ impl Part<'_> {
     fn is_plain(&self) -> bool {
         match self {
             Self::Text(_) => true,
-            Self::Value { open, expr, .. } => {
+            Self::Placeholder { open, expr, .. } => {
                 *open == '{' && expr.chars().all(|c| c.is_alphanumeric() || c == '_')
             }
         }
@@ -165,7 +153,7 @@ impl Part<'_> {
 }
 
 /// Takes a template apart. The error says what is wrong and what to write.
-fn split(template: &str) -> Result<Vec<Part<'_>>, String> {
+fn parse_template(template: &str) -> Result<Vec<Part<'_>>, String> {
     let mut parts = Vec::new();
     let mut text = String::new();
     let mut rest = template;
@@ -176,7 +164,7 @@ fn split(template: &str) -> Result<Vec<Part<'_>>, String> {
             '}' if rest.starts_with('}') => rest = &rest[1..],
             '}' => return Err("a `}` without its `{`\nhelp: a brace that belongs to the key is written twice: `}}`".into()),
             '<' | '{' => {
-                let (value, after) = placeholder(open, rest)?;
+                let (value, after) = parse_placeholder(open, rest)?;
                 if !text.is_empty() {
                     parts.push(Part::Text(std::mem::take(&mut text)));
                 }
@@ -196,12 +184,12 @@ fn split(template: &str) -> Result<Vec<Part<'_>>, String> {
 
 /// A placeholder ends at the first closing bracket that leaves a whole expression before it, so
 /// that `<Id::<u8>::of(x)>` and `{of("}")}` need no counting of brackets.
-fn placeholder(open: char, rest: &str) -> Result<(Part<'_>, &str), String> {
+fn parse_placeholder(open: char, rest: &str) -> Result<(Part<'_>, &str), String> {
     let close = if open == '<' { '>' } else { '}' };
     let ends = || rest.match_indices(close).map(|(at, _)| at);
     for at in ends() {
-        if let Some((expr, spec)) = value(&rest[..at]) {
-            return Ok((Part::Value { open, expr, spec }, &rest[at + 1..]));
+        if let Some((expr, spec)) = split_format_spec(&rest[..at]) {
+            return Ok((Part::Placeholder { open, expr, spec }, &rest[at + 1..]));
         }
     }
     let Some(at) = ends().next() else {
@@ -222,7 +210,7 @@ fn placeholder(open: char, rest: &str) -> Result<(Part<'_>, &str), String> {
 }
 
 /// Divides `expr:spec`, if `expr` is an expression that can be different from call to call.
-fn value(inside: &str) -> Option<(&str, &str)> {
+fn split_format_spec(inside: &str) -> Option<(&str, &str)> {
     let is_value =
         |text: &str| syn::parse_str::<Expr>(text).is_ok_and(|expr| !matches!(expr, Expr::Lit(_)));
     if is_value(inside) {
@@ -242,7 +230,7 @@ mod tests {
     /// What `format!` is given for a template.
     fn formatted(template: &str) -> Result<(String, Vec<String>), String> {
         match Key::from_literal(LitStr::new(template, Span::call_site())) {
-            Ok(Key::Plain(literal)) => Ok((literal.value(), Vec::new())),
+            Ok(Key::Literal(literal)) => Ok((literal.value(), Vec::new())),
             Ok(Key::Template { format, values, .. }) => Ok((
                 format.value(),
                 values
@@ -250,7 +238,7 @@ mod tests {
                     .map(|value| unspaced(&value.to_string()))
                     .collect(),
             )),
-            Ok(Key::Value(_)) => unreachable!("a literal is a template"),
+            Ok(Key::Expr(_)) => unreachable!("a literal is a template"),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -4,12 +4,13 @@
 mod args;
 mod duration;
 mod expand;
-mod item;
+mod function;
 mod key;
-mod nearest;
-mod output;
+mod return_type;
+mod suggest;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 use proc_macro::TokenStream;
 
@@ -20,9 +21,4 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(args.into(), item.into()).into()
-}
-
-/// An error that says what is wrong and what to write instead.
-fn error(span: proc_macro2::Span, what: impl std::fmt::Display, help: &str) -> syn::Error {
-    syn::Error::new(span, format!("{what}\nhelp: {help}"))
 }

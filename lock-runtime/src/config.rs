@@ -1,9 +1,7 @@
 //! What is configured once, at startup.
 
-use crate::api::lock::check_time;
-use crate::api::manager::HandOver;
 use crate::error::LockError;
-use crate::options::Release;
+use crate::options::{Release, validate_duration};
 use std::fmt;
 use std::time::Duration;
 
@@ -55,8 +53,16 @@ pub struct Config {
     pub(crate) command_timeout: Duration,
     pub(crate) release: Release,
     pub(crate) replicas: u32,
-    pub(crate) hand_over: HandOver,
+    pub(crate) handoff: HandoffLimits,
     pub(crate) strict: bool,
+}
+
+/// How often, and for how long, a lock may be handed from guard to guard within this process while other
+/// processes wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HandoffLimits {
+    pub(crate) max_count: u32,
+    pub(crate) max_time: Duration,
 }
 
 /// Where the locks are kept.
@@ -69,7 +75,7 @@ pub(crate) enum Servers {
 impl Config {
     /// The server at that URL, and defaults for the rest.
     pub fn new(url: impl Into<String>) -> Config {
-        Config::with(Servers::One(url.into()))
+        Config::with_servers(Servers::One(url.into()))
     }
 
     /// Several deployments of Redis that know nothing of one another, and defaults for the rest: a lock
@@ -115,10 +121,10 @@ impl Config {
     /// Waiting works as everywhere else, and nearly in order of arrival; who comes at the very moment of a
     /// release may be faster than those who wait.
     pub fn quorum<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> Config {
-        Config::with(Servers::Quorum(urls.into_iter().map(U::into).collect()))
+        Config::with_servers(Servers::Quorum(urls.into_iter().map(U::into).collect()))
     }
 
-    fn with(servers: Servers) -> Config {
+    fn with_servers(servers: Servers) -> Config {
         Config {
             servers,
             credentials: None,
@@ -132,9 +138,9 @@ impl Config {
             command_timeout: Duration::from_millis(500),
             release: Release::Confirmed,
             replicas: 0,
-            hand_over: HandOver {
-                most: 64,
-                time: Duration::from_millis(10),
+            handoff: HandoffLimits {
+                max_count: 64,
+                max_time: Duration::from_millis(10),
             },
             strict: false,
         }
@@ -217,7 +223,10 @@ impl Config {
     /// ([lock cohorting](https://doi.org/10.1145/2686884)); 0 times is strict order of arrival over
     /// all processes.
     pub fn hand_over(mut self, most: u32, time: Duration) -> Self {
-        self.hand_over = HandOver { most, time };
+        self.handoff = HandoffLimits {
+            max_count: most,
+            max_time: time,
+        };
         self
     }
 
@@ -253,8 +262,8 @@ impl Config {
         self
     }
 
-    pub(crate) fn check(&self) -> Result<(), LockError> {
-        check_time("ttl", self.ttl)?;
+    pub(crate) fn validate(&self) -> Result<(), LockError> {
+        validate_duration("ttl", self.ttl)?;
         if self.connect_timeout.is_zero() || self.command_timeout.is_zero() {
             return Err(invalid(
                 "a timeout is zero, so nothing could ever be answered in time",

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Warning {
     server: Arc<str>,
     danger: Danger,
-    found: String,
+    finding: String,
 }
 
 /// What may happen because of what a [`Warning`] tells.
@@ -41,11 +41,11 @@ pub enum Danger {
 }
 
 impl Warning {
-    pub(crate) fn new(server: &Arc<str>, danger: Danger, found: impl Into<String>) -> Warning {
+    pub(crate) fn new(server: &Arc<str>, danger: Danger, finding: impl Into<String>) -> Warning {
         Warning {
             server: server.clone(),
             danger,
-            found: found.into(),
+            finding: finding.into(),
         }
     }
 
@@ -65,7 +65,7 @@ impl Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (why, remedy) = self.danger.explain();
-        write!(f, "`{}`: {}: {why}; {remedy}", self.server, self.found)
+        write!(f, "`{}`: {}: {why}; {remedy}", self.server, self.finding)
     }
 }
 

@@ -9,7 +9,7 @@ where
 {
     Box::pin(async move {
         const fn __distributed_lock() {}
-        let __distributed_lock = ::lock_runtime::attribute::global(
+        let __distributed_lock = ::lock_runtime::attribute::global_lock(
             "order:{id}",
             ::lock_runtime::attribute::format!("order:{id}"),
         );
@@ -18,7 +18,7 @@ where
         return ::core::result::Result::unwrap_or_else(
             match __distributed_lock {
                 ::core::result::Result::Ok(ref __distributed_lock) => {
-                    ::lock_runtime::attribute::Locked::new(
+                    ::lock_runtime::attribute::Guarded::new(
                             __distributed_lock,
                             async move {
                                 if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<

@@ -2,7 +2,7 @@
 pub async fn pay(Path(id): Path<u64>) -> Result<Order, Error> {
     #![allow(dead_code)]
     const fn __distributed_lock() {}
-    let __distributed_lock = ::lock_runtime::attribute::global(
+    let __distributed_lock = ::lock_runtime::attribute::global_lock(
         "order:{id}",
         ::lock_runtime::attribute::format!("order:{id}"),
     );
@@ -11,7 +11,7 @@ pub async fn pay(Path(id): Path<u64>) -> Result<Order, Error> {
     return ::core::result::Result::unwrap_or_else(
         match __distributed_lock {
             ::core::result::Result::Ok(ref __distributed_lock) => {
-                ::lock_runtime::attribute::Locked::new(
+                ::lock_runtime::attribute::Guarded::new(
                         __distributed_lock,
                         async move {
                             if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<

@@ -2,7 +2,7 @@ async fn pay<'a, const N: usize>(
     ids: &'a [u64; N],
 ) -> Result<impl Iterator<Item = u64> + 'a, Error> {
     const fn __distributed_lock() {}
-    let __distributed_lock = ::lock_runtime::attribute::global(
+    let __distributed_lock = ::lock_runtime::attribute::global_lock(
         ::core::stringify!(order_key(& ids)),
         ::lock_runtime::attribute::ToString::to_string(&order_key(&ids)),
     );
@@ -11,7 +11,7 @@ async fn pay<'a, const N: usize>(
     return ::core::result::Result::unwrap_or_else(
         match __distributed_lock {
             ::core::result::Result::Ok(ref __distributed_lock) => {
-                ::lock_runtime::attribute::Locked::new(
+                ::lock_runtime::attribute::Guarded::new(
                         __distributed_lock,
                         async move {
                             if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<

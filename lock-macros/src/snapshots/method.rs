@@ -2,7 +2,7 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
     const fn __distributed_lock() {}
     let __distributed_lock = match &self.locks {
         __distributed_lock => {
-            crate::lock_runtime::attribute::on(
+            crate::lock_runtime::attribute::lock_on(
                     __distributed_lock,
                     "<self.tenant>:<order.id():08>",
                     crate::lock_runtime::attribute::format!(
@@ -27,7 +27,7 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
             ::core::result::Result::unwrap_or_else(
                 match __distributed_lock {
                     ::core::result::Result::Ok(ref __distributed_lock) => {
-                        crate::lock_runtime::attribute::Locked::new(
+                        crate::lock_runtime::attribute::Guarded::new(
                                 __distributed_lock,
                                 async move {
                                     if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<

@@ -1,11 +1,11 @@
-//! The one manager that is configured at startup.
+//! The global manager, which is configured at startup.
 
 use crate::api::manager::LockManager;
 use crate::config::Config;
 use crate::error::LockError;
 use once_cell::sync::OnceCell;
 
-static MANAGER: OnceCell<LockManager> = OnceCell::new();
+static GLOBAL_MANAGER: OnceCell<LockManager> = OnceCell::new();
 
 /// Connects the global manager, which annotated functions use. Call it once, at startup.
 ///
@@ -24,11 +24,11 @@ static MANAGER: OnceCell<LockManager> = OnceCell::new();
 ///
 /// [`LockError::AlreadyInitialised`] the second time, and those of [`LockManager::connect`].
 pub async fn init(config: impl Into<Config>) -> Result<(), LockError> {
-    if MANAGER.get().is_some() {
+    if GLOBAL_MANAGER.get().is_some() {
         return Err(LockError::AlreadyInitialised);
     }
     let manager = LockManager::connect(config).await?;
-    MANAGER
+    GLOBAL_MANAGER
         .set(manager)
         .map_err(|_| LockError::AlreadyInitialised)
 }
@@ -39,14 +39,14 @@ pub async fn init(config: impl Into<Config>) -> Result<(), LockError> {
 ///
 /// [`LockError::NotInitialised`] before [`init`] has returned.
 pub fn manager() -> Result<&'static LockManager, LockError> {
-    MANAGER.get().ok_or(LockError::NotInitialised)
+    GLOBAL_MANAGER.get().ok_or(LockError::NotInitialised)
 }
 
 /// Hands out no more locks of the global manager, and waits until those dropped so far are released
 /// on the server. Call it last; see [`LockManager::shutdown`]. Without a global manager it does
 /// nothing.
 pub async fn shutdown() {
-    if let Some(manager) = MANAGER.get() {
+    if let Some(manager) = GLOBAL_MANAGER.get() {
         manager.shutdown().await;
     }
 }

@@ -1,17 +1,16 @@
 //! The guard: a lock that is held.
 
 use crate::error::LockError;
+use crate::lock::acquire::Acquire;
+use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
-use crate::lock::local_queue::Wish;
-use crate::options::Terms;
-use crate::trace::Trace;
-use crate::util::sync::AtomicBool;
+use crate::options::LockOptions;
+use crate::trace::LockSpan;
 use once_cell::sync::OnceCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -26,56 +25,39 @@ use std::time::Duration;
 /// [`fencing_token`](Self::fencing_token).
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct LockGuard {
-    pub(crate) hold: Arc<Hold>,
-    pub(crate) terms: Terms,
-    pub(crate) trace: Trace,
+    // Dropped before the span, which covers the end of the hold.
+    guard: HoldGuard,
+    pub(crate) options: LockOptions,
+    pub(crate) span: LockSpan,
     fencing_token: OnceCell<u64>,
-    /// The hold is another guard's by now.
-    passed: AtomicBool,
 }
 
 impl LockGuard {
-    pub(crate) fn new(hold: Arc<Hold>, wish: &Wish) -> LockGuard {
-        let trace = Trace::start(wish.template, hold.key(), wish.asked);
-        hold.told_in(trace.context());
+    pub(crate) fn new(guard: HoldGuard, acquire: &Acquire, template: &'static str) -> LockGuard {
+        let hold = guard.hold();
+        let span = LockSpan::start(template, hold.key(), acquire.started);
+        hold.set_span(span.handle());
         LockGuard {
-            terms: wish.terms,
-            trace,
+            guard,
+            options: acquire.options,
+            span,
             fencing_token: OnceCell::new(),
-            passed: AtomicBool::new(false),
-            hold,
         }
     }
 
-    /// Leaves the hold to another guard.
-    pub(crate) fn pass_by(&self) {
-        self.passed.store(true, Ordering::Release);
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        self.guard.hold()
     }
 
-    fn has_passed(&self) -> bool {
-        self.passed.load(Ordering::Acquire)
-    }
-
-    /// Ends the guard: the lock passes to the next in this process, or is released.
-    pub(crate) async fn end(&self) -> Result<(), LockError> {
-        if self.has_passed() || self.pass_on() {
-            return Ok(());
-        }
-        self.hold.release().await
-    }
-
-    fn pass_on(&self) -> bool {
-        let passed = self.hold.shared.waiters.pass_on(&self.hold);
-        if passed {
-            self.pass_by();
-        }
-        passed
+    /// Ends the guard: hands the lock to the next waiter of this process, or releases it.
+    pub(crate) async fn release_or_hand_off(&self) -> Result<(), LockError> {
+        self.guard.release_or_hand_off().await
     }
 
     /// The key, as it was given, without the manager's prefix.
     #[must_use]
     pub fn key(&self) -> &str {
-        self.hold.key()
+        self.hold().key()
     }
 
     /// How long the lease can still be proven to run without another renewal; zero once it is lost.
@@ -84,7 +66,7 @@ impl LockGuard {
     /// with the time during which the machine slept.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.hold.remaining()
+        self.hold().remaining()
     }
 
     /// Whether the lease can be proven to run at this moment.
@@ -112,16 +94,16 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> LockError {
-        let mut lost = pin!(self.hold.lost.notified());
+        let mut lost = pin!(self.hold().lost.notified());
         poll_fn(|context| {
             loop {
                 // Listens before it looks, so that no loss falls in between.
                 let notified = lost.as_mut().poll(context);
-                if let Some(loss) = self.hold.loss() {
+                if let Some(loss) = self.hold().check_lost() {
                     return Poll::Ready(loss);
                 }
                 ready!(notified);
-                lost.set(self.hold.lost.notified());
+                lost.set(self.hold().lost.notified());
             }
         })
         .await
@@ -147,7 +129,7 @@ impl LockGuard {
     ///
     /// [`LockError::Lost`] if the lease is lost, or can't be proven to run for so long.
     pub fn ensure(&self, ahead: Duration) -> Result<(), LockError> {
-        self.hold.ensure(ahead)
+        self.hold().ensure_valid_for(ahead)
     }
 
     /// A number greater than that of every earlier hold on this server, for the protected resource
@@ -183,7 +165,7 @@ impl LockGuard {
         if let Some(token) = self.fencing_token.get() {
             return Ok(*token);
         }
-        let token = self.hold.fencing_token().await?;
+        let token = self.hold().fencing_token().await?;
         Ok(*self.fencing_token.get_or_init(|| token))
     }
 
@@ -198,15 +180,7 @@ impl LockGuard {
     /// the server didn't confirm it within the command timeout, or refused it; the release goes on
     /// in the background until it has, or the ttl has passed.
     pub async fn release(self) -> Result<(), LockError> {
-        self.end().await
-    }
-}
-
-impl Drop for LockGuard {
-    fn drop(&mut self) {
-        if !self.has_passed() && !self.pass_on() {
-            self.hold.abandon();
-        }
+        self.release_or_hand_off().await
     }
 }
 

@@ -16,7 +16,7 @@ pin_project! {
     /// When the lease is lost the body is dropped instead of being polled again. Dropped or
     /// unwound half-way, the release is left to the guard.
     #[must_use = "futures do nothing unless polled"]
-    pub struct Locked<'g, F: Future> {
+    pub struct Guarded<'g, F: Future> {
         guard: &'g LockGuard,
         #[pin]
         lost: Notified<'g>,
@@ -40,43 +40,43 @@ pin_project! {
     }
 }
 
-impl<'g, F: Future> Locked<'g, F> {
+impl<'g, F: Future> Guarded<'g, F> {
     /// Puts the body under the guard's lock.
     pub fn new(guard: &'g LockGuard, body: F) -> Self {
-        Locked {
+        Guarded {
             guard,
-            lost: guard.hold.lost.notified(),
+            lost: guard.hold().lost.notified(),
             stage: Stage::Body { body },
         }
     }
 }
 
-impl<F: Future> Future for Locked<'_, F> {
+impl<F: Future> Future for Guarded<'_, F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let hold = &this.guard.hold;
+        let hold = this.guard.hold();
         loop {
             match this.stage.as_mut().project() {
                 StageProjection::Body { body } => {
-                    if this.guard.terms.on_lost == OnLost::Cancel {
+                    if this.guard.options.on_lost == OnLost::Cancel {
                         // Listens before it looks, so that no loss falls in between.
                         let _ = this.lost.as_mut().poll(context);
-                        if let Some(loss) = hold.loss() {
+                        if let Some(loss) = hold.check_lost() {
                             this.stage.set(Stage::Done);
                             return Poll::Ready(Err(loss));
                         }
                     }
-                    let value = ready!(this.guard.trace.within(|| body.poll(context)));
-                    if this.guard.terms.release == Release::Background {
+                    let value = ready!(this.guard.span.in_scope(|| body.poll(context)));
+                    if this.guard.options.release == Release::Background {
                         // Sent when the guard is dropped, which is next.
                         this.stage.set(Stage::Done);
                         return Poll::Ready(Ok(value));
                     }
                     this.stage.set(Stage::Release {
                         value: Some(value),
-                        release: Box::pin(this.guard.end()),
+                        release: Box::pin(this.guard.release_or_hand_off()),
                     });
                 }
                 StageProjection::Release { value, release } => {

@@ -1,20 +1,14 @@
 //! A lock that is to be taken.
 
 use crate::api::guard::LockGuard;
-use crate::api::guarded::Locked;
-use crate::api::manager::Shared;
-use crate::engine::error::{EngineError, Fault};
-use crate::engine::token::Token;
+use crate::api::guarded::Guarded;
 use crate::error::LockError;
-use crate::lock::hold::Hold;
-use crate::lock::lease::Lease;
-use crate::lock::local_queue::Wish;
-use crate::options::{OnLost, Release, Terms};
-use crate::util::backoff::Backoff;
-use crate::util::io_thread::{after, instant, since};
+use crate::lock::acquire::Acquire;
+use crate::lock::inner::ManagerInner;
+use crate::options::{LockOptions, OnLost, Release, validate_duration, validate_key};
+use crate::util::time::instant;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// A lock that is to be taken, and how. [`LockManager::lock`](crate::LockManager::lock) makes one.
 ///
@@ -38,7 +32,7 @@ use tokio::time::Instant;
 #[derive(Clone)]
 #[must_use = "a lock is not taken before `acquire`, `try_acquire` or `run`"]
 pub struct Lock {
-    shared: Option<Arc<Shared>>,
+    inner: Option<Arc<ManagerInner>>,
     template: &'static str,
     key: String,
     ttl: Option<Duration>,
@@ -51,9 +45,13 @@ pub struct Lock {
 }
 
 impl Lock {
-    pub(crate) fn new(shared: Option<Arc<Shared>>, template: &'static str, key: String) -> Lock {
+    pub(crate) fn new(
+        inner: Option<Arc<ManagerInner>>,
+        template: &'static str,
+        key: String,
+    ) -> Lock {
         Lock {
-            shared,
+            inner,
             template,
             key,
             ttl: None,
@@ -137,11 +135,10 @@ impl Lock {
     /// [`LockError::InvalidOption`] before anything is sent, [`LockError::ShuttingDown`] after
     /// [`shutdown`](crate::LockManager::shutdown).
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        let request = self.check()?;
-        match request.wait.is_zero() {
-            true => request.once().await?.ok_or_else(|| request.busy()),
-            false => request.wait_for_it().await,
-        }
+        let template = self.template;
+        let acquire = self.into_acquire()?;
+        let guard = acquire.acquire().await?;
+        Ok(LockGuard::new(guard, &acquire, template))
     }
 
     /// Takes the lock if it is free: none if somebody else holds it.
@@ -162,7 +159,10 @@ impl Lock {
     ///
     /// As for [`acquire`](Self::acquire), but for `Busy`.
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
-        self.wait(Duration::ZERO).check()?.once().await
+        let template = self.template;
+        let acquire = self.wait(Duration::ZERO).into_acquire()?;
+        let guard = acquire.try_once().await?;
+        Ok(guard.map(|guard| LockGuard::new(guard, &acquire, template)))
     }
 
     /// Takes the lock, runs the body under it and releases it. The body is cancelled at its next
@@ -177,33 +177,31 @@ impl Lock {
     /// As for [`acquire`](Self::acquire), and [`LockError::Lost`] if the body was cancelled.
     pub async fn run<T>(self, body: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, LockError> {
         let guard = self.acquire().await?;
-        Locked::new(&guard, body(&guard)).await
+        Guarded::new(&guard, body(&guard)).await
     }
 
-    fn check(self) -> Result<Request, LockError> {
-        let shared = self.shared.ok_or(LockError::NotInitialised)?;
-        let ttl = self.ttl.unwrap_or(shared.ttl);
-        check_key(&self.key)?;
-        check_time("ttl", ttl)?;
+    fn into_acquire(self) -> Result<Acquire, LockError> {
+        let inner = self.inner.ok_or(LockError::NotInitialised)?;
+        let defaults = &inner.context.defaults;
+        let ttl = self.ttl.unwrap_or(defaults.ttl);
+        validate_key(&self.key)?;
+        validate_duration("ttl", ttl)?;
         if let Some(max_hold) = self.max_hold {
-            check_time("max_hold", max_hold)?;
+            validate_duration("max_hold", max_hold)?;
         }
-        Ok(Request {
-            name: shared.name_of(&self.key),
-            wait: self.wait.unwrap_or(shared.wait),
-            wish: Wish {
-                terms: Terms {
-                    ttl,
-                    renew: self.renew,
-                    max_hold: self.max_hold,
-                    on_lost: self.on_lost,
-                    release: self.release.unwrap_or(shared.release),
-                    replicas: self.replicas.unwrap_or(shared.replicas),
-                },
-                template: self.template,
-                asked: instant(),
+        Ok(Acquire {
+            name: inner.context.name_of(&self.key),
+            options: LockOptions {
+                ttl,
+                renew: self.renew,
+                max_hold: self.max_hold,
+                on_lost: self.on_lost,
+                release: self.release.unwrap_or(defaults.release),
+                replicas: self.replicas.unwrap_or(defaults.replicas),
             },
-            shared,
+            wait: self.wait.unwrap_or(defaults.wait),
+            started: instant(),
+            inner,
         })
     }
 }
@@ -216,157 +214,4 @@ impl std::fmt::Debug for Lock {
             .field("wait", &self.wait)
             .finish_non_exhaustive()
     }
-}
-
-/// A lock that has been asked for.
-struct Request {
-    shared: Arc<Shared>,
-    name: Arc<str>,
-    wait: Duration,
-    wish: Wish,
-}
-
-impl Request {
-    /// One question to the server, repeated only if it could not be put.
-    async fn once(&self) -> Result<Option<LockGuard>, LockError> {
-        if self.shared.waiters.is_taken(&self.name) {
-            return Ok(None);
-        }
-        self.attempt(after(self.shared.command_timeout)).await
-    }
-
-    async fn wait_for_it(&self) -> Result<LockGuard, LockError> {
-        let shared = &self.shared;
-        let until = after(self.wait);
-        if !shared.waiters.has_line(&self.name)
-            && let Some(guard) = self.attempt(until).await?
-        {
-            return Ok(guard);
-        }
-        let mut place = shared.waiters.join(shared, &self.name, self.wish);
-        if let Ok(seated) = shared.io.timeout_at(until, &mut place).await {
-            return seated;
-        }
-        // Asked while the place is still taken: an empty line knows nothing.
-        match shared.waiters.trouble(&self.name) {
-            Some(trouble) => Err(self.unavailable(trouble)),
-            None => Err(self.busy()),
-        }
-    }
-
-    /// Asks until there is an answer: the lock, or none if it is somebody else's.
-    async fn attempt(&self, until: Instant) -> Result<Option<LockGuard>, LockError> {
-        let shared = &self.shared;
-        let terms = self.wish.terms;
-        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
-        let mut shortage = None;
-        loop {
-            if shared.is_closed() {
-                return Err(LockError::ShuttingDown { key: self.key() });
-            }
-            // A new token for every attempt.
-            let token = Token::fresh();
-            let hold = Hold::new(shared.clone(), self.name.clone(), token, terms);
-            let mut attempt = Attempt(Some(hold.clone()));
-            let claim = hold.claim();
-            let sent = shared.clock.now();
-            let patience = after(shared.command_timeout).min(until);
-            let error = match shared.engine.acquire(&claim, patience).await {
-                Ok(true) if hold.granted(terms, Lease::new(sent, terms.ttl)) => {
-                    attempt.0 = None;
-                    return Ok(Some(LockGuard::new(hold, &self.wish)));
-                }
-                // The answer took longer than the lease it brought.
-                Ok(true) => None,
-                Ok(false) => {
-                    hold.refused();
-                    return Ok(None);
-                }
-                Err(error) => {
-                    if !matches!(error.fault, Fault::Unanswered | Fault::Unacknowledged) {
-                        hold.refused();
-                    }
-                    Some(error)
-                }
-            };
-            drop(attempt);
-            let next = instant() + backoff.pause();
-            if let Some(error) = error {
-                let once = self.wait.is_zero();
-                let in_vain = once && matches!(error.fault, Fault::Down | Fault::Unacknowledged);
-                let transient = error.is_transient();
-                if error.fault == Fault::Unacknowledged {
-                    shortage = Some(error.clone());
-                }
-                if in_vain || next >= until || !transient {
-                    // The last try, which has the least time, may not say as much.
-                    return Err(self.unavailable(shortage.unwrap_or(error)));
-                }
-            } else if next >= until {
-                return Ok(None);
-            }
-            shared.io.sleep_until(next).await;
-        }
-    }
-
-    fn busy(&self) -> LockError {
-        LockError::Busy {
-            key: self.key(),
-            waited: match self.wait.is_zero() {
-                true => Duration::ZERO,
-                false => since(self.wish.asked),
-            },
-        }
-    }
-
-    fn unavailable(&self, error: EngineError) -> LockError {
-        self.shared.unavailable(&self.name, error)
-    }
-
-    fn key(&self) -> Arc<str> {
-        self.shared.key_of(&self.name).into()
-    }
-}
-
-/// A lock that has been asked for, and may have been had: dropped, it is given back.
-struct Attempt(Option<Arc<Hold>>);
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        if let Some(hold) = self.0.take() {
-            hold.abandon();
-        }
-    }
-}
-
-fn check_key(key: &str) -> Result<(), LockError> {
-    const LONGEST: usize = 512 * 1024 * 1024 - 1024;
-
-    let reason = if key.is_empty() {
-        "it is empty; check what it is made of"
-    } else if key.len() > LONGEST {
-        "it is longer than the 512 MB that Redis allows"
-    } else if key.starts_with(':') {
-        "keys that begin with `:` are reserved for the bookkeeping of locks"
-    } else {
-        return Ok(());
-    };
-    Err(LockError::InvalidKey {
-        key: key.chars().take(64).collect::<String>().into(),
-        reason,
-    })
-}
-
-pub(crate) fn check_time(option: &'static str, time: Duration) -> Result<(), LockError> {
-    const SHORTEST: Duration = Duration::from_millis(10);
-    const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-
-    let reason = if time < SHORTEST {
-        "it is shorter than 10 ms, in which nothing can be done in time"
-    } else if time > LONGEST {
-        "it is longer than a hundred years"
-    } else {
-        return Ok(());
-    };
-    Err(LockError::InvalidOption { option, reason })
 }

@@ -1,7 +1,7 @@
-//! What the expansion of `#[distributed_lock]` names. Not for use by hand: it changes without
-//! notice.
+//! The items that the expansion of `#[distributed_lock]` names. They are not for use by hand and change
+//! without notice.
 
-pub use crate::api::guarded::Locked;
+pub use crate::api::guarded::Guarded;
 pub use core::time::Duration;
 pub use std::format;
 pub use std::string::{String, ToString};
@@ -13,20 +13,20 @@ use crate::error::LockError;
 use std::future::Future;
 use std::pin::Pin;
 
-/// A lock of the global manager; that there is none yet comes out when it is acquired.
-pub fn global(template: &'static str, key: String) -> Lock {
-    let shared = crate::api::global::manager()
+/// A lock of the global manager. If there is none yet, acquiring the lock fails.
+pub fn global_lock(template: &'static str, key: String) -> Lock {
+    let inner = crate::api::global::manager()
         .ok()
-        .map(|manager| manager.shared.clone());
-    Lock::new(shared, template, key)
+        .map(|manager| manager.inner.clone());
+    Lock::new(inner, template, key)
 }
 
 /// A lock of another manager.
-pub fn on(manager: &LockManager, template: &'static str, key: String) -> Lock {
-    Lock::new(Some(manager.shared.clone()), template, key)
+pub fn lock_on(manager: &LockManager, template: &'static str, key: String) -> Lock {
+    Lock::new(Some(manager.inner.clone()), template, key)
 }
 
-/// Takes a lock. Boxed, so that annotated functions stay small.
+/// Acquires a lock. Boxed, so that annotated functions stay small.
 pub fn acquire(lock: Lock) -> Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>> {
     Box::pin(lock.acquire())
 }

@@ -11,11 +11,12 @@ use actix_web::{HttpResponse, ResponseError};
 /// `application/problem+json` and tells no internals.
 impl ResponseError for LockError {
     fn status_code(&self) -> StatusCode {
-        StatusCode::from_u16(Problem::of(self).status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        StatusCode::from_u16(Problem::from_error(self).status)
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     fn error_response(&self) -> HttpResponse {
-        let problem = Problem::of(self);
+        let problem = Problem::from_error(self);
         let mut response = HttpResponse::build(self.status_code());
         if let Some(seconds) = problem.retry_after {
             response.insert_header((RETRY_AFTER, seconds));

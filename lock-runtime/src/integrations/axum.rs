@@ -12,7 +12,7 @@ use http::{HeaderValue, StatusCode};
 /// `application/problem+json` and tells no internals.
 impl IntoResponse for LockError {
     fn into_response(self) -> Response {
-        let problem = Problem::of(&self);
+        let problem = Problem::from_error(&self);
         let mut response = Response::new(Body::from(problem.body()));
         *response.status_mut() =
             StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -12,7 +12,7 @@ pub(crate) struct Problem {
 impl Problem {
     pub(crate) const CONTENT_TYPE: &'static str = "application/problem+json";
 
-    pub(crate) fn of(error: &LockError) -> Problem {
+    pub(crate) fn from_error(error: &LockError) -> Problem {
         let (status, title, retry_after) = match error {
             LockError::Busy { .. } => (423, "Locked", Some(1)),
             LockError::Unavailable { .. } | LockError::ShuttingDown { .. } => {
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_problem_tells_no_internals() {
-        let problem = Problem::of(&LockError::example_busy());
+        let problem = Problem::from_error(&LockError::example_busy());
         assert_eq!(
             problem.body(),
             r#"{"type":"about:blank","title":"Locked","status":423}"#

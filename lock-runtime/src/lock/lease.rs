@@ -3,7 +3,7 @@
 use crate::util::clock::Moment;
 use std::time::Duration;
 
-/// A right that ends by itself: how long this process may believe that it holds a lock.
+/// A time-bounded right: how long this process may assume that it holds a lock.
 ///
 /// The deadline counts from before the request was queued, so it lies ahead of the expiry that the
 /// server set when the request arrived. From it a margin is taken, for clocks that run at different
@@ -12,37 +12,42 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
     from: Moment,
-    good_for: Duration,
+    duration: Duration,
 }
 
 impl Lease {
     /// The lease that a request sent at `sent` brought.
-    pub(crate) fn new(sent: Moment, ttl: Duration) -> Lease {
+    pub(crate) fn from_request(sent: Moment, ttl: Duration) -> Lease {
         let margin = ttl / 100 + Duration::from_millis(2);
         Lease {
             from: sent,
-            good_for: ttl.saturating_sub(margin),
+            duration: ttl.saturating_sub(margin),
         }
     }
 
-    /// The lease that a grant brought, which nobody asked for at that moment: it was told `now`, and
-    /// granted by the server `later` than it answered to a request that had been sent `then`.
+    /// The lease of a grant message that was `received` now. The server granted the lock
+    /// `granted_after` it had answered a request that was sent at `asked`.
     ///
-    /// It counts from the earlier of what each of the two says, so that news that was long on its way
-    /// gives no more time than is left.
-    pub(crate) fn granted(now: Moment, then: Moment, later: Duration, ttl: Duration) -> Lease {
-        let good_for = later.min(now.since(then)) + ttl;
-        Lease::new(then, good_for)
+    /// It counts from the earlier of the two times that these values imply, so that a message that was
+    /// in flight for long gives no more time than is left.
+    pub(crate) fn from_grant(
+        received: Moment,
+        asked: Moment,
+        granted_after: Duration,
+        ttl: Duration,
+    ) -> Lease {
+        let duration = granted_after.min(received.since(asked)) + ttl;
+        Lease::from_request(asked, duration)
     }
 
-    /// A bound of our own, which no server measures: no margin.
-    pub(crate) fn exactly(from: Moment, good_for: Duration) -> Lease {
-        Lease { from, good_for }
+    /// A limit of this process, which no server measures.
+    pub(crate) fn without_margin(from: Moment, duration: Duration) -> Lease {
+        Lease { from, duration }
     }
 
-    /// What is left at `now`; zero from the deadline on.
+    /// The time left at `now`; zero from the deadline on.
     pub(crate) fn remaining(&self, now: Moment) -> Duration {
-        self.good_for.saturating_sub(now.since(self.from))
+        self.duration.saturating_sub(now.since(self.from))
     }
 }
 
@@ -69,7 +74,7 @@ impl HeldLease {
         }
     }
 
-    /// What is left at `now`; zero from the deadline on.
+    /// The time left at `now`; zero from the deadline on.
     pub(crate) fn remaining(&self, now: Moment) -> Duration {
         self.lease.remaining(now)
     }
@@ -82,7 +87,7 @@ impl HeldLease {
         }
         self.ttl = ttl;
         // A renewal may shorten the lease to this, and its answer may be lost.
-        let agreed = Lease::new(now, ttl);
+        let agreed = Lease::from_request(now, ttl);
         if agreed.remaining(now) < self.remaining(now) {
             self.lease = agreed;
         }
@@ -97,7 +102,7 @@ impl HeldLease {
     /// The server has answered that it carried out the renewal sent at `sent`.
     pub(crate) fn renewed(&mut self, sent: Moment, now: Moment) {
         self.unanswered = self.unanswered.saturating_sub(1);
-        let renewed = Lease::new(sent, self.ttl);
+        let renewed = Lease::from_request(sent, self.ttl);
         if renewed.remaining(now) > self.remaining(now) {
             self.lease = renewed;
         }
@@ -116,7 +121,7 @@ mod tests {
     #[test]
     fn the_deadline_is_sent_plus_ttl_less_the_margin() {
         let clock = Clock::manual();
-        let lease = Lease::new(clock.now(), seconds(30));
+        let lease = Lease::from_request(clock.now(), seconds(30));
         assert_eq!(lease.remaining(clock.now()), Duration::from_millis(29_698));
         clock.advance(seconds(29), seconds(29));
         assert_eq!(lease.remaining(clock.now()), Duration::from_millis(698));
@@ -130,17 +135,17 @@ mod tests {
         let asked = clock.now();
         clock.advance(seconds(10), seconds(10));
         // Granted 4 s after the question was answered, told 6 s later.
-        let late = Lease::granted(clock.now(), asked, seconds(4), seconds(8));
+        let late = Lease::from_grant(clock.now(), asked, seconds(4), seconds(8));
         assert_eq!(late.remaining(clock.now()), Duration::from_millis(1_878));
         // A server whose clock was set forward in between says more than can be.
-        let ahead = Lease::granted(clock.now(), asked, seconds(3600), seconds(8));
+        let ahead = Lease::from_grant(clock.now(), asked, seconds(3600), seconds(8));
         assert_eq!(ahead.remaining(clock.now()), Duration::from_millis(7_818));
     }
 
     #[test]
     fn a_lease_ends_while_the_machine_sleeps() {
         let clock = Clock::manual();
-        let lease = Lease::new(clock.now(), seconds(30));
+        let lease = Lease::from_request(clock.now(), seconds(30));
         clock.advance(seconds(3600), Duration::ZERO);
         assert!(lease.remaining(clock.now()).is_zero());
     }
@@ -148,7 +153,7 @@ mod tests {
     #[test]
     fn a_ttl_shorter_than_the_margin_gives_no_lease() {
         let clock = Clock::manual();
-        let lease = Lease::new(clock.now(), Duration::from_millis(2));
+        let lease = Lease::from_request(clock.now(), Duration::from_millis(2));
         assert!(lease.remaining(clock.now()).is_zero());
     }
 
@@ -198,7 +203,7 @@ mod tests {
             };
             let mut ttl = ttls[below(3)];
             let mut world = World {
-                held: HeldLease::new(Lease::new(clock.now(), ttl), ttl),
+                held: HeldLease::new(Lease::from_request(clock.now(), ttl), ttl),
                 requests: Vec::new(),
                 answers: Vec::new(),
                 carried_out: (clock.now(), ttl),
@@ -246,7 +251,7 @@ mod tests {
         let clock = Clock::manual();
         let (long, short) = (seconds(30), Duration::from_millis(800));
         let sent = clock.now();
-        let mut held = HeldLease::new(Lease::new(sent, long), long);
+        let mut held = HeldLease::new(Lease::from_request(sent, long), long);
         held.sends_renewal();
         assert!(!held.agree(short, clock.now()));
         assert!(held.agree(long, clock.now()));
@@ -261,7 +266,7 @@ mod tests {
     fn an_earlier_renewal_answered_last_shortens_nothing() {
         let clock = Clock::manual();
         let first = clock.now();
-        let mut held = HeldLease::new(Lease::new(first, seconds(30)), seconds(30));
+        let mut held = HeldLease::new(Lease::from_request(first, seconds(30)), seconds(30));
         held.sends_renewal();
         clock.advance(seconds(10), seconds(10));
         held.sends_renewal();

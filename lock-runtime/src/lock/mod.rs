@@ -1,9 +1,16 @@
 //! The life of a lock in this process.
 
+pub(crate) mod acquire;
+pub(crate) mod claim_events;
+pub(crate) mod context;
+pub(crate) mod handoff;
 pub(crate) mod hold;
+pub(crate) mod inner;
 pub(crate) mod lease;
 pub(crate) mod local_queue;
 pub(crate) mod pending_releases;
 pub(crate) mod release;
 pub(crate) mod remote_wait;
+pub(crate) mod shared;
+pub(crate) mod tasks;
 pub(crate) mod watchdog;

@@ -1,154 +1,131 @@
-//! Background releases that were sent from a runtime's own connection.
+//! Background releases that were sent over a runtime's own connection.
 //!
-//! Nobody needs their answers at once, so that no task is woken for them: the I/O thread collects them
-//! from time to time, and takes over what its runtime has not brought to an end, since it was blocked or
-//! has gone.
+//! No caller needs their replies at once, so no task is woken for a reply: the I/O thread collects the
+//! replies at intervals. It also retries a release that its runtime has not finished, because that
+//! runtime is blocked or has been dropped.
 
-use crate::api::manager::Shared;
 use crate::engine::request::Claim;
-use crate::lock::release::Counted;
-use crate::util::io_thread::{after, instant, since, timeout_at};
+use crate::lock::tasks::TrackedTask;
 use crate::util::panics::catch;
 use crate::util::sync::{Mutex, MutexGuard};
+use crate::util::time::{instant, since};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How often answers are collected while there are any to come.
-const ROUND: Duration = Duration::from_millis(50);
+/// How soon replies are polled for again when there is no capacity.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How soon answers are looked for again where there is no room.
-const PAUSE: Duration = Duration::from_millis(1);
-
-/// So many releases may be owed; the driver of a connection takes no more without being waited for.
-const MOST: usize = if cfg!(test) { 2 } else { 32 };
+/// How many releases may be pending; the driver of a connection accepts no more without waiting.
+const MAX_PENDING: usize = if cfg!(test) { 2 } else { 32 };
 
 #[derive(Default)]
-pub(crate) struct Owed {
-    releases: Mutex<Vec<Release>>,
-    /// When answers were looked for last; held while they are.
-    looked: Mutex<Option<Instant>>,
-    hurry: Notify,
+pub(crate) struct PendingReleases {
+    releases: Mutex<Vec<PendingRelease>>,
+    /// When replies were polled for last; locked while they are.
+    last_polled: Mutex<Option<Instant>>,
+    wake: Notify,
 }
 
-pub(crate) struct Release {
+pub(crate) struct PendingRelease {
     pub(crate) claim: Claim,
-    /// The lock was ours until now, as far as we know.
-    pub(crate) held: bool,
-    from: Instant,
-    /// Whether it was confirmed.
-    answer: Pin<Box<dyn Future<Output = bool> + Send>>,
-    _counted: Counted,
+    /// The lock was held until now, as far as this process knows.
+    pub(crate) was_held: bool,
+    sent: Instant,
+    /// Resolves to whether the release was confirmed.
+    reply: Pin<Box<dyn Future<Output = bool> + Send>>,
+    _task: TrackedTask,
 }
 
-impl Owed {
-    /// Whether one more may be owed, after a look at those that are.
-    pub(crate) fn has_room(&self, shared: &Arc<Shared>) -> bool {
-        if self.releases().len() < MOST {
-            return true;
-        }
-        // Many that come at once don't look again and again for answers that can't be there yet.
-        let looked = *self.looked();
-        if looked.is_some_and(|looked| since(looked) < PAUSE) {
-            return false;
-        }
-        self.round(shared);
-        self.releases().len() < MOST
+impl PendingReleases {
+    pub(crate) fn has_capacity(&self) -> bool {
+        self.releases().len() < MAX_PENDING
     }
 
-    /// Sends the release.
-    pub(crate) fn enter(
-        &self,
-        counted: Counted,
-        claim: Claim,
-        held: bool,
-        release: impl Future<Output = bool> + Send + 'static,
-    ) {
-        let mut release = Release {
-            _counted: counted,
-            claim,
-            held,
-            from: instant(),
-            // Many are polled in one go.
-            answer: Box::pin(tokio::task::unconstrained(release)),
-        };
-        if release.is_confirmed() == Poll::Ready(true) {
-            return;
-        }
+    /// Returns `true` if replies were polled for so recently that none can have arrived since.
+    pub(crate) fn was_just_polled(&self) -> bool {
+        let last_polled = *self.last_polled();
+        last_polled.is_some_and(|at| since(at) < MIN_POLL_INTERVAL)
+    }
+
+    pub(crate) fn push(&self, release: PendingRelease) {
         let mut releases = self.releases();
         if releases.is_empty() {
-            self.hurry.notify_one();
+            self.wake.notify_one();
         }
         releases.push(release);
     }
 
-    /// Has the answers collected now.
-    pub(crate) fn hurry(&self) {
-        self.hurry.notify_one();
+    /// Wakes the task that collects replies.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
     }
 
-    /// Looks for answers. False if none is missing any more.
-    fn round(&self, shared: &Arc<Shared>) -> bool {
-        let mut looked = self.looked();
-        *looked = Some(instant());
-        let (mut owing, mut over) = (Vec::new(), Vec::new());
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Removes and returns the releases that were not confirmed within that time, and whether any is
+    /// still pending.
+    pub(crate) fn poll_all(&self, timeout: Duration) -> (Vec<PendingRelease>, bool) {
+        let mut last_polled = self.last_polled();
+        *last_polled = Some(instant());
+        let (mut pending, mut confirmed, mut unconfirmed) = (Vec::new(), Vec::new(), Vec::new());
         for mut release in std::mem::take(&mut *self.releases()) {
-            match release.is_confirmed() {
-                Poll::Pending if since(release.from) < shared.command_timeout => {
-                    owing.push(release);
-                }
-                confirmed => over.push((release, confirmed == Poll::Ready(true))),
+            match release.poll_confirmed() {
+                Poll::Pending if since(release.sent) < timeout => pending.push(release),
+                Poll::Ready(true) => confirmed.push(release),
+                _ => unconfirmed.push(release),
             }
         }
         let mut releases = self.releases();
-        releases.append(&mut owing);
-        let missing = !releases.is_empty();
-        drop((releases, looked));
-        // To count a release as over wakes a shutdown, which must not happen under a lock.
-        for (release, confirmed) in over {
-            if !confirmed {
-                shared.take_over(release.claim.clone(), release.held);
-            }
-        }
-        missing
+        releases.append(&mut pending);
+        let any_pending = !releases.is_empty();
+        drop((releases, last_polled));
+        // Dropping a release wakes a shutdown, which must not happen under a lock.
+        drop(confirmed);
+        (unconfirmed, any_pending)
     }
 
     #[cfg(test)]
-    pub(crate) fn is_idle(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.releases().is_empty()
     }
 
-    fn looked(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_polled(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.last_polled
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn releases(&self) -> MutexGuard<'_, Vec<Release>> {
+    fn releases(&self) -> MutexGuard<'_, Vec<PendingRelease>> {
         self.releases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Release {
-    fn is_confirmed(&mut self) -> Poll<bool> {
-        let mut context = Context::from_waker(Waker::noop());
-        catch(|| self.answer.as_mut().poll(&mut context)).unwrap_or(Poll::Ready(false))
-    }
-}
-
-/// Collects answers as long as the manager lives.
-pub(crate) async fn collect(owed: Arc<Owed>, shared: Weak<Shared>) {
-    loop {
-        owed.hurry.notified().await;
-        loop {
-            match shared.upgrade() {
-                Some(shared) if owed.round(&shared) => {}
-                Some(_) => break,
-                None => return,
-            }
-            let _ = timeout_at(after(ROUND), owed.hurry.notified()).await;
+impl PendingRelease {
+    pub(crate) fn new(
+        task: TrackedTask,
+        claim: Claim,
+        was_held: bool,
+        reply: impl Future<Output = bool> + Send + 'static,
+    ) -> PendingRelease {
+        PendingRelease {
+            claim,
+            was_held,
+            sent: instant(),
+            // Many are polled in one go.
+            reply: Box::pin(tokio::task::unconstrained(reply)),
+            _task: task,
         }
+    }
+
+    pub(crate) fn poll_confirmed(&mut self) -> Poll<bool> {
+        let mut context = Context::from_waker(Waker::noop());
+        catch(|| self.reply.as_mut().poll(&mut context)).unwrap_or(Poll::Ready(false))
     }
 }

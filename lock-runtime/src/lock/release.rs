@@ -1,193 +1,201 @@
-//! Releases, and what else goes on after a call has returned.
+//! Releases and cancels claims, during the caller's call or in the background.
 
-use crate::api::manager::Shared;
-use crate::engine::error::{EngineError, Fault};
-use crate::engine::request::{ALIVE, Answer, Claim, OUTAGE};
-use crate::engine::retry::Retry;
+use crate::engine::error::EngineError;
+use crate::engine::request::{ALIVE, Claim, OUTAGE};
+use crate::lock::claim_events::ClaimEvents;
+use crate::lock::context::{Context, Effort};
+use crate::lock::pending_releases::{PendingRelease, PendingReleases};
 use crate::trace;
-use crate::util::io_thread::{after, can_poll, instant};
-use pin_project_lite::pin_project;
+use crate::util::io_thread::{can_poll, kept};
+use crate::util::time::{after, timeout_at};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Weak};
+use std::task::{self, Poll, Waker};
 use std::time::Duration;
-use tokio::time::Instant;
 
-/// How long a request is repeated, and through what.
-#[derive(Clone, Copy)]
-pub(crate) enum Effort {
-    /// The caller waits for it: through what passes by itself.
-    InCall { until: Instant },
-    /// Whatever the server answers. Once no more locks are handed out, it is the ttl at most.
-    InBackground { until: Instant, ttl: Duration },
+/// How often replies are collected while any release is pending.
+const COLLECT_INTERVAL: Duration = Duration::from_millis(50);
+
+pub(crate) struct Releaser {
+    context: Arc<Context>,
+    claims: Arc<ClaimEvents>,
+    pending: Arc<PendingReleases>,
 }
 
-impl Shared {
-    /// Repeats a request that does no harm when repeated. Each try is given the command timeout. Says
-    /// beside the answer whether an earlier try may have been carried out.
-    pub(crate) async fn persist<'a, T>(
-        &self,
-        effort: Effort,
-        request: impl Fn(Instant) -> Answer<'a, T>,
-    ) -> Result<(T, bool), EngineError> {
-        let (mut until, mut ttl) = match effort {
-            Effort::InCall { until } => (until, None),
-            Effort::InBackground { until, ttl } => (until, Some(ttl)),
-        };
-        let in_background = ttl.is_some();
-        let mut retry = Retry::default();
-        let mut repeated = false;
-        loop {
-            if self.is_closed()
-                && let Some(ttl) = ttl.take()
-            {
-                until = until.min(after(ttl));
-            }
-            let error = match request(after(self.command_timeout).min(until)).await {
-                Ok(answer) => return Ok((answer, repeated)),
-                Err(error) => error,
-            };
-            repeated |= error.fault == Fault::Unanswered;
-            let next = instant() + retry.pause_after(&error);
-            if next >= until || !(in_background || error.is_transient()) {
-                return Err(error);
-            }
-            self.io.sleep_until(next).await;
-        }
+impl Releaser {
+    pub(crate) fn start(context: Arc<Context>, claims: Arc<ClaimEvents>) -> Arc<Releaser> {
+        let pending = Arc::<PendingReleases>::default();
+        let releaser = Arc::new(Releaser {
+            context,
+            claims,
+            pending: pending.clone(),
+        });
+        let this = Arc::downgrade(&releaser);
+        let collector = kept(move || run_collector(pending.clone(), this.clone()));
+        releaser.context.io.run(collector);
+        releaser
     }
 
-    /// Releases a lock, and says whether it was still the claim's. `held`: it was until now, as far
-    /// as we know, so that it should be.
+    /// Releases a lock. Returns `true` if the claim owned it. `was_held`: the lock was held until now,
+    /// as far as this process knows.
     pub(crate) async fn release(
         &self,
         claim: &Claim,
         effort: Effort,
-        held: bool,
+        was_held: bool,
     ) -> Result<bool, EngineError> {
-        let released = self
-            .persist(effort, |until| self.engine.release(claim, until))
+        let context = &self.context;
+        let released = context
+            .retry(effort, |until| context.engine.release(claim, until))
             .await;
-        // Not sooner: a grant that is told late would be taken for one that nobody wants.
-        self.waiters.forget(claim.token);
-        let (found, repeated) = released?;
-        // What an earlier try has freed, a later one can't find.
-        let found = found || repeated;
-        if !found && held {
-            let key: Arc<str> = self.key_of(&claim.name).into();
-            // Not here: whatever polls this may hold a lock of ours.
-            self.io
-                .run(async move { trace::release_found_nothing(&key) });
+        // Not before the release: until then a late grant message must still find its claim, or it
+        // would be canceled as unclaimed.
+        self.claims.unregister(claim.token);
+        let (was_owner, may_have_run) = released?;
+        // A try finds no lock that an earlier try has released.
+        let was_owner = was_owner || may_have_run;
+        if !was_owner && was_held {
+            let key: Arc<str> = context.key_of(&claim.name).into();
+            // Not here: the caller that polls this may hold a mutex of the library.
+            let warning = async move { trace::released_missing_lock(&key) };
+            context.io.run(warning);
         }
-        Ok(found)
+        Ok(was_owner)
     }
 
     /// Releases in the background until the server has confirmed it, or the ttl has passed; longer if the
-    /// claim may not have reached the server yet. It is sent at once.
-    pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, held: bool) {
-        if !self.engine.is_at_home(&claim.name) || !self.owed.has_room(self) {
-            let mut release = Box::pin(self.clone().release_until_confirmed(claim, held));
-            if !can_poll() || begin(release.as_mut()).is_pending() {
-                self.in_background(release);
+    /// claim may not have reached the server yet. The request is sent at once.
+    pub(crate) fn release_in_background(self: &Arc<Self>, claim: Claim, was_held: bool) {
+        if !self.context.engine.is_at_home(&claim.name) || !self.make_capacity() {
+            let mut release = Box::pin(self.clone().release_until_confirmed(claim, was_held));
+            if !can_poll() || poll_once(release.as_mut()).is_pending() {
+                self.context.tasks.spawn(release);
             }
             return;
         }
-        let (shared, claimed) = (self.clone(), claim.clone());
+        let (this, claimed) = (self.clone(), claim.clone());
         let release = async move {
-            let until = after(shared.command_timeout);
+            let until = after(this.context.command_timeout);
             let effort = Effort::InCall { until };
-            shared.release(&claimed, effort, held).await.is_ok()
+            this.release(&claimed, effort, was_held).await.is_ok()
         };
-        self.owed.enter(Counted::new(self), claim, held, release);
+        let task = self.context.tasks.track();
+        let mut release = PendingRelease::new(task, claim, was_held, release);
+        match release.poll_confirmed() {
+            Poll::Pending => self.pending.push(release),
+            Poll::Ready(true) => {}
+            Poll::Ready(false) => self.retry_in_background(&release),
+        }
     }
 
-    /// Goes on with a release that its own runtime has not brought to an end.
-    pub(crate) fn take_over(self: &Arc<Self>, claim: Claim, held: bool) {
-        self.in_background(self.clone().release_until_confirmed(claim, held));
+    /// Repeats a release that its own runtime has not finished.
+    fn retry_in_background(self: &Arc<Self>, release: &PendingRelease) {
+        let claim = release.claim.clone();
+        let work = self
+            .clone()
+            .release_until_confirmed(claim, release.was_held);
+        self.context.tasks.spawn(work);
     }
 
-    async fn release_until_confirmed(self: Arc<Self>, claim: Claim, held: bool) {
+    async fn release_until_confirmed(self: Arc<Self>, claim: Claim, was_held: bool) {
         let ttl = claim.ttl;
-        let time = if held { ttl } else { ttl.max(OUTAGE) };
+        let time = if was_held { ttl } else { ttl.max(OUTAGE) };
         let until = after(time);
         let effort = Effort::InBackground { until, ttl };
-        if let Err(error) = self.release(&claim, effort, held).await {
-            self.engine.forget(claim.token);
-            self.not_released(&claim.name, &error);
+        if let Err(error) = self.release(&claim, effort, was_held).await {
+            self.context.engine.forget(claim.token);
+            self.report_failure(&claim.name, &error);
         }
     }
 
-    /// Has a claim leave its queue, and give back what it may have been granted.
-    pub(crate) fn cancel_later(self: &Arc<Self>, claim: Claim, unanswered: bool) {
-        let shared = self.clone();
-        self.in_background(async move { shared.cancel(&claim, unanswered).await });
+    /// Removes a claim from the server's queue, or releases the lock if it was granted meanwhile.
+    /// `unanswered`: a request of the claim may still reach the server.
+    pub(crate) fn cancel_in_background(self: &Arc<Self>, claim: Claim, unanswered: bool) {
+        let this = self.clone();
+        let cancel = async move { this.cancel(&claim, unanswered).await };
+        self.context.tasks.spawn(cancel);
     }
 
-    /// The same, and waits for it.
+    /// Does the same, and waits for it.
     pub(crate) async fn cancel(&self, claim: &Claim, unanswered: bool) {
+        let context = &self.context;
         let (until, ttl) = (after(claim.ttl.max(ALIVE)), claim.ttl);
         let effort = Effort::InBackground { until, ttl };
-        let cancelled = self
-            .persist(effort, |until| self.engine.cancel(claim, unanswered, until))
+        let canceled = context
+            .retry(effort, |until| {
+                context.engine.cancel(claim, unanswered, until)
+            })
             .await;
-        self.waiters.forget(claim.token);
-        if let Err(error) = cancelled {
-            self.not_released(&claim.name, &error);
+        self.claims.unregister(claim.token);
+        if let Err(error) = canceled {
+            self.report_failure(&claim.name, &error);
         }
     }
 
-    fn not_released(&self, name: &str, error: &EngineError) {
-        self.failures
-            .release(self.server_of(name), self.key_of(name), error);
+    fn report_failure(&self, name: &str, error: &EngineError) {
+        let context = &self.context;
+        let server = context.server_of(name);
+        context
+            .failures
+            .release(server, context.key_of(name), error);
     }
 
-    /// Does what [`shutdown`](LockManager::shutdown) waits for.
-    pub(crate) fn in_background(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        self.io.run(InBackground {
-            work,
-            counted: Some(Counted::new(self)),
-        });
+    /// Collects the replies of pending releases soon.
+    pub(crate) fn collect_soon(&self) {
+        self.pending.wake();
+    }
+
+    /// Returns `true` if one more release may be pending, if need be after collecting replies.
+    fn make_capacity(self: &Arc<Self>) -> bool {
+        if self.pending.has_capacity() {
+            return true;
+        }
+        if self.pending.was_just_polled() {
+            return false;
+        }
+        self.collect();
+        self.pending.has_capacity()
+    }
+
+    /// Collects replies. Returns `true` if any release is still pending.
+    fn collect(self: &Arc<Self>) -> bool {
+        let (unconfirmed, any_pending) = self.pending.poll_all(self.context.command_timeout);
+        for release in unconfirmed {
+            self.retry_in_background(&release);
+        }
+        any_pending
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.pending.is_empty()
     }
 }
 
-/// Something that [`shutdown`](LockManager::shutdown) waits for, until this is dropped.
-pub(crate) struct Counted(Arc<Shared>);
-
-impl Counted {
-    fn new(shared: &Arc<Shared>) -> Counted {
-        shared.releasing.send_modify(|releasing| *releasing += 1);
-        Counted(shared.clone())
-    }
-}
-
-impl Drop for Counted {
+impl Drop for Releaser {
     fn drop(&mut self) {
-        self.0.releasing.send_modify(|releasing| *releasing -= 1);
+        // Ends the collector.
+        self.pending.wake();
     }
 }
 
-pin_project! {
-    struct InBackground<F> {
-        #[pin]
-        work: F,
-        counted: Option<Counted>,
-    }
-}
-
-impl<F: Future<Output = ()>> Future for InBackground<F> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let this = self.project();
-        let done = this.work.poll(context);
-        if done.is_ready() {
-            *this.counted = None;
+/// Collects replies as long as the releaser lives, which every pending release keeps alive.
+async fn run_collector(pending: Arc<PendingReleases>, releaser: Weak<Releaser>) {
+    loop {
+        pending.woken().await;
+        loop {
+            match releaser.upgrade() {
+                Some(releaser) if releaser.collect() => {}
+                Some(_) => break,
+                None => return,
+            }
+            let _ = timeout_at(after(COLLECT_INTERVAL), pending.woken()).await;
         }
-        done
     }
 }
 
-/// Polls a future the first time, so that what it sends is sent.
-fn begin<F: Future<Output = ()>>(work: Pin<&mut F>) -> Poll<()> {
-    work.poll(&mut Context::from_waker(Waker::noop()))
+/// Polls a future once, so that its request is sent.
+fn poll_once<F: Future<Output = ()>>(work: Pin<&mut F>) -> Poll<()> {
+    work.poll(&mut task::Context::from_waker(Waker::noop()))
 }

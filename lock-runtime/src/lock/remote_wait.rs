@@ -1,94 +1,102 @@
-//! Standing in the server's queue, one claim for a whole line.
+//! Waits in the server's queue on behalf of all local waiters of one lock.
 //!
-//! What the server tells is a hint: whoever waits also asks again from time to time, so that nothing
-//! lost on the way costs more than that.
+//! Grant messages are only an optimization: the task also polls, so a lost message costs at most one
+//! polling interval.
 
-use crate::api::manager::Shared;
 use crate::engine::error::{EngineError, Fault};
-use crate::engine::request::{ALIVE, Claim, ServerTime, Standing, Waiting};
+use crate::engine::request::{ALIVE, Claim, GRANT, ServerTime, Standing, Waiting};
 use crate::engine::retry::Retry;
 use crate::engine::token::Token;
-use crate::error::LockError;
+use crate::lock::claim_events::ClaimEvent;
+use crate::lock::handoff::grant_to_front;
 use crate::lock::hold::Hold;
+use crate::lock::inner::ManagerInner;
 use crate::lock::lease::Lease;
-use crate::lock::local_queue::Event;
 use crate::util::backoff::{Backoff, fraction};
 use crate::util::clock::Moment;
 use crate::util::inbox::Inbox;
-use crate::util::io_thread::{after, instant, pause, since, sleep_until, timeout_at};
+use crate::util::io_thread::pause;
 use crate::util::panics::caught;
+use crate::util::time::{after, instant, since, sleep_until, timeout_at};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How soon, and then how often, the first in the queue asks again.
-const FIRST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
-/// How often the two behind do, should the first have died.
-const NEXT: Duration = Duration::from_secs(1);
-/// How often the others do: the more stand before them, the more must have died for it to be their turn.
-/// A row of *n* dead ones costs the next one 2 s + 0.2 s × *n* at most. Of that, 0.2 s is for those that are
-/// woken to ask, and a turn for each of them.
-const OTHERS: Duration = Duration::from_millis(1800);
-const FOR_EACH: Duration = Duration::from_millis(150);
-const SELDOM: Duration = Duration::from_secs(12);
-/// How much later than the one before each of them does, when the holder's lease runs out.
-const TURN: Duration = Duration::from_millis(50);
+/// How soon, and then how often, a claim at the front of the server's queue polls.
+const FRONT_POLL: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
+/// How often the two claims behind it poll, in case it has died.
+const NEAR_FRONT_POLL: Duration = Duration::from_secs(1);
+/// How often the others poll: the more claims are ahead, the more must have died for it to be their turn.
+/// A row of *n* dead claims costs the next one at most 2 s + 0.2 s × *n*. Of that, 0.2 s is for the claims
+/// that are woken to ask, and a turn for each of them.
+const BACK_POLL: Duration = Duration::from_millis(1800);
+const BACK_POLL_PER_CLAIM: Duration = Duration::from_millis(150);
+const MAX_BACK_POLL: Duration = Duration::from_secs(12);
+/// How much later than the claim before it each claim polls, when the holder's lease runs out.
+const EXPIRY_STAGGER: Duration = Duration::from_millis(50);
 
-/// How long a line that has become empty is remembered as one that others wait for too.
+/// How long a local queue that has become empty is remembered as one with remote waiters.
 const LINGER: Duration = Duration::from_millis(20);
 
-/// Starts standing for a line, until nobody is left in it.
-pub(crate) fn stand(shared: Arc<Shared>, name: Arc<str>) -> Arc<Inbox<Event>> {
+/// Starts the task that waits for a local queue until no waiter is left in it. Returns its inbox.
+pub(crate) fn spawn(inner: Arc<ManagerInner>, name: Arc<str>) -> Arc<Inbox<ClaimEvent>> {
     let events = Arc::new(Inbox::new());
-    let stand_in = StandIn {
-        shared: shared.clone(),
+    let remote_wait = RemoteWait {
+        inner: inner.clone(),
         name,
         events: events.clone(),
         claim: None,
     };
-    shared.in_background(stand_in.run());
+    inner.context.tasks.spawn(remote_wait.run());
     events
 }
 
-struct StandIn {
-    shared: Arc<Shared>,
+struct RemoteWait {
+    inner: Arc<ManagerInner>,
     name: Arc<str>,
-    events: Arc<Inbox<Event>>,
-    /// What it stands for at the moment.
+    events: Arc<Inbox<ClaimEvent>>,
+    /// The claim that waits in the server's queue at the moment.
     claim: Option<Claim>,
 }
 
-/// How standing for a claim ended.
-enum End {
+/// How the wait of a claim ended.
+enum WaitOutcome {
     /// With that token.
     Granted(Token, Lease),
-    /// Nobody is left who would want the lock. `unanswered`: a request may still be on its way.
-    Left {
+    /// No local waiter is left. `unanswered`: a request may still reach the server.
+    Abandoned {
         unanswered: bool,
     },
     /// The claim can't be granted any more; another may.
-    Void,
-    Refused(EngineError),
+    Stale,
+    Rejected(EngineError),
 }
 
-impl StandIn {
+impl RemoteWait {
     async fn run(mut self) {
-        // Those in line are served on.
+        // After a panic, the local waiters are served on.
         while caught(self.serve()).await.is_err() {
             if let Some(claim) = self.claim.take() {
-                self.shared.cancel_later(claim, true);
+                let releaser = &self.inner.shared.releaser;
+                releaser.cancel_in_background(claim, true);
             }
             pause().await;
         }
     }
 
     async fn serve(&mut self) {
+        let inner = self.inner.clone();
+        let ManagerInner {
+            context,
+            shared,
+            queues,
+            claims,
+        } = &*inner;
         loop {
-            self.leave_it_to_the_holder().await;
-            let shared = self.shared.clone();
-            let Some(terms) = shared.waiters.first(&self.name) else {
+            self.wait_for_local_handoff().await;
+            let Some(options) = queues.front_options(&self.name) else {
                 self.linger().await;
-                if shared.waiters.leave_queue(&self.name) {
+                if queues.remove_if_empty(&self.name) {
                     return;
                 }
                 continue;
@@ -96,185 +104,206 @@ impl StandIn {
             let mut claim = Claim {
                 name: self.name.clone(),
                 token: Token::fresh(),
-                ttl: terms.ttl,
-                replicas: terms.replicas,
+                ttl: options.ttl,
+                replicas: options.replicas,
             };
-            shared.waiters.expect(claim.token, self.events.clone());
+            claims.register(claim.token, self.events.clone());
             self.claim = Some(claim.clone());
-            let end = self.stand_for(&claim).await;
+            let outcome = self.wait_in_server_queue(&claim).await;
             self.claim = None;
-            match end {
-                End::Granted(token, lease) => {
+            match outcome {
+                WaitOutcome::Granted(token, lease) => {
                     if token != claim.token {
-                        shared.waiters.forget(claim.token);
+                        claims.unregister(claim.token);
                         claim.token = token;
                     }
                     let lease = match claim.replicas {
                         0 => Ok(lease),
                         // Boxed: few ask for replicas.
-                        _ => Box::pin(self.acknowledge(&claim, lease)).await,
+                        _ => Box::pin(self.await_replicas(&claim, lease)).await,
                     };
                     match lease {
-                        Ok(lease) => self.take(&claim, lease),
-                        Err(error) => Box::pin(self.give_back(&claim, error)).await,
+                        Ok(lease) => self.deliver_grant(&claim, lease),
+                        Err(error) => Box::pin(self.return_grant(&claim, error)).await,
                     }
                 }
-                End::Left { unanswered } => shared.cancel_later(claim, unanswered),
-                End::Void => shared.waiters.forget(claim.token),
-                End::Refused(error) => {
-                    let error = shared.unavailable(&self.name, error);
-                    shared.waiters.dismiss(&self.name, &error);
-                    shared.cancel_later(claim, false);
+                WaitOutcome::Abandoned { unanswered } => {
+                    shared.releaser.cancel_in_background(claim, unanswered);
+                }
+                WaitOutcome::Stale => claims.unregister(claim.token),
+                WaitOutcome::Rejected(error) => {
+                    let error = context.unavailable(&self.name, error);
+                    queues.fail_all(&self.name, &error);
+                    shared.releaser.cancel_in_background(claim, false);
                 }
             }
-            if shared.is_closed() {
-                let key = shared.key_of(&self.name).into();
-                let error = LockError::ShuttingDown { key };
-                shared.waiters.dismiss(&self.name, &error);
+            if context.is_closed() {
+                queues.fail_all(&self.name, &context.shutting_down(&self.name));
             }
         }
     }
 
-    /// While this process holds the lock, and nobody else is known to wait for it, the line may be
-    /// served without the server for a moment.
-    async fn leave_it_to_the_holder(&mut self) {
-        let until = after(self.shared.hand_over.time);
-        let waiters = &self.shared.waiters;
-        while self.shared.hand_over.most > 0
-            && waiters.is_held(&self.name)
-            && waiters.others(&self.name) != Some(true)
-            && !waiters.is_empty(&self.name)
-            && !self.shared.is_closed()
+    /// While this process holds the lock, and no other process is known to wait for it, the local waiters
+    /// may be served without the server for a moment.
+    async fn wait_for_local_handoff(&self) {
+        let ManagerInner {
+            context, queues, ..
+        } = &*self.inner;
+        let until = after(context.handoff.max_time);
+        while context.handoff.max_count > 0
+            && queues.is_held_here(&self.name)
+            && queues.remote_waiters(&self.name) != Some(true)
+            && !queues.is_empty(&self.name)
+            && !context.is_closed()
         {
-            if timeout_at(until, self.events.next()).await.is_err() {
+            if timeout_at(until, self.events.recv()).await.is_err() {
                 return;
             }
         }
     }
 
-    /// Where others wait too, the next to come here goes straight to the queue, instead of trying in
-    /// vain before.
-    async fn linger(&mut self) {
+    /// While the queue has remote waiters, a new local waiter goes straight to the server's queue, without
+    /// a try that would fail.
+    async fn linger(&self) {
+        let ManagerInner {
+            context, queues, ..
+        } = &*self.inner;
         let until = after(LINGER);
-        let waiters = &self.shared.waiters;
-        while waiters.others(&self.name) == Some(true)
-            && waiters.is_empty(&self.name)
-            && !self.shared.is_closed()
+        while queues.remote_waiters(&self.name) == Some(true)
+            && queues.is_empty(&self.name)
+            && !context.is_closed()
         {
-            if timeout_at(until, self.events.next()).await.is_err() {
+            if timeout_at(until, self.events.recv()).await.is_err() {
                 return;
             }
         }
     }
 
-    async fn stand_for(&mut self, claim: &Claim) -> End {
-        let shared = self.shared.clone();
-        let (mut retry, mut answered) = (Retry::default(), instant());
-        let mut first = Backoff::new(FIRST[0], FIRST[1]);
+    async fn wait_in_server_queue(&self, claim: &Claim) -> WaitOutcome {
+        let ManagerInner {
+            context,
+            shared,
+            queues,
+            ..
+        } = &*self.inner;
+        let (mut retry, mut last_answer) = (Retry::default(), instant());
+        let mut front_poll = Backoff::new(FRONT_POLL[0], FRONT_POLL[1]);
         let mut unanswered = false;
-        let mut anchor: Option<(Moment, ServerTime)> = None;
+        let mut server_time_anchor: Option<(Moment, ServerTime)> = None;
         loop {
-            if shared.waiters.is_empty(&self.name) || shared.is_closed() {
-                return End::Left { unanswered };
+            if queues.is_empty(&self.name) || context.is_closed() {
+                return WaitOutcome::Abandoned { unanswered };
             }
-            let sent = shared.clock.now();
-            let void_after = anchor.map(|(then, at)| ServerTime(at.0 + sent.since(then) + ALIVE));
-            let until = after(shared.command_timeout);
-            let standing = shared.engine.wait(claim, void_after, until).await;
+            let sent = context.clock.now();
+            let void_after =
+                server_time_anchor.map(|(then, at)| ServerTime(at.0 + sent.since(then) + ALIVE));
+            let until = after(context.command_timeout);
+            let standing = context.engine.wait(claim, void_after, until).await;
             if let Ok(Standing::Adopted(left)) = standing {
-                self.notice_a_missed_grant(claim, left);
+                self.report_missed_grant(claim, left);
             }
             let in_time = |left| {
-                let lease = Lease::new(sent, left);
-                let over = lease.remaining(shared.clock.now()).is_zero();
+                let lease = Lease::from_request(sent, left);
+                let over = lease.remaining(context.clock.now()).is_zero();
                 (!over).then_some(lease)
             };
-            let pause = match standing {
+            let delay = match standing {
                 Ok(Standing::Granted(left) | Standing::Adopted(left)) => match in_time(left) {
-                    Some(lease) => return End::Granted(claim.token, lease),
+                    Some(lease) => return WaitOutcome::Granted(claim.token, lease),
                     None => Duration::ZERO,
                 },
                 Ok(Standing::Elected(token, left)) => {
                     if let Some(lease) = in_time(left) {
-                        return End::Granted(token, lease);
+                        return WaitOutcome::Granted(token, lease);
                     }
-                    let claim = claim.clone();
-                    shared.release_later(Claim { token, ..claim }, false);
+                    let elected = Claim {
+                        token,
+                        ..claim.clone()
+                    };
+                    shared.releaser.release_in_background(elected, false);
                     Duration::ZERO
                 }
-                Ok(Standing::Void) => return End::Void,
+                Ok(Standing::Void) => return WaitOutcome::Stale,
                 Ok(Standing::Waiting(waiting)) => {
-                    shared.waiters.learn(&self.name, Some(waiting.others), None);
+                    queues.set_remote_state(&self.name, Some(waiting.others), None);
                     unanswered = false;
-                    anchor = Some((sent, waiting.at));
-                    answered = instant();
-                    until_asking_again(&waiting, &mut first)
+                    server_time_anchor = Some((sent, waiting.at));
+                    last_answer = instant();
+                    next_poll_delay(&waiting, &mut front_poll)
                 }
                 Err(error) if error.is_transient() => {
                     unanswered |= error.fault == Fault::Unanswered;
-                    let pause = retry.pause_after(&error);
-                    shared.waiters.learn(&self.name, None, Some(error));
-                    pause
+                    let delay = retry.pause_after(&error);
+                    queues.set_remote_state(&self.name, None, Some(error));
+                    delay
                 }
-                // What the server answered before it may answer again.
-                Err(error) if anchor.is_some() && since(answered) < shared.command_timeout => {
-                    shared.waiters.learn(&self.name, None, Some(error.clone()));
+                // A server that answered a moment ago may answer again.
+                Err(error)
+                    if server_time_anchor.is_some()
+                        && since(last_answer) < context.command_timeout =>
+                {
+                    queues.set_remote_state(&self.name, None, Some(error.clone()));
                     retry.pause_after(&error)
                 }
-                Err(error) => return End::Refused(error),
+                Err(error) => return WaitOutcome::Rejected(error),
             };
-            if let Some(lease) = self.listen(claim, anchor, after(pause)).await {
-                return End::Granted(claim.token, lease);
+            let granted = self.wait_for_event(claim, server_time_anchor, after(delay));
+            if let Some(lease) = granted.await {
+                return WaitOutcome::Granted(claim.token, lease);
             }
         }
     }
 
-    /// Listens until it is time to ask again, or the lock has been granted.
-    async fn listen(
-        &mut self,
+    /// Waits until it is time to poll, or the lock has been granted.
+    async fn wait_for_event(
+        &self,
         claim: &Claim,
-        anchor: Option<(Moment, ServerTime)>,
+        server_time_anchor: Option<(Moment, ServerTime)>,
         mut until: Instant,
     ) -> Option<Lease> {
-        while let Ok(event) = timeout_at(until, self.events.next()).await {
+        while let Ok(event) = timeout_at(until, self.events.recv()).await {
             match event {
-                Event::Granted(grant) if grant.token == claim.token => {
-                    let now = self.shared.clock.now();
-                    // Without an anchor nobody knows how long the news was on its way.
-                    let (then, at) = anchor?;
+                ClaimEvent::Granted(grant) if grant.token == claim.token => {
+                    let now = self.inner.context.clock.now();
+                    // Without an anchor it is unknown how long the message was in flight.
+                    let (then, at) = server_time_anchor?;
                     let lease =
-                        Lease::granted(now, then, grant.at.0.checked_sub(at.0)?, grant.lease);
+                        Lease::from_grant(now, then, grant.at.0.checked_sub(at.0)?, grant.lease);
                     return (!lease.remaining(now).is_zero()).then_some(lease);
                 }
-                Event::First(token) if token == claim.token => {
-                    until = until.min(after(FIRST[0] / 2 + fraction(FIRST[0] / 2)));
+                ClaimEvent::AtFront(token) if token == claim.token => {
+                    let half = FRONT_POLL[0] / 2;
+                    until = until.min(after(half + fraction(half)));
                 }
-                Event::Granted(_) | Event::First(_) => {}
-                Event::Others => self.shared.waiters.learn(&self.name, Some(true), None),
-                Event::Look => return None,
+                ClaimEvent::Granted(_) | ClaimEvent::AtFront(_) => {}
+                ClaimEvent::MoreWaiters => {
+                    let queues = &self.inner.queues;
+                    queues.set_remote_state(&self.name, Some(true), None);
+                }
+                ClaimEvent::Wake => return None,
             }
         }
         None
     }
 
-    /// The lock was granted some time ago, and nobody told.
-    fn notice_a_missed_grant(&mut self, claim: &Claim, left: Duration) {
-        let granted_for = claim.ttl.min(crate::engine::request::GRANT);
+    /// Reports a lock that was granted some time ago, and whose grant message has not arrived.
+    fn report_missed_grant(&self, claim: &Claim, left: Duration) {
+        let granted_for = claim.ttl.min(GRANT);
         if granted_for.saturating_sub(left) > Duration::from_millis(300) {
-            self.shared.engine.missed();
+            self.inner.context.engine.missed();
         }
     }
 
-    /// Has replicas know of what was granted before anybody believes in it.
-    async fn acknowledge(&self, claim: &Claim, lease: Lease) -> Result<Lease, EngineError> {
-        let shared = &self.shared;
-        let sent = shared.clock.now();
-        let until = after(shared.command_timeout.min(lease.remaining(sent)));
-        let renewed = shared.engine.renew(std::slice::from_ref(claim), until);
+    /// Waits until replicas have acknowledged what was granted.
+    async fn await_replicas(&self, claim: &Claim, lease: Lease) -> Result<Lease, EngineError> {
+        let context = &self.inner.context;
+        let sent = context.clock.now();
+        let until = after(context.command_timeout.min(lease.remaining(sent)));
+        let renewed = context.engine.renew(std::slice::from_ref(claim), until);
         let renewed = renewed.await?.pop().unwrap_or(Ok(false))?;
-        // What counts is that it was known while it was still ours.
-        match renewed && !lease.remaining(shared.clock.now()).is_zero() {
-            true => Ok(Lease::new(sent, claim.ttl)),
+        // An acknowledgment counts only if it came while the lease ran.
+        match renewed && !lease.remaining(context.clock.now()).is_zero() {
+            true => Ok(Lease::from_request(sent, claim.ttl)),
             false => {
                 let words = "the lock was lost before replicas had acknowledged it";
                 Err(EngineError::new(Fault::Hindered, words))
@@ -282,50 +311,55 @@ impl StandIn {
         }
     }
 
-    /// Gives back what was granted and could not be acknowledged. It is asked for anew in a moment.
-    async fn give_back(&self, claim: &Claim, error: EngineError) {
-        let shared = &self.shared;
-        shared.cancel(claim, false).await;
+    /// Returns a grant that could not be acknowledged to the server. Another claim follows soon.
+    async fn return_grant(&self, claim: &Claim, error: EngineError) {
+        let inner = &self.inner;
+        inner.shared.releaser.cancel(claim, false).await;
         if error.is_transient() {
-            shared.waiters.learn(&self.name, None, Some(error));
-            sleep_until(after(FIRST[0] + fraction(FIRST[0]))).await;
+            let queues = &inner.queues;
+            queues.set_remote_state(&self.name, None, Some(error));
+            sleep_until(after(FRONT_POLL[0] + fraction(FRONT_POLL[0]))).await;
         } else {
-            let error = shared.unavailable(&self.name, error);
-            shared.waiters.dismiss(&self.name, &error);
+            let error = inner.context.unavailable(&self.name, error);
+            inner.queues.fail_all(&self.name, &error);
         }
     }
 
-    /// Gives what was granted to the first in line, or back.
-    fn take(&self, claim: &Claim, lease: Lease) {
+    /// Gives a granted lock to the local waiter at the front, or returns it to the server.
+    fn deliver_grant(&self, claim: &Claim, lease: Lease) {
+        let ManagerInner { shared, queues, .. } = &*self.inner;
         let hold = std::cell::OnceCell::new();
-        let seated = self.shared.waiters.seat_first(&self.name, |terms| {
-            if terms.replicas > claim.replicas {
+        let delivered = grant_to_front(queues, &self.name, |options| {
+            if options.replicas > claim.replicas {
                 return None;
             }
-            let hold: &Arc<Hold> = hold.get_or_init(|| {
-                Hold::new(self.shared.clone(), self.name.clone(), claim.token, terms)
-            });
-            hold.granted(terms, lease).then(|| hold.clone())
+            let hold: &Arc<Hold> = hold
+                .get_or_init(|| Hold::new(shared.clone(), self.name.clone(), claim.token, options));
+            hold.activate(options, lease).then(|| hold.clone())
         });
-        if !seated {
+        if !delivered {
             match hold.get() {
-                Some(hold) => hold.abandon(),
-                None => self.shared.cancel_later(claim.clone(), false),
+                Some(hold) => hold.release_in_background(),
+                None => shared.releaser.cancel_in_background(claim.clone(), false),
             }
         }
     }
 }
 
-/// The first asks often, so that a lock freed by somebody who knows nothing of queues is had soon. All
-/// ask, one after the other, when the holder's lease runs out: those before them may be gone.
-fn until_asking_again(waiting: &Waiting, first: &mut Backoff) -> Duration {
+/// How long a claim waits until it polls. A claim at the front polls often, so that a lock released by a
+/// client without a queue is acquired soon. When the holder's lease runs out all poll, one after the other:
+/// the claims ahead may be dead.
+fn next_poll_delay(waiting: &Waiting, front_poll: &mut Backoff) -> Duration {
     let ahead = u32::try_from(waiting.ahead).unwrap_or(u32::MAX);
-    let at_most = |beat: Duration| beat.mul_f64(0.9) + fraction(beat.mul_f64(0.1));
-    let beat = match ahead {
-        0 => first.pause(),
-        1 | 2 => at_most(NEXT),
-        _ => at_most(SELDOM.min(OTHERS.saturating_add(FOR_EACH.saturating_mul(ahead)))),
+    let at_most = |interval: Duration| interval.mul_f64(0.9) + fraction(interval.mul_f64(0.1));
+    let interval = match ahead {
+        0 => front_poll.pause(),
+        1 | 2 => at_most(NEAR_FRONT_POLL),
+        _ => {
+            let more = BACK_POLL_PER_CLAIM.saturating_mul(ahead);
+            at_most(MAX_BACK_POLL.min(BACK_POLL.saturating_add(more)))
+        }
     };
     let expiry = waiting.holder_left + Duration::from_millis(2);
-    beat.min(expiry.saturating_add(TURN.saturating_mul(ahead)))
+    interval.min(expiry.saturating_add(EXPIRY_STAGGER.saturating_mul(ahead)))
 }

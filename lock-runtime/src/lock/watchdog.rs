@@ -1,17 +1,18 @@
-//! The watchdog: renews every lease in time, and ends those that can't be proven any more.
+//! The watchdog: renews every lease in time, and ends leases that can't be proven any more.
 //!
-//! It is one task on the I/O thread for all locks of a manager. An agenda says at which instant the
-//! next hold needs something; one wake-up serves all that are due, and their renewals go out in
-//! batches. A deadline stays on the agenda while a renewal is under way, so it fires by itself.
+//! It is one task on the I/O thread for all locks of a manager. A schedule says at which instant the
+//! next hold needs something; one wake-up serves all that are due, and their renewals are sent in
+//! batches. A deadline stays in the schedule while a renewal is in flight, so it expires by itself.
 
 use crate::engine::error::{EngineError, Fault};
 use crate::engine::request::Claim;
 use crate::engine::traits::Engine;
-use crate::lock::hold::{Duty, Hold};
-use crate::util::clock::Clock;
-use crate::util::io_thread::{Io, after, instant, kept, since, timeout_at};
+use crate::lock::context::Context;
+use crate::util::clock::Moment;
+use crate::util::io_thread::kept;
 use crate::util::panics::caught;
 use crate::util::sync::{Mutex, MutexGuard};
+use crate::util::time::{after, instant, since, timeout_at};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -19,165 +20,197 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// How many locks one renewal request carries: enough to be cheap, few enough for the server to
-/// serve others in between.
-const BATCH: usize = 200;
+/// serve other requests in between.
+const MAX_BATCH: usize = 200;
+
+/// A held lock, as the watchdog sees it.
+pub(crate) trait Renewable: Send + Sync {
+    fn name(&self) -> &str;
+
+    /// How many replicas must acknowledge a renewal.
+    fn replicas(&self) -> u32;
+
+    /// How long a renewal sent now may take.
+    fn renewal_timeout(&self) -> Duration;
+
+    /// The claim of a renewal that is about to be sent.
+    fn begin_renewal(&self) -> Claim;
+
+    /// The instant under which it is scheduled has come.
+    fn on_due(self: Arc<Self>, now: Instant) -> DueAction;
+
+    /// The server has answered a renewal sent at `sent`. `is_owner`: the lock was still the claim's.
+    fn on_renewed(self: Arc<Self>, sent: Moment, is_owner: bool);
+
+    /// A renewal got no answer.
+    fn on_renewal_failed(self: Arc<Self>, error: &EngineError);
+}
+
+/// What the watchdog has to do for a hold that was due.
+pub(crate) enum DueAction {
+    Renew,
+    Rescheduled,
+    Done,
+}
 
 pub(crate) struct Watchdog {
-    start: Instant,
-    agenda: Mutex<Agenda>,
-    changed: Notify,
+    origin: Instant,
+    schedule: Mutex<Schedule>,
+    wake: Notify,
 }
 
 #[derive(Default)]
-struct Agenda {
-    /// By instant, then by the hold's address, which is its own as long as it stands here.
-    due: BTreeMap<(Instant, usize), Arc<Hold>>,
+struct Schedule {
+    /// By instant, then by the hold's address, which is unique as long as the hold is scheduled.
+    entries: BTreeMap<(Instant, usize), Arc<dyn Renewable>>,
     /// When the task wakes next.
-    alarm: Option<Instant>,
+    next_wakeup: Option<Instant>,
     closed: bool,
 }
 
 impl Watchdog {
-    pub(crate) fn start(io: Io, engine: Arc<dyn Engine>, clock: Clock) -> Arc<Watchdog> {
+    pub(crate) fn start(context: Arc<Context>) -> Arc<Watchdog> {
         let watchdog = Arc::new(Watchdog {
-            start: instant(),
-            agenda: Mutex::default(),
-            changed: Notify::new(),
+            origin: instant(),
+            schedule: Mutex::default(),
+            wake: Notify::new(),
         });
-        let kept_up = watchdog.clone();
-        io.run(kept(move || {
-            run(kept_up.clone(), io, engine.clone(), clock.clone())
-        }));
+        let (io, kept_up) = (context.io, watchdog.clone());
+        io.run(kept(move || run(kept_up.clone(), context.clone())));
         watchdog
     }
 
-    /// Enters a hold under a new instant, instead of the one it stood under `before`.
-    pub(crate) fn enter(&self, before: Option<Instant>, due: Instant, hold: &Arc<Hold>) {
-        let mut agenda = self.agenda();
+    /// Schedules a hold at a new instant, instead of the one `before`.
+    pub(crate) fn schedule(&self, before: Option<Instant>, due: Instant, hold: Arc<dyn Renewable>) {
+        let key = entry_key(&*hold);
+        let mut schedule = self.locked();
         if let Some(before) = before {
-            agenda.due.remove(&(before, address(hold)));
+            schedule.entries.remove(&(before, key));
         }
-        agenda.due.insert((due, address(hold)), hold.clone());
-        if agenda.alarm.is_none_or(|alarm| due < alarm) {
-            agenda.alarm = Some(due);
-            self.changed.notify_one();
+        schedule.entries.insert((due, key), hold);
+        if schedule.next_wakeup.is_none_or(|wakeup| due < wakeup) {
+            schedule.next_wakeup = Some(due);
+            self.wake.notify_one();
         }
     }
 
-    pub(crate) fn strike(&self, due: Instant, hold: &Hold) {
-        let struck = self.agenda().due.remove(&(due, address(hold)));
-        // Dropped only now: the last hold takes its manager, and so this agenda, with it.
-        drop(struck);
+    pub(crate) fn unschedule(&self, due: Instant, hold: &dyn Renewable) {
+        let removed = self.locked().entries.remove(&(due, entry_key(hold)));
+        // Dropped outside the mutex: the last hold owns the watchdog.
+        drop(removed);
     }
 
-    /// The instant after that wait, put off by a thirty-second of it at most: to the next point of a
+    /// The instant after that delay, put off by a thirty-second of it at most: to the next point of a
     /// grid, so that what is due at nearly the same time goes out as one batch. The width of a grid is a
-    /// power of two, so that holds with different waits share points.
-    pub(crate) fn on_grid(&self, wait: Duration) -> Instant {
-        let wait = wait.max(Duration::from_nanos(32));
-        let grid = 1 << (wait.as_nanos() / 32).ilog2();
-        let past = (since(self.start) + wait).as_nanos();
+    /// power of two, so that holds with different delays share points.
+    pub(crate) fn align_to_grid(&self, delay: Duration) -> Instant {
+        let delay = delay.max(Duration::from_nanos(32));
+        let grid = 1 << (delay.as_nanos() / 32).ilog2();
+        let past = (since(self.origin) + delay).as_nanos();
         let point = u64::try_from(past.div_ceil(grid) * grid).unwrap_or(u64::MAX);
-        self.start + Duration::from_nanos(point)
+        self.origin + Duration::from_nanos(point)
     }
 
     /// Ends the task.
     pub(crate) fn close(&self) {
-        self.agenda().closed = true;
-        self.changed.notify_one();
+        self.locked().closed = true;
+        self.wake.notify_one();
     }
 
-    /// Takes all that are due, sees to them, and returns those to renew and when to come back.
-    fn round(&self) -> Option<(Vec<Arc<Hold>>, Instant)> {
+    /// Takes the holds that are due, and returns those to renew and the next wake-up.
+    fn take_due(&self) -> Option<(Vec<Arc<dyn Renewable>>, Instant)> {
         let now = instant();
         let due = {
-            let mut agenda = self.agenda();
-            if agenda.closed {
+            let mut schedule = self.locked();
+            if schedule.closed {
                 return None;
             }
-            let later = agenda.due.split_off(&(now + Duration::from_nanos(1), 0));
-            std::mem::replace(&mut agenda.due, later)
+            let later = schedule
+                .entries
+                .split_off(&(now + Duration::from_nanos(1), 0));
+            std::mem::replace(&mut schedule.entries, later)
         };
         let renew = due
             .into_values()
-            .filter(|hold| matches!(hold.duty(now), Duty::Renew))
+            .filter(|hold| matches!(hold.clone().on_due(now), DueAction::Renew))
             .collect();
-        let mut agenda = self.agenda();
-        let next = agenda.due.keys().next().map(|(due, _)| *due);
-        agenda.alarm = next;
+        let mut schedule = self.locked();
+        let next = schedule.entries.keys().next().map(|(due, _)| *due);
+        schedule.next_wakeup = next;
         Some((renew, next.unwrap_or_else(|| after(Duration::MAX))))
     }
 
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
-        self.agenda().due.is_empty()
+        self.locked().entries.is_empty()
     }
 
-    fn agenda(&self) -> MutexGuard<'_, Agenda> {
-        self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn run(watchdog: Arc<Watchdog>, io: Io, engine: Arc<dyn Engine>, clock: Clock) {
-    while let Some((renew, next)) = watchdog.round() {
-        for batch in batches(renew, &*engine) {
-            io.run(renew_together(batch, engine.clone(), clock.clone()));
+async fn run(watchdog: Arc<Watchdog>, context: Arc<Context>) {
+    while let Some((renew, next)) = watchdog.take_due() {
+        for batch in batches(renew, &*context.engine) {
+            context.io.run(renew_batch(batch, context.clone()));
         }
-        let _ = timeout_at(next, watchdog.changed.notified()).await;
+        let _ = timeout_at(next, watchdog.wake.notified()).await;
     }
 }
 
-/// Groups the holds whose renewals may go out in one request: those at the same server that may wait for
-/// about as long, neighbours beside one another. Those that wait for replicas keep no others waiting.
-fn batches(holds: Vec<Arc<Hold>>, engine: &dyn Engine) -> Vec<Vec<Arc<Hold>>> {
-    let group = |hold: &Arc<Hold>| {
-        let (server, slot) = engine.kept_at(&hold.name);
-        let octave = hold.patience().as_millis().max(1).ilog2();
-        let replicated = hold.claim().replicas > 0;
+/// Groups the holds whose renewals may share a request: those at the same server with timeouts of the
+/// same magnitude, neighbors beside one another. A hold that waits for replicas delays no hold that
+/// doesn't.
+fn batches(holds: Vec<Arc<dyn Renewable>>, engine: &dyn Engine) -> Vec<Vec<Arc<dyn Renewable>>> {
+    let group = |hold: &Arc<dyn Renewable>| {
+        let (server, slot) = engine.kept_at(hold.name());
+        let octave = hold.renewal_timeout().as_millis().max(1).ilog2();
+        let replicated = hold.replicas() > 0;
         ((server, replicated, octave), slot)
     };
     let mut holds: Vec<_> = holds.into_iter().map(|hold| (group(&hold), hold)).collect();
     holds.sort_by_key(|(group, _)| *group);
     holds
         .chunk_by(|((one, _), _), ((next, _), _)| one == next)
-        .flat_map(|group| group.chunks(BATCH))
+        .flat_map(|group| group.chunks(MAX_BATCH))
         .map(|batch| batch.iter().map(|(_, hold)| hold.clone()).collect())
         .collect()
 }
 
-async fn renew_together(holds: Vec<Arc<Hold>>, engine: Arc<dyn Engine>, clock: Clock) {
-    let patience = holds.iter().map(|hold| hold.patience()).min();
-    let claims: Vec<Claim> = holds.iter().map(|hold| hold.renewal()).collect();
-    let sent = clock.now();
-    let until = instant() + patience.unwrap_or_default();
-    let answers = caught(engine.renew(&claims, until)).await;
+async fn renew_batch(holds: Vec<Arc<dyn Renewable>>, context: Arc<Context>) {
+    let timeout = holds.iter().map(|hold| hold.renewal_timeout()).min();
+    let claims: Vec<Claim> = holds.iter().map(|hold| hold.begin_renewal()).collect();
+    let sent = context.clock.now();
+    let until = instant() + timeout.unwrap_or_default();
+    let answers = caught(context.engine.renew(&claims, until)).await;
     let answers = answers.unwrap_or_else(|_| {
         let words = "the renewal panicked";
         Err(EngineError::new(Fault::Unanswered, words))
     });
     if let Some(hold) = holds.first() {
-        let server = || hold.shared.server_of(&hold.name);
-        hold.shared.failures.renewals(server, holds.len(), &answers);
+        let server = || context.server_of(hold.name());
+        context.failures.renewals(server, holds.len(), &answers);
     }
     match answers {
         Ok(answers) => {
-            for (hold, answer) in holds.iter().zip(answers) {
+            for (hold, answer) in holds.into_iter().zip(answers) {
                 match answer {
-                    Ok(ours) => hold.renewed(sent, ours),
-                    Err(error) => hold.renewal_failed(&error),
+                    Ok(is_owner) => hold.on_renewed(sent, is_owner),
+                    Err(error) => hold.on_renewal_failed(&error),
                 }
             }
         }
         Err(error) => {
             for hold in holds {
-                hold.renewal_failed(&error);
+                hold.on_renewal_failed(&error);
             }
         }
     }
 }
 
-fn address(hold: &Hold) -> usize {
-    std::ptr::from_ref(hold).addr()
+fn entry_key(hold: &dyn Renewable) -> usize {
+    std::ptr::from_ref(hold).cast::<()>().addr()
 }
 
 #[cfg(test)]
@@ -194,9 +227,13 @@ mod tests {
             let lock = locks.lock(format!("row:{n}")).ttl(ttl).renew(false);
             guards.push(lock.acquire().await.unwrap());
         }
-        let holds = guards.iter().rev().map(|guard| guard.hold.clone());
-        let batches = batches(holds.collect(), &*locks.shared.engine);
-        let is_short = |hold: &Arc<Hold>| hold.claim().ttl < Duration::from_secs(1);
+        let holds = guards
+            .iter()
+            .rev()
+            .map(|guard| guard.hold().clone() as Arc<dyn Renewable>);
+        let batches = batches(holds.collect(), &*locks.inner.context.engine);
+        let is_short =
+            |hold: &Arc<dyn Renewable>| hold.begin_renewal().ttl < Duration::from_secs(1);
         let (short, long): (Vec<_>, Vec<_>) =
             batches.iter().partition(|batch| batch.iter().any(is_short));
         let sizes =

@@ -1,7 +1,7 @@
 //! The lease rules, on an engine that answers as told and a clock that is turned by hand.
 
 use crate::api::guard::LockGuard;
-use crate::api::manager::{Desk, LockManager, ear};
+use crate::api::manager::LockManager;
 use crate::config::Config;
 use crate::engine::error::{EngineError, Fault};
 use crate::engine::memory::{Memory, Store};
@@ -10,8 +10,10 @@ use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::error::{LockError, LostCause};
 use crate::lock::hold::Hold;
+use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::lock::lease::Lease;
-use crate::options::Terms;
+use crate::lock::watchdog::Renewable;
+use crate::options::LockOptions;
 use crate::util::clock::Clock;
 use crate::util::io_thread::Io;
 use std::collections::VecDeque;
@@ -166,18 +168,19 @@ struct Stage {
 fn stage(script: impl IntoIterator<Item = (Request, Turn)>) -> Stage {
     let clock = Clock::manual();
     let (sender, seen) = watch::channel(Vec::new());
-    let desk = Desk::default();
+    let slot = InnerSlot::default();
     let store = Store::with_clock(clock.clone());
     let engine = Arc::new(Scripted {
-        memory: Memory::new(store, ear(&desk)),
+        memory: Memory::new(store, slot.event_handler()),
         clock: clock.clone(),
         script: Mutex::new(script.into_iter().collect()),
         seen: sender,
     });
     let config = Config::new("memory://").prefix("");
     let io = Io::start().unwrap();
-    let locks = LockManager::new(io, clock.clone(), engine, "scripted".into(), &config);
-    let _ = desk.set(Arc::downgrade(&locks.shared));
+    let inner = ManagerInner::start(io, clock.clone(), engine, "scripted".into(), &config);
+    slot.fill(&inner);
+    let locks = LockManager { inner };
     Stage { locks, clock, seen }
 }
 
@@ -222,7 +225,7 @@ async fn an_answer_slower_than_its_lease_is_no_acquisition() {
         panic!("asked twice");
     };
     assert_ne!(first, second);
-    assert_eq!(guard.hold.claim().token, second);
+    assert_eq!(guard.hold().claim().token, second);
     assert!(guard.is_valid());
 }
 
@@ -235,7 +238,10 @@ async fn an_unanswered_attempt_is_released_and_the_next_has_a_token_of_its_own()
         stage.tokens(Request::Release),
         stage.tokens(Request::Acquire)[..1]
     );
-    assert_ne!(guard.hold.claim().token, stage.tokens(Request::Acquire)[0]);
+    assert_ne!(
+        guard.hold().claim().token,
+        stage.tokens(Request::Acquire)[0]
+    );
 }
 
 #[tokio::test]
@@ -286,7 +292,7 @@ async fn a_renewal_counts_from_before_it_was_sent() {
     let guard = stage.take().await;
     let sent = stage.clock.now();
     stage.clock.advance(TTL / 2, TTL / 2);
-    guard.hold.renewed(sent, true);
+    guard.hold().clone().on_renewed(sent, true);
     assert_eq!(
         guard.remaining(),
         TTL / 2 - TTL / 100 - Duration::from_millis(2)
@@ -300,9 +306,9 @@ async fn a_renewal_answered_after_the_deadline_does_not_count() {
     stage.clock.advance(TTL / 2, TTL / 2);
     let sent = stage.clock.now();
     stage.clock.advance(TTL / 2, TTL / 2);
-    guard.hold.renewed(sent, true);
+    guard.hold().clone().on_renewed(sent, true);
     assert!(!guard.is_valid());
-    assert_eq!(cause(guard.hold.loss()), Some(LostCause::Expired));
+    assert_eq!(cause(guard.hold().check_lost()), Some(LostCause::Expired));
 }
 
 #[tokio::test]
@@ -311,8 +317,9 @@ async fn a_failed_renewal_shortens_nothing() {
     let guard = stage.take().await;
     let before = guard.remaining();
     guard
-        .hold
-        .renewal_failed(&EngineError::new(Fault::Unanswered, "as told"));
+        .hold()
+        .clone()
+        .on_renewal_failed(&EngineError::new(Fault::Unanswered, "as told"));
     assert_eq!(guard.remaining(), before);
 }
 
@@ -320,7 +327,7 @@ async fn a_failed_renewal_shortens_nothing() {
 async fn a_renewal_that_finds_the_lock_gone_ends_the_lease_at_once() {
     let stage = stage([]);
     let guard = stage.take().await;
-    guard.hold.renewed(stage.clock.now(), false);
+    guard.hold().clone().on_renewed(stage.clock.now(), false);
     assert_eq!(cause(Some(guard.lost().await)), Some(LostCause::Gone));
 }
 
@@ -330,7 +337,7 @@ async fn a_lease_ends_while_the_machine_sleeps() {
     let guard = stage.take().await;
     stage.clock.advance(2 * TTL, Duration::ZERO);
     assert!(!guard.is_valid());
-    assert_eq!(cause(guard.hold.loss()), Some(LostCause::Expired));
+    assert_eq!(cause(guard.hold().check_lost()), Some(LostCause::Expired));
     assert!(guard.ensure(Duration::ZERO).unwrap_err().is_lost());
 }
 
@@ -375,30 +382,31 @@ async fn renewals_are_sent_and_retried_until_one_is_answered() {
 async fn a_renewal_is_tried_several_times_within_what_is_left() {
     let hangs = (Request::Renew, Turn::Hangs);
     let stage = stage([hangs; 1000]);
-    let terms = Terms {
+    let options = LockOptions {
         ttl: Duration::from_secs(600),
-        ..stage.take().await.terms
+        ..stage.take().await.options
     };
     for (left, tries) in [(20_000, 10..40), (1_300, 6..25), (100, 2..10)] {
         let left = Duration::from_millis(left);
-        let shared = stage.locks.shared.clone();
-        let hold = Hold::new(shared, "b".into(), Token::fresh(), terms);
-        assert!(hold.granted(terms, Lease::exactly(stage.clock.now(), left)));
+        let shared = stage.locks.inner.shared.clone();
+        let hold = Hold::new(shared, "b".into(), Token::fresh(), options);
+        assert!(hold.activate(options, Lease::without_margin(stage.clock.now(), left)));
         let mut tried = 0;
         loop {
-            let patience = hold.patience();
+            let patience = hold.renewal_timeout();
             stage.clock.advance(patience, patience);
             if hold.remaining().is_zero() {
                 break;
             }
             tried += 1;
             assert!(patience <= left / 3 + Duration::from_millis(1));
-            hold.renewal_failed(&EngineError::new(Fault::Unanswered, "as told"));
-            let pause = hold.next_renewal().unwrap() - crate::util::io_thread::instant();
+            hold.clone()
+                .on_renewal_failed(&EngineError::new(Fault::Unanswered, "as told"));
+            let pause = hold.next_renewal().unwrap() - crate::util::time::instant();
             stage.clock.advance(pause, pause);
         }
         assert!(tries.contains(&tried), "{tried} tries within {left:?}");
-        hold.abandon();
+        hold.release_in_background();
     }
 }
 
@@ -406,31 +414,31 @@ async fn a_renewal_is_tried_several_times_within_what_is_left() {
 #[tokio::test]
 async fn a_grant_offered_again_gives_no_more_than_a_renewal_for_the_first() {
     let stage = stage([(Request::Renew, Turn::Hangs)]);
-    let long = stage.take().await.terms;
-    let short = Terms {
+    let long = stage.take().await.options;
+    let short = LockOptions {
         ttl: Duration::from_millis(800),
         ..long
     };
-    let shared = stage.locks.shared.clone();
+    let shared = stage.locks.inner.shared.clone();
     let hold = Hold::new(shared, "b".into(), Token::fresh(), long);
-    let lease = Lease::new(stage.clock.now(), TTL);
-    assert!(hold.granted(short, lease));
-    hold.renewal();
-    assert!(!hold.granted(long, lease));
+    let lease = Lease::from_request(stage.clock.now(), TTL);
+    assert!(hold.activate(short, lease));
+    hold.begin_renewal();
+    assert!(!hold.activate(long, lease));
     assert!(hold.remaining() <= short.ttl);
-    hold.abandon();
+    hold.release_in_background();
 }
 
 #[tokio::test]
 async fn a_hold_is_not_renewed_past_its_guard() {
     let stage = stage([]);
     let guard = stage.locks.lock("a").ttl(TTL).acquire().await.unwrap();
-    let hold = guard.hold.clone();
+    let hold = guard.hold().clone();
     drop(guard);
     stage.locks.shutdown().await;
     assert_eq!(Arc::strong_count(&hold), 1, "the agenda has let it go");
-    hold.renewed(stage.clock.now(), false);
-    assert_eq!(cause(hold.loss()), None, "a late answer is no loss");
+    hold.clone().on_renewed(stage.clock.now(), false);
+    assert_eq!(cause(hold.check_lost()), None, "a late answer is no loss");
 }
 
 #[tokio::test]
@@ -527,11 +535,11 @@ async fn a_place_in_a_line_that_has_ended_is_nobody_elses() {
     assert!(second.as_mut().poll(&mut context).is_pending());
     drop(first);
     let other = wait(&theirs).acquire().await.unwrap();
-    while ours.shared.waiters.has_line("lock:door") {
+    while ours.inner.queues.contains("lock:door") {
         tokio::task::yield_now().await;
     }
     let third = tokio::spawn(wait(&ours).acquire());
-    while ours.shared.waiters.is_empty("lock:door") {
+    while ours.inner.queues.is_empty("lock:door") {
         tokio::task::yield_now().await;
     }
     drop(second);
@@ -563,11 +571,19 @@ async fn those_in_line_are_served_though_what_served_them_panicked() {
         let memory = stage.take().await;
         // Not by the first, who holds the lock: by the task that waits for it on the server.
         let waits = tokio::spawn(stage.locks.lock("a").wait(TTL).acquire());
-        stage.locks.shared.waiters.learn("a", Some(true), None);
+        stage
+            .locks
+            .inner
+            .queues
+            .set_remote_state("a", Some(true), None);
         tokio::time::timeout(Duration::from_secs(10), async {
             while stage.tokens(Request::Wait).len() < 2 {
-                stage.locks.shared.waiters.learn("a", Some(true), None);
-                stage.locks.shared.waiters.look();
+                stage
+                    .locks
+                    .inner
+                    .queues
+                    .set_remote_state("a", Some(true), None);
+                stage.locks.inner.queues.wake_all();
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         })
@@ -584,7 +600,7 @@ async fn those_in_line_are_served_though_what_served_them_panicked() {
 async fn a_name_without_the_prefix_is_its_own_key() {
     let config = Config::new("memory://").prefix("\u{e9}:");
     let locks = LockManager::connect(config).await.unwrap();
-    let key = |name| locks.shared.key_of(name).to_owned();
+    let key = |name| locks.inner.context.key_of(name).to_owned();
     assert_eq!(key("\u{e9}:a"), "a");
     for name in ["", "a", "\u{ea}:a", "a\u{e9}", "\u{e9}"] {
         assert_eq!(key(name), name);

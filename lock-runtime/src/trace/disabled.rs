@@ -1,6 +1,5 @@
 //! Without the feature `tracing`.
 
-use crate::engine::error::EngineError;
 use crate::error::LostCause;
 use crate::warning::Warning;
 use std::fmt::Display;
@@ -8,34 +7,32 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(crate) struct Trace;
+pub(crate) struct LockSpan;
 
-impl Trace {
-    pub(crate) fn start(_: &'static str, _: &str, _: Instant) -> Trace {
-        Trace
+impl LockSpan {
+    pub(crate) fn start(_: &'static str, _: &str, _: Instant) -> LockSpan {
+        LockSpan
     }
 
-    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         work()
     }
 
-    pub(crate) fn context(&self) -> Context {
-        Context(())
+    pub(crate) fn handle(&self) -> SpanHandle {
+        SpanHandle(())
     }
 }
 
 #[derive(Default)]
-pub(crate) struct Context(());
+pub(crate) struct SpanHandle(());
 
-pub(crate) fn lost(_: &Context, _: &str, _: LostCause) {}
+pub(crate) fn lost(_: &SpanHandle, _: &str, _: LostCause) {}
 
-pub(crate) fn renewal_failed(_: &str, _: &EngineError, _: Duration) {}
+pub(crate) fn renewal_failed(_: &str, _: &dyn Display, _: Duration) {}
 
-pub(crate) fn release_found_nothing(_: &str) {}
+pub(crate) fn released_missing_lock(_: &str) {}
 
-pub(crate) fn panicked(_: &str) {}
-
-pub(crate) fn warnings_are_heard() -> bool {
+pub(crate) fn warnings_enabled() -> bool {
     false
 }
 
@@ -49,22 +46,22 @@ pub(crate) fn node_replaced(_: &dyn Display) {}
 pub(crate) struct Failures(());
 
 impl Failures {
-    pub(crate) fn renewals(
+    pub(crate) fn renewals<E: Display>(
         &self,
         _: impl FnOnce() -> Arc<str>,
         _: usize,
-        _: &Result<Vec<Result<bool, EngineError>>, EngineError>,
+        _: &Result<Vec<Result<bool, E>>, E>,
     ) {
     }
 
-    pub(crate) fn release(&self, _: Arc<str>, _: &str, _: &EngineError) {}
+    pub(crate) fn release(&self, _: Arc<str>, _: &str, _: &dyn Display) {}
 }
 
 #[derive(Default)]
 pub(crate) struct Connection(());
 
 impl Connection {
-    pub(crate) fn failed(&mut self, _: &dyn Display, _: &str, _: &EngineError) {}
+    pub(crate) fn failed(&mut self, _: &dyn Display, _: &str, _: &dyn Display) {}
 
     pub(crate) fn made(&mut self, _: &dyn Display, _: &str) {}
 }

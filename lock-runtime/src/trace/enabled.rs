@@ -1,10 +1,9 @@
 //! With the feature `tracing`.
 
-use crate::engine::error::EngineError;
 use crate::error::LostCause;
 use crate::trace::limit::Trouble;
-use crate::util::io_thread::{instant, since};
 use crate::util::panics::contain;
+use crate::util::time::{instant, since};
 use crate::warning::{Danger, Warning};
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -13,16 +12,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::dispatcher::{Dispatch, with_default};
 use tracing::span::Id;
-use tracing::{Span, debug, error, field, info, warn};
+use tracing::{Span, debug, field, info, warn};
 
 /// The span of a hold.
-pub(crate) struct Trace {
+pub(crate) struct LockSpan {
     span: Span,
     since: Instant,
 }
 
-impl Trace {
-    pub(crate) fn start(template: &'static str, key: &str, asked: Instant) -> Trace {
+impl LockSpan {
+    pub(crate) fn start(template: &'static str, key: &str, asked: Instant) -> LockSpan {
         let open = || {
             let span = tracing::info_span!(
                 "distributed_lock",
@@ -36,24 +35,24 @@ impl Trace {
             }
             span
         };
-        Trace {
+        LockSpan {
             span: contain(open).unwrap_or_else(Span::none),
             since: instant(),
         }
     }
 
     /// Runs a piece of the user's work in the span.
-    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         self.span.in_scope(work)
     }
 
     /// Where another thread tells what becomes of the hold.
-    pub(crate) fn context(&self) -> Context {
-        Context(contain(|| self.span.clone()).unwrap_or_else(Span::none))
+    pub(crate) fn handle(&self) -> SpanHandle {
+        SpanHandle(contain(|| self.span.clone()).unwrap_or_else(Span::none))
     }
 }
 
-impl Drop for Trace {
+impl Drop for LockSpan {
     fn drop(&mut self) {
         let span = std::mem::replace(&mut self.span, Span::none());
         let held = milliseconds(since(self.since));
@@ -63,48 +62,43 @@ impl Drop for Trace {
 }
 
 /// A hold's span, and with it the subscriber that knows it. To drop it calls the subscriber.
-pub(crate) struct Context(Span);
+pub(crate) struct SpanHandle(Span);
 
-impl Default for Context {
-    fn default() -> Context {
-        Context(Span::none())
+impl Default for SpanHandle {
+    fn default() -> SpanHandle {
+        SpanHandle(Span::none())
     }
 }
 
-impl Drop for Context {
+impl Drop for SpanHandle {
     fn drop(&mut self) {
         let span = std::mem::replace(&mut self.0, Span::none());
         contain(|| drop(span));
     }
 }
 
-pub(crate) fn lost(context: &Context, key: &str, cause: LostCause) {
+pub(crate) fn lost(span: &SpanHandle, key: &str, cause: LostCause) {
     let in_span = |(span, subscriber): (&Id, &Dispatch)| {
         with_default(subscriber, || {
             warn!(parent: span.clone(), key, "lock lost: {cause}");
         });
     };
-    contain(|| match context.0.with_subscriber(in_span) {
+    contain(|| match span.0.with_subscriber(in_span) {
         Some(()) => {}
         None => warn!(key, "lock lost: {cause}"),
     });
 }
 
-pub(crate) fn renewal_failed(key: &str, error: &EngineError, left: Duration) {
+pub(crate) fn renewal_failed(key: &str, error: &dyn Display, left: Duration) {
     contain(|| debug!(key, %error, left = milliseconds(left), "lease renewal failed; retrying"));
 }
 
-pub(crate) fn release_found_nothing(key: &str) {
+pub(crate) fn released_missing_lock(key: &str) {
     contain(|| warn!(key, "released a lock that was gone already"));
 }
 
-/// A task of the library has panicked.
-pub(crate) fn panicked(words: &str) {
-    contain(|| error!("a task of the library panicked: {words}"));
-}
-
 /// Whether a warning would reach any subscriber.
-pub(crate) fn warnings_are_heard() -> bool {
+pub(crate) fn warnings_enabled() -> bool {
     contain(|| tracing::enabled!(tracing::Level::WARN)).unwrap_or_default()
 }
 
@@ -140,11 +134,11 @@ struct Tally {
 
 impl Failures {
     /// Takes what became of renewals that were sent to that server.
-    pub(crate) fn renewals(
+    pub(crate) fn renewals<E: Display>(
         &self,
         server: impl FnOnce() -> Arc<str>,
         sent: usize,
-        answers: &Result<Vec<Result<bool, EngineError>>, EngineError>,
+        answers: &Result<Vec<Result<bool, E>>, E>,
     ) {
         let (failed, error) = match answers {
             Err(error) => (sent, Some(error)),
@@ -160,12 +154,12 @@ impl Failures {
     }
 
     /// A background release is given up.
-    pub(crate) fn release(&self, server: Arc<str>, key: &str, error: &EngineError) {
+    pub(crate) fn release(&self, server: Arc<str>, key: &str, error: &dyn Display) {
         contain(|| debug!(key, %error, "release not confirmed; the lock ends with its ttl"));
         self.failed(server, (0, 1), error);
     }
 
-    fn failed(&self, server: Arc<str>, (renewals, releases): (usize, usize), error: &EngineError) {
+    fn failed(&self, server: Arc<str>, (renewals, releases): (usize, usize), error: &dyn Display) {
         let now = instant();
         let mut tallies = self.tallies();
         tallies.retain(|known, tally| *known == server || !tally.trouble.is_old(now));
@@ -218,7 +212,7 @@ pub(crate) struct Connection(Trouble);
 
 impl Connection {
     /// A try to make it again has failed.
-    pub(crate) fn failed(&mut self, server: &dyn Display, carries: &str, error: &EngineError) {
+    pub(crate) fn failed(&mut self, server: &dyn Display, carries: &str, error: &dyn Display) {
         if !self.0.lasts() && self.0.comes(instant()) {
             contain(|| warn!(%server, carries, %error, "connection lost; reconnecting"));
         }

@@ -31,7 +31,7 @@ impl Backoff {
 /// A random part of `whole`.
 pub(crate) fn fraction(whole: Duration) -> Duration {
     #[cfg(test)]
-    if let Some(part) = crate::util::shuttle::drawn() {
+    if let Some(part) = crate::util::shuttle::execution::random_fraction() {
         return whole.mul_f64(part);
     }
     static SEQUENCE: Lazy<AtomicU64> = Lazy::new(|| {

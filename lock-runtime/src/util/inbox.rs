@@ -1,4 +1,4 @@
-//! Where a task is told what concerns it. Small, since every line of waiters has one.
+//! The messages to a task. Small, since every local queue has one.
 
 use crate::util::sync::Mutex;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ impl<T> Inbox<T> {
         }
     }
 
-    pub(crate) fn put(&self, message: T) {
+    pub(crate) fn push(&self, message: T) {
         self.messages
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -27,8 +27,8 @@ impl<T> Inbox<T> {
         self.arrived.notify_one();
     }
 
-    /// The next message. Cancel safe: what has not been returned is still there.
-    pub(crate) async fn next(&self) -> T {
+    /// Waits for the next message. Cancel safe: no message is lost.
+    pub(crate) async fn recv(&self) -> T {
         loop {
             let next = self
                 .messages

@@ -4,6 +4,7 @@
 //! that took it and a body that blocks its thread.
 
 use crate::util::panics::{catch, caught};
+use crate::util::time::{Sleep, Timeout, after, sleep_until, timeout_at};
 use once_cell::sync::OnceCell;
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -13,11 +14,6 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-#[cfg(test)]
-pub(crate) use crate::util::shuttle::virtual_time::{Sleep, Timeout, sleep_until, timeout_at};
-#[cfg(not(test))]
-pub(crate) use tokio::time::{Sleep, Timeout, sleep_until, timeout_at};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Io(&'static Handle);
@@ -67,8 +63,8 @@ impl Io {
     /// Runs a task that nobody waits for. If it panics, that is logged, and ends nothing else.
     pub(crate) fn run(self, task: impl Future<Output = ()> + Send + 'static) {
         #[cfg(test)]
-        if crate::util::shuttle::running() {
-            return crate::util::shuttle::spawn(task);
+        if crate::util::shuttle::execution::running() {
+            return crate::util::shuttle::execution::spawn(task);
         }
         self.0.spawn(caught(task));
     }
@@ -120,27 +116,6 @@ pub(crate) fn assist(assisted: Weak<dyn Assisted>) {
 /// Has all that is assisted looked at soon.
 pub(crate) fn keep_beating() {
     PULSE.keep();
-}
-
-/// The present instant of this thread's clock. The caller's runtime may have another one: tests stop
-/// theirs.
-pub(crate) fn instant() -> Instant {
-    #[cfg(test)]
-    if let Some(now) = crate::util::shuttle::virtual_time::now() {
-        return now;
-    }
-    Instant::from_std(std::time::Instant::now())
-}
-
-/// How long ago that was.
-pub(crate) fn since(then: Instant) -> Duration {
-    instant().saturating_duration_since(then)
-}
-
-/// So long from now; a wait too long to be told in clock time ends in thirty years.
-pub(crate) fn after(wait: Duration) -> Instant {
-    const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
-    instant() + wait.min(FAR)
 }
 
 /// Wakes the thread every few milliseconds as long as there are requests. A timeout set by another thread

@@ -9,3 +9,4 @@ pub(crate) mod panics;
 #[cfg(test)]
 pub(crate) mod shuttle;
 pub(crate) mod sync;
+pub(crate) mod time;

@@ -1,6 +1,5 @@
 //! Panics that end nothing but the work they happen in.
 
-use crate::trace;
 use pin_project_lite::pin_project;
 use std::any::Any;
 use std::future::Future;
@@ -13,17 +12,26 @@ pub(crate) type Panic = Box<dyn Any + Send>;
 /// The work's output; a panic in it is logged.
 pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     #[cfg(test)]
-    if crate::util::shuttle::running() {
+    if crate::util::shuttle::execution::running() {
         return Ok(work());
     }
     catch_unwind(AssertUnwindSafe(work)).inspect_err(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str);
         let words = words.or_else(|| panic.downcast_ref().copied());
-        trace::panicked(words.unwrap_or("it says nothing"));
+        report(words.unwrap_or("it says nothing"));
     })
 }
 
-/// What a call of the caller's code returns, or none if it panics; the panic hook has told of it then.
+#[cfg(feature = "tracing")]
+fn report(words: &str) {
+    contain(|| tracing::error!("a task of the library panicked: {words}"));
+}
+
+#[cfg(not(feature = "tracing"))]
+fn report(_: &str) {}
+
+/// Returns what a call of the caller's code returns, or none if it panics; the panic hook has reported
+/// that.
 pub(crate) fn contain<T>(call: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(call)).ok()
 }

@@ -8,7 +8,7 @@ use crate::engine::quorum::queue_entry::QueueEntry;
 use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::tally::Tally;
 use crate::engine::request::{Claim, OUTAGE};
-use crate::util::io_thread::after;
+use crate::util::time::after;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;

@@ -7,7 +7,7 @@ use crate::engine::quorum::members::Members;
 use crate::engine::quorum::registry::Registry;
 use crate::engine::request::{ALIVE, Claim};
 use crate::engine::token::Token;
-use crate::util::io_thread::after;
+use crate::util::time::after;
 use std::sync::Arc;
 use tokio::time::Instant;
 

@@ -9,7 +9,7 @@ use crate::engine::redis::net::batch::Request;
 use crate::engine::redis::net::connector::Connector;
 use crate::engine::redis::net::per_runtime::RuntimeConnection;
 use crate::engine::redis::net::server::Server;
-use crate::util::io_thread::after;
+use crate::util::time::after;
 use redis::{Cmd, FromRedisValue, Value};
 use std::sync::Arc;
 use tokio::time::Instant;

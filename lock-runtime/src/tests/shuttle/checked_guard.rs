@@ -1,29 +1,41 @@
 //! A guard that is watched.
 
 use crate::api::guard::LockGuard;
-use crate::tests::shuttle::pause;
-use crate::tests::shuttle::server::Book;
+use crate::lock::handoff::HoldGuard;
+use crate::lock::local_queue::LocalQueues;
+use crate::tests::shuttle::explore::pause;
+use crate::tests::shuttle::grant_log::GrantLog;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(super) struct Held {
+pub(super) struct CheckedGuard {
     guard: Option<LockGuard>,
-    book: Arc<Book>,
+    queues: Arc<LocalQueues<HoldGuard>>,
+    log: Arc<GrantLog>,
     /// It has been seen to be valid no longer.
     over: AtomicBool,
 }
 
-impl Held {
-    pub(super) fn new(guard: LockGuard, book: Arc<Book>) -> Held {
-        let mut holders = book.holders.lock().unwrap();
-        let again = holders.iter().any(|held| Arc::ptr_eq(held, &guard.hold));
+impl CheckedGuard {
+    pub(super) fn new(
+        guard: LockGuard,
+        queues: Arc<LocalQueues<HoldGuard>>,
+        log: Arc<GrantLog>,
+    ) -> CheckedGuard {
+        let mut holders = log.holders.lock().unwrap();
+        let again = holders.iter().any(|held| Arc::ptr_eq(held, guard.hold()));
         assert!(!again, "a hold has two guards");
-        holders.push(guard.hold.clone());
+        holders.push(guard.hold().clone());
         drop(holders);
         let guard = Some(guard);
         let over = AtomicBool::new(false);
-        let held = Held { guard, book, over };
-        held.look();
+        let held = CheckedGuard {
+            guard,
+            queues,
+            log,
+            over,
+        };
+        held.check();
         held
     }
 
@@ -32,19 +44,19 @@ impl Held {
     }
 
     /// Nobody else may have a lock that is valid while this one is; and what has ended once has ended.
-    pub(super) fn look(&self) {
-        let mine = &self.guard().hold;
+    pub(super) fn check(&self) {
+        let mine = self.guard().hold();
         let over = mine.remaining().is_zero();
         let before = self.over.fetch_or(over, Ordering::SeqCst);
         assert!(over || !before, "a lease goes on after its end");
-        let holders = self.book.holders.lock().unwrap().clone();
+        let holders = self.log.holders.lock().unwrap().clone();
         for other in holders.iter().filter(|other| !Arc::ptr_eq(mine, other)) {
             let overlap = other.name == mine.name
                 && !other.remaining().is_zero()
                 && !mine.remaining().is_zero();
             assert!(!overlap, "two have the lock");
         }
-        let known = mine.shared.waiters.is_held(&mine.name);
+        let known = self.queues.is_held_here(&mine.name);
         assert!(
             known || mine.remaining().is_zero(),
             "the line knows no holder"
@@ -53,9 +65,9 @@ impl Held {
 
     /// Does something under the lock.
     pub(super) async fn work(&self) {
-        self.look();
+        self.check();
         pause().await;
-        self.look();
+        self.check();
     }
 
     /// Drops the guard.
@@ -64,20 +76,20 @@ impl Held {
     }
 
     pub(super) fn unwatched(mut self) -> LockGuard {
-        self.leave_book();
+        self.leave_log();
         self.guard.take().unwrap()
     }
 
-    fn leave_book(&self) {
+    fn leave_log(&self) {
         if let Some(guard) = &self.guard {
-            let mut holders = self.book.holders.lock().unwrap();
-            holders.retain(|held| !Arc::ptr_eq(held, &guard.hold));
+            let mut holders = self.log.holders.lock().unwrap();
+            holders.retain(|held| !Arc::ptr_eq(held, guard.hold()));
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for CheckedGuard {
     fn drop(&mut self) {
-        self.leave_book();
+        self.leave_log();
     }
 }

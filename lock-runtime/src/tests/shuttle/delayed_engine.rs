@@ -4,60 +4,65 @@ use crate::engine::error::{EngineError, Fault};
 use crate::engine::memory::Memory;
 use crate::engine::request::{Answer, Claim, ServerTime, Standing};
 use crate::engine::traits::Engine;
-use crate::tests::shuttle::server::Book;
-use crate::tests::shuttle::{either, pause};
+use crate::tests::shuttle::explore::{coin_flip, pause};
+use crate::tests::shuttle::grant_log::GrantLog;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::Instant;
 
-pub(super) struct Distant {
+pub(super) struct DelayedEngine {
     memory: Memory,
-    book: Arc<Book>,
+    log: Arc<GrantLog>,
     at_home: bool,
     /// How many releases get no answer.
-    mute: AtomicUsize,
+    lost_replies: AtomicUsize,
     /// Whether some renewals that were carried out get no answer.
     loses_answers: bool,
 }
 
-impl Distant {
-    pub(super) fn new(memory: Memory, book: Arc<Book>, at_home: bool, mute: usize) -> Distant {
-        Distant {
+impl DelayedEngine {
+    pub(super) fn new(
+        memory: Memory,
+        log: Arc<GrantLog>,
+        at_home: bool,
+        lost_replies: usize,
+    ) -> DelayedEngine {
+        DelayedEngine {
             memory,
-            book,
+            log,
             at_home,
-            mute: AtomicUsize::new(mute),
+            lost_replies: AtomicUsize::new(lost_replies),
             loses_answers: false,
         }
     }
 
-    pub(super) fn losing_answers(memory: Memory, book: Arc<Book>) -> Distant {
-        Distant {
+    pub(super) fn losing_answers(memory: Memory, log: Arc<GrantLog>) -> DelayedEngine {
+        DelayedEngine {
             loses_answers: true,
-            ..Distant::new(memory, book, false, 0)
+            ..DelayedEngine::new(memory, log, false, 0)
         }
     }
 
-    fn carry<'a, T: Send + 'a>(
+    fn delay<'a, T: Send + 'a>(
         &'a self,
         request: impl FnOnce() -> Answer<'a, T> + Send + 'a,
-        note: impl FnOnce(&Book, &T) + Send + 'a,
+        note: impl FnOnce(&GrantLog, &T) + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
             pause().await;
             let answer = request().await?;
-            note(&self.book, &answer);
+            note(&self.log, &answer);
             pause().await;
             Ok(answer)
         })
     }
 }
 
-impl Engine for Distant {
+impl Engine for DelayedEngine {
     fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
-        self.carry(
+        self.delay(
             move || Engine::acquire(&self.memory, claim, until),
-            |book, taken| book.note(claim.token, |grant| grant.granted |= taken),
+            |log, taken| log.note(claim.token, |grant| grant.granted |= taken),
         )
     }
 
@@ -67,11 +72,11 @@ impl Engine for Distant {
         void_after: Option<ServerTime>,
         until: Instant,
     ) -> Answer<'a, Standing> {
-        self.carry(
+        self.delay(
             move || Engine::wait(&self.memory, claim, void_after, until),
-            |book, standing| {
+            |log, standing| {
                 if matches!(standing, Standing::Granted(_) | Standing::Adopted(_)) {
-                    book.note(claim.token, |grant| grant.granted = true);
+                    log.note(claim.token, |grant| grant.granted = true);
                 }
             },
         )
@@ -83,9 +88,9 @@ impl Engine for Distant {
         unanswered: bool,
         until: Instant,
     ) -> Answer<'a, bool> {
-        self.carry(
+        self.delay(
             move || Engine::cancel(&self.memory, claim, unanswered, until),
-            |book, found| book.note(claim.token, |grant| grant.left += usize::from(*found)),
+            |log, found| log.note(claim.token, |grant| grant.left += usize::from(*found)),
         )
     }
 
@@ -94,14 +99,14 @@ impl Engine for Distant {
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
-        let mute = self.mute.load(Ordering::SeqCst);
-        if mute > 0 {
-            self.mute.store(mute - 1, Ordering::SeqCst);
+        let lost_replies = self.lost_replies.load(Ordering::SeqCst);
+        if lost_replies > 0 {
+            self.lost_replies.store(lost_replies - 1, Ordering::SeqCst);
             return Box::pin(std::future::pending());
         }
-        self.carry(
+        self.delay(
             move || Engine::release(&self.memory, claim, until),
-            |book, _| book.note(claim.token, |grant| grant.releases += 1),
+            |log, _| log.note(claim.token, |grant| grant.releases += 1),
         )
     }
 
@@ -110,13 +115,13 @@ impl Engine for Distant {
         claims: &'a [Claim],
         until: Instant,
     ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
-        let renewed = self.carry(
+        let renewed = self.delay(
             move || Engine::renew(&self.memory, claims, until),
             |_, _| (),
         );
         Box::pin(async move {
             let renewed = renewed.await?;
-            match self.loses_answers && either() {
+            match self.loses_answers && coin_flip() {
                 true => Err(EngineError::new(Fault::Unanswered, "the answer was lost")),
                 false => Ok(renewed),
             }
@@ -124,7 +129,7 @@ impl Engine for Distant {
     }
 
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
-        self.carry(
+        self.delay(
             move || Engine::fencing_token(&self.memory, claim, until),
             |_, _| (),
         )

@@ -1,7 +1,9 @@
 //! The lock passes from guard to guard within a process.
 
-use crate::tests::shuttle::server::{Server, TTL};
-use crate::tests::shuttle::{all, explore, pause};
+use crate::lock::watchdog::Renewable;
+use crate::tests::shuttle::explore::{explore, join_all, pause};
+use crate::tests::shuttle::grant_log::TTL;
+use crate::tests::shuttle::server::Server;
 use crate::util::shuttle::virtual_time;
 use shuttle::future::spawn;
 use std::time::Duration;
@@ -19,10 +21,15 @@ fn the_first_in_line_leaves_while_it_is_being_seated() {
         let process = server.process();
         let holder = process.take("a").await.unwrap();
         let ends = spawn(async move { holder.end() });
-        all([process.leaves("a", 2), process.works("a"), ends]).await;
-        process.rests().await;
+        join_all([
+            process.spawn_quitter("a", 2),
+            process.spawn_holder("a"),
+            ends,
+        ])
+        .await;
+        process.wait_idle().await;
         process.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 
@@ -33,12 +40,12 @@ fn two_guards_are_dropped_at_once_and_three_wait() {
         let process = server.process();
         let one = process.take("a").await.unwrap();
         let other = process.take("b").await.unwrap();
-        let waiters = ["a", "b", "a"].map(|key| process.works(key));
+        let waiters = ["a", "b", "a"].map(|key| process.spawn_holder(key));
         let ends = [one, other].map(|held| spawn(async move { held.end() }));
-        all(waiters.into_iter().chain(ends)).await;
-        process.rests().await;
+        join_all(waiters.into_iter().chain(ends)).await;
+        process.wait_idle().await;
         process.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 
@@ -49,20 +56,20 @@ fn a_line_that_is_served_or_left_is_at_rest() {
         let server = Server::start();
         let process = server.process();
         let holder = process.take("a").await.unwrap();
-        all([process.leaves("a", 3)]).await;
-        process.rests().await;
+        join_all([process.spawn_quitter("a", 3)]).await;
+        process.wait_idle().await;
         let next = {
             let process = process.clone();
             spawn(async move { process.take("a").await.unwrap() })
         };
         let ends = spawn(async move { holder.end() });
         let held = next.await.unwrap();
-        all([ends]).await;
-        process.rests().await;
+        join_all([ends]).await;
+        process.wait_idle().await;
         held.end();
-        process.rests().await;
+        process.wait_idle().await;
         process.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 
@@ -73,19 +80,19 @@ fn a_hand_over_meets_a_loss() {
         let server = Server::start();
         let process = server.process();
         let holder = process.take("a").await.unwrap();
-        let hold = holder.guard().hold.clone();
-        let waiter = process.works("a");
+        let hold = holder.guard().hold().clone();
+        let waiter = process.spawn_holder("a");
         let loses = spawn(async move {
-            hold.renewed(virtual_time::clock().now(), false);
+            hold.clone().on_renewed(virtual_time::clock().now(), false);
             assert!(hold.remaining().is_zero());
             pause().await;
             assert!(hold.remaining().is_zero());
         });
         let ends = spawn(async move { holder.end() });
-        all([waiter, loses, ends]).await;
-        process.rests().await;
+        join_all([waiter, loses, ends]).await;
+        process.wait_idle().await;
         process.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 
@@ -96,11 +103,11 @@ fn a_hand_over_meets_the_end_of_the_lease_and_a_renewal() {
         let server = Server::start();
         let process = server.process();
         let holder = process.take("a").await.unwrap();
-        let waiter = process.works("a");
+        let waiter = process.spawn_holder("a");
         // The watchdog sends a renewal on the way.
         let passes = spawn(async {
             for part in [TTL / 2, TTL / 3, TTL / 4] {
-                virtual_time::skip(part);
+                virtual_time::advance(part);
                 pause().await;
             }
         });
@@ -111,9 +118,9 @@ fn a_hand_over_meets_the_end_of_the_lease_and_a_renewal() {
             let left = guard.remaining();
             assert!(guard.release().await.is_err() || !left.is_zero());
         });
-        all([waiter, passes, ends]).await;
-        process.rests().await;
+        join_all([waiter, passes, ends]).await;
+        process.wait_idle().await;
         process.end().await;
-        server.has_nothing_left();
+        server.assert_empty();
     });
 }

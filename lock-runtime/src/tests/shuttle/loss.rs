@@ -1,10 +1,13 @@
 //! Leases that end, that are renewed, and that are asked about meanwhile.
 
-use crate::api::guarded::Locked;
-use crate::tests::shuttle::server::{Server, TTL};
-use crate::tests::shuttle::{all, explore, impatient, pause};
-use crate::util::io_thread::instant;
-use crate::util::shuttle::{drawn, virtual_time};
+use crate::api::guarded::Guarded;
+use crate::lock::watchdog::Renewable;
+use crate::tests::shuttle::explore::{explore, join_all, pause, with_turn_limit};
+use crate::tests::shuttle::grant_log::TTL;
+use crate::tests::shuttle::server::Server;
+use crate::util::shuttle::execution::random_fraction;
+use crate::util::shuttle::virtual_time;
+use crate::util::time::instant;
 use shuttle::future::{spawn, yield_now};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,19 +19,19 @@ fn whoever_listens_is_told_of_a_loss() {
         let server = Server::start();
         let process = server.process();
         let guard = Arc::new(process.take("a").await.unwrap().unwatched());
-        let hold = guard.hold.clone();
-        let loses = spawn(async move { hold.renewed(virtual_time::clock().now(), false) });
+        let hold = guard.hold().clone();
+        let loses = spawn(async move { hold.on_renewed(virtual_time::clock().now(), false) });
         let listens = [(); 2].map(|()| {
             let guard = guard.clone();
             spawn(async move { assert!(guard.lost().await.is_lost()) })
         });
         let works = spawn(async move {
-            let body = Locked::new(&guard, std::future::pending::<()>());
+            let body = Guarded::new(&guard, std::future::pending::<()>());
             assert!(body.await.unwrap_err().is_lost());
         });
-        all(listens.into_iter().chain([loses, works])).await;
+        join_all(listens.into_iter().chain([loses, works])).await;
         process.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 
@@ -39,12 +42,12 @@ fn the_end_of_a_lease_is_told_by_the_watchdog() {
         let process = server.process();
         let lock = process.locks.lock("a").renew(false);
         let guard = lock.acquire().await.unwrap();
-        let later = spawn(async { virtual_time::skip(TTL) });
+        let later = spawn(async { virtual_time::advance(TTL) });
         assert!(guard.lost().await.is_lost());
         assert!(guard.release().await.unwrap_err().is_lost());
-        all([later]).await;
+        join_all([later]).await;
         process.end().await;
-        server.has_nothing_left();
+        server.assert_empty();
     });
 }
 
@@ -63,10 +66,10 @@ fn leases_are_renewed_in_time_while_others_come_and_go() {
                 held.end();
             })
         });
-        let short = ["a", "c"].map(|key| process.works(key));
-        all(long.into_iter().chain(short)).await;
+        let short = ["a", "c"].map(|key| process.spawn_holder(key));
+        join_all(long.into_iter().chain(short)).await;
         process.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 
@@ -75,11 +78,11 @@ fn a_release_meets_a_renewal() {
     explore(Duration::ZERO, || async {
         let server = Server::start();
         let process = server.process();
-        let holds = process.works("a");
-        let passes = spawn(async { virtual_time::skip(TTL / 2) });
-        all([holds, passes]).await;
+        let holds = process.spawn_holder("a");
+        let passes = spawn(async { virtual_time::advance(TTL / 2) });
+        join_all([holds, passes]).await;
         process.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 
@@ -89,16 +92,16 @@ fn a_grant_meets_the_end_of_its_lease() {
     explore(TTL, || async {
         let server = Server::start();
         let process = server.process();
-        let works = ["a"; 3].map(|key| process.works(key));
+        let works = ["a"; 3].map(|key| process.spawn_holder(key));
         let passes = spawn(async {
             for _ in 0..3 {
-                virtual_time::skip(TTL);
+                virtual_time::advance(TTL);
                 yield_now().await;
             }
         });
-        all(works.into_iter().chain([passes])).await;
+        join_all(works.into_iter().chain([passes])).await;
         process.end().await;
-        server.has_nothing_left();
+        server.assert_empty();
     });
 }
 
@@ -109,13 +112,13 @@ fn a_late_renewal_gives_no_more_than_the_server_does() {
         let server = Server::start();
         let (process, other) = (server.process(), server.process());
         let held = process.take("a").await.unwrap();
-        let waits = other.works("a");
+        let waits = other.spawn_holder("a");
         let passed = Arc::new(AtomicBool::new(false));
         let passes = {
             let passed = passed.clone();
             spawn(async move {
                 for _ in 0..4 {
-                    virtual_time::skip(TTL.mul_f64(drawn().unwrap_or_default()));
+                    virtual_time::advance(TTL.mul_f64(random_fraction().unwrap_or_default()));
                     yield_now().await;
                 }
                 passed.store(true, Ordering::SeqCst);
@@ -128,10 +131,10 @@ fn a_late_renewal_gives_no_more_than_the_server_does() {
             }
             held.end();
         });
-        all([waits, passes, holds]).await;
+        join_all([waits, passes, holds]).await;
         process.end().await;
         other.end().await;
-        server.has_nothing_left();
+        server.assert_empty();
     });
 }
 
@@ -145,7 +148,7 @@ fn a_lease_is_not_believed_past_a_shorter_renewal() {
         let server = Server::start();
         let (process, other) = (server.process_that_loses_answers(), server.process());
         let held = process.take("a").await.unwrap();
-        let works = process.works_for("a", SHORT);
+        let works = process.spawn_holder_for("a", SHORT);
         let passed = Arc::new(AtomicBool::new(false));
         let holds = {
             let (process, passed) = (process.clone(), passed.clone());
@@ -158,9 +161,9 @@ fn a_lease_is_not_believed_past_a_shorter_renewal() {
                 held.end();
             })
         };
-        let waits = other.works("a");
+        let waits = other.spawn_holder("a");
         // A renewal is due.
-        virtual_time::skip(TTL / 2);
+        virtual_time::advance(TTL / 2);
         let ends = spawn(async move {
             pause().await;
             held.end();
@@ -168,14 +171,14 @@ fn a_lease_is_not_believed_past_a_shorter_renewal() {
         let passes = spawn(async move {
             for _ in 0..4 {
                 yield_now().await;
-                virtual_time::skip(SHORT / 2);
+                virtual_time::advance(SHORT / 2);
             }
             passed.store(true, Ordering::SeqCst);
         });
-        all([works, holds, waits, ends, passes]).await;
+        join_all([works, holds, waits, ends, passes]).await;
         process.end().await;
         other.end().await;
-        server.has_nothing_left();
+        server.assert_empty();
     });
 }
 
@@ -190,22 +193,22 @@ fn fencing_tokens_grow_from_guard_to_guard() {
             let (process, last) = (process.clone(), last.clone());
             spawn(async move {
                 let held = process.take("a").await.unwrap();
-                let token = impatient(4, held.guard().fencing_token()).await;
+                let token = with_turn_limit(4, held.guard().fencing_token()).await;
                 if let Some(token) = token {
                     let token = token.unwrap();
                     let before = std::mem::replace(&mut *last.lock().unwrap(), token);
                     assert!(before < token, "{before} came before {token}");
                 }
-                all([spawn(async move {
+                join_all([spawn(async move {
                     pause().await;
                     held.end();
                 })])
                 .await;
             })
         });
-        all(workers).await;
+        join_all(workers).await;
         process.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 
@@ -216,15 +219,15 @@ fn a_number_asked_for_by_an_ending_hold_is_answered() {
         let server = Server::start();
         let process = server.process();
         let held = process.take("a").await.unwrap();
-        let hold = held.guard().hold.clone();
+        let hold = held.guard().hold().clone();
         let asks = spawn(async move {
             if let Err(error) = hold.fencing_token().await {
                 assert!(error.is_lost(), "{error}");
             }
         });
         let ends = spawn(async move { held.end() });
-        all([asks, ends, process.works("a")]).await;
+        join_all([asks, ends, process.spawn_holder("a")]).await;
         process.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }

@@ -3,49 +3,57 @@
 use crate::api::guard::LockGuard;
 use crate::api::manager::LockManager;
 use crate::error::LockError;
-use crate::tests::shuttle::checked_guard::Held;
-use crate::tests::shuttle::server::{Book, TTL};
-use crate::tests::shuttle::{either, impatient};
+use crate::tests::shuttle::checked_guard::CheckedGuard;
+use crate::tests::shuttle::explore::{coin_flip, with_turn_limit};
+use crate::tests::shuttle::grant_log::{GrantLog, TTL};
 use shuttle::future::{JoinHandle, spawn};
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) struct Process {
     pub(super) locks: LockManager,
-    book: Arc<Book>,
+    log: Arc<GrantLog>,
 }
 
 impl Process {
-    pub(super) fn new(locks: LockManager, book: Arc<Book>) -> Process {
-        Process { locks, book }
+    pub(super) fn new(locks: LockManager, log: Arc<GrantLog>) -> Process {
+        Process { locks, log }
     }
 
-    pub(super) async fn take(&self, key: &str) -> Result<Held, LockError> {
+    pub(super) async fn take(&self, key: &str) -> Result<CheckedGuard, LockError> {
         self.take_for(key, TTL).await
     }
 
-    pub(super) async fn take_for(&self, key: &str, ttl: Duration) -> Result<Held, LockError> {
+    pub(super) async fn take_for(
+        &self,
+        key: &str,
+        ttl: Duration,
+    ) -> Result<CheckedGuard, LockError> {
         let lock = self.locks.lock(key).ttl(ttl).wait(Duration::MAX);
         Ok(self.holding(lock.acquire().await?))
     }
 
     /// Has the guard watched, as that of a holder.
-    pub(super) fn holding(&self, guard: LockGuard) -> Held {
-        Held::new(guard, self.book.clone())
+    pub(super) fn holding(&self, guard: LockGuard) -> CheckedGuard {
+        CheckedGuard::new(guard, self.locks.inner.queues.clone(), self.log.clone())
     }
 
     /// Takes the lock, does something, and releases it in one way or the other.
-    pub(super) fn works(self: &Arc<Self>, key: &'static str) -> JoinHandle<()> {
-        self.works_for(key, TTL)
+    pub(super) fn spawn_holder(self: &Arc<Self>, key: &'static str) -> JoinHandle<()> {
+        self.spawn_holder_for(key, TTL)
     }
 
     /// The same, with that ttl.
-    pub(super) fn works_for(self: &Arc<Self>, key: &'static str, ttl: Duration) -> JoinHandle<()> {
+    pub(super) fn spawn_holder_for(
+        self: &Arc<Self>,
+        key: &'static str,
+        ttl: Duration,
+    ) -> JoinHandle<()> {
         let process = self.clone();
         spawn(async move {
             let held = process.take_for(key, ttl).await.unwrap();
             held.work().await;
-            if either() {
+            if coin_flip() {
                 held.end();
             } else if let Err(error) = held.unwatched().release().await {
                 assert!(error.is_lost(), "{error}");
@@ -54,31 +62,32 @@ impl Process {
     }
 
     /// The same, but waits for so many turns at most.
-    pub(super) fn leaves(self: &Arc<Self>, key: &'static str, most: usize) -> JoinHandle<()> {
+    pub(super) fn spawn_quitter(
+        self: &Arc<Self>,
+        key: &'static str,
+        most: usize,
+    ) -> JoinHandle<()> {
         let process = self.clone();
         spawn(async move {
-            if let Some(held) = impatient(most, process.take(key)).await {
+            if let Some(held) = with_turn_limit(most, process.take(key)).await {
                 held.unwrap().end();
             }
         })
     }
 
     /// Waits until nothing goes on in the background.
-    pub(super) async fn rests(&self) {
-        let mut releasing = self.locks.shared.releasing.subscribe();
-        releasing
-            .wait_for(|releasing| *releasing == 0)
-            .await
-            .unwrap();
+    pub(super) async fn wait_idle(&self) {
+        self.locks.inner.context.tasks.wait_idle().await;
     }
 
     /// Shuts down, and finds nothing left.
     pub(super) async fn end(self: Arc<Self>) {
         self.locks.shutdown().await;
-        let shared = &self.locks.shared;
-        assert_eq!(*shared.releasing.borrow(), 0);
-        assert!(shared.waiters.is_idle(), "a line is left");
-        assert!(shared.watchdog.is_idle(), "a hold is left on the agenda");
-        assert!(shared.owed.is_idle(), "a release is owed");
+        let inner = &self.locks.inner;
+        assert!(inner.context.tasks.is_idle(), "a task still runs");
+        assert!(inner.queues.are_all_gone(), "a local queue is left");
+        assert!(inner.claims.is_empty(), "a claim is still registered");
+        assert!(inner.shared.watchdog.is_idle(), "a hold is still scheduled");
+        assert!(inner.shared.releaser.is_idle(), "a release is pending");
     }
 }

@@ -1,8 +1,8 @@
 //! One claim stands in the server's queue for a whole line.
 
 use crate::error::LockError;
+use crate::tests::shuttle::explore::{explore, join_all, with_turn_limit};
 use crate::tests::shuttle::server::Server;
-use crate::tests::shuttle::{all, explore, impatient};
 use shuttle::future::spawn;
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ fn all_of_two_processes_get_the_lock_one_after_the_other() {
     explore(MOMENT, || async {
         let server = Server::start();
         let (one, other) = (server.process(), server.process());
-        all([&one, &other, &one, &other].map(|process| process.works("a"))).await;
+        join_all([&one, &other, &one, &other].map(|process| process.spawn_holder("a"))).await;
         one.end().await;
         other.end().await;
-        server.is_done_with();
+        server.assert_all_released();
         server.was_asked_for_no_more();
     });
 }
@@ -28,13 +28,13 @@ fn one_joins_a_line_that_the_last_leaves() {
         let server = Server::start();
         let (process, other) = (server.process(), server.process());
         let holder = other.take("a").await.unwrap();
-        all([process.leaves("a", 4)]).await;
-        let joins = process.works("a");
+        join_all([process.spawn_quitter("a", 4)]).await;
+        let joins = process.spawn_holder("a");
         let ends = spawn(async move { holder.end() });
-        all([process.leaves("a", 2), joins, ends]).await;
+        join_all([process.spawn_quitter("a", 2), joins, ends]).await;
         process.end().await;
         other.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 
@@ -45,11 +45,11 @@ fn the_only_waiter_leaves_as_the_lock_is_granted() {
         let (process, other) = (server.process(), server.process());
         let holder = other.take("a").await.unwrap();
         let ends = spawn(async move { holder.end() });
-        all([process.leaves("a", 8), ends]).await;
-        all([other.works("a")]).await;
+        join_all([process.spawn_quitter("a", 8), ends]).await;
+        join_all([other.spawn_holder("a")]).await;
         process.end().await;
         other.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 
@@ -70,10 +70,10 @@ fn who_waits_at_a_shutdown_is_told_or_has_the_lock() {
         });
         let ends = spawn(async move { holder.end() });
         process.locks.shutdown().await;
-        all(waiters.into_iter().chain([ends])).await;
+        join_all(waiters.into_iter().chain([ends])).await;
         process.end().await;
         other.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 
@@ -86,15 +86,15 @@ fn who_tries_once_while_others_wait_gets_an_answer() {
             let process = process.clone();
             spawn(async move {
                 let lock = process.locks.lock("a");
-                if let Some(tried) = impatient(2, lock.try_acquire()).await
+                if let Some(tried) = with_turn_limit(2, lock.try_acquire()).await
                     && let Some(guard) = tried.unwrap()
                 {
                     process.holding(guard).end();
                 }
             })
         };
-        all([process.works("a"), tries, process.works("a")]).await;
+        join_all([process.spawn_holder("a"), tries, process.spawn_holder("a")]).await;
         process.end().await;
-        server.is_done_with();
+        server.assert_all_released();
     });
 }

@@ -1,10 +1,10 @@
 //! Releases in the background.
 
+use crate::tests::shuttle::explore::{explore, join_all, pause};
 use crate::tests::shuttle::process::Process;
 use crate::tests::shuttle::server::Server;
-use crate::tests::shuttle::{all, explore, pause};
-use crate::util::io_thread::instant;
 use crate::util::shuttle::virtual_time;
+use crate::util::time::instant;
 use shuttle::future::spawn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,10 +32,10 @@ async fn what_was_dropped_before_is_free_after(server: Server, process: Arc<Proc
             server
         })
     };
-    all([drops]).await;
+    join_all([drops]).await;
     let server = shuts_down.await.unwrap();
     process.end().await;
-    server.is_done_with();
+    server.assert_all_released();
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn answers_are_looked_for_by_several_at_once() {
         let keys = [["a", "b"], ["c", "d"], ["e", "f"]];
         let passes = spawn(async {
             for _ in 0..4 {
-                virtual_time::skip(Duration::from_millis(1));
+                virtual_time::advance(Duration::from_millis(1));
                 pause().await;
             }
         });
@@ -91,11 +91,11 @@ fn answers_are_looked_for_by_several_at_once() {
                 }
             })
         });
-        all(works.into_iter().chain([passes])).await;
-        process.rests().await;
+        join_all(works.into_iter().chain([passes])).await;
+        process.wait_idle().await;
         process.end().await;
         assert_eq!(server.grants(), 6);
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 
@@ -106,14 +106,14 @@ fn the_last_takes_all_with_it(start: fn(&Server) -> Arc<Process>) {
         let server = Server::start();
         let process = start(&server);
         let held = process.take("a").await.unwrap();
-        let left = Arc::downgrade(&process.locks.shared);
+        let left = Arc::downgrade(&process.locks.inner.context);
         let ends = spawn(async move { held.end() });
         let goes = spawn(async move { drop(process) });
-        all([ends, goes]).await;
+        join_all([ends, goes]).await;
         while left.strong_count() > 0 {
             virtual_time::sleep_until(instant() + Duration::from_millis(10)).await;
         }
-        server.is_done_with();
+        server.assert_all_released();
     });
 }
 

@@ -1,48 +1,28 @@
 //! A lock server some way off, and what came of its grants.
 
-use crate::api::manager::{Desk, LockManager, ear};
+use crate::api::manager::LockManager;
 use crate::config::Config;
 use crate::engine::event::{Ear, News};
 use crate::engine::memory::{Memory, Store};
-use crate::engine::token::Token;
-use crate::lock::hold::Hold;
-use crate::tests::shuttle::delayed_engine::Distant;
+use crate::lock::inner::{InnerSlot, ManagerInner};
+use crate::tests::shuttle::delayed_engine::DelayedEngine;
+use crate::tests::shuttle::grant_log::{GrantLog, TTL};
 use crate::tests::shuttle::process::Process;
 use crate::util::inbox::Inbox;
 use crate::util::io_thread::Io;
 use crate::util::shuttle::virtual_time;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-pub(super) const TTL: Duration = Duration::from_secs(30);
+use std::sync::Arc;
 
 pub(super) struct Server {
     store: Arc<Store>,
-    book: Arc<Book>,
-}
-
-/// What came of each grant, and who holds locks.
-#[derive(Default)]
-pub(super) struct Book {
-    grants: Mutex<HashMap<Token, Grant>>,
-    pub(super) holders: Mutex<Vec<Arc<Hold>>>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Grant {
-    pub(super) granted: bool,
-    /// How often its release was asked for.
-    pub(super) releases: usize,
-    /// How often it was given back by who left the queue.
-    pub(super) left: usize,
+    log: Arc<GrantLog>,
 }
 
 impl Server {
     pub(super) fn start() -> Server {
         Server {
             store: Store::with_clock(virtual_time::clock()),
-            book: Arc::default(),
+            log: Arc::default(),
         }
     }
 
@@ -62,39 +42,43 @@ impl Server {
 
     /// A process whose renewals may get no answer.
     pub(super) fn process_that_loses_answers(&self) -> Arc<Process> {
-        self.process_by(Distant::losing_answers)
+        self.process_by(DelayedEngine::losing_answers)
     }
 
-    fn process_with(&self, at_home: bool, mute: usize) -> Arc<Process> {
-        self.process_by(|memory, book| Distant::new(memory, book, at_home, mute))
+    fn process_with(&self, at_home: bool, lost_replies: usize) -> Arc<Process> {
+        self.process_by(|memory, log| DelayedEngine::new(memory, log, at_home, lost_replies))
     }
 
-    fn process_by(&self, engine: impl FnOnce(Memory, Arc<Book>) -> Distant) -> Arc<Process> {
-        let desk = Desk::default();
-        let memory = Memory::new(self.store.clone(), self.post(ear(&desk)));
-        let engine = engine(memory, self.book.clone());
+    fn process_by(
+        &self,
+        engine: impl FnOnce(Memory, Arc<GrantLog>) -> DelayedEngine,
+    ) -> Arc<Process> {
+        let slot = InnerSlot::default();
+        let memory = Memory::new(self.store.clone(), self.post(slot.event_handler()));
+        let engine = engine(memory, self.log.clone());
         let config = Config::new("memory://").prefix("").ttl(TTL);
         let io = Io::start().unwrap();
         let server = "distant".into();
-        let locks = LockManager::new(io, virtual_time::clock(), Arc::new(engine), server, &config);
-        let _ = desk.set(Arc::downgrade(&locks.shared));
-        Arc::new(Process::new(locks, self.book.clone()))
+        let (clock, engine) = (virtual_time::clock(), Arc::new(engine));
+        let inner = ManagerInner::start(io, clock, engine, server, &config);
+        slot.fill(&inner);
+        Arc::new(Process::new(LockManager { inner }, self.log.clone()))
     }
 
     /// News takes its time.
     fn post(&self, ear: Ear) -> Ear {
         let letters = Arc::new(Inbox::new());
-        let (sent, book) = (letters.clone(), self.book.clone());
-        crate::util::shuttle::spawn(async move {
+        let (sent, log) = (letters.clone(), self.log.clone());
+        crate::util::shuttle::execution::spawn(async move {
             loop {
-                ear(letters.next().await);
+                ear(letters.recv().await);
             }
         });
         Arc::new(move |news| {
             if let News::Granted(grant) = &news {
-                book.note(grant.token, |grant| grant.granted = true);
+                log.note(grant.token, |grant| grant.granted = true);
             }
-            sent.put(news);
+            sent.push(news);
         })
     }
 
@@ -103,18 +87,18 @@ impl Server {
     }
 
     /// Nothing is left, and each grant was given back once.
-    pub(super) fn is_done_with(&self) {
-        self.has_nothing_left();
-        for grant in self.book.grants.lock().unwrap().values() {
+    pub(super) fn assert_all_released(&self) {
+        self.assert_empty();
+        for grant in self.log.grants.lock().unwrap().values() {
             let once = !grant.granted || grant.releases + grant.left == 1;
             assert!(once, "not given back once: {grant:?}");
         }
     }
 
     /// Nothing is left, though leases may have run out.
-    pub(super) fn has_nothing_left(&self) {
+    pub(super) fn assert_empty(&self) {
         assert!(self.is_free(), "something is left on the server");
-        for grant in self.book.grants.lock().unwrap().values() {
+        for grant in self.log.grants.lock().unwrap().values() {
             assert!(
                 grant.releases + grant.left <= 1,
                 "released twice: {grant:?}"
@@ -124,7 +108,7 @@ impl Server {
 
     /// Nobody has asked for a release who was granted nothing.
     pub(super) fn was_asked_for_no_more(&self) {
-        for grant in self.book.grants.lock().unwrap().values() {
+        for grant in self.log.grants.lock().unwrap().values() {
             let in_vain = !grant.granted && grant.releases > 0;
             assert!(!in_vain, "released, and never granted");
         }
@@ -132,13 +116,7 @@ impl Server {
 
     /// How many locks were granted.
     pub(super) fn grants(&self) -> usize {
-        let grants = self.book.grants.lock().unwrap();
+        let grants = self.log.grants.lock().unwrap();
         grants.values().filter(|grant| grant.granted).count()
-    }
-}
-
-impl Book {
-    pub(super) fn note(&self, token: Token, what: impl FnOnce(&mut Grant)) {
-        what(self.grants.lock().unwrap().entry(token).or_default());
     }
 }

@@ -5,9 +5,9 @@ use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 /// The task that lets time pass: the first that is spawned.
 const TIME: usize = 1;
 
-pub(crate) struct Patient<S>(pub(crate) S);
+pub(crate) struct TimeLast<S>(pub(crate) S);
 
-impl<S: Scheduler> Scheduler for Patient<S> {
+impl<S: Scheduler> Scheduler for TimeLast<S> {
     fn new_execution(&mut self) -> Option<Schedule> {
         self.0.new_execution()
     }

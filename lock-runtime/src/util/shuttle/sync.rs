@@ -1,6 +1,6 @@
 //! Mutexes and flags that are the standard library's, with points at which others may go first.
 
-use crate::util::shuttle::running;
+use crate::util::shuttle::execution::running;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 use std::sync::{LockResult, PoisonError};
@@ -15,21 +15,21 @@ pub(crate) struct MutexGuard<'a, T> {
     // Dropped in this order.
     value: std::sync::MutexGuard<'a, T>,
     _turn: Option<shuttle::sync::MutexGuard<'a, ()>>,
-    _then: Then,
+    _yield: YieldOnDrop,
 }
 
 /// Lets others go first after a step, as what comes next may be none that the scheduler sees.
-pub(super) struct Then;
+pub(super) struct YieldOnDrop;
 
-impl Drop for Then {
+impl Drop for YieldOnDrop {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let_others_go_first();
+            yield_point();
         }
     }
 }
 
-pub(super) fn let_others_go_first() {
+pub(super) fn yield_point() {
     if running() {
         shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
     }
@@ -49,7 +49,7 @@ impl<T> Mutex<T> {
         let guard = |value| MutexGuard {
             value,
             _turn: turn,
-            _then: Then,
+            _yield: YieldOnDrop,
         };
         match self.value.lock() {
             Ok(value) => Ok(guard(value)),
@@ -80,14 +80,14 @@ impl AtomicBool {
     }
 
     pub(crate) fn load(&self, order: Ordering) -> bool {
-        let_others_go_first();
-        let _then = Then;
+        yield_point();
+        let _yield = YieldOnDrop;
         self.0.load(order)
     }
 
     pub(crate) fn store(&self, value: bool, order: Ordering) {
-        let_others_go_first();
-        let _then = Then;
+        yield_point();
+        let _yield = YieldOnDrop;
         self.0.store(value, order);
     }
 }

@@ -1,7 +1,7 @@
 //! Time that passes only when nobody can go on without it, or when a scenario says so.
 
 use crate::util::clock::Clock;
-use crate::util::shuttle::running;
+use crate::util::shuttle::execution::running;
 use pin_project_lite::pin_project;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
 
-struct Hands {
+struct VirtualTime {
     now: Instant,
     /// What `now` is to the leases.
     clock: Clock,
@@ -20,21 +20,21 @@ struct Hands {
     waited: Duration,
     alarms: BTreeMap<(Instant, u64), Waker>,
     entered: u64,
-    /// Wakes the task that moves the hands.
+    /// Wakes the task that moves the time.
     idle: Option<Waker>,
 }
 
 thread_local! {
-    static HANDS: RefCell<Option<Hands>> = const { RefCell::new(None) };
+    static VIRTUAL_TIME: RefCell<Option<VirtualTime>> = const { RefCell::new(None) };
 }
 
-fn hands<T>(act: impl FnOnce(&mut Hands) -> T) -> T {
-    HANDS.with_borrow_mut(|hands| act(hands.as_mut().expect("time has begun")))
+fn time<T>(act: impl FnOnce(&mut VirtualTime) -> T) -> T {
+    VIRTUAL_TIME.with_borrow_mut(|time| act(time.as_mut().expect("time has begun")))
 }
 
 /// Sets the clocks for one execution.
-pub(crate) fn begin(patience: Duration) {
-    HANDS.set(Some(Hands {
+pub(crate) fn install(patience: Duration) {
+    VIRTUAL_TIME.set(Some(VirtualTime {
         now: Instant::now(),
         clock: Clock::manual(),
         patience,
@@ -46,33 +46,33 @@ pub(crate) fn begin(patience: Duration) {
 }
 
 pub(crate) fn clock() -> Clock {
-    hands(|hands| hands.clock.clone())
+    time(|time| time.clock.clone())
 }
 
 pub(crate) fn now() -> Option<Instant> {
-    running().then(|| hands(|hands| hands.now))
+    running().then(|| time(|time| time.now))
 }
 
 /// Lets so much time pass now, whoever is in the middle of whatever.
-pub(crate) fn skip(by: Duration) {
-    hands(|hands| hands.go_on_until(hands.now + by));
+pub(crate) fn advance(by: Duration) {
+    time(|time| time.advance_to(time.now + by));
 }
 
 /// Lets time pass from one alarm to the next; for the task that runs only when no other can.
-pub(crate) async fn pass() {
+pub(crate) async fn run() {
     poll_fn(|context| {
-        hands(|hands| {
-            let Some((&(next, _), _)) = hands.alarms.first_key_value() else {
-                hands.idle = Some(context.waker().clone());
+        time(|time| {
+            let Some((&(next, _), _)) = time.alarms.first_key_value() else {
+                time.idle = Some(context.waker().clone());
                 return Poll::Pending;
             };
-            hands.waited += next - hands.now;
-            let waited = hands.waited;
+            time.waited += next - time.now;
+            let waited = time.waited;
             assert!(
-                waited <= hands.patience,
+                waited <= time.patience,
                 "somebody waits in vain: {waited:?}"
             );
-            hands.go_on_until(next);
+            time.advance_to(next);
             context.waker().wake_by_ref();
             Poll::Pending
         })
@@ -80,8 +80,8 @@ pub(crate) async fn pass() {
     .await
 }
 
-impl Hands {
-    fn go_on_until(&mut self, then: Instant) {
+impl VirtualTime {
+    fn advance_to(&mut self, then: Instant) {
         let by = then.saturating_duration_since(self.now);
         self.now += by;
         self.clock.advance(by, by);
@@ -101,17 +101,17 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     fn poll(&mut self, context: &Context<'_>) -> Poll<()> {
-        hands(|hands| {
-            if self.at <= hands.now {
+        time(|time| {
+            if self.at <= time.now {
                 return Poll::Ready(());
             }
             let number = *self.number.get_or_insert_with(|| {
-                hands.entered += 1;
-                hands.entered
+                time.entered += 1;
+                time.entered
             });
             let waker = context.waker().clone();
-            hands.alarms.insert((self.at, number), waker);
-            if let Some(idle) = hands.idle.take() {
+            time.alarms.insert((self.at, number), waker);
+            if let Some(idle) = time.idle.take() {
                 idle.wake();
             }
             Poll::Pending
@@ -122,7 +122,7 @@ impl Alarm {
 impl Drop for Alarm {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            hands(|hands| hands.alarms.remove(&(self.at, number)));
+            time(|time| time.alarms.remove(&(self.at, number)));
         }
     }
 }

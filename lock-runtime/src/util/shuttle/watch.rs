@@ -1,6 +1,6 @@
 //! A watched value that is tokio's, with points at which others may go first.
 
-use crate::util::shuttle::sync::{Then, let_others_go_first};
+use crate::util::shuttle::sync::{YieldOnDrop, yield_point};
 pub(crate) use tokio::sync::watch::{Receiver, Ref};
 
 pub(crate) struct Sender<T>(tokio::sync::watch::Sender<T>);
@@ -12,13 +12,13 @@ pub(crate) fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
 
 impl<T> Sender<T> {
     pub(crate) fn send_modify(&self, modify: impl FnOnce(&mut T)) {
-        let_others_go_first();
-        let _then = Then;
+        yield_point();
+        let _yield = YieldOnDrop;
         self.0.send_modify(modify);
     }
 
     pub(crate) fn subscribe(&self) -> Receiver<T> {
-        let_others_go_first();
+        yield_point();
         self.0.subscribe()
     }
 

@@ -3,7 +3,7 @@
 use crate::engine::error::{EngineError, Fault};
 use crate::engine::quorum::tests::{Bench, TTL, another, claim};
 use crate::engine::traits::Engine;
-use crate::util::io_thread::after;
+use crate::util::time::after;
 
 #[tokio::test]
 async fn who_loses_gives_up_what_it_has_got() {

@@ -2,7 +2,7 @@
 
 use crate::engine::quorum::tests::{Bench, PATIENCE, begin, claim};
 use crate::engine::traits::Engine;
-use crate::util::io_thread::after;
+use crate::util::time::after;
 use std::pin::pin;
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use crate::engine::quorum::tests::{Bench, PATIENCE, TTL, claim};
 use crate::engine::request::{Claim, Standing};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
-use crate::util::io_thread::after;
+use crate::util::time::after;
 use std::sync::{Arc, Mutex};
 
 #[tokio::test]

@@ -3,7 +3,8 @@
 use crate::engine::error::{EngineError, Fault};
 use crate::engine::inspection::{ClockOffset, ServerIdentity};
 use crate::engine::redis::net::target::Target;
-use crate::util::io_thread::{Io, after};
+use crate::util::io_thread::Io;
+use crate::util::time::after;
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use std::collections::HashMap;

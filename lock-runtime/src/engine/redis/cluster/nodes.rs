@@ -8,7 +8,7 @@ use crate::engine::redis::net::connector::Connector;
 use crate::engine::redis::net::reconnect::FirstConnect;
 use crate::engine::redis::net::server::Server;
 use crate::engine::redis::net::target::NodeAddress;
-use crate::util::io_thread::{after, instant, since};
+use crate::util::time::{after, instant, since};
 use redis::{Cmd, Value};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};

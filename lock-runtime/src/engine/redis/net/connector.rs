@@ -11,8 +11,9 @@ use crate::engine::redis::net::error::{
 };
 use crate::engine::redis::net::socket;
 use crate::engine::timeouts::Timeouts;
-use crate::util::io_thread::{Io, after};
+use crate::util::io_thread::Io;
 use crate::util::panics::catch;
+use crate::util::time::after;
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, PushKind, Value};
 use std::sync::Arc;

@@ -4,24 +4,21 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{
-    AssocType, GenericArgument, PathArguments, PathSegment, ReturnType, Signature, Type,
-    parse_quote,
-};
+use syn::{AssocType, GenericArgument, PathArguments, PathSegment, Signature, Type, parse_quote};
 
-pub(crate) struct Output {
-    /// Nothing, where the signature doesn't tell.
+pub(crate) struct ReturnType {
+    /// None if the signature doesn't tell.
     ty: Option<Type>,
     /// Where to point when it can't carry an error.
     pub(crate) span: Span,
 }
 
-impl Output {
+impl ReturnType {
     /// `R` of `async fn … -> R`.
-    pub(crate) fn of_async(signature: &Signature) -> Self {
+    pub(crate) fn from_async_fn(signature: &Signature) -> Self {
         match &signature.output {
-            ReturnType::Type(_, ty) => Self::new((**ty).clone()),
-            ReturnType::Default => Self {
+            syn::ReturnType::Type(_, ty) => Self::new((**ty).clone()),
+            syn::ReturnType::Default => Self {
                 ty: Some(parse_quote!(())),
                 span: signature.ident.span(),
             },
@@ -30,7 +27,7 @@ impl Output {
 
     /// `R` of `fn … -> Pin<Box<dyn Future<Output = R>>>`, `impl Future<Output = R>` or
     /// `BoxFuture<'_, R>`.
-    pub(crate) fn of_future(signature: &Signature) -> Self {
+    pub(crate) fn from_future_fn(signature: &Signature) -> Self {
         let mut found = FutureOutput(None);
         found.visit_return_type_mut(&mut signature.output.clone());
         found.0.map_or(
@@ -44,7 +41,7 @@ impl Output {
 
     fn new(mut ty: Type) -> Self {
         let span = ty.span();
-        ImplTrait.visit_type_mut(&mut ty);
+        EraseImplTrait.visit_type_mut(&mut ty);
         Self { ty: Some(ty), span }
     }
 
@@ -54,7 +51,7 @@ impl Output {
 
     /// Says what the body's value is, as a function's signature would: for inference, coercions,
     /// and errors at the body instead of at the attribute.
-    pub(crate) fn anchor(&self) -> Option<TokenStream> {
+    pub(crate) fn type_anchor(&self) -> Option<TokenStream> {
         let ty = self.ty.as_ref().filter(|_| !self.is_never())?;
         Some(quote_spanned! {self.span.resolved_at(Span::mixed_site())=>
             if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<#ty> {
@@ -65,9 +62,9 @@ impl Output {
 }
 
 /// Replaces each `impl Trait`, which only a signature may contain, by `_`.
-struct ImplTrait;
+struct EraseImplTrait;
 
-impl VisitMut for ImplTrait {
+impl VisitMut for EraseImplTrait {
     fn visit_type_mut(&mut self, ty: &mut Type) {
         if let Type::ImplTrait(_) = ty {
             *ty = parse_quote!(_);

@@ -1,17 +1,17 @@
-//! What somebody who misspelt a word may have meant.
+//! Suggests the word that a misspelt one may stand for.
 
 /// The word that is at most two letters away, and shares something with the misspelt one.
-pub(crate) fn nearest<'a>(misspelt: &str, words: &'a [impl AsRef<str>]) -> Option<&'a str> {
+pub(crate) fn closest_match<'a>(misspelt: &str, words: &'a [impl AsRef<str>]) -> Option<&'a str> {
     words
         .iter()
-        .map(|word| (distance(misspelt, word.as_ref()), word.as_ref()))
+        .map(|word| (edit_distance(misspelt, word.as_ref()), word.as_ref()))
         .min()
         .filter(|(far, word)| *far <= 2 && *far < word.len())
         .map(|(_, word)| word)
 }
 
 /// How many letters have to be changed, added or removed to make one word the other.
-fn distance(one: &str, other: &str) -> usize {
+fn edit_distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.chars().count()).collect();
     for (i, a) in one.chars().enumerate() {
         let mut diagonal = std::mem::replace(&mut row[0], i + 1);
@@ -39,7 +39,7 @@ mod tests {
             ("ß", "s", 1),
         ] {
             assert_eq!(
-                (distance(one, other), distance(other, one)),
+                (edit_distance(one, other), edit_distance(other, one)),
                 (far, far),
                 "{one} {other}"
             );
@@ -57,7 +57,7 @@ mod tests {
             ("xy", None),
             ("timeout", None),
         ] {
-            assert_eq!(nearest(misspelt, &words), meant, "{misspelt}");
+            assert_eq!(closest_match(misspelt, &words), meant, "{misspelt}");
         }
     }
 }

@@ -4,7 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Attribute, Block, Expr, LitStr, Signature, Stmt, Token, Visibility, braced, token};
 
-use crate::error;
+use crate::tokens::error;
 
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
@@ -19,7 +19,7 @@ pub(crate) enum Body {
     /// Of an `async fn`.
     Async(TokenStream),
     /// Of a `fn` that ends in an async block, as `#[async_trait]` makes them.
-    Block(Vec<Stmt>),
+    AsyncBlock(Vec<Stmt>),
 }
 
 impl Parse for Function {
@@ -91,9 +91,9 @@ impl Body {
             return Ok(Self::Async(tokens));
         }
         if let Ok(mut statements) = Block::parse_within.parse2(tokens)
-            && async_block(&mut statements).is_some()
+            && find_async_block(&mut statements).is_some()
         {
-            return Ok(Self::Block(statements));
+            return Ok(Self::AsyncBlock(statements));
         }
         Err(error(
             signature.fn_token.span,
@@ -105,24 +105,24 @@ impl Body {
 
 /// The block in `Box::pin(async move { … })`, `async move { … }.boxed()` or `async move { … }`,
 /// when that is the value of a function.
-pub(crate) fn async_block(statements: &mut [Stmt]) -> Option<&mut syn::ExprAsync> {
-    fn inside(expr: &mut Expr) -> Option<&mut syn::ExprAsync> {
+pub(crate) fn find_async_block(statements: &mut [Stmt]) -> Option<&mut syn::ExprAsync> {
+    fn find_in(expr: &mut Expr) -> Option<&mut syn::ExprAsync> {
         match expr {
             Expr::Async(block) => Some(block),
             Expr::Call(call) => match &*call.func {
                 Expr::Path(path) if path.path.segments.last()?.ident == "pin" => {
-                    inside(call.args.first_mut()?)
+                    find_in(call.args.first_mut()?)
                 }
                 _ => None,
             },
             Expr::MethodCall(call) if call.method == "boxed" || call.method == "boxed_local" => {
-                inside(&mut call.receiver)
+                find_in(&mut call.receiver)
             }
             _ => None,
         }
     }
     match statements.last_mut()? {
-        Stmt::Expr(expr, None) => inside(expr),
+        Stmt::Expr(expr, None) => find_in(expr),
         _ => None,
     }
 }

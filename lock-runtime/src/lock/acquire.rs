@@ -1,0 +1,143 @@
+//! One call that acquires a lock: tries once, or waits in the local queue.
+
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::token::Token;
+use crate::error::LockError;
+use crate::lock::handoff::HoldGuard;
+use crate::lock::hold::Hold;
+use crate::lock::inner::ManagerInner;
+use crate::lock::lease::Lease;
+use crate::lock::remote_wait;
+use crate::options::LockOptions;
+use crate::util::backoff::Backoff;
+use crate::util::time::{after, instant, since};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+pub(crate) struct Acquire {
+    pub(crate) inner: Arc<ManagerInner>,
+    pub(crate) name: Arc<str>,
+    pub(crate) options: LockOptions,
+    /// How long the call may wait; zero tries once.
+    pub(crate) wait: Duration,
+    pub(crate) started: Instant,
+}
+
+impl Acquire {
+    pub(crate) async fn acquire(&self) -> Result<HoldGuard, LockError> {
+        match self.wait.is_zero() {
+            true => self.try_once().await?.ok_or_else(|| self.busy()),
+            false => self.acquire_or_wait().await,
+        }
+    }
+
+    /// Sends one request, repeated only if it was not sent. Returns none if another client holds the
+    /// lock.
+    pub(crate) async fn try_once(&self) -> Result<Option<HoldGuard>, LockError> {
+        if self.inner.queues.is_busy(&self.name) {
+            return Ok(None);
+        }
+        let deadline = after(self.inner.context.command_timeout);
+        self.try_until_answered(deadline).await
+    }
+
+    async fn acquire_or_wait(&self) -> Result<HoldGuard, LockError> {
+        let ManagerInner {
+            context, queues, ..
+        } = &*self.inner;
+        let deadline = after(self.wait);
+        if !queues.contains(&self.name)
+            && let Some(guard) = self.try_until_answered(deadline).await?
+        {
+            return Ok(guard);
+        }
+        let start = || remote_wait::spawn(self.inner.clone(), self.name.clone());
+        let mut wait = queues.enqueue(&self.name, self.options, start);
+        if let Ok(delivered) = context.io.timeout_at(deadline, &mut wait).await {
+            // No queue is dropped unless the thread that serves it has ended.
+            return delivered.unwrap_or_else(|| Err(context.shutting_down(&self.name)));
+        }
+        // Before the wait is dropped: an empty queue has no last error.
+        match queues.last_error(&self.name) {
+            Some(error) => Err(self.unavailable(error)),
+            None => Err(self.busy()),
+        }
+    }
+
+    /// Retries until the server answers: the lock, or none if another client holds it.
+    async fn try_until_answered(&self, deadline: Instant) -> Result<Option<HoldGuard>, LockError> {
+        let ManagerInner {
+            context,
+            shared,
+            queues,
+            ..
+        } = &*self.inner;
+        let options = self.options;
+        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+        let mut replication_error = None;
+        loop {
+            if context.is_closed() {
+                return Err(context.shutting_down(&self.name));
+            }
+            // A new token for every attempt.
+            let token = Token::fresh();
+            let hold = Hold::new(shared.clone(), self.name.clone(), token, options);
+            let claim = hold.claim();
+            let guard = HoldGuard::new(hold, queues.clone());
+            let sent = context.clock.now();
+            let until = after(context.command_timeout).min(deadline);
+            let error = match context.engine.acquire(&claim, until).await {
+                Ok(true) => {
+                    let lease = Lease::from_request(sent, options.ttl);
+                    if guard.hold().activate(options, lease) {
+                        return Ok(Some(guard));
+                    }
+                    // The answer took longer than the lease.
+                    None
+                }
+                Ok(false) => {
+                    guard.disarm();
+                    return Ok(None);
+                }
+                Err(error) => {
+                    if !matches!(error.fault, Fault::Unanswered | Fault::Unacknowledged) {
+                        guard.disarm();
+                    }
+                    Some(error)
+                }
+            };
+            drop(guard);
+            let next = instant() + backoff.pause();
+            if let Some(error) = error {
+                let single_try_failed = self.wait.is_zero()
+                    && matches!(error.fault, Fault::Down | Fault::Unacknowledged);
+                let transient = error.is_transient();
+                if error.fault == Fault::Unacknowledged {
+                    replication_error = Some(error.clone());
+                }
+                if single_try_failed || next >= deadline || !transient {
+                    // The last try, which has the least time, may not say as much.
+                    return Err(self.unavailable(replication_error.unwrap_or(error)));
+                }
+            } else if next >= deadline {
+                return Ok(None);
+            }
+            context.io.sleep_until(next).await;
+        }
+    }
+
+    fn busy(&self) -> LockError {
+        LockError::Busy {
+            key: self.inner.context.key_of(&self.name).into(),
+            waited: match self.wait.is_zero() {
+                true => Duration::ZERO,
+                false => since(self.started),
+            },
+        }
+    }
+
+    fn unavailable(&self, error: EngineError) -> LockError {
+        self.inner.context.unavailable(&self.name, error)
+    }
+}

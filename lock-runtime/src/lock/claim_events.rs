@@ -1,0 +1,69 @@
+//! Routes an engine's events to the task that waits for a claim.
+
+use crate::engine::event::{Grant, News};
+use crate::engine::token::Token;
+use crate::util::inbox::Inbox;
+use crate::util::sync::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+/// What the task that waits in the server's queue for a local queue is notified of.
+#[derive(Debug)]
+pub(crate) enum ClaimEvent {
+    Granted(Grant),
+    /// The claim is at the front of the server's queue now.
+    AtFront(Token),
+    /// Other processes wait too.
+    MoreWaiters,
+    /// The local queue has changed, or an event may have been missed.
+    Wake,
+}
+
+/// The claims of this process that wait in server queues, and the locks granted to them.
+#[derive(Default)]
+pub(crate) struct ClaimEvents {
+    inboxes: Mutex<HashMap<Token, Arc<Inbox<ClaimEvent>>>>,
+}
+
+impl ClaimEvents {
+    /// Sends the events of a claim to that inbox from now on.
+    pub(crate) fn register(&self, token: Token, inbox: Arc<Inbox<ClaimEvent>>) {
+        self.inboxes().insert(token, inbox);
+    }
+
+    pub(crate) fn unregister(&self, token: Token) {
+        self.inboxes().remove(&token);
+    }
+
+    /// Routes an event of one claim. Returns a grant for which no claim is registered.
+    pub(crate) fn dispatch(&self, event: News) -> Option<Grant> {
+        let inboxes = self.inboxes();
+        let (token, event) = match event {
+            News::Granted(grant) => match inboxes.get(&grant.token) {
+                Some(inbox) => {
+                    inbox.push(ClaimEvent::Granted(grant));
+                    return None;
+                }
+                None => return Some(grant),
+            },
+            News::First(token) => (token, ClaimEvent::AtFront(token)),
+            News::Free(token) => (token, ClaimEvent::Wake),
+            News::Others(token) => (token, ClaimEvent::MoreWaiters),
+            // Of no claim in particular.
+            News::Resumed => return None,
+        };
+        if let Some(inbox) = inboxes.get(&token) {
+            inbox.push(event);
+        }
+        None
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inboxes().is_empty()
+    }
+
+    fn inboxes(&self) -> MutexGuard<'_, HashMap<Token, Arc<Inbox<ClaimEvent>>>> {
+        self.inboxes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

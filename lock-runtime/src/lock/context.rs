@@ -1,0 +1,160 @@
+//! What every part of a manager needs: the engine, the clock, the I/O thread, names and defaults.
+
+use crate::config::{Config, HandoffLimits};
+use crate::engine::error::{EngineError, Fault};
+use crate::engine::request::Answer;
+use crate::engine::retry::Retry;
+use crate::engine::traits::Engine;
+use crate::error::LockError;
+use crate::lock::tasks::TaskTracker;
+use crate::options::Release;
+use crate::trace;
+use crate::util::clock::Clock;
+use crate::util::io_thread::Io;
+use crate::util::sync::AtomicBool;
+use crate::util::time::{after, instant};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::Instant;
+
+pub(crate) struct Context {
+    pub(crate) io: Io,
+    pub(crate) clock: Clock,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) defaults: Defaults,
+    pub(crate) command_timeout: Duration,
+    pub(crate) handoff: HandoffLimits,
+    pub(crate) failures: trace::Failures,
+    prefix: String,
+    /// The server's address, without credentials.
+    server: Arc<str>,
+    closed: AtomicBool,
+}
+
+/// The options of a lock that sets none.
+pub(crate) struct Defaults {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) release: Release,
+    pub(crate) replicas: u32,
+}
+
+/// How long a request is retried, and after which errors.
+#[derive(Clone, Copy)]
+pub(crate) enum Effort {
+    /// The caller waits for the reply: only transient errors are retried.
+    InCall { until: Instant },
+    /// Every error is retried. After the shutdown has begun, for at most the ttl.
+    InBackground { until: Instant, ttl: Duration },
+}
+
+impl Context {
+    pub(crate) fn new(
+        io: Io,
+        clock: Clock,
+        engine: Arc<dyn Engine>,
+        server: Arc<str>,
+        config: &Config,
+    ) -> Context {
+        Context {
+            io,
+            clock,
+            engine,
+            tasks: TaskTracker::new(io),
+            defaults: Defaults {
+                ttl: config.ttl,
+                wait: config.wait,
+                release: config.release,
+                replicas: config.replicas,
+            },
+            command_timeout: config.command_timeout,
+            handoff: config.handoff,
+            failures: trace::Failures::default(),
+            prefix: config.prefix.clone(),
+            server,
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns `true` once the manager hands out no more locks.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The address of the server, or the addresses of all members, without credentials.
+    pub(crate) fn server(&self) -> &Arc<str> {
+        &self.server
+    }
+
+    /// The name under which the engine keeps the lock with that key.
+    pub(crate) fn name_of(&self, key: &str) -> Arc<str> {
+        [&self.prefix, key].concat().into()
+    }
+
+    pub(crate) fn key_of<'a>(&self, name: &'a str) -> &'a str {
+        name.strip_prefix(&*self.prefix).unwrap_or(name)
+    }
+
+    /// The server that keeps that lock, without credentials.
+    pub(crate) fn server_of(&self, name: &str) -> Arc<str> {
+        let node = self.engine.node_of(name);
+        node.unwrap_or_else(|| self.server.clone())
+    }
+
+    pub(crate) fn unavailable(&self, name: &str, error: EngineError) -> LockError {
+        LockError::Unavailable {
+            key: Some(self.key_of(name).into()),
+            server: self.server.clone(),
+            source: error.source,
+        }
+    }
+
+    pub(crate) fn shutting_down(&self, name: &str) -> LockError {
+        LockError::ShuttingDown {
+            key: self.key_of(name).into(),
+        }
+    }
+
+    /// Retries an idempotent request, each try with the command timeout. Returns with the reply whether
+    /// an earlier try may have been carried out.
+    pub(crate) async fn retry<'a, T>(
+        &self,
+        effort: Effort,
+        request: impl Fn(Instant) -> Answer<'a, T>,
+    ) -> Result<(T, bool), EngineError> {
+        let (mut until, mut ttl) = match effort {
+            Effort::InCall { until } => (until, None),
+            Effort::InBackground { until, ttl } => (until, Some(ttl)),
+        };
+        let in_background = ttl.is_some();
+        let mut retry = Retry::default();
+        let mut may_have_run = false;
+        loop {
+            if self.is_closed()
+                && let Some(ttl) = ttl.take()
+            {
+                until = until.min(after(ttl));
+            }
+            let error = match request(after(self.command_timeout).min(until)).await {
+                Ok(answer) => return Ok((answer, may_have_run)),
+                Err(error) => error,
+            };
+            may_have_run |= error.fault == Fault::Unanswered;
+            let next = instant() + retry.pause_after(&error);
+            if next >= until || !(in_background || error.is_transient()) {
+                return Err(error);
+            }
+            self.io.sleep_until(next).await;
+        }
+    }
+}

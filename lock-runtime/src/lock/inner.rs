@@ -1,0 +1,84 @@
+//! What the clones of a manager share. The events of its engine come in here.
+
+use crate::config::Config;
+use crate::engine::event::{Ear, News};
+use crate::engine::request::Claim;
+use crate::engine::traits::Engine;
+use crate::lock::claim_events::ClaimEvents;
+use crate::lock::context::Context;
+use crate::lock::handoff::HoldGuard;
+use crate::lock::local_queue::LocalQueues;
+use crate::lock::release::Releaser;
+use crate::lock::shared::Shared;
+use crate::lock::watchdog::Watchdog;
+use crate::util::clock::Clock;
+use crate::util::io_thread::Io;
+use once_cell::sync::OnceCell;
+use std::sync::{Arc, Weak};
+
+pub(crate) struct ManagerInner {
+    pub(crate) context: Arc<Context>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) queues: Arc<LocalQueues<HoldGuard>>,
+    pub(crate) claims: Arc<ClaimEvents>,
+}
+
+/// Where the events of an engine find the manager, which is made after the engine.
+#[derive(Clone, Default)]
+pub(crate) struct InnerSlot(Arc<OnceCell<Weak<ManagerInner>>>);
+
+impl InnerSlot {
+    pub(crate) fn event_handler(&self) -> Ear {
+        let slot = self.0.clone();
+        Arc::new(move |event| {
+            if let Some(inner) = slot.get().and_then(Weak::upgrade) {
+                inner.on_event(event);
+            }
+        })
+    }
+
+    pub(crate) fn fill(&self, inner: &Arc<ManagerInner>) {
+        let _ = self.0.set(Arc::downgrade(inner));
+    }
+}
+
+impl ManagerInner {
+    pub(crate) fn start(
+        io: Io,
+        clock: Clock,
+        engine: Arc<dyn Engine>,
+        server: Arc<str>,
+        config: &Config,
+    ) -> Arc<ManagerInner> {
+        let context = Arc::new(Context::new(io, clock, engine, server, config));
+        let queues = Arc::new(LocalQueues::new());
+        let claims = Arc::<ClaimEvents>::default();
+        let shared = Arc::new(Shared {
+            context: context.clone(),
+            releaser: Releaser::start(context.clone(), claims.clone()),
+            watchdog: Watchdog::start(context.clone()),
+            observer: queues.clone(),
+        });
+        Arc::new(ManagerInner {
+            context,
+            shared,
+            queues,
+            claims,
+        })
+    }
+
+    fn on_event(&self, event: News) {
+        if let News::Resumed = event {
+            return self.queues.wake_all();
+        }
+        if let Some(unclaimed) = self.claims.dispatch(event) {
+            let claim = Claim {
+                name: unclaimed.name,
+                token: unclaimed.token,
+                ttl: unclaimed.lease,
+                replicas: 0,
+            };
+            self.shared.releaser.cancel_in_background(claim, false);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What became of each grant, and the holds that are believed to be valid.
+
+use crate::engine::token::Token;
+use crate::lock::hold::Hold;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+pub(super) const TTL: Duration = Duration::from_secs(30);
+
+#[derive(Default)]
+pub(super) struct GrantLog {
+    pub(super) grants: Mutex<HashMap<Token, Grant>>,
+    pub(super) holders: Mutex<Vec<Arc<Hold>>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Grant {
+    pub(super) granted: bool,
+    /// How often its release was asked for.
+    pub(super) releases: usize,
+    /// How often it was given back by who left the queue.
+    pub(super) left: usize,
+}
+
+impl GrantLog {
+    pub(super) fn note(&self, token: Token, what: impl FnOnce(&mut Grant)) {
+        what(self.grants.lock().unwrap().entry(token).or_default());
+    }
+}

@@ -1,0 +1,30 @@
+//! Instants, deadlines and timers of the I/O thread's clock.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+#[cfg(test)]
+pub(crate) use crate::util::shuttle::virtual_time::{Sleep, Timeout, sleep_until, timeout_at};
+#[cfg(not(test))]
+pub(crate) use tokio::time::{Sleep, Timeout, sleep_until, timeout_at};
+
+/// The present instant of the I/O thread's clock. The caller's runtime may have another one: tests
+/// pause theirs.
+pub(crate) fn instant() -> Instant {
+    #[cfg(test)]
+    if let Some(now) = crate::util::shuttle::virtual_time::now() {
+        return now;
+    }
+    Instant::from_std(std::time::Instant::now())
+}
+
+/// The time that has passed since that instant.
+pub(crate) fn since(then: Instant) -> Duration {
+    instant().saturating_duration_since(then)
+}
+
+/// The instant after that time; at most thirty years from now, which every clock can express.
+pub(crate) fn after(time: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+    instant() + time.min(FAR)
+}
