@@ -1,0 +1,22 @@
+//! Guides: what a service needs to know beyond the attribute.
+//!
+//! - [`guarantees`]: what holds, what no lease can promise, and what to do about it.
+//! - [`deployment`]: servers, permissions, unsafe settings, shutdown, services with axum and actix.
+//! - [`testing`]: tests without a server, and paused clocks.
+//! - [`migration`]: from other lock crates and from hand-written scripts.
+//! - [`faq`]: questions and answers.
+
+#[doc = include_str!("guide/guarantees.md")]
+pub mod guarantees {}
+
+#[doc = include_str!("guide/deployment.md")]
+pub mod deployment {}
+
+#[doc = include_str!("guide/testing.md")]
+pub mod testing {}
+
+#[doc = include_str!("guide/migration.md")]
+pub mod migration {}
+
+#[doc = include_str!("guide/faq.md")]
+pub mod faq {}
