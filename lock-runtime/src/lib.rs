@@ -24,6 +24,7 @@ mod api;
 mod config;
 mod engine;
 mod error;
+pub mod guide;
 #[cfg(any(feature = "actix", feature = "axum"))]
 mod integrations;
 mod lock;
@@ -43,7 +44,7 @@ pub use api::global::{init, manager, shutdown};
 pub use api::guard::LockGuard;
 pub use api::lock::Lock;
 #[doc(hidden)]
-pub use api::macro_support as attribute;
+pub use api::macro_support as __private;
 pub use api::manager::LockManager;
 pub use config::Config;
 pub use error::{LockError, LostCause};

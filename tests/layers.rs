@@ -1,0 +1,179 @@
+//! Layers only point down: no file imports one that imports it, however indirectly, and no layer imports a
+//! higher one. ARCHITECTURE.md has the layers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// From the lowest to the highest. Those of one row do not import one another.
+const RUNTIME: [&[&str]; 9] = [
+    &["util"],
+    &["warning"],
+    &["error"],
+    &["options"],
+    &["config", "trace"],
+    &["engine"],
+    &["lock"],
+    &["api"],
+    &["integrations", "guide"],
+];
+
+/// Files by module path, and the modules that each imports.
+struct Crate {
+    imports: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Crate {
+    fn read(name: &str) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(name).join("src");
+        let mut sources = BTreeMap::new();
+        for file in files(&root) {
+            let path = file.strip_prefix(&root).unwrap().with_extension("");
+            let mut parts: Vec<_> = path.iter().map(|part| part.to_str().unwrap()).collect();
+            if parts.last() == Some(&"mod") {
+                parts.pop();
+            }
+            // Tests may look wherever they like.
+            if !parts.contains(&"tests") && !parts.contains(&"model_tests") {
+                sources.insert(parts.join("::"), fs::read_to_string(&file).unwrap());
+            }
+        }
+        let module_of = |path: &str| {
+            let ends = path.match_indices("::").map(|(end, _)| end);
+            let prefixes = ends.chain([path.len()]).map(|end| &path[..end]);
+            prefixes
+                .filter(|prefix| sources.contains_key(*prefix))
+                .last()
+                .map(str::to_owned)
+        };
+        let imports = sources.iter().map(|(module, source)| {
+            let paths = paths(source);
+            let imported = paths.iter().filter_map(|path| module_of(path));
+            let others = imported.filter(|imported| imported != module);
+            (module.clone(), others.collect())
+        });
+        Self {
+            imports: imports.collect(),
+        }
+    }
+
+    /// A way from a module back to itself.
+    fn circle(&self) -> Option<Vec<String>> {
+        let mut done = BTreeSet::new();
+        let mut way = Vec::new();
+        self.imports
+            .keys()
+            .find_map(|module| self.back(module, &mut way, &mut done))
+    }
+
+    fn back(
+        &self,
+        module: &str,
+        way: &mut Vec<String>,
+        done: &mut BTreeSet<String>,
+    ) -> Option<Vec<String>> {
+        if let Some(start) = way.iter().position(|before| before == module) {
+            return Some(way[start..].to_vec());
+        }
+        if !done.insert(module.to_owned()) {
+            return None;
+        }
+        way.push(module.to_owned());
+        let found = self.imports[module]
+            .iter()
+            .find_map(|imported| self.back(imported, way, done));
+        way.pop();
+        found
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let found = paths.flat_map(|path| match path.is_dir() {
+        true => files(&path),
+        false => vec![path],
+    });
+    found.filter(|path| path.extension().is_some_and(|ext| ext == "rs")).collect()
+}
+
+/// The paths that begin with `crate::`, without it; but for those in comments and in unit tests.
+fn paths(source: &str) -> Vec<String> {
+    let (code, _) = source
+        .split_once("#[cfg(test)]\nmod tests {")
+        .unwrap_or((source, ""));
+    let lines = code.lines().map(|line| line.split("//").next().unwrap());
+    let code = lines.collect::<Vec<_>>().join("\n");
+    let mut paths = Vec::new();
+    for (at, found) in code.match_indices("crate::") {
+        let before = code[..at].chars().next_back();
+        if !before.is_some_and(|before| before.is_alphanumeric() || "_$".contains(before)) {
+            expand("", &code[at + found.len()..], &mut paths);
+        }
+    }
+    paths
+}
+
+/// Reads one path, or several in braces. Returns what follows.
+fn expand<'a>(prefix: &str, code: &'a str, paths: &mut Vec<String>) -> &'a str {
+    let end = code.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+    let (path, mut rest) = code.split_at(end.unwrap_or(code.len()));
+    let path = format!("{prefix}{path}");
+    if !(path.ends_with("::") && rest.starts_with('{')) {
+        paths.push(path);
+        return rest;
+    }
+    rest = &rest[1..];
+    loop {
+        rest = expand(&path, rest.trim_start(), paths).trim_start();
+        // A renaming says nothing of where it comes from.
+        rest = rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_' || c == ' ');
+        match rest.chars().next() {
+            Some(',') => rest = rest[1..].trim_start(),
+            _ => return rest.strip_prefix('}').unwrap_or(rest),
+        }
+        if let Some(rest) = rest.strip_prefix('}') {
+            return rest;
+        }
+    }
+}
+
+#[test]
+fn no_file_imports_one_that_imports_it() {
+    for name in ["lock-runtime", "lock-macros"] {
+        let circle = Crate::read(name).circle();
+        assert_eq!(circle, None, "in {name}: each imports the next");
+    }
+}
+
+#[test]
+fn no_layer_imports_a_higher_one() {
+    let rank = |module: &str| {
+        let top = module.split("::").next().unwrap();
+        RUNTIME.iter().position(|layer| layer.contains(&top))
+    };
+    let mut upward = Vec::new();
+    for (module, imports) in &Crate::read("lock-runtime").imports {
+        if module == "lib" {
+            continue;
+        }
+        let own = rank(module);
+        assert!(own.is_some(), "`{module}` has no layer");
+        let own_top = module.split("::").next();
+        for imported in imports {
+            let higher = rank(imported) >= own && imported.split("::").next() != own_top;
+            if higher {
+                upward.push(format!("{module} imports {imported}"));
+            }
+        }
+    }
+    assert!(upward.is_empty(), "{upward:#?}");
+}
+
+#[test]
+fn paths_are_read() {
+    let code = "use crate::a::{b::C, d::{E, self}, F as G};\n// crate::x::Y\nfn f() { crate::g::h(); }\n\
+                $crate::i::J; #[cfg(test)]\nmod tests {\nuse crate::k::L;";
+    let expected = ["a::b::C", "a::d::E", "a::d::self", "a::F", "g::h"];
+    assert_eq!(paths(code), expected);
+}
