@@ -3,7 +3,8 @@
 use crate::api::manager::{Desk, LockManager, ear};
 use crate::config::Config;
 use crate::engine::event::{Ear, News};
-use crate::engine::memory::{Memory, Store};
+use crate::engine::memory::MemoryEngine as Memory;
+use crate::engine::memory::store::Store;
 use crate::engine::token::Token;
 use crate::lock::hold::Hold;
 use crate::tests::shuttle::delayed_engine::Distant;
