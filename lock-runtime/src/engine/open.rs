@@ -4,7 +4,7 @@ use crate::config::{Config, Servers, invalid};
 use crate::engine::error::Fault;
 use crate::engine::event::Ear;
 use crate::engine::member::Member;
-use crate::engine::memory::Memory;
+use crate::engine::memory::MemoryEngine;
 use crate::engine::quorum::QuorumEngine;
 use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::redis::RedisEngine;
@@ -31,7 +31,7 @@ impl Config {
             Servers::Quorum(urls) => self.open_quorum(io, urls, ear).await,
             Servers::One(url) => match url.split_once("://") {
                 Some(("memory", name)) => {
-                    let memory = Memory::open(name, ear);
+                    let memory = MemoryEngine::open(name, ear);
                     Ok((Arc::new(memory), url.as_str().into()))
                 }
                 _ => self.open_redis(io, url, ear).await,

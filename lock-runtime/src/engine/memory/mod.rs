@@ -2,145 +2,72 @@
 
 #[cfg(test)]
 pub(crate) mod model_tests;
+pub(crate) mod store;
 
 use crate::engine::error::EngineError;
-use crate::engine::event::{Ear, Grant, News};
-use crate::engine::request::{ALIVE, Answer, Claim, GRANT, ServerTime, Standing, WOKEN, Waiting};
-use crate::engine::token::Token;
+use crate::engine::event::{Ear, News};
+use crate::engine::memory::store::{Store, Waiter, wake_before};
+use crate::engine::request::{ALIVE, Answer, Claim, ServerTime, Standing, WOKEN, Waiting};
 use crate::engine::traits::Engine;
-use crate::util::clock::{Clock, Moment};
-use crate::util::sync::{Mutex, MutexGuard};
-use once_cell::sync::Lazy;
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// One manager's access to a store.
-pub(crate) struct Memory {
+pub(crate) struct MemoryEngine {
     store: Arc<Store>,
-    ear: Ear,
+    handler: Ear,
     alone: bool,
 }
 
-#[derive(Default)]
-pub(crate) struct Store {
-    clock: Clock,
-    locks: Mutex<Locks>,
-}
-
-#[derive(Default)]
-struct Locks {
-    start: Option<Moment>,
-    held: HashMap<Arc<str>, Held>,
-    queues: HashMap<Arc<str>, VecDeque<Waiter>>,
-    last_fencing_token: u64,
-}
-
-struct Held {
-    /// The holder; none while it is reserved for the first in the queue.
-    token: Option<Token>,
-    since: Moment,
-    ttl: Duration,
-}
-
-struct Waiter {
-    token: Token,
-    ttl: Duration,
-    seen: Moment,
-    /// For how long it counts as alive since then.
-    patience: Duration,
-    ear: Ear,
-}
-
-impl Store {
-    /// The store of that name, shared by all in the process who ask for it; without a name, a new
-    /// one.
-    pub(crate) fn open(name: &str) -> Arc<Store> {
-        static STORES: Lazy<Mutex<HashMap<String, Weak<Store>>>> = Lazy::new(Mutex::default);
-
-        if name.is_empty() {
-            return Arc::default();
-        }
-        let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(store) = stores.get(name).and_then(Weak::upgrade) {
-            return store;
-        }
-        let store = Arc::default();
-        stores.retain(|_, store| store.strong_count() > 0);
-        stores.insert(name.to_owned(), Arc::downgrade(&store));
-        store
-    }
-
-    #[cfg(test)]
-    pub(crate) fn with_clock(clock: Clock) -> Arc<Store> {
-        Arc::new(Store {
-            clock,
-            locks: Mutex::default(),
-        })
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_idle(&self) -> bool {
-        let (mut locks, now) = self.locks();
-        let held: Vec<_> = locks.held.keys().cloned().collect();
-        locks.queues.is_empty() && held.iter().all(|name| locks.holder(name, now).is_none())
-    }
-
-    fn locks(&self) -> (MutexGuard<'_, Locks>, Moment) {
-        let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        (locks, self.clock.now())
-    }
-}
-
-impl Memory {
-    pub(crate) fn new(store: Arc<Store>, ear: Ear) -> Memory {
-        Memory {
+impl MemoryEngine {
+    pub(crate) fn new(store: Arc<Store>, handler: Ear) -> MemoryEngine {
+        MemoryEngine {
             store,
-            ear,
+            handler,
             alone: false,
         }
     }
 
     /// Access to the store of that name; alone, if it has none.
-    pub(crate) fn open(name: &str, ear: Ear) -> Memory {
-        Memory {
+    pub(crate) fn open(name: &str, handler: Ear) -> MemoryEngine {
+        MemoryEngine {
             alone: name.is_empty(),
-            ..Memory::new(Store::open(name), ear)
+            ..MemoryEngine::new(Store::open(name), handler)
         }
     }
 
     fn acquire(&self, claim: &Claim) -> bool {
-        let (mut locks, now) = self.store.locks();
-        let free = locks.holder(&claim.name, now).is_none();
+        let (mut state, now) = self.store.lock();
+        let free = state.holder(&claim.name, now).is_none();
         if free {
-            locks.give(&claim.name, Some(claim.token), claim.ttl, now);
+            state.grant(&claim.name, Some(claim.token), claim.ttl, now);
         }
         free
     }
 
     fn wait(&self, claim: &Claim) -> Standing {
-        let (mut locks, now) = self.store.locks();
-        let vacant = locks.holder(&claim.name, now).is_none();
+        let (mut state, now) = self.store.lock();
+        let vacant = state.holder(&claim.name, now).is_none();
         if vacant {
-            wake_before(locks.queue(&claim.name), claim.token, now);
+            wake_before(state.queue(&claim.name), claim.token, now);
         }
         if vacant
-            || locks
+            || state
                 .holder(&claim.name, now)
                 .is_some_and(|it| it.token.is_none())
         {
-            let first = locks.queue(&claim.name).front();
+            let first = state.queue(&claim.name).front();
             if first.is_none_or(|first| first.token == claim.token) {
-                locks.remove(claim);
-                locks.give(&claim.name, Some(claim.token), claim.ttl, now);
+                state.remove(claim);
+                state.grant(&claim.name, Some(claim.token), claim.ttl, now);
                 return Standing::Granted(claim.ttl);
             }
             if vacant {
-                locks.give(&claim.name, None, WOKEN, now);
+                state.grant(&claim.name, None, WOKEN, now);
             }
         }
-        let holder = locks.holder(&claim.name, now);
+        let holder = state.holder(&claim.name, now);
         let (holder, holder_left) = holder.map_or((None, Duration::ZERO), |holder| {
             let left = holder.ttl.saturating_sub(now.since(holder.since));
             (holder.token, left)
@@ -148,23 +75,23 @@ impl Memory {
         if holder == Some(claim.token) {
             return Standing::Adopted(holder_left);
         }
-        let at = locks.time(now);
-        let queue = locks.queue(&claim.name);
+        let at = state.server_time(now);
+        let queue = state.queue(&claim.name);
         let place = queue.iter().position(|waiter| waiter.token == claim.token);
         match place {
-            Some(place) => (queue[place].seen, queue[place].patience) = (now, ALIVE),
+            Some(place) => (queue[place].last_seen, queue[place].patience) = (now, ALIVE),
             None => queue.push_back(Waiter {
                 token: claim.token,
                 ttl: claim.ttl,
-                seen: now,
+                last_seen: now,
                 patience: ALIVE,
-                ear: self.ear.clone(),
+                handler: self.handler.clone(),
             }),
         }
         if place.is_none()
             && let [other, _] = queue.make_contiguous()
         {
-            (other.ear)(News::Others(other.token));
+            (other.handler)(News::Others(other.token));
         }
         Standing::Waiting(Waiting {
             at,
@@ -175,27 +102,27 @@ impl Memory {
     }
 
     fn cancel(&self, claim: &Claim) -> bool {
-        let (mut locks, now) = self.store.locks();
-        locks.leave(claim, now);
-        drop(locks);
+        let (mut state, now) = self.store.lock();
+        state.dequeue(claim, now);
+        drop(state);
         self.release(claim)
     }
 
     fn release(&self, claim: &Claim) -> bool {
-        let (mut locks, now) = self.store.locks();
-        let ours = locks.of(claim, now).is_some();
+        let (mut state, now) = self.store.lock();
+        let ours = state.held_by(claim, now).is_some();
         if ours {
-            locks.held.remove(&claim.name);
+            state.held.remove(&claim.name);
         }
-        if locks.holder(&claim.name, now).is_none() {
-            locks.hand_on(&claim.name, now);
+        if state.holder(&claim.name, now).is_none() {
+            state.grant_next(&claim.name, now);
         }
         ours
     }
 
     fn renew(&self, claim: &Claim) -> bool {
-        let (mut locks, now) = self.store.locks();
-        let Some(held) = locks.of(claim, now) else {
+        let (mut state, now) = self.store.lock();
+        let Some(held) = state.held_by(claim, now) else {
             return false;
         };
         held.since = now;
@@ -204,129 +131,20 @@ impl Memory {
     }
 
     fn fencing_token(&self, claim: &Claim) -> Option<u64> {
-        let (mut locks, now) = self.store.locks();
-        locks.of(claim, now)?;
-        locks.last_fencing_token += 1;
-        Some(locks.last_fencing_token)
+        let (mut state, now) = self.store.lock();
+        state.held_by(claim, now)?;
+        state.last_fencing_token += 1;
+        Some(state.last_fencing_token)
     }
 }
 
-impl Locks {
-    fn holder(&mut self, name: &str, now: Moment) -> Option<&mut Held> {
-        let held = self.held.get_mut(name)?;
-        (now.since(held.since) < held.ttl).then_some(held)
-    }
-
-    /// The lock, if it is the claim's.
-    fn of(&mut self, claim: &Claim, now: Moment) -> Option<&mut Held> {
-        let held = self.holder(&claim.name, now)?;
-        (held.token == Some(claim.token)).then_some(held)
-    }
-
-    fn give(&mut self, name: &Arc<str>, token: Option<Token>, ttl: Duration, now: Moment) {
-        let held = Held {
-            token,
-            since: now,
-            ttl,
-        };
-        self.held.insert(name.clone(), held);
-    }
-
-    fn queue(&mut self, name: &Arc<str>) -> &mut VecDeque<Waiter> {
-        self.queues.entry(name.clone()).or_default()
-    }
-
-    fn leave(&mut self, claim: &Claim, now: Moment) {
-        if self.remove(claim) {
-            tell_first(self.queue(&claim.name), now);
-            self.forget_empty(&claim.name);
-        }
-    }
-
-    /// Whether it was the first in the queue.
-    fn remove(&mut self, claim: &Claim) -> bool {
-        let queue = self.queue(&claim.name);
-        let first = queue.front().map(|first| first.token);
-        queue.retain(|waiter| waiter.token != claim.token);
-        self.forget_empty(&claim.name);
-        first == Some(claim.token)
-    }
-
-    fn forget_empty(&mut self, name: &Arc<str>) {
-        if self.queue(name).is_empty() {
-            self.queues.remove(name);
-        }
-    }
-
-    /// Grants the lock, which nobody holds, to the first in the queue that is alive.
-    fn hand_on(&mut self, name: &Arc<str>, now: Moment) {
-        let at = self.time(now);
-        let queue = self.queue(name);
-        let first = loop {
-            match queue.pop_front() {
-                Some(first) if !first.is_alive(now) => {}
-                first => break first,
-            }
-        };
-        if let Some(first) = first {
-            let lease = first.ttl.min(GRANT);
-            (first.ear)(News::Granted(Grant {
-                name: name.clone(),
-                token: first.token,
-                at,
-                lease,
-            }));
-            tell_first(queue, now);
-            self.give(name, Some(first.token), lease, now);
-        }
-        self.forget_empty(name);
-    }
-
-    fn time(&mut self, now: Moment) -> ServerTime {
-        ServerTime(now.since(*self.start.get_or_insert(now)))
-    }
-}
-
-impl Waiter {
-    fn is_alive(&self, now: Moment) -> bool {
-        now.since(self.seen) <= self.patience
-    }
-}
-
-/// Tells the first in the queue that is alive.
-fn tell_first(queue: &mut VecDeque<Waiter>, now: Moment) {
-    while let Some(first) = queue.front() {
-        if first.is_alive(now) {
-            return (first.ear)(News::First(first.token));
-        }
-        queue.pop_front();
-    }
-}
-
-/// The lock is free, and yet in the queue: whoever stands before the claim is to ask at once, and counts as
-/// dead soon unless it does. The dead leave the queue.
-fn wake_before(queue: &mut VecDeque<Waiter>, claim: Token, now: Moment) {
-    let before = queue.iter().take_while(|waiter| waiter.token != claim);
-    let mut before = before.count();
-    queue.retain(|waiter| {
-        let stays = before == 0 || waiter.is_alive(now);
-        before = before.saturating_sub(1);
-        stays
-    });
-    for waiter in queue.iter_mut().take_while(|waiter| waiter.token != claim) {
-        let left = waiter.patience.saturating_sub(now.since(waiter.seen));
-        (waiter.seen, waiter.patience) = (now, left.min(WOKEN));
-        (waiter.ear)(News::Free(waiter.token));
-    }
-}
-
-fn at_once<'a, T: Send + 'a>(answer: T) -> Answer<'a, T> {
+fn ready<'a, T: Send + 'a>(answer: T) -> Answer<'a, T> {
     Box::pin(std::future::ready(Ok(answer)))
 }
 
-impl Engine for Memory {
+impl Engine for MemoryEngine {
     fn acquire<'a>(&'a self, claim: &'a Claim, _: Instant) -> Answer<'a, bool> {
-        at_once(self.acquire(claim))
+        ready(self.acquire(claim))
     }
 
     // Nothing is ever under way here, so that no request can be late.
@@ -336,11 +154,11 @@ impl Engine for Memory {
         _: Option<ServerTime>,
         _: Instant,
     ) -> Answer<'a, Standing> {
-        at_once(self.wait(claim))
+        ready(self.wait(claim))
     }
 
     fn cancel<'a>(&'a self, claim: &'a Claim, _: bool, _: Instant) -> Answer<'a, bool> {
-        at_once(self.cancel(claim))
+        ready(self.cancel(claim))
     }
 
     fn is_alone(&self) -> bool {
@@ -348,7 +166,7 @@ impl Engine for Memory {
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, _: Instant) -> Answer<'a, bool> {
-        at_once(self.release(claim))
+        ready(self.release(claim))
     }
 
     fn renew<'a>(
@@ -356,26 +174,29 @@ impl Engine for Memory {
         claims: &'a [Claim],
         _: Instant,
     ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
-        at_once(claims.iter().map(|claim| Ok(self.renew(claim))).collect())
+        ready(claims.iter().map(|claim| Ok(self.renew(claim))).collect())
     }
 
     fn fencing_token<'a>(&'a self, claim: &'a Claim, _: Instant) -> Answer<'a, Option<u64>> {
-        at_once(self.fencing_token(claim))
+        ready(self.fencing_token(claim))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::request::GRANT;
+    use crate::engine::token::Token;
+    use crate::util::clock::Clock;
     use std::sync::mpsc;
 
-    fn memory(store: &Arc<Store>) -> (Memory, mpsc::Receiver<News>) {
+    fn memory(store: &Arc<Store>) -> (MemoryEngine, mpsc::Receiver<News>) {
         let (sender, news) = mpsc::channel();
-        let ear: Ear = Arc::new(move |told| drop(sender.send(told)));
-        (Memory::new(store.clone(), ear), news)
+        let handler: Ear = Arc::new(move |told| drop(sender.send(told)));
+        (MemoryEngine::new(store.clone(), handler), news)
     }
 
-    fn alone() -> Memory {
+    fn alone() -> MemoryEngine {
         memory(&Store::open("")).0
     }
 
@@ -439,8 +260,8 @@ mod tests {
         assert!(two.cancel(&first));
         assert!(matches!(news_of_one.try_recv(), Ok(News::Granted(_))));
         assert!(one.release(&second));
-        let (locks, _) = store.locks();
-        assert!(locks.queues.is_empty() && locks.held.is_empty());
+        let (state, _) = store.lock();
+        assert!(state.queues.is_empty() && state.held.is_empty());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! arrive, and the engine must say and do the same.
 
 use crate::engine::event::{Ear, News};
-use crate::engine::memory::{Locks, Memory, Store};
+use crate::engine::memory::MemoryEngine;
+use crate::engine::memory::store::{State, Store};
 use crate::engine::request::{ALIVE, Claim, GRANT, Standing, WOKEN};
 use crate::engine::token::Token;
 use crate::util::clock::Clock;
@@ -30,7 +31,7 @@ fn rules() -> Rules {
 }
 
 struct Stage {
-    memory: Memory,
+    memory: MemoryEngine,
     clock: Clock,
     news: mpsc::Receiver<News>,
     claims: HashMap<model::Token, Claim>,
@@ -43,7 +44,7 @@ impl Stage {
         let (sender, news) = mpsc::channel();
         let ear: Ear = Arc::new(move |told| drop(sender.send(told)));
         Stage {
-            memory: Memory::new(Store::with_clock(clock.clone()), ear),
+            memory: MemoryEngine::new(Store::with_clock(clock.clone()), ear),
             clock,
             news,
             claims: HashMap::new(),
@@ -53,9 +54,9 @@ impl Stage {
 
     fn play(&mut self, play: &Play) {
         // As good as a store of its own.
-        *self.memory.store.locks().0 = Locks {
+        *self.memory.store.lock().0 = State {
             start: Some(self.clock.now()),
-            ..Locks::default()
+            ..State::default()
         };
         self.claims.clear();
         for (n, step) in play.steps.iter().enumerate() {
@@ -65,13 +66,13 @@ impl Stage {
             assert_eq!(answer, step.answer, "{}", so_far());
             let told: Vec<_> = step.told.iter().copied().filter(matters).collect();
             assert_eq!(self.told(), told, "{}", so_far());
-            let (mut locks, now) = self.memory.store.locks();
-            let held = locks.holder(&claim.name, now).map(|held| held.token);
+            let (mut state, now) = self.memory.store.lock();
+            let held = state.holder(&claim.name, now).map(|held| held.token);
             let reserved = held == Some(None);
             assert_eq!(reserved, step.server.is_reserved(), "{}", so_far());
             let holder = held.flatten().map(|it| self.known(it));
             assert_eq!(holder, step.server.holder(), "{}", so_far());
-            let queue = locks.queues.get(&claim.name);
+            let queue = state.queues.get(&claim.name);
             let queue: Vec<_> = queue
                 .into_iter()
                 .flatten()
@@ -133,10 +134,10 @@ impl Stage {
             Command::Release => Answer::Was(memory.release(claim)),
             Command::Cancel | Command::Bury => Answer::Was(memory.cancel(claim)),
             Command::Expire => {
-                let mut locks = memory.store.locks().0;
+                let mut state = memory.store.lock().0;
                 let now = self.clock.now();
-                let held = locks.holder(&claim.name, now).is_some();
-                locks.held.clear();
+                let held = state.holder(&claim.name, now).is_some();
+                state.held.clear();
                 Answer::Was(held)
             }
             Command::Pass(ticks) => {

@@ -1,7 +1,7 @@
 //! The embedded engine, with requests and answers on their way for a while.
 
 use crate::engine::error::{EngineError, Fault};
-use crate::engine::memory::Memory;
+use crate::engine::memory::MemoryEngine as Memory;
 use crate::engine::request::{Answer, Claim, ServerTime, Standing};
 use crate::engine::traits::Engine;
 use crate::tests::shuttle::explore::{coin_flip, pause};

@@ -3,7 +3,8 @@
 use crate::api::manager::LockManager;
 use crate::config::Config;
 use crate::engine::event::{Ear, News};
-use crate::engine::memory::{Memory, Store};
+use crate::engine::memory::MemoryEngine as Memory;
+use crate::engine::memory::store::Store;
 use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::tests::shuttle::delayed_engine::DelayedEngine;
 use crate::tests::shuttle::grant_log::{GrantLog, TTL};

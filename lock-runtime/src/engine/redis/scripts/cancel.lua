@@ -3,7 +3,7 @@
 -- ARGV[1] the token   ARGV[2] how long the tombstone stands, in milliseconds; 0 for none, when no
 -- request of the token can still be on its way
 -- 1: the lock had been granted to it, and has been passed on. 0: it had not.
-local moved_up = redis.call('ZRANK', KEYS[2], ARGV[1]) == 0
+local front_changed = redis.call('ZRANK', KEYS[2], ARGV[1]) == 0
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('HDEL', KEYS[3], ARGV[1])
 local holder = redis.pcall('GET', KEYS[1])
@@ -15,4 +15,4 @@ if ARGV[2] ~= '0' then
   redis.call('SET', KEYS[4], '', 'PX', ARGV[2])
 end
 local answer = held and 1 or 0
-local vacant = held or not holder
+local is_free = held or not holder

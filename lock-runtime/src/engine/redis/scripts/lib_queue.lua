@@ -8,7 +8,7 @@ local function server_time()
   return time[1] * 1000000 + time[2]
 end
 
-local function waiter(token)
+local function read_waiter(token)
   local known = redis.call('HGET', waiters, token) or '0 0 '
   local alive, ttl, channel = string.match(known, '^(%d+) (%d+) (.*)$')
   return tonumber(alive), ttl, channel
@@ -29,7 +29,7 @@ end
 
 -- Whether the waiter's process may have heard the message. `PUBLISH` also counts clients that listen to a
 -- pattern, so only its zero says something; a refused command says nothing.
-local function tell(channel, message)
+local function publish(channel, message)
   local heard = redis.pcall('PUBLISH', channel, message)
   if heard == 0 then
     return cluster
@@ -39,11 +39,11 @@ end
 
 -- Tells the first in the queue that it is: the first asks more often than the others. A waiter that is dead,
 -- or can't hear, leaves the queue.
-local function tell_first(now)
+local function notify_front(now)
   local first = first_in_queue()
   while first do
-    local alive, _, channel = waiter(first)
-    if alive > now and tell(channel, 'first ' .. first) then
+    local alive, _, channel = read_waiter(first)
+    if alive > now and publish(channel, 'first ' .. first) then
       return
     end
     remove(first)

@@ -5,8 +5,8 @@ local function wake_before(token, patience, now)
     if other == token then
       return
     end
-    local alive, ttl, channel = waiter(other)
-    if alive > now and tell(channel, 'free ' .. other) then
+    local alive, ttl, channel = read_waiter(other)
+    if alive > now and publish(channel, 'free ' .. other) then
       set_waiter(other, math.min(alive, now + patience), ttl, channel)
     else
       remove(other)

@@ -1,18 +1,18 @@
-//! Lua scripts, sent by their digest.
+//! Lua scripts, called by their digest.
 
 use redis::Cmd;
 
-/// All that the library sends.
+/// All scripts of the library.
 pub(crate) struct Scripts {
     pub(crate) wait: Script,
     pub(crate) cancel: Script,
     pub(crate) release: Script,
     pub(crate) renew: Script,
     pub(crate) fencing_token: Script,
-    /// What of a release needs no key but the lock's.
+    /// A release that needs no key but the lock's.
     pub(crate) delete_if_owner: Script,
     pub(crate) check_permissions: Script,
-    // Of the members of a quorum.
+    // For the members of a quorum.
     pub(crate) vote: Script,
     pub(crate) observe: Script,
     pub(crate) leave_queue: Script,
@@ -26,34 +26,40 @@ impl Scripts {
             let first_line = format!("local cluster = {cluster}\n");
             Script::new(first_line + &parts.concat())
         };
-        let (queue, stand) = (
+        let (queue, enqueue) = (
             include_str!("lib_queue.lua"),
             include_str!("lib_enqueue.lua"),
         );
         let wake = include_str!("lib_wake.lua");
-        let (hand_on, hint) = (
+        let (grant_next, notify_front) = (
             include_str!("tail_grant_next.lua"),
             include_str!("tail_notify_front.lua"),
         );
         let (cancel, release) = (include_str!("cancel.lua"), include_str!("release.lua"));
-        let left = include_str!("lib_holder_ttl.lua");
+        let holder_ttl = include_str!("lib_holder_ttl.lua");
         Scripts {
-            wait: queued(&[queue, wake, left, stand, include_str!("wait.lua")]),
-            cancel: queued(&[cancel, queue, hand_on]),
-            release: queued(&[release, queue, hand_on]),
+            wait: queued(&[queue, wake, holder_ttl, enqueue, include_str!("wait.lua")]),
+            cancel: queued(&[cancel, queue, grant_next]),
+            release: queued(&[release, queue, grant_next]),
             renew: Script::new(include_str!("renew.lua")),
             fencing_token: Script::new(include_str!("fencing_token.lua")),
             delete_if_owner: Script::new(include_str!("delete_if_owner.lua")),
             check_permissions: Script::new(include_str!("check_permissions.lua")),
-            vote: Script::new([left, include_str!("vote.lua")].concat()),
-            observe: queued(&[queue, wake, left, stand, include_str!("observe.lua")]),
-            leave_queue: queued(&[cancel, queue, hint]),
-            release_and_notify: queued(&[release, queue, hint]),
+            vote: Script::new([holder_ttl, include_str!("vote.lua")].concat()),
+            observe: queued(&[
+                queue,
+                wake,
+                holder_ttl,
+                enqueue,
+                include_str!("observe.lua"),
+            ]),
+            leave_queue: queued(&[cancel, queue, notify_front]),
+            release_and_notify: queued(&[release, queue, notify_front]),
             raise_fencing_token: Script::new(include_str!("raise_fencing_token.lua")),
         }
     }
 
-    /// What makes them known to a server ahead of their first call.
+    /// Returns the commands that load the frequent scripts before their first call.
     pub(crate) fn load(&self) -> Vec<Cmd> {
         let often = [
             &self.wait,
@@ -87,7 +93,7 @@ impl Script {
         call("EVALSHA", &self.digest, keys)
     }
 
-    /// The call by source, for a server that doesn't know the digest. It does from then on.
+    /// The call by source, for a server that does not know the digest. The server knows it from then on.
     pub(crate) fn eval(&self, keys: usize) -> Cmd {
         call("EVAL", &self.source, keys)
     }

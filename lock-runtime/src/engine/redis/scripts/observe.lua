@@ -8,8 +8,8 @@ local holder = redis.pcall('GET', lock)
 if not holder then
   wake_before(ARGV[1], tonumber(ARGV[5]), now)
 end
-local ahead, length = stand(ARGV[1], ARGV[2], ARGV[3], ARGV[4], now)
+local ahead, length = enqueue(ARGV[1], ARGV[2], ARGV[3], ARGV[4], now)
 if not holder then
   return {0, '', ahead, length}
 end
-return {left(), type(holder) == 'string' and holder or '?', ahead, length}
+return {holder_ttl(), type(holder) == 'string' and holder or '?', ahead, length}

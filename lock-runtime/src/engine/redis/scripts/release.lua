@@ -9,7 +9,7 @@ if held then
   redis.call('DEL', KEYS[1])
 end
 local answer = held and 1 or 0
-local vacant, moved_up = held or not holder, false
-if not vacant or redis.call('EXISTS', KEYS[2]) == 0 then
+local is_free, front_changed = held or not holder, false
+if not is_free or redis.call('EXISTS', KEYS[2]) == 0 then
   return answer
 end

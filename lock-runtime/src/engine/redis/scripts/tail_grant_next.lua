@@ -1,17 +1,17 @@
 
 -- Grants the lock, which nobody holds, to the first in the queue that is alive.
-local function hand_on(now)
+local function grant_next(now)
   local first = redis.call('ZPOPMIN', queue)[1]
   while first do
-    local alive, ttl, channel = waiter(first)
+    local alive, ttl, channel = read_waiter(first)
     redis.call('HDEL', waiters, first)
     if alive > now then
       local lease = math.min(tonumber(ttl), 2000)
       redis.call('SET', lock, first, 'PX', lease)
       local times = string.format('%.0f %.0f ', now, lease)
       -- Heard by nobody: that process is gone.
-      if tell(channel, 'grant ' .. first .. ' ' .. times .. lock) then
-        return tell_first(now)
+      if publish(channel, 'grant ' .. first .. ' ' .. times .. lock) then
+        return notify_front(now)
       end
       redis.call('DEL', lock)
     end
@@ -19,9 +19,9 @@ local function hand_on(now)
   end
 end
 
-if vacant then
-  hand_on(server_time())
-elseif moved_up then
-  tell_first(server_time())
+if is_free then
+  grant_next(server_time())
+elseif front_changed then
+  notify_front(server_time())
 end
 return answer

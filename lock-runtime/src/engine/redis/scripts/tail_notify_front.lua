@@ -1,5 +1,5 @@
 
-if vacant or moved_up then
-  tell_first(server_time())
+if is_free or front_changed then
+  notify_front(server_time())
 end
 return answer

@@ -3,7 +3,7 @@
 -- {1}: the lock is the token's here. {0, ms, holder}: it is another's, for so long.
 local holder = redis.pcall('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then
-  return {0, left(), type(holder) == 'string' and holder or '?'}
+  return {0, holder_ttl(), type(holder) == 'string' and holder or '?'}
 end
 if not holder then
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])

@@ -14,27 +14,27 @@ end
 
 -- A key of another kind is an error here, and so somebody's.
 local holder = redis.pcall('GET', lock)
-local vacant = not holder
-if vacant then
+local is_free = not holder
+if is_free then
   -- A write that a full server allows as the first one.
   redis.call('DEL', lock)
   wake_before(token, patience, now)
 end
-if vacant or holder == '::reserved' then
+if is_free or holder == '::reserved' then
   local first = first_in_queue()
   if not first or first == token then
     remove(token)
     redis.call('SET', lock, token, 'PX', ttl)
     return {1, tonumber(ttl)}
   end
-  if vacant then
+  if is_free then
     -- Until those that were woken have asked, or count as dead, newcomers can't take it.
     redis.call('SET', lock, '::reserved', 'PX', math.ceil(patience / 1000) + 10)
   end
 end
 if holder == token then
-  return {3, left()}
+  return {3, holder_ttl()}
 end
 
-local ahead, length = stand(token, ttl, channel, ARGV[4], now)
-return {2, now, left(), ahead, length}
+local ahead, length = enqueue(token, ttl, channel, ARGV[4], now)
+return {2, now, holder_ttl(), ahead, length}
