@@ -9,14 +9,14 @@ async fn shared() {
     static BEFORE: Once = Once::new();
     BEFORE.call_once(|| {
         let error = lock_runtime::manager().unwrap_err();
-        assert!(matches!(error, LockError::NotInitialised), "{error}");
+        assert!(matches!(error, LockError::NotInitialized), "{error}");
         assert!(
             error.to_string().contains("init"),
             "{error} says what to do"
         );
     });
     if let Err(error) = lock_runtime::init("memory://").await {
-        assert!(matches!(error, LockError::AlreadyInitialised), "{error}");
+        assert!(matches!(error, LockError::AlreadyInitialized), "{error}");
     }
 }
 
@@ -41,5 +41,5 @@ async fn another_test_uses_it_on_its_own_runtime() {
     shared().await;
     assert_eq!(call(1).await.unwrap(), 1);
     let again = lock_runtime::init("memory://").await.unwrap_err();
-    assert!(matches!(again, LockError::AlreadyInitialised), "{again}");
+    assert!(matches!(again, LockError::AlreadyInitialized), "{again}");
 }

@@ -94,7 +94,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         true => files(&path),
         false => vec![path],
     });
-    found.filter(|path| path.extension().is_some_and(|ext| ext == "rs")).collect()
+    found
+        .filter(|path| path.extension().is_some_and(|ext| ext == "rs"))
+        .collect()
 }
 
 /// The paths that begin with `crate::`, without it; but for those in comments and in unit tests.

@@ -116,7 +116,7 @@ async fn question(id: u64) -> Result<u64, LockError> {
 }
 
 fn checked(id: u64) -> Result<u32, LockError> {
-    u32::try_from(id).map_err(|_| LockError::NotInitialised)
+    u32::try_from(id).map_err(|_| LockError::NotInitialized)
 }
 
 #[distributed_lock(key = "diverging", wait = "0s", on_busy = unreachable!())]
@@ -151,7 +151,7 @@ impl Shop {
 
     #[distributed_lock(key = "shop:<id>", guard = guard)]
     async fn checked<'a>(&'a self, id: &str) -> Result<&'a str, LockError> {
-        guard.ensure(Duration::from_millis(1))?;
+        guard.ensure_valid_for(Duration::from_millis(1))?;
         if id.is_empty() {
             return Ok("");
         }

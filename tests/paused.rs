@@ -23,7 +23,7 @@ async fn a_free_lock_is_had_before_any_timer_fires() {
 /// By whatever thread waiters are served otherwise: the timeout would fire before it could.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_has_the_lock_at_the_instant_of_the_release() {
-    let config = Config::new("memory://").hand_over(1, Duration::ZERO);
+    let config = Config::new("memory://").local_handoff(1, Duration::ZERO);
     let locks = LockManager::connect(config).await.unwrap();
     for n in 0..100 {
         let key = format!("row:{n}");

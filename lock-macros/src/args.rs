@@ -102,11 +102,11 @@ impl Args {
                 let manager = borrow(manager);
                 let name = Ident::new("__distributed_lock", span);
                 quote_spanned! {mixed=>
-                    match #manager { #name => #krate::attribute::lock_on(#name, #template, #value) #calls }
+                    match #manager { #name => #krate::__private::lock_on(#name, #template, #value) #calls }
                 }
             }
             None => {
-                quote_spanned!(mixed=> #krate::attribute::global_lock(#template, #value) #calls)
+                quote_spanned!(mixed=> #krate::__private::global_lock(#template, #value) #calls)
             }
         }
     }
@@ -193,7 +193,7 @@ impl Options {
                 },
                 mixed,
             );
-            calls.extend(quote_spanned!(mixed=> .release(#krate::Release::#choice)));
+            calls.extend(quote_spanned!(mixed=> .release(#krate::ReleaseMode::#choice)));
         }
         if let Some(continue_on_lost) = self.continue_on_lost {
             let choice = Ident::new(
@@ -261,11 +261,11 @@ impl DurationArg {
         let mixed = Span::mixed_site();
         match self {
             Self::Literal(Duration::MAX) => {
-                quote_spanned!(mixed=> #krate::attribute::Duration::MAX)
+                quote_spanned!(mixed=> #krate::__private::Duration::MAX)
             }
             Self::Literal(length) => {
                 let millis = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-                quote_spanned!(mixed=> #krate::attribute::Duration::from_millis(#millis))
+                quote_spanned!(mixed=> #krate::__private::Duration::from_millis(#millis))
             }
             Self::Expr(value) => quote_spanned!(mixed=> #value),
         }

@@ -98,7 +98,7 @@ fn wrap_body(
         ::core::result::Result::unwrap_or_else(
             match __distributed_lock {
                 ::core::result::Result::Ok(ref __distributed_lock) => {
-                    #krate::attribute::Guarded::new(__distributed_lock, async move { #anchor #guard #block }).await
+                    #krate::__private::Guarded::new(__distributed_lock, async move { #anchor #guard #block }).await
                 }
                 ::core::result::Result::Err(__distributed_lock) => ::core::result::Result::Err(__distributed_lock),
             },
@@ -124,7 +124,7 @@ fn wrap_body(
     quote_spanned! {mixed=>
         const fn __distributed_lock() {}
         let __distributed_lock = #lock;
-        let __distributed_lock = #krate::attribute::acquire(__distributed_lock).await;
+        let __distributed_lock = #krate::__private::acquire(__distributed_lock).await;
         #last
     }
 }

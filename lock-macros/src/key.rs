@@ -106,13 +106,13 @@ impl Key {
     pub(crate) fn key_expr(&self, krate: &Path) -> TokenStream {
         let mixed = Span::mixed_site();
         match self {
-            Self::Literal(format) => quote_spanned!(mixed=> #krate::attribute::format!(#format)),
+            Self::Literal(format) => quote_spanned!(mixed=> #krate::__private::format!(#format)),
             Self::Template { format, values, .. } => {
-                quote_spanned!(mixed=> #krate::attribute::format!(#format, #(#values),*))
+                quote_spanned!(mixed=> #krate::__private::format!(#format, #(#values),*))
             }
             Self::Expr(value) => {
                 let value = borrow(value);
-                quote_spanned!(mixed=> #krate::attribute::ToString::to_string(#value))
+                quote_spanned!(mixed=> #krate::__private::ToString::to_string(#value))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What is configured once, at startup.
 
 use crate::error::LockError;
-use crate::options::{Release, validate_duration};
+use crate::options::{ReleaseMode, validate_duration};
 use std::fmt;
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub struct Config {
     pub(crate) wait: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
-    pub(crate) release: Release,
+    pub(crate) release: ReleaseMode,
     pub(crate) replicas: u32,
     pub(crate) handoff: HandoffLimits,
     pub(crate) strict: bool,
@@ -136,7 +136,7 @@ impl Config {
             wait: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(2),
             command_timeout: Duration::from_millis(500),
-            release: Release::Confirmed,
+            release: ReleaseMode::Confirmed,
             replicas: 0,
             handoff: HandoffLimits {
                 max_count: 64,
@@ -205,7 +205,7 @@ impl Config {
     }
 
     /// Whether calls wait for the release of locks that don't say so. By default they do.
-    pub fn release(mut self, release: Release) -> Self {
+    pub fn release(mut self, release: ReleaseMode) -> Self {
         self.release = release;
         self
     }
@@ -222,7 +222,7 @@ impl Config {
     /// server nothing, so that contention within a process costs next to nothing
     /// ([lock cohorting](https://doi.org/10.1145/2686884)); 0 times is strict order of arrival over
     /// all processes.
-    pub fn hand_over(mut self, most: u32, time: Duration) -> Self {
+    pub fn local_handoff(mut self, most: u32, time: Duration) -> Self {
         self.handoff = HandoffLimits {
             max_count: most,
             max_time: time,
@@ -230,11 +230,11 @@ impl Config {
         self
     }
 
-    /// Whether servers that are unsafe for locks are refused, with [`LockError::Unsafe`]. By default
+    /// Whether servers that are unsafe for locks are refused, with [`LockError::UnsafeServer`]. By default
     /// connecting to them succeeds, and the feature `tracing` tells warnings:
-    /// see [`LockManager::check`](crate::LockManager::check).
-    pub fn strict(mut self, strict: bool) -> Self {
-        self.strict = strict;
+    /// see [`LockManager::check_servers`](crate::LockManager::check_servers).
+    pub fn refuse_unsafe_servers(mut self, refuse: bool) -> Self {
+        self.strict = refuse;
         self
     }
 

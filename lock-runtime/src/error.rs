@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 ///         _ => 500,
 ///     }
 /// }
-/// assert_eq!(status(&LockError::NotInitialised), 500);
+/// assert_eq!(status(&LockError::NotInitialized), 500);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -42,7 +42,7 @@ pub enum LockError {
         /// How it was lost.
         cause: LostCause,
         /// When this was noticed.
-        since: Instant,
+        noticed_at: Instant,
     },
     /// The lock server could not be asked, or gave no usable answer in time.
     #[non_exhaustive]
@@ -56,9 +56,9 @@ pub enum LockError {
     },
     /// There is no global manager yet: [`init`](crate::init) has not been called, or has not
     /// returned.
-    NotInitialised,
+    NotInitialized,
     /// There is a global manager already: [`init`](crate::init) was called before.
-    AlreadyInitialised,
+    AlreadyInitialized,
     /// No lock can have this key.
     #[non_exhaustive]
     InvalidKey {
@@ -83,9 +83,9 @@ pub enum LockError {
         /// What the driver or the server said of it, if anything.
         source: Option<Arc<dyn Error + Send + Sync>>,
     },
-    /// The lock server is unsafe for locks, and [`Config::strict`](crate::Config::strict) asks for more.
+    /// The lock server is unsafe for locks, and [`Config::refuse_unsafe_servers`](crate::Config::refuse_unsafe_servers) asks for more.
     #[non_exhaustive]
-    Unsafe {
+    UnsafeServer {
         /// What was found.
         warnings: Arc<[Warning]>,
     },
@@ -106,12 +106,12 @@ pub enum LostCause {
     Expired,
     /// The server said that the lock isn't this holder's: somebody deleted or overwrote it, or the
     /// server lost it.
-    Gone,
+    NotOwner,
     /// The lock was held for as long as its `max_hold` allows.
     MaxHold,
     /// The lease still runs, but not for as long as
-    /// [`LockGuard::ensure`](crate::LockGuard::ensure) was asked to make sure of.
-    Ending,
+    /// [`LockGuard::ensure_valid_for`](crate::LockGuard::ensure_valid_for) was asked to make sure of.
+    InsufficientTime,
 }
 
 impl LockError {
@@ -175,11 +175,11 @@ impl fmt::Display for LockError {
                 f,
                 "cannot connect to `{server}`; check the address, and that the server runs"
             ),
-            LockError::NotInitialised => write!(
+            LockError::NotInitialized => write!(
                 f,
                 "no lock server is configured; call `lock_runtime::init(url).await` once at startup"
             ),
-            LockError::AlreadyInitialised => write!(
+            LockError::AlreadyInitialized => write!(
                 f,
                 "the lock server is configured already; call `lock_runtime::init` only once, \
                  or use `LockManager::connect` for a second one"
@@ -193,7 +193,7 @@ impl fmt::Display for LockError {
             LockError::InvalidConfig { reason, .. } => {
                 write!(f, "the lock configuration is invalid: {reason}")
             }
-            LockError::Unsafe { warnings } => {
+            LockError::UnsafeServer { warnings } => {
                 f.write_str("the lock server is unsafe for locks")?;
                 warnings
                     .iter()
@@ -213,11 +213,13 @@ impl fmt::Display for LostCause {
             LostCause::Expired => {
                 "its lease ran out before a renewal was confirmed; check what the body did last"
             }
-            LostCause::Gone => {
+            LostCause::NotOwner => {
                 "the server no longer has it as ours; check what the body did last, \
                  and who deletes or evicts keys"
             }
-            LostCause::Ending => "less of its lease is left than the next step needs; raise `ttl`",
+            LostCause::InsufficientTime => {
+                "less of its lease is left than the next step needs; raise `ttl`"
+            }
             LostCause::MaxHold => {
                 "it was held for the whole `max_hold`; raise it or do less at once"
             }

@@ -50,5 +50,5 @@ pub use config::Config;
 pub use error::{LockError, LostCause};
 #[doc = include_str!("api/attribute.md")]
 pub use lock_macros::distributed_lock;
-pub use options::{OnLost, Release};
-pub use warning::{Danger, Warning};
+pub use options::{OnLost, ReleaseMode};
+pub use warning::{Warning, WarningKind};

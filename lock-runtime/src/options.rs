@@ -10,7 +10,7 @@ pub(crate) struct LockOptions {
     pub(crate) renew: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) on_lost: OnLost,
-    pub(crate) release: Release,
+    pub(crate) release: ReleaseMode,
     pub(crate) replicas: u32,
 }
 
@@ -28,7 +28,7 @@ pub enum OnLost {
 /// Whether a call waits for its lock to be released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Release {
+pub enum ReleaseMode {
     /// It returns when the server has confirmed the release, or has failed to within the command
     /// timeout.
     #[default]

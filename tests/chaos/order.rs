@@ -94,7 +94,7 @@ impl Order {
             config = config.credentials(user, password);
         }
         if let Some(time) = self.habit.hand_over_ms {
-            config = config.hand_over(10_000, millis(time));
+            config = config.local_handoff(10_000, millis(time));
         }
         config
     }

@@ -1,6 +1,6 @@
 //! One server.
 
-use lock_runtime::{Config, Danger, LockError, LockManager};
+use lock_runtime::{Config, LockError, LockManager, WarningKind};
 
 use super::{assert_told, name, server, strict, warnings};
 use crate::support::server::Server;
@@ -20,18 +20,21 @@ async fn a_server_that_keeps_what_it_acknowledges_is_safe() {
 #[tokio::test]
 async fn one_that_forgets() {
     let nothing = Server::start();
-    let told = [(Danger::Forgetting, "`appendonly` is `no`")];
+    let told = [(WarningKind::NotDurable, "`appendonly` is `no`")];
     assert_told(&warnings(nothing.url()).await, &name(&nothing), &told);
 
     let late = server(&["--appendfsync", "everysec"]);
-    let told = [(Danger::Forgetting, "`appendfsync` is `everysec`")];
+    let told = [(WarningKind::NotDurable, "`appendfsync` is `everysec`")];
     assert_told(&warnings(late.url()).await, &name(&late), &told);
 }
 
 #[tokio::test]
 async fn one_that_evicts() {
     let full = server(&["--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"]);
-    let told = [(Danger::Eviction, "`maxmemory-policy` is `volatile-ttl`")];
+    let told = [(
+        WarningKind::Eviction,
+        "`maxmemory-policy` is `volatile-ttl`",
+    )];
     assert_told(&warnings(full.url()).await, &name(&full), &told);
 
     let boundless = server(&["--maxmemory-policy", "allkeys-lru"]);
@@ -44,7 +47,7 @@ async fn a_replica() {
     let port = master.port().to_string();
     let replica = server(&["--replicaof", &format!("127.0.0.1 {port}")]);
     let found = format!("a replica of `127.0.0.1:{port}`");
-    let told = [(Danger::Replica, &*found)];
+    let told = [(WarningKind::ConnectedToReplica, &*found)];
     assert_told(&warnings(replica.url()).await, &name(&replica), &told);
 }
 
@@ -66,11 +69,11 @@ async fn one_that_must_not_be_asked() {
                +hget +hdel +hexists +publish +subscribe +pubsub|numsub";
     server.query::<()>(&format!("ACL SETUSER clerk {may}"));
     let config = || Config::new(server.url()).credentials("clerk", "s3cret");
-    let told = [(Danger::Unknown, "+config|get")];
+    let told = [(WarningKind::NotChecked, "+config|get")];
     assert_told(&warnings(config()).await, &name(&server), &told);
 
     server.query::<()>("ACL SETUSER clerk +info");
-    let told = [(Danger::Unknown, "`appendfsync` (`CONFIG GET`")];
+    let told = [(WarningKind::NotChecked, "`appendfsync` (`CONFIG GET`")];
     assert_told(&warnings(config()).await, &name(&server), &told);
 
     server.query::<()>("ACL SETUSER clerk +config|get");
@@ -83,8 +86,8 @@ async fn one_that_is_away_is_asked_in_vain_for_no_longer_than_connecting_may_tak
     let config = Config::new(server.url()).connect_timeout(millis(500));
     let locks = LockManager::connect(config).await.unwrap();
     server.pause();
-    let warnings = within(millis(500) + NOISE, locks.check()).await;
-    let told = [(Danger::Unknown, "can't be asked")];
+    let warnings = within(millis(500) + NOISE, locks.check_servers()).await;
+    let told = [(WarningKind::NotChecked, "can't be asked")];
     assert_told(&warnings, &name(&server), &told);
     server.resume();
 }
@@ -93,7 +96,7 @@ async fn one_that_is_away_is_asked_in_vain_for_no_longer_than_connecting_may_tak
 async fn strict_refuses_it_and_says_why() {
     let server = Server::start();
     let error = strict(server.url()).await.unwrap_err();
-    assert!(matches!(&error, LockError::Unsafe { warnings, .. } if warnings.len() == 1));
+    assert!(matches!(&error, LockError::UnsafeServer { warnings, .. } if warnings.len() == 1));
     let words = error.to_string();
     assert!(words.contains("`appendonly` is `no`"), "{words}");
     assert!(words.contains("set `appendonly yes`"), "{words}");

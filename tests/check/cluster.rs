@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Config, Danger};
+use lock_runtime::{Config, WarningKind};
 
 use super::{assert_told, name, strict, warnings};
 use crate::support::cluster::{Cluster, Plan};
@@ -44,17 +44,21 @@ async fn all_nodes_are_looked_at() {
     let found = warnings(config(&cluster)).await;
     assert_eq!(found.len(), 4, "{found:#?}");
     for (node, danger, words) in [
-        (0, Danger::EarlyFailover, "`cluster-node-timeout` is 5000"),
-        (1, Danger::TwoMasters, "`min-replicas-max-lag` is 10"),
-        (2, Danger::TwoMasters, "`min-replicas-to-write` is 0"),
-        (3, Danger::Forgetting, "`appendonly` is `no`"),
+        (
+            0,
+            WarningKind::EarlyFailover,
+            "`cluster-node-timeout` is 5000",
+        ),
+        (1, WarningKind::SplitBrain, "`min-replicas-max-lag` is 10"),
+        (2, WarningKind::SplitBrain, "`min-replicas-to-write` is 0"),
+        (3, WarningKind::NotDurable, "`appendonly` is `no`"),
     ] {
         assert_told(&found, &name(cluster.node(node)), &[(danger, words)]);
     }
 
     cluster.node_mut(5).pause();
     let found = warnings(config(&cluster).connect_timeout(millis(900))).await;
-    let unknown = (Danger::Unknown, "can't be asked");
+    let unknown = (WarningKind::NotChecked, "can't be asked");
     assert_told(&found, &name(cluster.node(5)), &[unknown]);
     cluster.node_mut(5).resume();
 }

@@ -5,7 +5,7 @@ mod cluster;
 mod quorum;
 mod sentinel;
 
-use lock_runtime::{Config, Danger, LockError, LockManager, Warning};
+use lock_runtime::{Config, LockError, LockManager, Warning, WarningKind};
 
 use crate::support::server::Server;
 
@@ -21,16 +21,16 @@ fn server(options: &[&str]) -> Server {
 
 async fn warnings(config: impl Into<Config>) -> Vec<Warning> {
     let locks = LockManager::connect(config).await.unwrap();
-    locks.check().await
+    locks.check_servers().await
 }
 
 /// What may happen, and to whom; each of the warnings has these words in it.
 #[track_caller]
-fn assert_told(warnings: &[Warning], server: &str, told: &[(Danger, &str)]) {
+fn assert_told(warnings: &[Warning], server: &str, told: &[(WarningKind, &str)]) {
     let of_server = || warnings.iter().filter(|warning| warning.server() == server);
-    let dangers: Vec<_> = of_server().map(Warning::danger).collect();
+    let kinds: Vec<_> = of_server().map(Warning::kind).collect();
     let expected: Vec<_> = told.iter().map(|(danger, _)| *danger).collect();
-    assert_eq!(dangers, expected, "{warnings:#?}");
+    assert_eq!(kinds, expected, "{warnings:#?}");
     for (warning, (_, words)) in of_server().zip(told) {
         let text = warning.to_string();
         assert!(text.contains(words), "`{words}` in `{text}`");
@@ -45,6 +45,6 @@ fn name(server: &Server) -> String {
 
 /// Refuses what `check` warns of, and nothing else.
 async fn strict(config: impl Into<Config>) -> Result<(), LockError> {
-    let locks = LockManager::connect(config.into().strict(true)).await?;
+    let locks = LockManager::connect(config.into().refuse_unsafe_servers(true)).await?;
     locks.lock("row").acquire().await?.release().await
 }

@@ -1,6 +1,6 @@
 //! The members of a quorum.
 
-use lock_runtime::{Config, Danger};
+use lock_runtime::{Config, WarningKind};
 
 use super::{KEEPS, assert_told, name, server, strict, warnings};
 use crate::support::server::Server;
@@ -23,8 +23,8 @@ async fn each_member_is_looked_at() {
     let config = quorum([a, b, c]).connect_timeout(millis(700));
     let found = warnings(config).await;
     assert_eq!(found.len(), 2, "{found:#?}");
-    assert_told(&found, &name(b), &[(Danger::Forgetting, "everysec")]);
-    assert_eq!(found[1].danger(), Danger::Unknown);
+    assert_told(&found, &name(b), &[(WarningKind::NotDurable, "everysec")]);
+    assert_eq!(found[1].kind(), WarningKind::NotChecked);
     members[2].resume();
 }
 
@@ -33,7 +33,7 @@ async fn they_are_several() {
     let (a, b) = (server(&[]), server(&[]));
     let again = format!("redis://localhost:{}", a.port());
     let config = Config::quorum([a.url(), b.url(), again.clone()]);
-    let same = (Danger::Dependence, "the same server as");
+    let same = (WarningKind::DependentMembers, "the same server as");
     let found = warnings(config).await;
     assert_eq!(found.len(), 1, "{found:#?}");
     assert_told(&found, &again, &[same]);
@@ -50,8 +50,8 @@ async fn they_are_independent() {
     });
     let found = warnings(quorum([&a, &b, &c])).await;
     let told = [
-        (Danger::Replica, "it is a replica of"),
-        (Danger::Dependence, "replicate one another"),
+        (WarningKind::ConnectedToReplica, "it is a replica of"),
+        (WarningKind::DependentMembers, "replicate one another"),
     ];
     assert_told(&found, &name(&b), &told);
     assert_eq!(found.len(), 2, "{found:#?}");
@@ -63,7 +63,7 @@ async fn their_clocks_are_compared() {
     let (a, b) = (server(&[]), server(&[]));
     let c = Server::ahead(millis(60_000), &KEEPS);
     let found = warnings(quorum([&a, &b, &c])).await;
-    let apart = (Danger::Clocks, "apart");
+    let apart = (WarningKind::ClockSkew, "apart");
     assert_told(&found, &name(&c), &[apart, apart]);
     assert_eq!(found.len(), 2, "{found:#?}");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Config, Danger, Warning};
+use lock_runtime::{Config, Warning, WarningKind};
 
 use super::{KEEPS, assert_told, name, server, strict, warnings};
 use crate::support::sentinel::{Sentinels, Setup};
@@ -35,7 +35,7 @@ fn start() -> Sentinels {
     all
 }
 
-fn told(warnings: &[Warning], all: &Sentinels, number: usize, told: &[(Danger, &str)]) {
+fn told(warnings: &[Warning], all: &Sentinels, number: usize, told: &[(WarningKind, &str)]) {
     assert_told(warnings, &name(all.server(number)), told);
 }
 
@@ -46,7 +46,10 @@ async fn late_failovers_are_safe_and_early_ones_are_not() {
     strict(config(&all)).await.unwrap();
 
     let long = config(&all).ttl(Duration::from_secs(24));
-    let early = (Danger::EarlyFailover, "`down-after-milliseconds` is 25000");
+    let early = (
+        WarningKind::EarlyFailover,
+        "`down-after-milliseconds` is 25000",
+    );
     told(&warnings(long.clone()).await, &all, 0, &[early]);
     told(&warnings(long.clone().replicas(1)).await, &all, 0, &[early]);
     assert_eq!(warnings(long.replicas(2)).await, []);
@@ -59,13 +62,16 @@ async fn late_failovers_are_safe_and_early_ones_are_not() {
         .unwrap();
     let mut found = Vec::new();
     for _ in 0..100 {
-        found = locks.check().await;
+        found = locks.check_servers().await;
         if !found.is_empty() {
             break;
         }
         tokio::time::sleep(millis(50)).await;
     }
-    let early = (Danger::EarlyFailover, "`down-after-milliseconds` is 5000");
+    let early = (
+        WarningKind::EarlyFailover,
+        "`down-after-milliseconds` is 5000",
+    );
     told(&found, &all, 0, &[early]);
 }
 
@@ -74,12 +80,12 @@ async fn a_master_that_is_cut_off_must_stop() {
     let all = start();
     all.server(0)
         .query::<()>("CONFIG SET min-replicas-max-lag 15");
-    let lag = (Danger::TwoMasters, "`min-replicas-max-lag` is 15 s");
+    let lag = (WarningKind::SplitBrain, "`min-replicas-max-lag` is 15 s");
     told(&warnings(config(&all)).await, &all, 0, &[lag]);
 
     all.server(0)
         .query::<()>("CONFIG SET min-replicas-to-write 0");
-    let none = (Danger::TwoMasters, "`min-replicas-to-write` is 0");
+    let none = (WarningKind::SplitBrain, "`min-replicas-to-write` is 0");
     told(&warnings(config(&all)).await, &all, 0, &[none]);
 }
 
@@ -92,12 +98,22 @@ async fn replicas_are_looked_at_too() {
         .query::<()>("CONFIG SET maxmemory-policy allkeys-lru");
     let found = warnings(config(&all)).await;
     assert_eq!(found.len(), 2, "{found:#?}");
-    told(&found, &all, 1, &[(Danger::Forgetting, "`appendonly`")]);
-    told(&found, &all, 2, &[(Danger::Eviction, "`allkeys-lru`")]);
+    told(
+        &found,
+        &all,
+        1,
+        &[(WarningKind::NotDurable, "`appendonly`")],
+    );
+    told(&found, &all, 2, &[(WarningKind::Eviction, "`allkeys-lru`")]);
 
     all.server_mut(2).pause();
     let found = warnings(config(&all).connect_timeout(millis(700))).await;
-    told(&found, &all, 2, &[(Danger::Unknown, "can't be asked")]);
+    told(
+        &found,
+        &all,
+        2,
+        &[(WarningKind::NotChecked, "can't be asked")],
+    );
     all.server_mut(2).resume();
 }
 
@@ -122,7 +138,7 @@ async fn clocks_are_compared() {
         replication.contains("master_link_status:up")
     });
     let found = warnings(Config::new(url).ttl(TTL)).await;
-    let apart = (Danger::Clocks, "synchronise the clocks");
+    let apart = (WarningKind::ClockSkew, "synchronise the clocks");
     assert_told(&found, &name(&master), &[apart]);
     assert_eq!(found.len(), 1, "{found:#?}");
 }

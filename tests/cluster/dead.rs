@@ -13,7 +13,7 @@ const DEAD: usize = 3;
 const KEY: &str = "row-of-killed-waiters";
 
 fn fair(url: &str) -> Config {
-    Config::new(url).hand_over(0, Duration::ZERO)
+    Config::new(url).local_handoff(0, Duration::ZERO)
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn until_replaced(cluster: &Cluster, node: usize) -> Instant {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holders_and_waiters_stay_what_they_are() {
     let mut cluster = Cluster::start();
-    let fair = || Config::new(cluster.url()).hand_over(0, Duration::ZERO);
+    let fair = || Config::new(cluster.url()).local_handoff(0, Duration::ZERO);
     let holders = LockManager::connect(fair()).await.unwrap();
     let keys = cluster.keys_at(1, 3);
     let elsewhere = cluster.keys_at(2, 3);
@@ -51,7 +51,7 @@ async fn holders_and_waiters_stay_what_they_are() {
     // All that is held is renewed where it is now.
     tokio::time::sleep(millis(2300)).await;
     for guard in &held {
-        guard.ensure(millis(2000)).unwrap();
+        guard.ensure_valid_for(millis(2000)).unwrap();
         let taken = managers[0].lock(guard.key()).try_acquire().await.unwrap();
         assert!(taken.is_none(), "`{}` is held", guard.key());
     }

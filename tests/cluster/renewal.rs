@@ -41,7 +41,7 @@ async fn thousands_of_locks_are_renewed_slot_by_slot() {
     // Past the first lease, so that only renewals have kept them.
     tokio::time::sleep(ttl * 3 / 2).await;
     for guard in spread.iter().chain(&together) {
-        guard.ensure(millis(100)).unwrap();
+        guard.ensure_valid_for(millis(100)).unwrap();
     }
     let rounds = from.elapsed().as_millis() as u64 / (ttl.as_millis() as u64 / 3) + 2;
     // Those of one slot go together, at most 200 at a time, and as they fall due.

@@ -41,7 +41,7 @@ async fn locks_can_be_had_while_their_slot_moves() {
     // All are renewed, wherever they are.
     tokio::time::sleep(ttl * 2).await;
     for guard in [&before, &moved, &new] {
-        guard.ensure(millis(50)).unwrap();
+        guard.ensure_valid_for(millis(50)).unwrap();
     }
     // Released, they are free at once, and had by those who wait.
     let next = others.lock(key(1)).wait(LONG);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use lock_runtime::{LockError, LockManager, Release, distributed_lock};
+use lock_runtime::{LockError, LockManager, ReleaseMode, distributed_lock};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
@@ -207,7 +207,7 @@ pub async fn the_body_is_dropped_before_the_lock_is_released(site: Site) {
 pub async fn background_releases_keep_their_order(site: Site) {
     let order = site.key("order");
     for n in 0..200 {
-        let lock = site.locks().lock(&*order).release(Release::Background);
+        let lock = site.locks().lock(&*order).release(ReleaseMode::Background);
         let lock = lock.wait(millis(10_000));
         assert_eq!(within(NOISE * 4, lock.run(async |_| n)).await.unwrap(), n);
     }

@@ -139,7 +139,12 @@ pub async fn validity_never_outlasts_the_ttl(site: Site) {
         }
         assert!(valid_at <= ttl - margin, "valid after {valid_at:?}");
         assert_eq!(guard.remaining(), Duration::ZERO);
-        assert!(guard.ensure(Duration::ZERO).unwrap_err().is_lost());
+        assert!(
+            guard
+                .ensure_valid_for(Duration::ZERO)
+                .unwrap_err()
+                .is_lost()
+        );
         assert!(within(NOISE, guard.lost()).await.is_lost());
         assert!(guard.release().await.unwrap_err().is_lost());
     }
@@ -148,8 +153,8 @@ pub async fn validity_never_outlasts_the_ttl(site: Site) {
 pub async fn ensure_looks_ahead(site: Site) {
     let lock = site.locks().lock(site.key("row")).ttl(millis(8000));
     let guard = lock.renew(false).acquire().await.unwrap();
-    guard.ensure(millis(2000)).unwrap();
-    assert!(guard.ensure(millis(8000)).unwrap_err().is_lost());
+    guard.ensure_valid_for(millis(2000)).unwrap();
+    assert!(guard.ensure_valid_for(millis(8000)).unwrap_err().is_lost());
     assert!(guard.is_valid(), "a look ahead loses nothing");
     guard.release().await.unwrap();
 }

@@ -72,7 +72,7 @@ pub async fn with_continue_the_body_goes_on(site: Site) {
             assert!(within(TTL + NOISE, lock.lost()).await.is_lost());
             assert!(!lock.is_valid());
             assert_eq!(lock.remaining(), Duration::ZERO);
-            assert!(lock.ensure(Duration::ZERO).unwrap_err().is_lost());
+            assert!(lock.ensure_valid_for(Duration::ZERO).unwrap_err().is_lost());
             assert!(lock.fencing_token().await.unwrap_err().is_lost());
             tokio::time::sleep(millis(50)).await;
         }

@@ -54,7 +54,7 @@ impl User {
                     None
                 }
                 17 if self.dice.one_in(4) => {
-                    let check = async { Ok(self.locks.check().await) };
+                    let check = async { Ok(self.locks.check_servers().await) };
                     for warning in report.call("check", SLACK, check).await.unwrap_or_default() {
                         assert!(!warning.to_string().is_empty());
                     }

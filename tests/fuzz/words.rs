@@ -115,7 +115,7 @@ async fn keys_and_times() {
         match taken {
             Ok(guard) => {
                 assert_eq!(guard.key(), key);
-                let _ = guard.ensure(time(&mut dice));
+                let _ = guard.ensure_valid_for(time(&mut dice));
                 let _ = guard.release().await;
             }
             Err(error) => assert!(!error.to_string().is_empty()),

@@ -23,7 +23,7 @@ pub async fn managers_with(count: usize, config: impl Fn() -> Config) -> Vec<Loc
 
 /// Nobody is served before somebody who came earlier.
 pub fn fair(url: &str) -> Config {
-    Config::new(url).hand_over(0, Duration::ZERO)
+    Config::new(url).local_handoff(0, Duration::ZERO)
 }
 
 pub fn waiter(lock: Lock) -> Waiter {

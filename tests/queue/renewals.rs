@@ -123,7 +123,7 @@ async fn a_late_answer_gives_no_more_than_a_shorter_renewal_leaves() {
     let (long, short) = (millis(6000), millis(800));
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let config = Config::new(proxy.url()).hand_over(100_000, LONG);
+    let config = Config::new(proxy.url()).local_handoff(100_000, LONG);
     let locks = LockManager::connect(config).await.unwrap();
     let lock = |ttl| locks.lock("door").ttl(ttl).wait(LONG);
     let left = || Duration::from_millis(server.query::<i64>("PTTL lock:door").unsigned_abs());

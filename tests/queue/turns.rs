@@ -16,7 +16,7 @@ const ALL: [&str; 6] = ["set", "get", "evalsha", "eval", "del", "pexpire"];
 
 /// Nobody else waits, so that a process may keep a lock to itself.
 fn generous(url: &str) -> Config {
-    Config::new(url).hand_over(100_000, Duration::from_secs(20))
+    Config::new(url).local_handoff(100_000, Duration::from_secs(20))
 }
 
 #[tokio::test]
@@ -214,21 +214,21 @@ async fn turn_of_another(config: impl FnOnce(Config) -> Config, body: Duration) 
 
 #[tokio::test]
 async fn others_have_their_turn_after_so_many() {
-    let often = |config: Config| config.hand_over(3, LONG);
+    let often = |config: Config| config.local_handoff(3, LONG);
     let turn = turn_of_another(often, millis(1)).await;
     assert!((1..=3).contains(&turn), "after {turn}");
 }
 
 #[tokio::test]
 async fn others_have_their_turn_after_so_long() {
-    let long = |config: Config| config.hand_over(u32::MAX, millis(100));
+    let long = |config: Config| config.local_handoff(u32::MAX, millis(100));
     let turn = turn_of_another(long, millis(30)).await;
     assert!((1..=4).contains(&turn), "after {turn}");
 }
 
 #[tokio::test]
 async fn others_have_their_turn_at_once_if_it_must_be_so() {
-    let never = |config: Config| config.hand_over(0, LONG);
+    let never = |config: Config| config.local_handoff(0, LONG);
     assert_eq!(turn_of_another(never, millis(1)).await, 0);
 }
 

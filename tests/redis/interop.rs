@@ -79,7 +79,7 @@ async fn redis_py() {
     python.order("release");
     python.expect("not mine", LONG);
     assert!(site.exists("lock:row"));
-    guard.ensure(millis(1000)).unwrap();
+    guard.ensure_valid_for(millis(1000)).unwrap();
     guard.release().await.unwrap();
 }
 

@@ -163,7 +163,12 @@ async fn validity_never_outlasts_the_key() {
         }
         assert!(valid_at <= ttl - margin, "valid after {valid_at:?}");
         assert_eq!(guard.remaining(), Duration::ZERO);
-        assert!(guard.ensure(Duration::ZERO).unwrap_err().is_lost());
+        assert!(
+            guard
+                .ensure_valid_for(Duration::ZERO)
+                .unwrap_err()
+                .is_lost()
+        );
         assert!(within(NOISE, guard.lost()).await.is_lost());
         assert!(guard.release().await.unwrap_err().is_lost());
     }
@@ -174,8 +179,8 @@ async fn ensure_looks_ahead() {
     let site = Site::start().await;
     let lock = site.locks().lock("row").ttl(millis(5000)).renew(false);
     let guard = lock.acquire().await.unwrap();
-    guard.ensure(millis(2000)).unwrap();
-    assert!(guard.ensure(millis(5000)).is_err());
+    guard.ensure_valid_for(millis(2000)).unwrap();
+    assert!(guard.ensure_valid_for(millis(5000)).is_err());
     assert!(guard.is_valid(), "a look ahead loses nothing");
     guard.release().await.unwrap();
 }
@@ -221,7 +226,7 @@ async fn goes_on(locks: &LockManager, server: &Server) -> Result<&'static str, L
     assert!(lost.is_lost());
     assert!(!lock.is_valid());
     assert_eq!(lock.remaining(), Duration::ZERO);
-    assert!(lock.ensure(Duration::ZERO).unwrap_err().is_lost());
+    assert!(lock.ensure_valid_for(Duration::ZERO).unwrap_err().is_lost());
     assert!(lock.fencing_token().await.unwrap_err().is_lost());
     tokio::time::sleep(millis(50)).await;
     Ok("done")
@@ -292,7 +297,7 @@ async fn is_survived(locks: &LockManager, mut fault: impl FnMut(), mut repair: i
             tokio::time::sleep(ttl / 3).await;
             repair();
             tokio::time::sleep(ttl).await;
-            lock.ensure(ttl / 4)
+            lock.ensure_valid_for(ttl / 4)
         });
         let survived = within(ttl * 3, run).await.flatten();
         // Where the machine stalls for so long, a lease ends.

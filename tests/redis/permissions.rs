@@ -98,9 +98,9 @@ async fn a_permission_that_is_taken_away_is_found_by_a_check() {
     let found = |words: &str, warnings: &[lock_runtime::Warning]| {
         warnings.iter().any(|it| it.to_string().contains(words))
     };
-    assert!(!found("publish", &locks.check().await));
+    assert!(!found("publish", &locks.check_servers().await));
     server.query::<()>("ACL SETUSER clerk resetchannels &other:*");
-    let warnings = locks.check().await;
+    let warnings = locks.check_servers().await;
     assert!(found("publish", &warnings), "{warnings:?}");
 }
 

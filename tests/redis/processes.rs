@@ -208,7 +208,7 @@ fn freeze<T: Fn()>(test: T, awaits: bool) -> Option<(Worker, Database, TempDir)>
         worker.expect("lost", LONG);
         worker.succeeds(LONG);
         guard
-            .ensure(millis(500))
+            .ensure_valid_for(millis(500))
             .expect("the one that thawed took nothing away");
         guard.release().await.unwrap();
     });

@@ -107,7 +107,7 @@ fn a_killed_master_is_followed_under_load() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_is_served_by_the_next_master() {
     let mut all = Sentinels::start();
-    let fair = || Config::new(all.url()).hand_over(0, Duration::ZERO);
+    let fair = || Config::new(all.url()).local_handoff(0, Duration::ZERO);
     let holders = LockManager::connect(fair()).await.unwrap();
     let holder = holders.lock("door").acquire().await.unwrap();
     let (mut managers, mut waiting) = (Vec::new(), Vec::new());

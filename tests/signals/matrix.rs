@@ -152,7 +152,7 @@ fn lateness(fault: Fault, cell: &Cell, end: End, expiry: Instant) -> Result<i64,
         other => return Err(format!("{other:?} instead of its loss")),
     };
     let known = match fault.takes_the_key() {
-        true => LostCause::Gone,
+        true => LostCause::NotOwner,
         false => LostCause::Expired,
     };
     if cause != known {

@@ -2,16 +2,16 @@
 pub async fn pay(Path(id): Path<u64>) -> Result<Order, Error> {
     #![allow(dead_code)]
     const fn __distributed_lock() {}
-    let __distributed_lock = ::lock_runtime::attribute::global_lock(
+    let __distributed_lock = ::lock_runtime::__private::global_lock(
         "order:{id}",
-        ::lock_runtime::attribute::format!("order:{id}"),
+        ::lock_runtime::__private::format!("order:{id}"),
     );
-    let __distributed_lock = ::lock_runtime::attribute::acquire(__distributed_lock)
+    let __distributed_lock = ::lock_runtime::__private::acquire(__distributed_lock)
         .await;
     return ::core::result::Result::unwrap_or_else(
         match __distributed_lock {
             ::core::result::Result::Ok(ref __distributed_lock) => {
-                ::lock_runtime::attribute::Guarded::new(
+                ::lock_runtime::__private::Guarded::new(
                         __distributed_lock,
                         async move {
                             if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<

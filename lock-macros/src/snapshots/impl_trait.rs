@@ -2,16 +2,16 @@ async fn pay<'a, const N: usize>(
     ids: &'a [u64; N],
 ) -> Result<impl Iterator<Item = u64> + 'a, Error> {
     const fn __distributed_lock() {}
-    let __distributed_lock = ::lock_runtime::attribute::global_lock(
+    let __distributed_lock = ::lock_runtime::__private::global_lock(
         ::core::stringify!(order_key(& ids)),
-        ::lock_runtime::attribute::ToString::to_string(&order_key(&ids)),
+        ::lock_runtime::__private::ToString::to_string(&order_key(&ids)),
     );
-    let __distributed_lock = ::lock_runtime::attribute::acquire(__distributed_lock)
+    let __distributed_lock = ::lock_runtime::__private::acquire(__distributed_lock)
         .await;
     return ::core::result::Result::unwrap_or_else(
         match __distributed_lock {
             ::core::result::Result::Ok(ref __distributed_lock) => {
-                ::lock_runtime::attribute::Guarded::new(
+                ::lock_runtime::__private::Guarded::new(
                         __distributed_lock,
                         async move {
                             if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<

@@ -2,22 +2,22 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
     const fn __distributed_lock() {}
     let __distributed_lock = match &self.locks {
         __distributed_lock => {
-            crate::lock_runtime::attribute::lock_on(
+            crate::lock_runtime::__private::lock_on(
                     __distributed_lock,
                     "<self.tenant>:<order.id():08>",
-                    crate::lock_runtime::attribute::format!(
+                    crate::lock_runtime::__private::format!(
                         "{}:{:08}", self.tenant, order.id()
                     ),
                 )
-                .ttl(crate::lock_runtime::attribute::Duration::from_millis(90000u64))
-                .wait(crate::lock_runtime::attribute::Duration::MAX)
+                .ttl(crate::lock_runtime::__private::Duration::from_millis(90000u64))
+                .wait(crate::lock_runtime::__private::Duration::MAX)
                 .max_hold(MAX_HOLD)
                 .renew(false)
                 .replicas(2)
                 .on_lost(crate::lock_runtime::OnLost::Continue)
         }
     };
-    let __distributed_lock = crate::lock_runtime::attribute::acquire(__distributed_lock)
+    let __distributed_lock = crate::lock_runtime::__private::acquire(__distributed_lock)
         .await;
     return match __distributed_lock {
         ::core::result::Result::Err(
@@ -27,7 +27,7 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
             ::core::result::Result::unwrap_or_else(
                 match __distributed_lock {
                     ::core::result::Result::Ok(ref __distributed_lock) => {
-                        crate::lock_runtime::attribute::Guarded::new(
+                        crate::lock_runtime::__private::Guarded::new(
                                 __distributed_lock,
                                 async move {
                                     if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<

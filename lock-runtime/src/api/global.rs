@@ -22,24 +22,24 @@ static GLOBAL_MANAGER: OnceCell<LockManager> = OnceCell::new();
 ///
 /// # Errors
 ///
-/// [`LockError::AlreadyInitialised`] the second time, and those of [`LockManager::connect`].
+/// [`LockError::AlreadyInitialized`] the second time, and those of [`LockManager::connect`].
 pub async fn init(config: impl Into<Config>) -> Result<(), LockError> {
     if GLOBAL_MANAGER.get().is_some() {
-        return Err(LockError::AlreadyInitialised);
+        return Err(LockError::AlreadyInitialized);
     }
     let manager = LockManager::connect(config).await?;
     GLOBAL_MANAGER
         .set(manager)
-        .map_err(|_| LockError::AlreadyInitialised)
+        .map_err(|_| LockError::AlreadyInitialized)
 }
 
 /// The global manager.
 ///
 /// # Errors
 ///
-/// [`LockError::NotInitialised`] before [`init`] has returned.
+/// [`LockError::NotInitialized`] before [`init`] has returned.
 pub fn manager() -> Result<&'static LockManager, LockError> {
-    GLOBAL_MANAGER.get().ok_or(LockError::NotInitialised)
+    GLOBAL_MANAGER.get().ok_or(LockError::NotInitialized)
 }
 
 /// Hands out no more locks of the global manager, and waits until those dropped so far are released

@@ -119,7 +119,7 @@ impl LockGuard {
     /// # async fn main() -> Result<(), LockError> {
     /// # let locks = LockManager::connect("memory://").await?;
     /// let guard = locks.lock("order:42").acquire().await?;
-    /// guard.ensure(Duration::from_secs(2))?; // the payment's own timeout
+    /// guard.ensure_valid_for(Duration::from_secs(2))?; // the payment's own timeout
     /// // … pay …
     /// # Ok(())
     /// # }
@@ -128,8 +128,8 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`LockError::Lost`] if the lease is lost, or can't be proven to run for so long.
-    pub fn ensure(&self, ahead: Duration) -> Result<(), LockError> {
-        self.hold().ensure_valid_for(ahead)
+    pub fn ensure_valid_for(&self, duration: Duration) -> Result<(), LockError> {
+        self.hold().ensure_valid_for(duration)
     }
 
     /// A number greater than that of every earlier hold on this server, for the protected resource

@@ -2,7 +2,7 @@
 
 use crate::api::guard::LockGuard;
 use crate::error::LockError;
-use crate::options::{OnLost, Release};
+use crate::options::{OnLost, ReleaseMode};
 use pin_project_lite::pin_project;
 use std::future::Future;
 use std::pin::Pin;
@@ -69,7 +69,7 @@ impl<F: Future> Future for Guarded<'_, F> {
                         }
                     }
                     let value = ready!(this.guard.span.in_scope(|| body.poll(context)));
-                    if this.guard.options.release == Release::Background {
+                    if this.guard.options.release == ReleaseMode::Background {
                         // Sent when the guard is dropped, which is next.
                         this.stage.set(Stage::Done);
                         return Poll::Ready(Ok(value));

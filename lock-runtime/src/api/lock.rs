@@ -5,7 +5,7 @@ use crate::api::guarded::Guarded;
 use crate::error::LockError;
 use crate::lock::acquire::Acquire;
 use crate::lock::inner::ManagerInner;
-use crate::options::{LockOptions, OnLost, Release, validate_duration, validate_key};
+use crate::options::{LockOptions, OnLost, ReleaseMode, validate_duration, validate_key};
 use crate::util::time::instant;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct Lock {
     renew: bool,
     max_hold: Option<Duration>,
     on_lost: OnLost,
-    release: Option<Release>,
+    release: Option<ReleaseMode>,
     replicas: Option<u32>,
 }
 
@@ -99,8 +99,8 @@ impl Lock {
     }
 
     /// Whether [`run`](Self::run) waits for the release. By default as the manager's
-    /// [`Config`](crate::Config) says, which is [`Release::Confirmed`].
-    pub fn release(mut self, release: Release) -> Self {
+    /// [`Config`](crate::Config) says, which is [`ReleaseMode::Confirmed`].
+    pub fn release(mut self, release: ReleaseMode) -> Self {
         self.release = Some(release);
         self
     }
@@ -181,7 +181,7 @@ impl Lock {
     }
 
     fn into_acquire(self) -> Result<Acquire, LockError> {
-        let inner = self.inner.ok_or(LockError::NotInitialised)?;
+        let inner = self.inner.ok_or(LockError::NotInitialized)?;
         let defaults = &inner.context.defaults;
         let ttl = self.ttl.unwrap_or(defaults.ttl);
         validate_key(&self.key)?;

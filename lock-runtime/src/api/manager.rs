@@ -42,7 +42,7 @@ impl LockManager {
     ///
     /// [`LockError::InvalidConfig`] if the configuration can't be used, or the server refuses the
     /// credentials; [`LockError::Unavailable`] if there is no connection within the connect
-    /// timeout; [`LockError::Unsafe`] if the configuration is [strict](Config::strict) and the server
+    /// timeout; [`LockError::UnsafeServer`] if the configuration is [strict](Config::refuse_unsafe_servers) and the server
     /// is not safe for locks.
     pub async fn connect(config: impl Into<Config>) -> Result<LockManager, LockError> {
         let config = config.into();
@@ -58,9 +58,9 @@ impl LockManager {
         slot.fill(&inner);
         let manager = LockManager { inner };
         if config.strict {
-            let warnings = manager.check().await;
+            let warnings = manager.check_servers().await;
             if !warnings.is_empty() {
-                return Err(LockError::Unsafe {
+                return Err(LockError::UnsafeServer {
                     warnings: warnings.into(),
                 });
             }
@@ -84,7 +84,7 @@ impl LockManager {
     /// lost or had twice. None, if all is well.
     ///
     /// It asks each server that has a part in it, on a connection of its own, and takes no longer than
-    /// connecting may take. What can't be found out is a warning, too: [`Danger::Unknown`](crate::Danger).
+    /// connecting may take. What can't be found out is a warning, too: [`WarningKind::NotChecked`](crate::WarningKind).
     /// The user needs the permissions `+info +time +config|get`.
     ///
     /// ```
@@ -92,13 +92,13 @@ impl LockManager {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lock_runtime::LockError> {
     /// # let locks = LockManager::connect("memory://").await?;
-    /// for warning in locks.check().await {
+    /// for warning in locks.check_servers().await {
     ///     eprintln!("{warning}");
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn check(&self) -> Vec<Warning> {
+    pub async fn check_servers(&self) -> Vec<Warning> {
         let context = &self.inner.context;
         let defaults = &context.defaults;
         let found = context.engine.inspect(defaults.ttl, defaults.replicas);

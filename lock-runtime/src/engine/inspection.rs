@@ -1,7 +1,7 @@
 //! Findings about the servers behind an engine.
 
 use crate::engine::error::EngineError;
-use crate::warning::{Danger, Warning};
+use crate::warning::{Warning, WarningKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl Inspection {
     pub(crate) fn add_unreachable(&mut self, server: &Arc<str>, error: &EngineError) {
         let found = format!("it can't be asked ({error})");
         self.warnings
-            .push(Warning::new(server, Danger::Unknown, found));
+            .push(Warning::new(server, WarningKind::NotChecked, found));
     }
 }
 
@@ -76,13 +76,13 @@ impl ServerIdentity {
         let skew = clocks.map_or(Duration::ZERO, |(ours, theirs)| ours.skew(theirs));
         let (danger, found) = if same(&self.run_id, &other.run_id) {
             let found = format!("it is the same server as `{address}`");
-            (Danger::Dependence, found)
+            (WarningKind::DependentMembers, found)
         } else if same(&self.replication_id, &other.replication_id) {
             let found = format!("it and `{address}` replicate one another");
-            (Danger::Dependence, found)
+            (WarningKind::DependentMembers, found)
         } else if skew > ttl {
             let found = format!("its clock and that of `{address}` are {skew:?} apart");
-            (Danger::Clocks, found)
+            (WarningKind::ClockSkew, found)
         } else {
             return None;
         };
@@ -111,25 +111,31 @@ mod tests {
         }
     }
 
-    fn dangers(members: Vec<Inspection>) -> Vec<(String, Danger)> {
+    fn kinds(members: Vec<Inspection>) -> Vec<(String, WarningKind)> {
         let found = Inspection::merge(members, TTL);
         let warnings = found.warnings.iter();
         warnings
-            .map(|warning| (warning.server().to_owned(), warning.danger()))
+            .map(|warning| (warning.server().to_owned(), warning.kind()))
             .collect()
     }
 
     #[test]
     fn dependent_members_are_reported() {
         let members = ["a", "b", "c"].map(|name| member(name, name, name, 0));
-        assert!(dangers(members.into()).is_empty());
+        assert!(kinds(members.into()).is_empty());
         let same = vec![member("a", "1", "2", 0), member("b", "1", "2", 0)];
-        assert_eq!(dangers(same), [("b".to_owned(), Danger::Dependence)]);
+        assert_eq!(
+            kinds(same),
+            [("b".to_owned(), WarningKind::DependentMembers)]
+        );
         let replicas = vec![member("a", "1", "2", 0), member("b", "3", "2", 0)];
-        assert_eq!(dangers(replicas), [("b".to_owned(), Danger::Dependence)]);
+        assert_eq!(
+            kinds(replicas),
+            [("b".to_owned(), WarningKind::DependentMembers)]
+        );
         let late = vec![member("a", "1", "1", 0), member("b", "2", "2", -31_000)];
-        assert_eq!(dangers(late), [("b".to_owned(), Danger::Clocks)]);
+        assert_eq!(kinds(late), [("b".to_owned(), WarningKind::ClockSkew)]);
         let silent = vec![member("a", "", "", 0), member("b", "", "", 0)];
-        assert!(dangers(silent).is_empty());
+        assert!(kinds(silent).is_empty());
     }
 }

@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn not_initialised_is_500() {
-        let response = HttpResponse::from_lock_error(LockError::NotInitialised);
+        let response = HttpResponse::from_lock_error(LockError::NotInitialized);
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(!response.headers().contains_key(RETRY_AFTER));
     }

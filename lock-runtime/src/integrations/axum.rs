@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn not_initialised_is_500() {
-        let response = Response::from_lock_error(LockError::NotInitialised);
+        let response = Response::from_lock_error(LockError::NotInitialized);
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(!response.headers().contains_key(RETRY_AFTER));
     }

@@ -7,7 +7,7 @@ use crate::engine::retry::Retry;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::lock::tasks::TaskTracker;
-use crate::options::Release;
+use crate::options::ReleaseMode;
 use crate::trace;
 use crate::util::clock::Clock;
 use crate::util::io_thread::Io;
@@ -37,7 +37,7 @@ pub(crate) struct Context {
 pub(crate) struct Defaults {
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
-    pub(crate) release: Release,
+    pub(crate) release: ReleaseMode,
     pub(crate) replicas: u32,
 }
 

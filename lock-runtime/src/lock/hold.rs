@@ -240,7 +240,7 @@ impl Hold {
         match self.check_lost() {
             Some(loss) => Err(loss),
             None if self.remaining() >= duration => Ok(()),
-            None => Err(self.lost_error(LostCause::Ending, std::time::Instant::now())),
+            None => Err(self.lost_error(LostCause::InsufficientTime, std::time::Instant::now())),
         }
     }
 
@@ -319,7 +319,7 @@ impl Hold {
     fn mark_not_owner(&self) {
         let state = self.state();
         if state.phase == Phase::Held {
-            self.mark_lost(state, LostCause::Gone);
+            self.mark_lost(state, LostCause::NotOwner);
         }
     }
 
@@ -369,16 +369,16 @@ impl Hold {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lost_error(&self, cause: LostCause, since: std::time::Instant) -> LockError {
+    fn lost_error(&self, cause: LostCause, noticed_at: std::time::Instant) -> LockError {
         LockError::Lost {
             key: self.key().into(),
             cause,
-            since,
+            noticed_at,
         }
     }
 
     fn not_owner_error(&self) -> LockError {
-        self.lost_error(LostCause::Gone, std::time::Instant::now())
+        self.lost_error(LostCause::NotOwner, std::time::Instant::now())
     }
 }
 
@@ -434,7 +434,7 @@ impl Renewable for Hold {
             return;
         }
         if !is_owner {
-            return self.mark_lost(state, LostCause::Gone);
+            return self.mark_lost(state, LostCause::NotOwner);
         }
         if state.remaining(now).is_zero() {
             return self.mark_expired(state, now);

@@ -329,7 +329,7 @@ async fn a_renewal_that_finds_the_lock_gone_ends_the_lease_at_once() {
     let stage = stage([]);
     let guard = stage.take().await;
     guard.hold().clone().on_renewed(stage.clock.now(), false);
-    assert_eq!(cause(Some(guard.lost().await)), Some(LostCause::Gone));
+    assert_eq!(cause(Some(guard.lost().await)), Some(LostCause::NotOwner));
 }
 
 #[tokio::test]
@@ -339,15 +339,23 @@ async fn a_lease_ends_while_the_machine_sleeps() {
     stage.clock.advance(2 * TTL, Duration::ZERO);
     assert!(!guard.is_valid());
     assert_eq!(cause(guard.hold().check_lost()), Some(LostCause::Expired));
-    assert!(guard.ensure(Duration::ZERO).unwrap_err().is_lost());
+    assert!(
+        guard
+            .ensure_valid_for(Duration::ZERO)
+            .unwrap_err()
+            .is_lost()
+    );
 }
 
 #[tokio::test]
 async fn ensure_looks_ahead() {
     let stage = stage([]);
     let guard = stage.take().await;
-    assert!(guard.ensure(TTL / 2).is_ok());
-    assert_eq!(cause(guard.ensure(TTL).err()), Some(LostCause::Ending));
+    assert!(guard.ensure_valid_for(TTL / 2).is_ok());
+    assert_eq!(
+        cause(guard.ensure_valid_for(TTL).err()),
+        Some(LostCause::InsufficientTime)
+    );
     assert!(guard.is_valid());
 }
 

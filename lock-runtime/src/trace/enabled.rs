@@ -4,7 +4,7 @@ use crate::error::LostCause;
 use crate::trace::limit::Trouble;
 use crate::util::panics::contain;
 use crate::util::time::{instant, since};
-use crate::warning::{Danger, Warning};
+use crate::warning::{Warning, WarningKind};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -103,8 +103,8 @@ pub(crate) fn warnings_enabled() -> bool {
 }
 
 pub(crate) fn unsafe_server(warning: &Warning) {
-    contain(|| match warning.danger() {
-        Danger::Unknown => info!("{warning}"),
+    contain(|| match warning.kind() {
+        WarningKind::NotChecked => info!("{warning}"),
         _ => warn!("lock server: {warning}"),
     });
 }

@@ -144,7 +144,7 @@ impl Call {
         };
         for (n, step) in self.steps.iter().enumerate() {
             if self.asks {
-                lock.ensure(Duration::ZERO)?;
+                lock.ensure_valid_for(Duration::ZERO)?;
             }
             if n > 0 || self.fenced {
                 self.look(lock, |left| What::Step { left });

@@ -62,7 +62,7 @@ fn leases_are_renewed_in_time_while_others_come_and_go() {
                 let held = process.take(key).await.unwrap();
                 let until = instant() + TTL * 3 / 2;
                 virtual_time::sleep_until(until).await;
-                held.guard().ensure(Duration::ZERO).unwrap();
+                held.guard().ensure_valid_for(Duration::ZERO).unwrap();
                 held.end();
             })
         });

@@ -1,7 +1,7 @@
 //! Rules: which settings of a server endanger locks.
 
 use crate::engine::redis::check::info::ServerInfo;
-use crate::warning::{Danger, Warning};
+use crate::warning::{Warning, WarningKind};
 use std::time::Duration;
 
 /// When another server replaces a master.
@@ -29,7 +29,7 @@ impl<'a> ServerChecks<'a> {
         }
     }
 
-    fn warn(&mut self, danger: Danger, found: impl Into<String>) {
+    fn warn(&mut self, danger: WarningKind, found: impl Into<String>) {
         let warning = Warning::new(&self.server.server, danger, found);
         self.warnings.push(warning);
     }
@@ -44,14 +44,14 @@ impl<'a> ServerChecks<'a> {
                     let (host, port) = ("master_host", "master_port");
                     let (host, port) = (self.server.info(host), self.server.info(port));
                     self.warn(
-                        Danger::Replica,
+                        WarningKind::ConnectedToReplica,
                         format!("it is a replica of `{host}:{port}`"),
                     );
                 }
                 return true;
             }
         };
-        self.warn(Danger::OtherKind, format!("it is {kind}"));
+        self.warn(WarningKind::WrongTopology, format!("it is {kind}"));
         false
     }
 
@@ -61,14 +61,17 @@ impl<'a> ServerChecks<'a> {
         let policy = server.info("maxmemory_policy");
         if server.info_u64("maxmemory") > 0 && policy != "noeviction" {
             let found = format!("`maxmemory` is set, and `maxmemory-policy` is `{policy}`");
-            self.warn(Danger::Eviction, found);
+            self.warn(WarningKind::Eviction, found);
         }
         if server.info("aof_enabled") != "1" {
-            return self.warn(Danger::Forgetting, "`appendonly` is `no`");
+            return self.warn(WarningKind::NotDurable, "`appendonly` is `no`");
         }
         match server.config("appendfsync") {
             Ok("always") => {}
-            Ok(other) => self.warn(Danger::Forgetting, format!("`appendfsync` is `{other}`")),
+            Ok(other) => self.warn(
+                WarningKind::NotDurable,
+                format!("`appendfsync` is `{other}`"),
+            ),
             Err(error) => self.not_checked("`appendfsync`", error),
         }
     }
@@ -80,21 +83,21 @@ impl<'a> ServerChecks<'a> {
         let in_time = *after >= needed;
         if !in_time {
             let found = format!("{setting}: a failover after {after:?}, with a ttl of {ttl:?}");
-            self.warn(Danger::EarlyFailover, found);
+            self.warn(WarningKind::EarlyFailover, found);
         }
         let settings = ["min-replicas-to-write", "min-replicas-max-lag"];
         let [replicas, lag] = settings.map(|name| self.server.config(name));
         let seconds = |text: &str| Duration::from_secs(text.parse().unwrap_or(0));
         match (replicas, lag) {
             (Ok("" | "0"), _) => {
-                self.warn(Danger::TwoMasters, "`min-replicas-to-write` is 0");
+                self.warn(WarningKind::SplitBrain, "`min-replicas-to-write` is 0");
             }
             (Ok(_), Ok(lag)) if in_time && seconds(lag).saturating_add(needed) > *after => {
                 let found = format!(
                     "`min-replicas-max-lag` is {lag} s: with the ttl of {ttl:?} longer than a \
                      failover takes, which is {after:?}"
                 );
-                self.warn(Danger::TwoMasters, found);
+                self.warn(WarningKind::SplitBrain, found);
             }
             (Err(error), _) => self.not_checked("`min-replicas-to-write`", error),
             _ => {}
@@ -125,12 +128,12 @@ impl<'a> ServerChecks<'a> {
                 "its clock and that of `{}` are {skew:?} apart",
                 other.server
             );
-            self.warn(Danger::Clocks, found);
+            self.warn(WarningKind::ClockSkew, found);
         }
     }
 
     pub(crate) fn not_checked(&mut self, what: &str, error: &str) {
-        self.warn(Danger::Unknown, format!("{what} ({error})"));
+        self.warn(WarningKind::NotChecked, format!("{what} ({error})"));
     }
 }
 
@@ -145,18 +148,18 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(30);
 
-    fn dangers(checks: &ServerChecks<'_>) -> Vec<Danger> {
-        checks.warnings.iter().map(Warning::danger).collect()
+    fn kinds(checks: &ServerChecks<'_>) -> Vec<WarningKind> {
+        checks.warnings.iter().map(Warning::kind).collect()
     }
 
-    fn failing_over(after: u64, settings: &[(&str, &str)]) -> Vec<Danger> {
+    fn failing_over(after: u64, settings: &[(&str, &str)]) -> Vec<WarningKind> {
         let server = ServerInfo::for_test("", Ok(settings));
         let mut checks = ServerChecks::new(&server, TTL);
         checks.check_failover(&Failover {
             after: Duration::from_secs(after),
             setting: "`down-after-milliseconds` is 1000".into(),
         });
-        dangers(&checks)
+        kinds(&checks)
     }
 
     #[test]
@@ -166,20 +169,20 @@ mod tests {
             ("min-replicas-max-lag", "10"),
         ];
         assert_eq!(failing_over(42, &replicas), []);
-        assert_eq!(failing_over(40, &replicas), [Danger::TwoMasters]);
-        assert_eq!(failing_over(31, &replicas), [Danger::TwoMasters]);
-        assert_eq!(failing_over(30, &replicas), [Danger::EarlyFailover]);
+        assert_eq!(failing_over(40, &replicas), [WarningKind::SplitBrain]);
+        assert_eq!(failing_over(31, &replicas), [WarningKind::SplitBrain]);
+        assert_eq!(failing_over(30, &replicas), [WarningKind::EarlyFailover]);
         let none = [
             ("min-replicas-to-write", "0"),
             ("min-replicas-max-lag", "10"),
         ];
-        assert_eq!(failing_over(42, &none), [Danger::TwoMasters]);
+        assert_eq!(failing_over(42, &none), [WarningKind::SplitBrain]);
         let ever = [
             ("min-replicas-to-write", "1"),
             ("min-replicas-max-lag", "18446744073709551615"),
         ];
-        assert_eq!(failing_over(42, &ever), [Danger::TwoMasters]);
-        let both = [Danger::EarlyFailover, Danger::TwoMasters];
+        assert_eq!(failing_over(42, &ever), [WarningKind::SplitBrain]);
+        let both = [WarningKind::EarlyFailover, WarningKind::SplitBrain];
         assert_eq!(failing_over(1, &none), both);
     }
 
@@ -190,7 +193,7 @@ mod tests {
                 ServerInfo::for_test(&format!("redis_mode:{mode}\r\nrole:slave\r\n"), Ok(&[]));
             let mut checks = ServerChecks::new(&server, TTL);
             assert!(!checks.check_topology());
-            assert_eq!(dangers(&checks), [Danger::OtherKind]);
+            assert_eq!(kinds(&checks), [WarningKind::WrongTopology]);
         }
     }
 
@@ -202,11 +205,11 @@ mod tests {
             let server = ServerInfo::for_test(&information, Ok(&[("appendfsync", "always")]));
             let mut checks = ServerChecks::new(&server, TTL);
             checks.check_durability();
-            dangers(&checks)
+            kinds(&checks)
         };
         assert_eq!(warnings(0, "allkeys-lru"), []);
         assert_eq!(warnings(1000, "noeviction"), []);
-        assert_eq!(warnings(1000, "volatile-ttl"), [Danger::Eviction]);
+        assert_eq!(warnings(1000, "volatile-ttl"), [WarningKind::Eviction]);
     }
 
     #[test]
@@ -214,7 +217,7 @@ mod tests {
         let server = ServerInfo::for_test("aof_enabled:1\r\n", Err("`CONFIG GET`: NOPERM"));
         let mut checks = ServerChecks::new(&server, TTL);
         checks.check_durability();
-        assert_eq!(dangers(&checks), [Danger::Unknown]);
+        assert_eq!(kinds(&checks), [WarningKind::NotChecked]);
         let words = checks.warnings[0].to_string();
         assert!(words.contains("could not be checked"), "{words}");
         assert!(
