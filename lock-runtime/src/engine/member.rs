@@ -1,4 +1,4 @@
-//! What a quorum asks of each of its members.
+//! The trait of a quorum's members.
 
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 /// One of the independent deployments that make up a quorum.
 pub(crate) trait Member: Send + Sync {
-    /// Where it is, without secrets.
+    /// Returns its address, without secrets.
     fn address(&self) -> &str;
 
-    /// Looks for what makes it unsafe for locks of that ttl.
+    /// Checks the member's servers for settings that endanger locks with that ttl.
     fn inspect(
         &self,
         _ttl: Duration,
@@ -22,70 +22,76 @@ pub(crate) trait Member: Send + Sync {
         Box::pin(std::future::ready(Inspection::default()))
     }
 
-    /// Locks with the same number are best renewed together.
+    /// Waits until the first attempt to connect has ended.
+    fn connected(&self, _deadline: Instant) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Returns the lock's slot: locks in the same slot are best renewed together.
     fn slot(&self, _name: &str) -> u16 {
         0
     }
 
-    /// Takes the lock here, if nobody else has it here. A claim that stands in the queue as `place`
-    /// leaves it with that.
+    /// Acquires the lock at this member, if no other client holds it there. The claim leaves the queue in that
+    /// case, in which it waits as `queue_token`.
     fn vote<'a>(
         &'a self,
         claim: &'a Claim,
-        place: Option<Token>,
-        until: Instant,
+        queue_token: Option<Token>,
+        deadline: Instant,
     ) -> Answer<'a, Vote>;
 
-    /// Stands in the queue here, or goes on standing there, and takes nothing.
-    fn look<'a>(&'a self, place: &'a Claim, until: Instant) -> Answer<'a, Look>;
+    /// Enters the member's queue, or stays in it, and acquires nothing.
+    fn observe<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> Answer<'a, QueueObservation>;
 
-    /// Leaves the queue here.
-    fn leave<'a>(&'a self, place: &'a Claim, until: Instant) -> Answer<'a, ()>;
+    /// Leaves the member's queue.
+    fn leave_queue<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> Answer<'a, ()>;
 
-    /// Frees the lock here, if it is the claim's; false if it was not. `tell`: the first in the queue
-    /// hears of it.
-    fn free<'a>(&'a self, claim: &'a Claim, tell: bool, until: Instant) -> Answer<'a, bool>;
+    /// Releases the lock at this member; returns `false` if it was not the claim's. `notify`: the first waiter
+    /// is notified.
+    fn release<'a>(&'a self, claim: &'a Claim, notify: bool, deadline: Instant)
+    -> Answer<'a, bool>;
 
-    /// Gives each lock that is still the claim's here its whole ttl again.
+    /// Renews each lock that is still the claim's at this member.
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],
-        until: Instant,
+        deadline: Instant,
     ) -> Answer<'a, Vec<Result<bool, EngineError>>>;
 
-    /// A number greater than any that was given out or stored here before, or none if the lock is not
-    /// the claim's here.
-    fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>>;
+    /// Returns a number greater than any that was given out or stored here before, or `None` if the lock is not
+    /// the claim's at this member.
+    fn fencing_token<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> Answer<'a, Option<u64>>;
 
-    /// Has all numbers that are given out here from now on be greater than that; false if the lock is
-    /// not the claim's here.
-    fn store_fencing_token<'a>(
+    /// Makes all numbers that the member gives out later greater than that one; returns `false` if the lock is
+    /// not the claim's at this member.
+    fn raise_fencing_token<'a>(
         &'a self,
         claim: &'a Claim,
         token: u64,
-        until: Instant,
+        deadline: Instant,
     ) -> Answer<'a, bool>;
 }
 
-/// What a member said when it was asked for a lock.
+/// A member's reply to a request for a lock.
 #[derive(Clone, Debug)]
 pub(crate) enum Vote {
     Granted,
-    /// Somebody else has it here, for so long.
+    /// Another client holds the lock at this member, for that long.
     Held {
-        by: Box<[u8]>,
-        left: Duration,
+        holder: Box<[u8]>,
+        ttl: Duration,
     },
     Failed(EngineError),
 }
 
-/// What a claim sees that stands in a member's queue.
+/// The state of a lock at a member, as a waiter sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct Look {
-    /// Who has the lock here, and for how long.
+pub(crate) struct QueueObservation {
+    /// The holder at this member, and the rest of its lease.
     pub(crate) holder: Option<(Box<[u8]>, Duration)>,
-    /// How many stand before the claim.
+    /// The number of waiters ahead of the claim.
     pub(crate) ahead: u64,
-    /// Whether anybody but the claim stands in the queue.
+    /// Whether there are other waiters.
     pub(crate) others: bool,
 }

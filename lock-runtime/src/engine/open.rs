@@ -3,10 +3,13 @@
 use crate::config::{Config, Servers, invalid};
 use crate::engine::error::Fault;
 use crate::engine::event::Ear;
+use crate::engine::member::Member;
 use crate::engine::memory::Memory;
-use crate::engine::quorum::Quorum;
+use crate::engine::quorum::QuorumEngine;
+use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::cluster::seeds::SeedNodes;
+use crate::engine::redis::member::RedisMember;
 use crate::engine::redis::net::target::{AuthOptions, Target};
 use crate::engine::redis::sentinel::Sentinels;
 use crate::engine::redis::topology::Topology;
@@ -136,7 +139,15 @@ impl Config {
             )));
         }
         let server: Arc<str> = names.join(", ").into();
-        match Quorum::connect(io, topologies, self.timeouts(), &self.prefix, ear).await {
+        let timeouts = self.timeouts();
+        let hints = ReleaseHints::new(topologies.len(), ear);
+        let member = |(number, topology)| {
+            let handler = hints.handler(number);
+            let member = RedisMember::open(io, topology, timeouts, &self.prefix, handler);
+            Arc::new(member) as Arc<dyn Member>
+        };
+        let members = topologies.into_iter().enumerate().map(member).collect();
+        match QuorumEngine::connect(io, members, hints, timeouts).await {
             Ok(quorum) => Ok((Arc::new(quorum), server)),
             Err(error) if error.fault == Fault::Refused => Err(LockError::InvalidConfig {
                 reason: format!("the quorum can't be used: {error}"),

@@ -1,10 +1,11 @@
-//! What has been asked of the members for one token, until nothing of it is left there.
+//! A ballot: the votes that one token asks for, until no member holds the token any more.
 
 use crate::engine::error::{EngineError, Fault};
 use crate::engine::member::Vote;
-use crate::engine::quorum::member_states::Footprint;
+use crate::engine::quorum::member_states::MemberStates;
 use crate::engine::quorum::members::Members;
-use crate::engine::quorum::queue_entry::Place;
+use crate::engine::quorum::queue_entry::QueueEntry;
+use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::tally::Tally;
 use crate::engine::request::{Claim, OUTAGE};
 use crate::util::time::after;
@@ -15,150 +16,154 @@ use tokio::time::Instant;
 
 pub(crate) struct Ballot {
     pub(crate) members: Arc<Members>,
+    registry: Arc<Registry<Ballot>>,
     pub(crate) claim: Claim,
-    /// Where the claim stands in the members' queues.
-    place: Option<Arc<Place>>,
-    footprint: Footprint,
-    cleared: OnceLock<Arc<watch::Sender<Cleared>>>,
+    /// The claim's entries in the members' queues.
+    queue_entry: Option<Arc<QueueEntry>>,
+    states: MemberStates,
+    progress: OnceLock<Arc<watch::Sender<ClearProgress>>>,
 }
 
-/// How far clearing away has come.
-pub(crate) struct Cleared {
-    /// Which members had the token.
-    pub(crate) found: Tally,
-    pub(crate) missing: usize,
+/// How far a withdrawal has come.
+pub(crate) struct ClearProgress {
+    /// Which members held the token.
+    pub(crate) released: Tally,
+    pub(crate) outstanding: usize,
 }
 
 impl Ballot {
     pub(crate) fn open(
         members: &Arc<Members>,
+        registry: &Arc<Registry<Ballot>>,
         claim: Claim,
-        place: Option<Arc<Place>>,
+        queue_entry: Option<Arc<QueueEntry>>,
     ) -> Arc<Ballot> {
         let token = claim.token;
         let ballot = Arc::new(Ballot {
-            footprint: Footprint::new(members),
+            states: MemberStates::new(members.count()),
             members: members.clone(),
+            registry: registry.clone(),
             claim,
-            place,
-            cleared: OnceLock::new(),
+            queue_entry,
+            progress: OnceLock::new(),
         });
-        members.enter(token, &ballot);
+        registry.insert(token, ballot.clone());
         ballot
     }
 
-    /// Asks a member for its vote. What it doesn't answer it may have done all the same.
-    pub(crate) async fn ask(&self, member: usize, until: Instant) -> Vote {
-        let Some(mut there) = self.footprint.enter(member).await else {
-            return Vote::Failed(EngineError::new(Fault::Down, "called off"));
+    /// Requests a vote of a member. A member that does not reply may hold the token all the same.
+    pub(crate) async fn request_vote(&self, member: usize, deadline: Instant) -> Vote {
+        let Some(mut may_hold) = self.states.begin_request(member).await else {
+            return Vote::Failed(EngineError::new(Fault::Down, "the election is over"));
         };
-        // It leaves a queue that it has entered, not one that it is about to enter.
-        let stands = match &self.place {
-            Some(place) => Some(place.footprint.leave(member).await),
+        // The claim leaves a queue that it has entered, not one that it is about to enter.
+        let queued = match &self.queue_entry {
+            Some(entry) => Some(entry.states.begin_cleanup(member).await),
             None => None,
         };
-        let place = self.place.as_ref().map(|place| place.claim.token);
-        let until = until.min(self.members.patience(self.claim.ttl));
-        let answer = self.members.all[member].vote(&self.claim, place, until);
+        let queue_token = self.queue_entry.as_ref().map(|entry| entry.claim.token);
+        let deadline = deadline.min(self.members.request_deadline(self.claim.ttl));
+        let answer = self.members.list[member].vote(&self.claim, queue_token, deadline);
         let answer = answer.await;
-        self.members.note(member, &answer);
+        self.members.record_reachability(member, &answer);
         match &answer {
             Ok(Vote::Granted) => {
-                *there = true;
-                if let Some(mut stands) = stands {
-                    *stands = false;
+                *may_hold = true;
+                if let Some(mut queued) = queued {
+                    *queued = false;
                 }
             }
-            Err(error) => *there |= error.fault == Fault::Unanswered,
+            Err(error) => *may_hold |= error.fault == Fault::Unanswered,
             Ok(_) => {}
         }
         answer.unwrap_or_else(Vote::Failed)
     }
 
-    /// Frees whatever the token may have, again and again until each member has confirmed it or the
-    /// ttl has passed. `tell`: it was held, so that those who wait hear of it.
-    pub(crate) fn clear(self: &Arc<Self>, tell: bool) -> &watch::Sender<Cleared> {
-        self.footprint.close();
-        self.cleared.get_or_init(|| {
-            self.members.clearing_begins();
+    /// Releases the token at all members that may hold it, and repeats that until each member has confirmed it.
+    /// `notify`: the lock was held, so that waiters are notified.
+    pub(crate) fn withdraw(self: &Arc<Self>, notify: bool) -> &watch::Sender<ClearProgress> {
+        self.states.close();
+        self.progress.get_or_init(|| {
+            self.registry.cleanup_started();
             let count = self.members.count();
-            let cleared = Arc::new(watch::Sender::new(Cleared {
-                found: Tally::new(count),
-                missing: count,
+            let progress = Arc::new(watch::Sender::new(ClearProgress {
+                released: Tally::new(count),
+                outstanding: count,
             }));
-            let (ballot, clearing) = (self.clone(), cleared.clone());
+            let (ballot, clearing) = (self.clone(), progress.clone());
             self.members.io.spawn(async move {
                 for member in 0..count {
-                    ballot.clear_at(member, tell, &clearing);
+                    ballot.withdraw_from(member, notify, &clearing);
                 }
             });
-            cleared
+            progress
         })
     }
 
-    fn clear_at(
+    fn withdraw_from(
         self: &Arc<Self>,
         member: usize,
-        tell: bool,
-        cleared: &Arc<watch::Sender<Cleared>>,
+        notify: bool,
+        progress: &Arc<watch::Sender<ClearProgress>>,
     ) {
-        if self.footprint.is_clear(member) {
-            return self.confirm(cleared, member, Ok(false));
+        if self.states.is_clear(member) {
+            return self.record_withdrawal(progress, member, Ok(false));
         }
-        let (ballot, cleared) = (self.clone(), cleared.clone());
-        let until = after(self.claim.ttl.max(OUTAGE));
+        let (ballot, progress) = (self.clone(), progress.clone());
+        let deadline = after(self.claim.ttl.max(OUTAGE));
         self.members.io.spawn(async move {
-            let found = ballot.free(member, tell, until, &cleared).await;
-            ballot.confirm(&cleared, member, found);
+            let released = ballot.release_at(member, notify, deadline, &progress).await;
+            ballot.record_withdrawal(&progress, member, released);
         });
     }
 
-    async fn free(
+    async fn release_at(
         &self,
         member: usize,
-        tell: bool,
-        until: Instant,
-        cleared: &watch::Sender<Cleared>,
+        notify: bool,
+        deadline: Instant,
+        progress: &watch::Sender<ClearProgress>,
     ) -> Result<bool, EngineError> {
-        let mut there = self.footprint.leave(member).await;
-        if !*there {
+        let mut may_hold = self.states.begin_cleanup(member).await;
+        if !*may_hold {
             return Ok(false);
         }
         let free = || {
-            let patience = self.members.patience(self.claim.ttl);
-            self.members.all[member].free(&self.claim, tell, patience)
+            let patience = self.members.request_deadline(self.claim.ttl);
+            self.members.list[member].release(&self.claim, notify, patience)
         };
         let repeated = AtomicBool::new(false);
         let note = |error: &EngineError| {
             repeated.fetch_or(error.fault == Fault::Unanswered, Relaxed);
             let failed = Err(error.clone());
-            cleared.send_if_modified(|cleared| {
-                cleared.found.enter(member, failed);
+            progress.send_if_modified(|progress| {
+                progress.released.record(member, failed);
                 false
             });
         };
-        let found = self.members.persist(until, free, note).await?;
-        *there = false;
-        // What an earlier try has freed, a later one can't find.
-        Ok(found || repeated.into_inner())
+        let released = self.members.retry(deadline, free, note).await?;
+        *may_hold = false;
+        // An earlier attempt may have released it, so that a later one does not find it.
+        Ok(released || repeated.into_inner())
     }
 
-    fn confirm(
+    fn record_withdrawal(
         &self,
-        cleared: &watch::Sender<Cleared>,
+        progress: &watch::Sender<ClearProgress>,
         member: usize,
-        found: Result<bool, EngineError>,
+        released: Result<bool, EngineError>,
     ) {
         let mut done = false;
-        cleared.send_if_modified(|cleared| {
-            let before = cleared.found.decided();
-            cleared.found.enter(member, found);
-            cleared.missing -= 1;
-            done = cleared.missing == 0;
-            done || cleared.found.decided() != before
+        progress.send_if_modified(|progress| {
+            let before = progress.released.decided();
+            progress.released.record(member, released);
+            progress.outstanding -= 1;
+            done = progress.outstanding == 0;
+            done || progress.released.decided() != before
         });
         if done {
-            self.members.cleared(self.claim.token);
+            self.registry.remove(self.claim.token);
+            self.registry.cleanup_ended();
         }
     }
 }

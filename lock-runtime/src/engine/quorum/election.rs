@@ -7,7 +7,7 @@
 use crate::engine::error::EngineError;
 use crate::engine::member::Vote;
 use crate::engine::quorum::ballot::Ballot;
-use crate::engine::quorum::votes::{Phase, Verdict, Votes};
+use crate::engine::quorum::votes::{CountPhase, Verdict, Votes};
 use crate::util::backoff::fraction;
 use crate::util::io_thread::Io;
 use crate::util::time::{after, instant, since};
@@ -21,43 +21,43 @@ use tokio::time::Instant;
 
 /// So often does the first of several ask before it gives up as well: one of the others may be somebody
 /// who has died.
-const ROUNDS: u32 = 4;
+const MAX_ROUNDS: u32 = 4;
 
 /// A member that takes so much longer than the majority is not waited for, where it isn't needed.
-const LATE: Duration = Duration::from_millis(10);
+const STRAGGLER_GRACE: Duration = Duration::from_millis(10);
 
 /// How an election ended.
 pub(crate) enum Outcome {
-    Won(Election),
+    Won(ElectionGuard),
     /// The lock is somebody else's, and can't be free sooner than after so long.
     Lost(Duration),
     /// Several claims were in each other's way. Another one is first, and has it after so long if it can.
     Split(Duration, EngineError),
     /// Too few members have answered.
-    Unknown(EngineError),
+    NoQuorum(EngineError),
 }
 
 /// Unless it is won, and the lock is taken, it is cleared away on whatever path it ends.
-pub(crate) struct Election(Option<Arc<Ballot>>);
+pub(crate) struct ElectionGuard(Option<Arc<Ballot>>);
 
-impl Election {
-    pub(crate) fn take(mut self) {
+impl ElectionGuard {
+    pub(crate) fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Election {
+impl Drop for ElectionGuard {
     fn drop(&mut self) {
         if let Some(ballot) = &self.0 {
-            ballot.clear(false);
+            ballot.withdraw(false);
         }
     }
 }
 
 impl Ballot {
     /// Asks for the lock until there is an outcome. On the I/O thread.
-    pub(crate) async fn run(self: Arc<Self>, until: Instant) -> Outcome {
-        let election = Election(Some(self.clone()));
+    pub(crate) async fn run_election(self: Arc<Self>, deadline: Instant) -> Outcome {
+        let guard = ElectionGuard(Some(self.clone()));
         let io = self.members.io;
         let mut votes = Votes::new(self.members.count(), self.claim.token);
         let (sender, mut cast) = unbounded_channel();
@@ -65,25 +65,23 @@ impl Ballot {
         let mut round = 1;
         loop {
             let start = instant();
-            self.ask_for_votes(asked, until, &sender);
+            self.request_votes(asked, deadline, &sender);
             let give_up = || {
-                self.clear(false);
+                self.withdraw(false);
             };
-            match count(io, &mut votes, &mut cast, |vote| vote, give_up, until).await {
+            match count_votes(io, &mut votes, &mut cast, |vote| vote, give_up, deadline).await {
                 Verdict::Won => {
                     cast.close();
                     while let Ok((member, vote)) = cast.try_recv() {
-                        votes.cast(member, vote);
+                        votes.record(member, vote);
                     }
-                    for member in votes.held() {
-                        io.spawn(self.clone().ask_once_more(member));
+                    for member in votes.held_by_others() {
+                        io.spawn(self.clone().retry_straggler(member));
                     }
-                    return Outcome::Won(election);
+                    return Outcome::Won(guard);
                 }
-                Verdict::Lost => return Outcome::Lost(votes.free_in()),
-                Verdict::Split {
-                    ours_is_first: true,
-                } if round < ROUNDS => {
+                Verdict::Lost => return Outcome::Lost(votes.earliest_free()),
+                Verdict::Split { we_lead: true } if round < MAX_ROUNDS => {
                     // The others need no longer to see what we have seen, and to give up.
                     let pause = since(start) / 2;
                     io.sleep_until(instant() + pause + fraction(pause)).await;
@@ -91,35 +89,35 @@ impl Ballot {
                 Verdict::Split { .. } => {
                     let round = since(start);
                     let pause = 2 * round + fraction(round);
-                    return Outcome::Split(pause, votes.error(&self.members.all));
+                    return Outcome::Split(pause, votes.error(&self.members.list));
                 }
-                _ => return Outcome::Unknown(votes.error(&self.members.all)),
+                _ => return Outcome::NoQuorum(votes.error(&self.members.list)),
             }
             round += 1;
-            asked = votes.ask_again();
+            asked = votes.take_retryable();
         }
     }
 
     /// Asks a member that had not let go of an earlier holder yet. The lock is had without it; with it, it
     /// survives more.
-    async fn ask_once_more(self: Arc<Self>, member: usize) {
-        self.members.io.sleep_until(after(LATE)).await;
-        self.ask(member, after(self.claim.ttl)).await;
+    async fn retry_straggler(self: Arc<Self>, member: usize) {
+        self.members.io.sleep_until(after(STRAGGLER_GRACE)).await;
+        self.request_vote(member, after(self.claim.ttl)).await;
     }
 
-    fn ask_for_votes(
+    fn request_votes(
         self: &Arc<Self>,
         members: Vec<usize>,
-        until: Instant,
+        deadline: Instant,
         sender: &UnboundedSender<(usize, Vote)>,
     ) {
         for member in members {
             let (ballot, sender) = (self.clone(), sender.clone());
             self.members.io.spawn(async move {
-                let vote = ballot.ask(member, until).await;
+                let vote = ballot.request_vote(member, deadline).await;
                 let held = matches!(vote, Vote::Held { .. });
                 if sender.send((member, vote)).is_err() && held {
-                    ballot.ask_once_more(member).await;
+                    ballot.retry_straggler(member).await;
                 }
             });
         }
@@ -128,57 +126,53 @@ impl Ballot {
 
 /// Counts what comes in until there is a verdict. A claim that comes after others, with some members
 /// still missing, gives up at once what it has got; those may still tell whether it has lost.
-pub(crate) async fn count<T>(
+pub(crate) async fn count_votes<T>(
     io: Io,
     votes: &mut Votes,
     cast: &mut UnboundedReceiver<(usize, T)>,
     mut read: impl FnMut(T) -> Vote,
     give_up: impl FnOnce(),
-    until: Instant,
+    deadline: Instant,
 ) -> Verdict {
     let start = instant();
     // Those who don't answer say so by then.
-    let until = until + LATE;
+    let deadline = deadline + STRAGGLER_GRACE;
     let mut give_up = Some(give_up);
-    let mut phase = Phase::Early;
+    let mut phase = CountPhase::Collecting;
     let mut late = None;
-    let mut bell = pin!(io.sleep_until(until));
+    let mut timer = pin!(io.sleep_until(deadline));
     loop {
-        let complete = votes.missing() == 0 || phase == Phase::Over;
+        let complete = votes.outstanding() == 0 || phase == CountPhase::Closed;
         match votes.verdict(phase) {
             Verdict::Lost => return Verdict::Lost,
-            Verdict::Open => {}
-            Verdict::Split {
-                ours_is_first: false,
-            } if !complete => {
+            Verdict::Undecided => {}
+            Verdict::Split { we_lead: false } if !complete => {
                 if let Some(give_up) = give_up.take() {
                     give_up();
                 }
             }
             verdict if give_up.is_some() => return verdict,
             _ if complete => {
-                return Verdict::Split {
-                    ours_is_first: false,
-                };
+                return Verdict::Split { we_lead: false };
             }
             _ => {}
         }
         if late.is_none() && votes.answered() >= votes.majority() {
-            let soon = instant() + LATE.max(2 * since(start));
-            bell.as_mut().reset(soon.min(until));
+            let soon = instant() + STRAGGLER_GRACE.max(2 * since(start));
+            timer.as_mut().reset(soon.min(deadline));
             late = Some(soon);
         }
         let told = poll_fn(|context| match cast.poll_recv(context) {
-            Poll::Pending => bell.as_mut().poll(context).map(|()| None),
+            Poll::Pending => timer.as_mut().poll(context).map(|()| None),
             told => told,
         });
         match told.await {
-            Some((member, told)) => votes.cast(member, read(told)),
-            None if phase == Phase::Early && late.is_some_and(|late| late < until) => {
-                phase = Phase::Late;
-                bell.as_mut().reset(until);
+            Some((member, told)) => votes.record(member, read(told)),
+            None if phase == CountPhase::Collecting && late.is_some_and(|late| late < deadline) => {
+                phase = CountPhase::Stragglers;
+                timer.as_mut().reset(deadline);
             }
-            None => phase = Phase::Over,
+            None => phase = CountPhase::Closed,
         }
     }
 }

@@ -13,15 +13,15 @@ use tokio::time::Instant;
 pub(crate) async fn fencing_token(
     members: Arc<Members>,
     claim: Claim,
-    until: Instant,
+    deadline: Instant,
 ) -> Result<Option<u64>, EngineError> {
-    let until = until.min(members.patience(claim.ttl));
-    let tokens = members.ask(|member| {
+    let deadline = deadline.min(members.request_deadline(claim.ttl));
+    let tokens = members.ask_all(|member| {
         let (members, claim) = (members.clone(), claim.clone());
-        async move { members.all[member].fencing_token(&claim, until).await }
+        async move { members.list[member].fencing_token(&claim, deadline).await }
     });
     let mut greatest = 0;
-    let held = members.tally(tokens, until, |token| {
+    let held = members.collect(tokens, deadline, |token| {
         let token = token?;
         greatest = greatest.max(token.unwrap_or_default());
         Ok(token.is_some())
@@ -30,18 +30,18 @@ pub(crate) async fn fencing_token(
     match held.decided() {
         Some(true) => {}
         Some(false) => return Ok(None),
-        None => return Err(held.error(&members, "ours", "not ours")),
+        None => return Err(held.error(&members.list, "ours", "not ours")),
     }
-    let stored = members.ask(|member| {
+    let stored = members.ask_all(|member| {
         let (members, claim) = (members.clone(), claim.clone());
         async move {
-            let member = &members.all[member];
-            member.store_fencing_token(&claim, greatest, until).await
+            let member = &members.list[member];
+            member.raise_fencing_token(&claim, greatest, deadline).await
         }
     });
-    let stored = members.tally(stored, until, |stored| stored).await;
+    let stored = members.collect(stored, deadline, |stored| stored).await;
     match stored.decided() {
         Some(stored) => Ok(stored.then_some(greatest)),
-        None => Err(stored.error(&members, "stored", "not ours")),
+        None => Err(stored.error(&members.list, "stored", "not ours")),
     }
 }

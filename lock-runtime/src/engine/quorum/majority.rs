@@ -1,51 +1,59 @@
-//! What the members said where no majority agreed.
+//! Majorities, and the error when none agreed.
 
 use crate::engine::error::{EngineError, Fault};
 use crate::engine::member::Member;
-use crate::engine::quorum::votes::majority;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
+/// Returns how many members are more than half of them.
+pub(crate) fn majority(members: usize) -> usize {
+    members / 2 + 1
+}
+
 /// The source of an error: each member's answer.
 #[derive(Debug)]
 pub(crate) struct NoMajority {
-    said: Vec<(Box<str>, Said)>,
+    replies: Vec<(Box<str>, MemberReply)>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Said {
-    Words(&'static str),
+pub(crate) enum MemberReply {
+    Text(&'static str),
     Failed(EngineError),
 }
 
 impl NoMajority {
-    /// An error with the fault of as many as stand in the way of a majority.
+    /// Returns an error of the kind that enough members report to prevent a majority.
     pub(crate) fn error(
         members: &[Arc<dyn Member>],
-        said: impl Iterator<Item = Said>,
+        replies: impl Iterator<Item = MemberReply>,
     ) -> EngineError {
         let addresses = members.iter().map(|member| member.address().into());
-        let said: Vec<(Box<str>, Said)> = addresses.zip(said).collect();
-        let in_the_way = said.len() + 1 - majority(said.len());
+        let replies: Vec<(Box<str>, MemberReply)> = addresses.zip(replies).collect();
+        let blocking = replies.len() + 1 - majority(replies.len());
         let failed = |fault| {
-            let failed = |said: &Said| matches!(said, Said::Failed(error) if error.fault == fault);
-            said.iter().filter(|(_, said)| failed(said)).count() >= in_the_way
+            let failed = |replies: &MemberReply| matches!(replies, MemberReply::Failed(error) if error.fault == fault);
+            replies
+                .iter()
+                .filter(|(_, replies)| failed(replies))
+                .count()
+                >= blocking
         };
         let fault = [Fault::Refused, Fault::Down]
             .into_iter()
             .find(|&fault| failed(fault));
-        EngineError::new(fault.unwrap_or(Fault::Hindered), NoMajority { said })
+        EngineError::new(fault.unwrap_or(Fault::Hindered), NoMajority { replies })
     }
 }
 
 impl fmt::Display for NoMajority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let needed = majority(self.said.len());
-        write!(f, "no {needed} of {} members agreed", self.said.len())?;
-        for (n, (address, said)) in self.said.iter().enumerate() {
+        let needed = majority(self.replies.len());
+        write!(f, "no {needed} of {} members agreed", self.replies.len())?;
+        for (n, (address, replies)) in self.replies.iter().enumerate() {
             let separator = if n == 0 { ":" } else { ";" };
-            write!(f, "{separator} `{address}`: {said}")?;
+            write!(f, "{separator} `{address}`: {replies}")?;
         }
         Ok(())
     }
@@ -53,11 +61,11 @@ impl fmt::Display for NoMajority {
 
 impl Error for NoMajority {}
 
-impl fmt::Display for Said {
+impl fmt::Display for MemberReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Said::Words(words) => f.write_str(words),
-            Said::Failed(error) => {
+            MemberReply::Text(words) => f.write_str(words),
+            MemberReply::Failed(error) => {
                 let words = match error.fault {
                     Fault::Down => "not reached",
                     Fault::Unanswered => "no answer",

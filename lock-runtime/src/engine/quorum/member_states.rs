@@ -1,43 +1,42 @@
-//! With which members something of a token may be.
+//! Which members may hold a token.
 
-use crate::engine::quorum::members::Members;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Each member has one request for the token at a time, so that each finds what the one before it has
-/// left, and nothing comes after what clears it away.
-pub(crate) struct Footprint {
-    there: Box<[Mutex<bool>]>,
-    over: AtomicBool,
+/// Each member gets one request about the token at a time. So each request finds the effects of the previous
+/// one, and none comes after the cleanup.
+pub(crate) struct MemberStates {
+    may_hold: Box<[Mutex<bool>]>,
+    closed: AtomicBool,
 }
 
-impl Footprint {
-    pub(crate) fn new(members: &Members) -> Footprint {
-        Footprint {
-            there: (0..members.count()).map(|_| Mutex::new(false)).collect(),
-            over: AtomicBool::new(false),
+impl MemberStates {
+    pub(crate) fn new(count: usize) -> MemberStates {
+        MemberStates {
+            may_hold: (0..count).map(|_| Mutex::new(false)).collect(),
+            closed: AtomicBool::new(false),
         }
     }
 
-    /// Waits until a member may be sent something of the token; none if it must not any more.
-    pub(crate) async fn enter(&self, member: usize) -> Option<MutexGuard<'_, bool>> {
-        let there = self.there[member].lock().await;
-        (!self.over.load(Ordering::SeqCst)).then_some(there)
+    /// Waits until a request about the token may be sent to a member; `None` if it must not any more.
+    pub(crate) async fn begin_request(&self, member: usize) -> Option<MutexGuard<'_, bool>> {
+        let may_hold = self.may_hold[member].lock().await;
+        (!self.closed.load(Ordering::SeqCst)).then_some(may_hold)
     }
 
-    /// No member is sent anything more of it.
+    /// No member gets another request about the token.
     pub(crate) fn close(&self) {
-        self.over.store(true, Ordering::SeqCst);
+        self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until what is under way has ended, and says whether there is something to clear away.
-    pub(crate) async fn leave(&self, member: usize) -> MutexGuard<'_, bool> {
-        self.there[member].lock().await
+    /// Waits until the present request has ended, and returns whether the member may hold the token.
+    pub(crate) async fn begin_cleanup(&self, member: usize) -> MutexGuard<'_, bool> {
+        self.may_hold[member].lock().await
     }
 
-    /// Whether certainly nothing is there, nor on its way.
+    /// Returns `true` if the member certainly does not hold the token, and no request is under way.
     pub(crate) fn is_clear(&self, member: usize) -> bool {
-        let there = self.there[member].try_lock();
-        there.is_ok_and(|there| !*there)
+        let may_hold = self.may_hold[member].try_lock();
+        may_hold.is_ok_and(|may_hold| !*may_hold)
     }
 }

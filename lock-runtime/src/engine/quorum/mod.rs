@@ -13,6 +13,7 @@ pub(crate) mod majority;
 pub(crate) mod member_states;
 pub(crate) mod members;
 pub(crate) mod queue_entry;
+pub(crate) mod registry;
 pub(crate) mod release_hints;
 pub(crate) mod renewal;
 pub(crate) mod tally;
@@ -22,18 +23,18 @@ pub(crate) mod votes;
 pub(crate) mod waiting;
 
 use crate::engine::error::EngineError;
-use crate::engine::event::Ear;
 use crate::engine::inspection::Inspection;
 use crate::engine::member::Member;
 use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::election::Outcome;
 use crate::engine::quorum::fencing::fencing_token;
 use crate::engine::quorum::members::Members;
-use crate::engine::quorum::release_hints::Hints;
+use crate::engine::quorum::queue_entry::QueueEntry;
+use crate::engine::quorum::registry::Registry;
+use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::renewal::renew;
 use crate::engine::quorum::tally::Tally;
-use crate::engine::redis::member::RedisMember;
-use crate::engine::redis::topology::Topology;
+use crate::engine::quorum::waiting::enqueue;
 use crate::engine::request::{Answer, Claim, ServerTime, Standing};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::traits::Engine;
@@ -46,69 +47,66 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long the first members to be connected wait for the others.
-const STRAGGLERS: Duration = Duration::from_millis(100);
+const STRAGGLER_GRACE: Duration = Duration::from_millis(100);
 
-pub(crate) struct Quorum {
+pub(crate) struct QuorumEngine {
     members: Arc<Members>,
+    ballots: Arc<Registry<Ballot>>,
+    queue_entries: Arc<Registry<QueueEntry>>,
 }
 
-impl Quorum {
-    /// Connects to a majority, and fails if that can't be done within the connect timeout. The other
-    /// members are connected to when they are there.
+impl QuorumEngine {
+    /// Waits until a majority is connected, and fails if that takes longer than the connect timeout. The other
+    /// members are connected when they can be reached.
     pub(crate) async fn connect(
         io: Io,
-        sites: Vec<Topology>,
+        members: Vec<Arc<dyn Member>>,
+        hints: Arc<ReleaseHints>,
         timeouts: Timeouts,
-        prefix: &str,
-        ear: Ear,
-    ) -> Result<Quorum, EngineError> {
-        let hints = Hints::new(sites.len(), ear);
-        let open = |(member, site)| {
-            Arc::new(RedisMember::open(
-                io,
-                site,
-                timeouts,
-                prefix,
-                hints.ear(member),
-            ))
-        };
-        let deployments: Vec<_> = sites.into_iter().enumerate().map(open).collect();
-        let until = after(timeouts.connect);
-        let members = deployments.iter().map(|it| it.clone() as _).collect();
-        let quorum = Quorum::new(io, members, hints, timeouts.command);
-        let mut reached = quorum.members.ask(|member| {
-            let deployment = deployments[member].clone();
-            async move { deployment.connected(until).await }
+    ) -> Result<QuorumEngine, EngineError> {
+        let engine = QuorumEngine::new(io, members, hints, timeouts.command);
+        let members = &engine.members;
+        let deadline = after(timeouts.connect);
+        let mut connected = members.ask_all(|member| {
+            let members = members.clone();
+            async move { members.list[member].connected(deadline).await }
         });
-        let mut tally = Tally::new(deployments.len());
-        let mut bound = until;
-        while let Ok(Some((member, reached))) = io.timeout_at(bound, reached.recv()).await {
-            quorum.members.note(member, &reached);
-            tally.enter(member, reached.map(|()| true));
-            // Those who are there as well will have answered by then.
+        let mut tally = Tally::new(members.count());
+        let mut wait_until = deadline;
+        while let Ok(Some((member, reply))) = io.timeout_at(wait_until, connected.recv()).await {
+            members.record_reachability(member, &reply);
+            tally.record(member, reply.map(|()| true));
+            // The other members that can be reached will have replied by then.
             if tally.decided().is_some() {
-                bound = bound.min(after(STRAGGLERS));
+                wait_until = wait_until.min(after(STRAGGLER_GRACE));
             }
         }
         match tally.decided() {
-            Some(_) => Ok(quorum),
-            None => Err(tally.error(&quorum.members, "connected", "")),
+            Some(_) => Ok(engine),
+            None => Err(tally.error(&members.list, "connected", "")),
         }
     }
 
-    fn new(io: Io, members: Vec<Arc<dyn Member>>, hints: Arc<Hints>, patience: Duration) -> Quorum {
-        Quorum {
-            members: Arc::new(Members::new(io, members, hints, patience)),
+    fn new(
+        io: Io,
+        members: Vec<Arc<dyn Member>>,
+        hints: Arc<ReleaseHints>,
+        timeout: Duration,
+    ) -> QuorumEngine {
+        QuorumEngine {
+            members: Arc::new(Members::new(io, members, hints, timeout)),
+            ballots: Arc::default(),
+            queue_entries: Arc::default(),
         }
     }
 }
 
-impl Engine for Quorum {
+impl Engine for QuorumEngine {
     fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
-            let ballot = Ballot::open(&self.members, claim.clone(), None);
-            let run = async move { Ok(ballot.run(until).await) };
-            match self.members.on_io(run).await? {
+            let ballot = Ballot::open(&self.members, &self.ballots, claim.clone(), None);
+            let run = async move { Ok(ballot.run_election(until).await) };
+            match self.members.run_on_io_thread(run).await? {
                 Outcome::Won(election) => {
                     let known = match claim.replicas {
                         0 => true,
@@ -118,7 +116,7 @@ impl Engine for Quorum {
                         }
                     };
                     if known {
-                        election.take();
+                        election.keep();
                     }
                     Ok(known)
                 }
@@ -128,7 +126,7 @@ impl Engine for Quorum {
                     io.sleep_until(after(pause).min(until)).await;
                     Err(error)
                 }
-                Outcome::Unknown(error) => Err(error),
+                Outcome::NoQuorum(error) => Err(error),
             }
         })
     }
@@ -140,34 +138,36 @@ impl Engine for Quorum {
         _: Option<ServerTime>,
         until: Instant,
     ) -> Answer<'a, Standing> {
-        Box::pin(self.stand(claim, until))
+        let (members, ballots, entries) = (&self.members, &self.ballots, &self.queue_entries);
+        Box::pin(enqueue(members, ballots, entries, claim, until))
     }
 
     fn cancel<'a>(&'a self, claim: &'a Claim, _: bool, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
-            if self.members.ballot(claim.token).is_some() {
+            if self.ballots.get(claim.token).is_some() {
                 return self.release(claim, until).await;
             }
-            let leave = self.members.leave(claim.token);
-            let _ = self.members.io.timeout_at(until, leave).await;
+            let removed = QueueEntry::remove(&self.members, &self.queue_entries, claim.token);
+            let _ = self.members.io.timeout_at(until, removed).await;
             Ok(false)
         })
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
-            let Some(ballot) = self.members.ballot(claim.token) else {
+            let Some(ballot) = self.ballots.get(claim.token) else {
                 return Ok(false);
             };
-            let mut cleared = ballot.clear(true).subscribe();
-            let certain = cleared
-                .wait_for(|cleared| cleared.found.decided().is_some() || cleared.missing == 0);
-            // The others are cleared all the same.
+            let mut progress = ballot.withdraw(true).subscribe();
+            let certain = progress.wait_for(|progress| {
+                progress.released.decided().is_some() || progress.outstanding == 0
+            });
+            // The withdrawal goes on at the other members.
             let _ = self.members.io.timeout_at(until, certain).await;
-            let found = cleared.borrow().found.clone();
-            found
+            let released = progress.borrow().released.clone();
+            released
                 .decided()
-                .ok_or_else(|| found.error(&self.members, "released", "not ours"))
+                .ok_or_else(|| released.error(&self.members.list, "released", "not ours"))
         })
     }
 
@@ -176,18 +176,23 @@ impl Engine for Quorum {
         claims: &'a [Claim],
         until: Instant,
     ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
-        Box::pin(renew(self.members.clone(), claims.into(), until))
+        Box::pin(renew(
+            self.members.clone(),
+            self.ballots.clone(),
+            claims.into(),
+            until,
+        ))
     }
 
     /// Members that are clusters have the same slots.
     fn kept_at(&self, name: &str) -> (usize, u16) {
-        let slots = self.members.all.iter().map(|member| member.slot(name));
+        let slots = self.members.list.iter().map(|member| member.slot(name));
         (0, slots.max().unwrap_or_default())
     }
 
     fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
         let token = fencing_token(self.members.clone(), claim.clone(), until);
-        Box::pin(self.members.on_io(token))
+        Box::pin(self.members.run_on_io_thread(token))
     }
 
     fn inspect(
@@ -196,7 +201,7 @@ impl Engine for Quorum {
         replicas: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(async move {
-            let members = self.members.all.iter();
+            let members = self.members.list.iter();
             let found = all(members.map(|member| member.inspect(ttl, replicas))).await;
             Inspection::merge(found, ttl)
         })
@@ -204,7 +209,12 @@ impl Engine for Quorum {
 
     fn rest(&self) -> Answer<'_, ()> {
         Box::pin(async {
-            self.members.rest().await;
+            let drained = async {
+                self.ballots.drained().await;
+                self.queue_entries.drained().await;
+            };
+            let deadline = after(self.members.timeout);
+            let _ = self.members.io.timeout_at(deadline, drained).await;
             Ok(())
         })
     }

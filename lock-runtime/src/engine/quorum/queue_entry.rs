@@ -1,64 +1,94 @@
-//! Where a claim stands in the members' queues.
+//! The entries of one claim in the members' queues.
 
 use crate::engine::error::{EngineError, Fault};
-use crate::engine::member::Look;
-use crate::engine::quorum::member_states::Footprint;
+use crate::engine::member::QueueObservation;
+use crate::engine::quorum::member_states::MemberStates;
 use crate::engine::quorum::members::Members;
+use crate::engine::quorum::registry::Registry;
 use crate::engine::request::{ALIVE, Claim};
+use crate::engine::token::Token;
 use crate::util::time::after;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-pub(crate) struct Place {
+pub(crate) struct QueueEntry {
     members: Arc<Members>,
     pub(crate) claim: Claim,
-    pub(crate) footprint: Footprint,
+    pub(crate) states: MemberStates,
 }
 
-impl Place {
-    pub(crate) fn new(members: &Arc<Members>, claim: &Claim) -> Place {
-        Place {
+impl QueueEntry {
+    pub(crate) fn new(members: &Arc<Members>, claim: &Claim) -> QueueEntry {
+        QueueEntry {
             members: members.clone(),
             claim: claim.clone(),
-            footprint: Footprint::new(members),
+            states: MemberStates::new(members.count()),
         }
     }
 
-    /// Stands in a member's queue, and sees how the lock stands there.
-    pub(crate) async fn look(&self, member: usize, until: Instant) -> Result<Look, EngineError> {
-        let Some(mut there) = self.footprint.enter(member).await else {
-            return Err(EngineError::new(Fault::Down, "called off"));
+    /// Enters a member's queue, or stays in it, and returns the state of the lock there.
+    pub(crate) async fn observe(
+        &self,
+        member: usize,
+        deadline: Instant,
+    ) -> Result<QueueObservation, EngineError> {
+        let Some(mut may_hold) = self.states.begin_request(member).await else {
+            return Err(EngineError::new(Fault::Down, "the wait is over"));
         };
-        let look = self.members.all[member].look(&self.claim, until).await;
-        self.members.note(member, &look);
-        *there |= match &look {
+        let observation = self.members.list[member]
+            .observe(&self.claim, deadline)
+            .await;
+        self.members.record_reachability(member, &observation);
+        *may_hold |= match &observation {
             Ok(_) => true,
             Err(error) => error.fault == Fault::Unanswered,
         };
-        look
+        observation
     }
 
-    /// Leaves all queues in which the claim still stands.
-    pub(crate) async fn leave(self: Arc<Self>) {
-        self.footprint.close();
-        let mut left = self.members.ask(|member| {
-            let place = self.clone();
+    /// Removes the entry of a claim that waits no longer. The removal goes on if the returned future is dropped.
+    pub(crate) fn remove(
+        members: &Arc<Members>,
+        registry: &Arc<Registry<QueueEntry>>,
+        token: Token,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        members.hints.remove(token);
+        let removed = registry.remove(token).map(|entry| {
+            let registry = registry.clone();
+            registry.cleanup_started();
+            members.io.spawn(async move {
+                entry.remove_all().await;
+                registry.cleanup_ended();
+            })
+        });
+        async {
+            if let Some(removed) = removed {
+                let _ = removed.await;
+            }
+        }
+    }
+
+    /// Leaves all queues in which the claim still waits.
+    async fn remove_all(self: Arc<Self>) {
+        self.states.close();
+        let mut left = self.members.ask_all(|member| {
+            let entry = self.clone();
             async move {
-                if *place.footprint.leave(member).await {
-                    place.leave_queue(member).await;
+                if *entry.states.begin_cleanup(member).await {
+                    entry.remove_from(member).await;
                 }
             }
         });
         while left.recv().await.is_some() {}
     }
 
-    async fn leave_queue(&self, member: usize) {
+    async fn remove_from(&self, member: usize) {
         let leave = || {
-            let patience = self.members.patience(self.claim.ttl);
-            self.members.all[member].leave(&self.claim, patience)
+            let deadline = self.members.request_deadline(self.claim.ttl);
+            self.members.list[member].leave_queue(&self.claim, deadline)
         };
-        // Longer than this it is not taken for alive.
-        let left = self.members.persist(after(ALIVE), leave, |_| {}).await;
+        // After this time the member drops the entry by itself.
+        let left = self.members.retry(after(ALIVE), leave, |_| {}).await;
         drop(left);
     }
 }

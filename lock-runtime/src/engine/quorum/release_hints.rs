@@ -5,37 +5,37 @@
 //! somewhat sooner.
 
 use crate::engine::event::{Ear, News};
-use crate::engine::quorum::votes::majority;
+use crate::engine::quorum::majority::majority;
 use crate::engine::token::Token;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(crate) struct Hints {
-    ear: Ear,
+pub(crate) struct ReleaseHints {
+    handler: Ear,
     /// Whether each member has answered lately.
-    present: Vec<AtomicBool>,
+    reachable: Vec<AtomicBool>,
     /// For each claim that waits, which members have told it since it asked.
-    told: Mutex<HashMap<Token, Vec<bool>>>,
+    notified_by: Mutex<HashMap<Token, Vec<bool>>>,
 }
 
-impl Hints {
-    pub(crate) fn new(members: usize, ear: Ear) -> Arc<Hints> {
-        Arc::new(Hints {
-            ear,
-            present: (0..members).map(|_| AtomicBool::new(true)).collect(),
-            told: Mutex::default(),
+impl ReleaseHints {
+    pub(crate) fn new(members: usize, handler: Ear) -> Arc<ReleaseHints> {
+        Arc::new(ReleaseHints {
+            handler,
+            reachable: (0..members).map(|_| AtomicBool::new(true)).collect(),
+            notified_by: Mutex::default(),
         })
     }
 
     /// Where that member's news goes.
-    pub(crate) fn ear(self: &Arc<Self>, member: usize) -> Ear {
+    pub(crate) fn handler(self: &Arc<Self>, member: usize) -> Ear {
         let hints = self.clone();
         Arc::new(move |news| {
             let news = match news {
-                News::First(place) => hints.tell(member, place),
+                News::First(token) => hints.record(member, token),
                 // It may be free at that member only: soon enough is when others have been elected.
-                News::Free(place) => Some(News::First(place)),
+                News::Free(token) => Some(News::First(token)),
                 // The others tell as well, and it is asked again before long.
                 News::Resumed => None,
                 // No member of a quorum grants a lock by itself.
@@ -43,50 +43,55 @@ impl Hints {
                 news => Some(news),
             };
             if let Some(news) = news {
-                (hints.ear)(news);
+                (hints.handler)(news);
             }
         })
     }
 
-    pub(crate) fn is_present(&self, member: usize, present: bool) {
-        self.present[member].store(present, Ordering::Relaxed);
+    pub(crate) fn set_reachable(&self, member: usize, reachable: bool) {
+        self.reachable[member].store(reachable, Ordering::Relaxed);
     }
 
     /// The claim asks now. Whether it has been told by enough members before.
-    pub(crate) fn asks(&self, place: Token) -> bool {
-        let none = vec![false; self.present.len()];
-        let told = self.told().insert(place, none);
-        told.is_some_and(|told| count(&told) >= self.enough())
+    pub(crate) fn begin_poll(&self, token: Token) -> bool {
+        let none = vec![false; self.reachable.len()];
+        let notified_by = self.notified_by().insert(token, none);
+        notified_by.is_some_and(|notified_by| count(&notified_by) >= self.threshold())
     }
 
     /// The claim waits no more.
-    pub(crate) fn forget(&self, place: Token) {
-        self.told().remove(&place);
+    pub(crate) fn remove(&self, token: Token) {
+        self.notified_by().remove(&token);
     }
 
-    fn tell(&self, member: usize, place: Token) -> Option<News> {
-        let mut told = self.told();
-        let told = told.get_mut(&place)?;
-        if std::mem::replace(&mut told[member], true) {
+    fn record(&self, member: usize, token: Token) -> Option<News> {
+        let mut notified_by = self.notified_by();
+        let notified_by = notified_by.get_mut(&token)?;
+        if std::mem::replace(&mut notified_by[member], true) {
             return None;
         }
-        match count(told) {
-            all if all == self.enough() => Some(News::Free(place)),
-            1 => Some(News::First(place)),
+        match count(notified_by) {
+            all if all == self.threshold() => Some(News::Free(token)),
+            1 => Some(News::First(token)),
             _ => None,
         }
     }
 
-    fn enough(&self) -> usize {
-        let present = |present: &&AtomicBool| present.load(Ordering::Relaxed);
-        majority(self.present.iter().filter(present).count())
+    fn threshold(&self) -> usize {
+        let reachable = |reachable: &&AtomicBool| reachable.load(Ordering::Relaxed);
+        majority(self.reachable.iter().filter(reachable).count())
     }
 
-    fn told(&self) -> MutexGuard<'_, HashMap<Token, Vec<bool>>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn notified_by(&self) -> MutexGuard<'_, HashMap<Token, Vec<bool>>> {
+        self.notified_by
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn count(told: &[bool]) -> usize {
-    told.iter().filter(|told| **told).count()
+fn count(notified_by: &[bool]) -> usize {
+    notified_by
+        .iter()
+        .filter(|notified_by| **notified_by)
+        .count()
 }

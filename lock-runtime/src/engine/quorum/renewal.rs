@@ -4,7 +4,9 @@
 //! knows who had the lock there meanwhile. The next renewal finds it there like everywhere else.
 
 use crate::engine::error::EngineError;
+use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::members::Members;
+use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::tally::Tally;
 use crate::engine::request::Claim;
 use std::sync::Arc;
@@ -15,77 +17,79 @@ type Renewed = Result<Vec<Result<bool, EngineError>>, EngineError>;
 
 pub(crate) async fn renew(
     members: Arc<Members>,
+    ballots: Arc<Registry<Ballot>>,
     claims: Arc<[Claim]>,
-    until: Instant,
+    deadline: Instant,
 ) -> Result<Vec<Result<bool, EngineError>>, EngineError> {
     let (sender, mut answers) = mpsc::unbounded_channel();
     // Which locks a majority still has, once that is known.
-    let standing = Arc::new(watch::Sender::new(None::<Arc<[bool]>>));
+    let still_held = Arc::new(watch::Sender::new(None::<Arc<[bool]>>));
     for member in 0..members.count() {
-        let (members, claims, sender) = (members.clone(), claims.clone(), sender.clone());
-        let mut standing = standing.subscribe();
+        let (members, ballots) = (members.clone(), ballots.clone());
+        let (claims, sender) = (claims.clone(), sender.clone());
+        let mut still_held = still_held.subscribe();
         members.io.spawn(async move {
-            let renewed = members.all[member].renew(&claims, until).await;
-            members.note(member, &renewed);
+            let renewed = members.list[member].renew(&claims, deadline).await;
+            members.record_reachability(member, &renewed);
             let _ = sender.send((member, renewed.clone()));
             drop(sender);
             if let Ok(renewed) = renewed
-                && let Ok(standing) = standing.wait_for(Option::is_some).await
-                && let Some(standing) = &*standing
+                && let Ok(still_held) = still_held.wait_for(Option::is_some).await
+                && let Some(still_held) = &*still_held
             {
-                heal(&members, member, &claims, &renewed, standing);
+                repair((&members, &ballots), member, &claims, &renewed, still_held);
             }
         });
     }
     drop(sender);
     let mut tallies = vec![Tally::new(members.count()); claims.len()];
     while tallies.iter().any(|tally| tally.decided().is_none()) {
-        match members.io.timeout_at(until, answers.recv()).await {
-            Ok(Some((member, renewed))) => enter(&mut tallies, member, renewed),
+        match members.io.timeout_at(deadline, answers.recv()).await {
+            Ok(Some((member, renewed))) => record_replies(&mut tallies, member, renewed),
             _ => break,
         }
     }
     let decided = tallies.iter().map(|tally| tally.decided() == Some(true));
-    standing.send_replace(Some(decided.collect()));
+    still_held.send_replace(Some(decided.collect()));
     let answer = |tally: &Tally| {
-        let error = || tally.error(&members, "renewed", "not ours");
+        let error = || tally.error(&members.list, "renewed", "not ours");
         tally.decided().ok_or_else(error)
     };
     Ok(tallies.iter().map(answer).collect())
 }
 
-fn enter(tallies: &mut [Tally], member: usize, renewed: Renewed) {
+fn record_replies(tallies: &mut [Tally], member: usize, renewed: Renewed) {
     match renewed {
         Ok(renewed) => {
             for (tally, renewed) in tallies.iter_mut().zip(renewed) {
-                tally.enter(member, renewed);
+                tally.record(member, renewed);
             }
         }
         Err(error) => {
             for tally in tallies {
-                tally.enter(member, Err(error.clone()));
+                tally.record(member, Err(error.clone()));
             }
         }
     }
 }
 
 /// Gives a member the locks that it doesn't have and a majority does.
-fn heal(
-    members: &Arc<Members>,
+fn repair(
+    (members, ballots): (&Members, &Registry<Ballot>),
     member: usize,
     claims: &[Claim],
     renewed: &[Result<bool, EngineError>],
-    standing: &[bool],
+    still_held: &[bool],
 ) {
-    for ((claim, renewed), stands) in claims.iter().zip(renewed).zip(standing) {
+    for ((claim, renewed), stands) in claims.iter().zip(renewed).zip(still_held) {
         if *stands
             && matches!(renewed, Ok(false))
-            && let Some(ballot) = members.ballot(claim.token)
+            && let Some(ballot) = ballots.get(claim.token)
         {
-            let until = members.patience(claim.ttl);
+            let deadline = members.request_deadline(claim.ttl);
             members
                 .io
-                .spawn(async move { ballot.ask(member, until).await });
+                .spawn(async move { ballot.request_vote(member, deadline).await });
         }
     }
 }

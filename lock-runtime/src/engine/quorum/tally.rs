@@ -1,29 +1,29 @@
-//! What the members answered to a question that takes yes or no.
+//! The members' replies to a request that succeeds or not.
 
 use crate::engine::error::EngineError;
-use crate::engine::quorum::majority::{NoMajority, Said};
-use crate::engine::quorum::members::Members;
-use crate::engine::quorum::votes::majority;
+use crate::engine::member::Member;
+use crate::engine::quorum::majority::{MemberReply, NoMajority, majority};
+use std::sync::Arc;
 
 #[derive(Clone)]
 pub(crate) struct Tally {
-    answers: Vec<Option<Result<bool, EngineError>>>,
+    replies: Vec<Option<Result<bool, EngineError>>>,
 }
 
 impl Tally {
     pub(crate) fn new(members: usize) -> Tally {
         Tally {
-            answers: vec![None; members],
+            replies: vec![None; members],
         }
     }
 
-    pub(crate) fn enter(&mut self, member: usize, answer: Result<bool, EngineError>) {
-        self.answers[member] = Some(answer);
+    pub(crate) fn record(&mut self, member: usize, reply: Result<bool, EngineError>) {
+        self.replies[member] = Some(reply);
     }
 
-    /// Whether a majority says yes, as soon as that is certain.
+    /// Returns whether a majority agreed, as soon as that is certain.
     pub(crate) fn decided(&self) -> Option<bool> {
-        let members = self.answers.len();
+        let members = self.replies.len();
         if self.count(true) >= majority(members) {
             Some(true)
         } else if self.count(false) > members - majority(members) {
@@ -33,24 +33,24 @@ impl Tally {
         }
     }
 
-    /// Why it is not certain, member by member.
+    /// Returns why it is not certain, member by member.
     pub(crate) fn error(
         &self,
-        members: &Members,
+        members: &[Arc<dyn Member>],
         yes: &'static str,
         no: &'static str,
     ) -> EngineError {
-        let said = self.answers.iter().map(|answer| match answer {
-            None => Said::Words("no answer yet"),
-            Some(Ok(answer)) => Said::Words(if *answer { yes } else { no }),
-            Some(Err(error)) => Said::Failed(error.clone()),
+        let replies = self.replies.iter().map(|reply| match reply {
+            None => MemberReply::Text("no answer yet"),
+            Some(Ok(reply)) => MemberReply::Text(if *reply { yes } else { no }),
+            Some(Err(error)) => MemberReply::Failed(error.clone()),
         });
-        NoMajority::error(&members.all, said)
+        NoMajority::error(members, replies)
     }
 
-    fn count(&self, answer: bool) -> usize {
-        let same = |it: &&Option<_>| matches!(it, Some(Ok(said)) if *said == answer);
-        self.answers.iter().filter(same).count()
+    fn count(&self, reply: bool) -> usize {
+        let same = |it: &&Option<_>| matches!(it, Some(Ok(replies)) if *replies == reply);
+        self.replies.iter().filter(same).count()
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn it_is_decided_as_soon_as_the_rest_can_change_nothing() {
-        for (said, decided) in [
+        for (replies, decided) in [
             ("yy-", Some(true)),
             ("y-y", Some(true)),
             ("nn-", Some(false)),
@@ -72,15 +72,15 @@ mod tests {
             ("yynny", Some(true)),
             ("xnnxn", Some(false)),
         ] {
-            let mut tally = Tally::new(said.len());
-            for (member, letter) in said.bytes().enumerate() {
+            let mut tally = Tally::new(replies.len());
+            for (member, letter) in replies.bytes().enumerate() {
                 match letter {
                     b'-' => {}
-                    b'x' => tally.enter(member, Err(EngineError::new(Fault::Down, "as told"))),
-                    _ => tally.enter(member, Ok(letter == b'y')),
+                    b'x' => tally.record(member, Err(EngineError::new(Fault::Down, "as told"))),
+                    _ => tally.record(member, Ok(letter == b'y')),
                 }
             }
-            assert_eq!(tally.decided(), decided, "{said}");
+            assert_eq!(tally.decided(), decided, "{replies}");
         }
     }
 }

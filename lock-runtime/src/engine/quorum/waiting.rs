@@ -1,95 +1,101 @@
-//! Waiting: a place in the queues of all members, and an election when the lock can be had.
+//! Waiting: an entry in the queues of all members, and an election when the lock may be free.
 
 use crate::engine::error::EngineError;
-use crate::engine::member::{Look, Vote};
-use crate::engine::quorum::Quorum;
+use crate::engine::member::{QueueObservation, Vote};
 use crate::engine::quorum::ballot::Ballot;
-use crate::engine::quorum::election::{Outcome, count};
+use crate::engine::quorum::election::{Outcome, count_votes};
+use crate::engine::quorum::members::Members;
+use crate::engine::quorum::queue_entry::QueueEntry;
+use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::votes::{Verdict, Votes};
 use crate::engine::request::{Claim, ServerTime, Standing, Waiting};
 use crate::engine::token::Token;
 use crate::util::backoff::fraction;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long claims that were in each other's way wait before they ask again, about.
-const SPLIT: Duration = Duration::from_millis(10);
+/// How long about claims wait that split an election, before they ask again.
+const SPLIT_RETRY_DELAY: Duration = Duration::from_millis(10);
 
-impl Quorum {
-    /// Takes a place in the queues of all members, and the lock if it is free.
-    pub(crate) async fn stand(
-        &self,
-        place: &Claim,
-        until: Instant,
-    ) -> Result<Standing, EngineError> {
-        if !self.members.hints.asks(place.token)
-            && let Some(standing) = self.look(place, until).await?
-        {
-            return Ok(standing);
-        }
-        // What an election leaves behind must never be taken for the next one's.
-        let token = Token::fresh();
-        let claim = Claim {
-            token,
-            ..place.clone()
-        };
-        let standing = self.members.place(place);
-        let ballot = Ballot::open(&self.members, claim, Some(standing));
-        match ballot.run(until).await {
-            Outcome::Won(election) => {
-                election.take();
-                drop(self.members.leave(place.token));
-                Ok(Standing::Elected(token, place.ttl))
-            }
-            Outcome::Lost(left) => Ok(Standing::Waiting(again_in(left))),
-            Outcome::Split(pause, _) => Ok(Standing::Waiting(again_in(pause))),
-            Outcome::Unknown(error) => Err(error),
-        }
+/// Enters the queues of all members, and acquires the lock if it is free.
+pub(crate) async fn enqueue(
+    members: &Arc<Members>,
+    ballots: &Arc<Registry<Ballot>>,
+    entries: &Arc<Registry<QueueEntry>>,
+    waiter: &Claim,
+    deadline: Instant,
+) -> Result<Standing, EngineError> {
+    let entry = || entries.get_or_insert(waiter.token, || QueueEntry::new(members, waiter));
+    if !members.hints.begin_poll(waiter.token)
+        && let Some(standing) = observe_all(members, &entry(), deadline).await?
+    {
+        return Ok(standing);
     }
-
-    /// Sees how the lock stands; none if it can be had.
-    async fn look(&self, place: &Claim, until: Instant) -> Result<Option<Standing>, EngineError> {
-        let members = &self.members;
-        let bound = until.min(members.patience(place.ttl));
-        let standing = members.place(place);
-        let mut looks = members.ask(|member| {
-            let standing = standing.clone();
-            async move { standing.look(member, bound).await }
-        });
-        let mut votes = Votes::new(members.count(), place.token);
-        let (mut ahead, mut others) = (Vec::new(), false);
-        let read = |look| match look {
-            Ok(look) => {
-                let look: Look = look;
-                ahead.push(look.ahead);
-                others |= look.others;
-                match look.holder {
-                    Some((by, left)) => Vote::Held { by, left },
-                    None => Vote::Granted,
-                }
-            }
-            Err(error) => Vote::Failed(error),
-        };
-        let left = match count(members.io, &mut votes, &mut looks, read, || {}, until).await {
-            Verdict::Won => return Ok(None),
-            Verdict::Lost => votes.free_in(),
-            Verdict::Split { .. } => SPLIT + fraction(SPLIT),
-            Verdict::Open | Verdict::Unknown => return Err(votes.error(&members.all)),
-        };
-        ahead.sort_unstable();
-        Ok(Some(Standing::Waiting(Waiting {
-            ahead: ahead.get(ahead.len() / 2).copied().unwrap_or_default(),
-            others,
-            ..again_in(left)
-        })))
+    // What an election leaves behind must never be taken for the next one's.
+    let token = Token::fresh();
+    let claim = Claim {
+        token,
+        ..waiter.clone()
+    };
+    let ballot = Ballot::open(members, ballots, claim, Some(entry()));
+    match ballot.run_election(deadline).await {
+        Outcome::Won(election) => {
+            election.keep();
+            drop(QueueEntry::remove(members, entries, waiter.token));
+            Ok(Standing::Elected(token, waiter.ttl))
+        }
+        Outcome::Lost(ttl) => Ok(Standing::Waiting(retry_in(ttl))),
+        Outcome::Split(pause, _) => Ok(Standing::Waiting(retry_in(pause))),
+        Outcome::NoQuorum(error) => Err(error),
     }
 }
 
-/// A claim that waits is to ask again when so much time has passed.
-fn again_in(left: Duration) -> Waiting {
+/// Observes the lock at all members; `None` if it may be free.
+async fn observe_all(
+    members: &Arc<Members>,
+    entry: &Arc<QueueEntry>,
+    deadline: Instant,
+) -> Result<Option<Standing>, EngineError> {
+    let request_deadline = deadline.min(members.request_deadline(entry.claim.ttl));
+    let mut observations = members.ask_all(|member| {
+        let entry = entry.clone();
+        async move { entry.observe(member, request_deadline).await }
+    });
+    let mut votes = Votes::new(members.count(), entry.claim.token);
+    let (mut ahead, mut others) = (Vec::new(), false);
+    let read = |observed: Result<QueueObservation, EngineError>| match observed {
+        Ok(observed) => {
+            ahead.push(observed.ahead);
+            others |= observed.others;
+            match observed.holder {
+                Some((holder, ttl)) => Vote::Held { holder, ttl },
+                None => Vote::Granted,
+            }
+        }
+        Err(error) => Vote::Failed(error),
+    };
+    let io = members.io;
+    let verdict = count_votes(io, &mut votes, &mut observations, read, || {}, deadline);
+    let ttl = match verdict.await {
+        Verdict::Won => return Ok(None),
+        Verdict::Lost => votes.earliest_free(),
+        Verdict::Split { .. } => SPLIT_RETRY_DELAY + fraction(SPLIT_RETRY_DELAY),
+        Verdict::Undecided | Verdict::NoQuorum => return Err(votes.error(&members.list)),
+    };
+    ahead.sort_unstable();
+    Ok(Some(Standing::Waiting(Waiting {
+        ahead: ahead.get(ahead.len() / 2).copied().unwrap_or_default(),
+        others,
+        ..retry_in(ttl)
+    })))
+}
+
+/// Tells the waiter to poll again after that time.
+fn retry_in(ttl: Duration) -> Waiting {
     Waiting {
         at: ServerTime(Duration::ZERO),
-        holder_left: left,
+        holder_left: ttl,
         ahead: 0,
         others: true,
     }

@@ -3,7 +3,7 @@
 use crate::engine::error::{EngineError, Fault};
 use crate::engine::event::Ear;
 use crate::engine::inspection::Inspection;
-use crate::engine::member::{Look, Member, Vote};
+use crate::engine::member::{Member, QueueObservation, Vote};
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::topology::Topology;
 use crate::engine::request::{Answer, Claim};
@@ -53,11 +53,6 @@ impl RedisMember {
             connect_loop(weak, &server, connect).await;
         });
         RedisMember { io, address, state }
-    }
-
-    /// Waits until the first attempt to connect has ended.
-    pub(crate) async fn connected(&self, deadline: Instant) -> Result<(), EngineError> {
-        self.engine(deadline).await.map(drop)
     }
 
     async fn engine(&self, deadline: Instant) -> Result<Arc<RedisEngine>, EngineError> {
@@ -133,6 +128,10 @@ impl Member for RedisMember {
         })
     }
 
+    fn connected(&self, deadline: Instant) -> Answer<'_, ()> {
+        Box::pin(async move { self.engine(deadline).await.map(drop) })
+    }
+
     fn slot(&self, name: &str) -> u16 {
         match &*self.state.borrow() {
             State::Up(engine) => engine.kept_at(name).1,
@@ -143,39 +142,39 @@ impl Member for RedisMember {
     fn vote<'a>(
         &'a self,
         claim: &'a Claim,
-        place: Option<Token>,
+        queue_token: Option<Token>,
         deadline: Instant,
     ) -> Answer<'a, Vote> {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
                 .commands
-                .vote(claim, place, deadline)
+                .vote(claim, queue_token, deadline)
                 .await
         })
     }
 
-    fn look<'a>(&'a self, place: &'a Claim, deadline: Instant) -> Answer<'a, Look> {
+    fn observe<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> Answer<'a, QueueObservation> {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
                 .commands
-                .observe(place, deadline)
+                .observe(entry, deadline)
                 .await
         })
     }
 
-    fn leave<'a>(&'a self, place: &'a Claim, deadline: Instant) -> Answer<'a, ()> {
+    fn leave_queue<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> Answer<'a, ()> {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
                 .commands
-                .leave_queue(place, deadline)
+                .leave_queue(entry, deadline)
                 .await
         })
     }
 
-    fn free<'a>(&'a self, claim: &'a Claim, held: bool, deadline: Instant) -> Answer<'a, bool> {
+    fn release<'a>(&'a self, claim: &'a Claim, held: bool, deadline: Instant) -> Answer<'a, bool> {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
@@ -202,7 +201,7 @@ impl Member for RedisMember {
         })
     }
 
-    fn store_fencing_token<'a>(
+    fn raise_fencing_token<'a>(
         &'a self,
         claim: &'a Claim,
         token: u64,

@@ -3,7 +3,7 @@
 //! All of them go over the I/O thread's connection, so that a request never arrives after a later one.
 
 use crate::engine::error::EngineError;
-use crate::engine::member::{Look, Vote};
+use crate::engine::member::{QueueObservation, Vote};
 use crate::engine::redis::commands::{
     LockCommands, Via, is_try_again, milliseconds, unexpected_reply,
 };
@@ -45,9 +45,9 @@ impl LockCommands {
         let vote: Vec<Value> = vote.await?;
         match &vote[..] {
             [Value::Int(1)] => Ok(Vote::Granted),
-            [Value::Int(0), Value::Int(left), by] => Ok(Vote::Held {
-                by: parse_holder(by)?,
-                left: parse_millis(*left),
+            [Value::Int(0), Value::Int(ttl), holder] => Ok(Vote::Held {
+                holder: parse_holder(holder)?,
+                ttl: parse_millis(*ttl),
             }),
             _ => Err(unexpected_reply(format!("{vote:?} to a claim"))),
         }
@@ -58,7 +58,7 @@ impl LockCommands {
         &self,
         entry: &Claim,
         deadline: Instant,
-    ) -> Result<Look, EngineError> {
+    ) -> Result<QueueObservation, EngineError> {
         self.subscription.subscribed(deadline).await?;
         let keys = (&*entry.name, 3);
         let reply = self.eval(
@@ -78,7 +78,7 @@ impl LockCommands {
         );
         let (left, by, ahead, length): (i64, Value, u64, u64) = reply.await?;
         let by = parse_holder(&by)?;
-        Ok(Look {
+        Ok(QueueObservation {
             holder: (!by.is_empty()).then(|| (by, parse_millis(left))),
             ahead,
             others: length > 1,

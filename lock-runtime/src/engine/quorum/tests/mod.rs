@@ -8,8 +8,8 @@ pub(crate) mod scripted;
 pub(crate) mod waiting;
 
 use crate::engine::error::EngineError;
-use crate::engine::quorum::Quorum;
-use crate::engine::quorum::release_hints::Hints;
+use crate::engine::quorum::QuorumEngine;
+use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::tests::scripted::Scripted;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
@@ -28,7 +28,7 @@ const TTL: Duration = Duration::from_secs(30);
 
 struct Bench {
     members: Vec<Arc<Scripted>>,
-    quorum: Arc<Quorum>,
+    quorum: Arc<QuorumEngine>,
 }
 
 impl Bench {
@@ -98,10 +98,15 @@ impl Bench {
 }
 
 /// A process beside the first, with the same members.
-fn another(members: &[Arc<Scripted>]) -> Arc<Quorum> {
-    let hints = Hints::new(members.len(), Arc::new(|_| {}));
+fn another(members: &[Arc<Scripted>]) -> Arc<QuorumEngine> {
+    let hints = ReleaseHints::new(members.len(), Arc::new(|_| {}));
     let all = members.iter().map(|member| member.clone() as _).collect();
-    Arc::new(Quorum::new(Io::start().unwrap(), all, hints, PATIENCE))
+    Arc::new(QuorumEngine::new(
+        Io::start().unwrap(),
+        all,
+        hints,
+        PATIENCE,
+    ))
 }
 
 fn claim() -> Claim {

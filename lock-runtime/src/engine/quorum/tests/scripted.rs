@@ -1,7 +1,7 @@
 //! A member that does as it is told.
 
 use crate::engine::error::{EngineError, Fault};
-use crate::engine::member::{Look, Member, Vote};
+use crate::engine::member::{Member, QueueObservation, Vote};
 use crate::engine::quorum::tests::TTL;
 use crate::engine::request::{Answer, Claim};
 use crate::engine::token::Token;
@@ -99,7 +99,7 @@ impl Member for Scripted {
     fn vote<'a>(
         &'a self,
         claim: &'a Claim,
-        place: Option<Token>,
+        queue_token: Option<Token>,
         until: Instant,
     ) -> Answer<'a, Vote> {
         let claim = claim.clone();
@@ -107,27 +107,27 @@ impl Member for Scripted {
             state.votes += 1;
             match state.locks.get(&claim.name) {
                 Some(token) if *token != claim.token => Vote::Held {
-                    by: token.encode(&mut [0; 32]).as_bytes().into(),
-                    left: TTL,
+                    holder: token.encode(&mut [0; 32]).as_bytes().into(),
+                    ttl: TTL,
                 },
                 _ => {
                     state.locks.insert(claim.name, claim.token);
-                    state.queue.retain(|token| Some(*token) != place);
+                    state.queue.retain(|token| Some(*token) != queue_token);
                     Vote::Granted
                 }
             }
         })
     }
 
-    fn look<'a>(&'a self, place: &'a Claim, until: Instant) -> Answer<'a, Look> {
-        let place = place.clone();
+    fn observe<'a>(&'a self, entry: &'a Claim, until: Instant) -> Answer<'a, QueueObservation> {
+        let entry = entry.clone();
         self.request(until, move |state| {
-            if !state.queue.contains(&place.token) {
-                state.queue.push(place.token);
+            if !state.queue.contains(&entry.token) {
+                state.queue.push(entry.token);
             }
-            let ahead = state.queue.iter().position(|token| *token == place.token);
-            let holder = state.locks.get(&place.name);
-            Look {
+            let ahead = state.queue.iter().position(|token| *token == entry.token);
+            let holder = state.locks.get(&entry.name);
+            QueueObservation {
                 holder: holder.map(|by| (by.encode(&mut [0; 32]).as_bytes().into(), TTL)),
                 ahead: ahead.unwrap() as u64,
                 others: state.queue.len() > 1,
@@ -135,12 +135,12 @@ impl Member for Scripted {
         })
     }
 
-    fn leave<'a>(&'a self, place: &'a Claim, until: Instant) -> Answer<'a, ()> {
-        let token = place.token;
+    fn leave_queue<'a>(&'a self, entry: &'a Claim, until: Instant) -> Answer<'a, ()> {
+        let token = entry.token;
         self.request(until, move |state| state.queue.retain(|it| *it != token))
     }
 
-    fn free<'a>(&'a self, claim: &'a Claim, _: bool, until: Instant) -> Answer<'a, bool> {
+    fn release<'a>(&'a self, claim: &'a Claim, _: bool, until: Instant) -> Answer<'a, bool> {
         let claim = claim.clone();
         self.request(until, move |state| {
             let ours = state.locks.get(&claim.name) == Some(&claim.token);
@@ -174,7 +174,7 @@ impl Member for Scripted {
         })
     }
 
-    fn store_fencing_token<'a>(
+    fn raise_fencing_token<'a>(
         &'a self,
         claim: &'a Claim,
         token: u64,

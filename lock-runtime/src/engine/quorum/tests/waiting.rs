@@ -1,7 +1,7 @@
 //! Standing in the queues of all members.
 
 use crate::engine::event::News;
-use crate::engine::quorum::release_hints::Hints;
+use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::tests::{Bench, PATIENCE, TTL, claim};
 use crate::engine::request::{Claim, Standing};
 use crate::engine::token::Token;
@@ -60,9 +60,9 @@ async fn a_queue_that_is_entered_late_is_left() {
 fn a_release_is_told_when_a_majority_has_told_it() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let ear = told.clone();
-    let hints = Hints::new(5, Arc::new(move |news| ear.lock().unwrap().push(news)));
+    let hints = ReleaseHints::new(5, Arc::new(move |news| ear.lock().unwrap().push(news)));
     let place = Token::fresh();
-    let ears: Vec<_> = (0..5).map(|member| hints.ear(member)).collect();
+    let ears: Vec<_> = (0..5).map(|member| hints.handler(member)).collect();
     let first = |member: usize| ears[member](News::First(place));
     let take = || -> Vec<&str> {
         let told = std::mem::take(&mut *told.lock().unwrap());
@@ -75,20 +75,20 @@ fn a_release_is_told_when_a_majority_has_told_it() {
     };
     first(0);
     assert!(take().is_empty(), "it doesn't wait");
-    assert!(!hints.asks(place));
+    assert!(!hints.begin_poll(place));
     for member in [0, 0, 1, 1, 2, 3, 4] {
         first(member);
     }
     assert_eq!(take(), ["first", "free"]);
-    assert!(hints.asks(place));
-    assert!(!hints.asks(place), "it has asked since");
+    assert!(hints.begin_poll(place));
+    assert!(!hints.begin_poll(place), "it has asked since");
     // With two away, two are enough.
-    hints.is_present(3, false);
-    hints.is_present(4, false);
+    hints.set_reachable(3, false);
+    hints.set_reachable(4, false);
     first(0);
     first(1);
     assert_eq!(take(), ["first", "free"]);
-    hints.forget(place);
+    hints.remove(place);
     first(2);
     assert!(take().is_empty());
 }
