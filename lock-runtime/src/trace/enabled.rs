@@ -41,12 +41,12 @@ impl LockSpan {
         }
     }
 
-    /// Runs a piece of the user's work in the span.
+    /// Runs code of the user in the span.
     pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         self.span.in_scope(work)
     }
 
-    /// Where another thread tells what becomes of the hold.
+    /// A handle with which another thread reports the loss of the hold.
     pub(crate) fn handle(&self) -> SpanHandle {
         SpanHandle(contain(|| self.span.clone()).unwrap_or_else(Span::none))
     }
@@ -61,7 +61,7 @@ impl Drop for LockSpan {
     }
 }
 
-/// A hold's span, and with it the subscriber that knows it. To drop it calls the subscriber.
+/// A hold's span, and the subscriber that knows it. Dropping the handle calls the subscriber.
 pub(crate) struct SpanHandle(Span);
 
 impl Default for SpanHandle {
@@ -97,7 +97,7 @@ pub(crate) fn released_missing_lock(key: &str) {
     contain(|| warn!(key, "released a lock that was gone already"));
 }
 
-/// Whether a warning would reach any subscriber.
+/// Returns `true` if a warning would reach any subscriber.
 pub(crate) fn warnings_enabled() -> bool {
     contain(|| tracing::enabled!(tracing::Level::WARN)).unwrap_or_default()
 }
@@ -121,7 +121,7 @@ pub(crate) fn node_replaced(cluster: &dyn Display) {
     });
 }
 
-/// What fails for many locks at once, told in one line for each server.
+/// Failures of many locks at once, reported in one line for each server.
 #[derive(Default)]
 pub(crate) struct Failures(Mutex<HashMap<Arc<str>, Tally>>);
 
@@ -133,7 +133,7 @@ struct Tally {
 }
 
 impl Failures {
-    /// Takes what became of renewals that were sent to that server.
+    /// Counts the failed ones of the renewals that were sent to that server.
     pub(crate) fn renewals<E: Display>(
         &self,
         server: impl FnOnce() -> Arc<str>,
@@ -153,7 +153,7 @@ impl Failures {
         }
     }
 
-    /// A background release is given up.
+    /// A background release was given up.
     pub(crate) fn release(&self, server: Arc<str>, key: &str, error: &dyn Display) {
         contain(|| debug!(key, %error, "release not confirmed; the lock ends with its ttl"));
         self.failed(server, (0, 1), error);
@@ -199,26 +199,26 @@ impl Failures {
 }
 
 impl Tally {
-    /// What has failed since this was called last.
+    /// Returns and resets the number of failed renewals and releases.
     fn take(&mut self) -> (usize, usize) {
         let renewals = std::mem::take(&mut self.renewals);
         (renewals, std::mem::take(&mut self.releases))
     }
 }
 
-/// A connection that is made again and again.
+/// A connection that is restored whenever it is lost.
 #[derive(Default)]
 pub(crate) struct Connection(Trouble);
 
 impl Connection {
-    /// A try to make it again has failed.
+    /// A try to restore it has failed.
     pub(crate) fn failed(&mut self, server: &dyn Display, carries: &str, error: &dyn Display) {
         if !self.0.lasts() && self.0.comes(instant()) {
             contain(|| warn!(%server, carries, %error, "connection lost; reconnecting"));
         }
     }
 
-    /// It has been made.
+    /// It was made.
     pub(crate) fn made(&mut self, server: &dyn Display, carries: &str) {
         if self.0.ends() {
             contain(|| info!(%server, carries, "connection restored"));

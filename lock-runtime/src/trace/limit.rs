@@ -1,22 +1,22 @@
-//! How often the same trouble is told.
+//! Limits how often the same trouble is reported.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// At most one warning about the same thing in so long.
+/// At most one warning about the same thing is reported in this time.
 pub(crate) const PERIOD: Duration = Duration::from_secs(5);
 
 /// Trouble with one thing: it comes, may last, and ends.
 #[derive(Default)]
 pub(crate) struct Trouble {
-    /// When it was told last.
+    /// When it was reported last.
     told: Option<Instant>,
-    /// It was told, and has not ended since.
+    /// It was reported, and has not ended since.
     lasts: bool,
 }
 
 impl Trouble {
-    /// There is trouble. Whether that is to be told now.
+    /// There is trouble. Returns `true` if it is to be reported now.
     pub(crate) fn comes(&mut self, now: Instant) -> bool {
         let due = self.told.is_none_or(|told| now >= told + PERIOD);
         if due {
@@ -26,17 +26,17 @@ impl Trouble {
         due
     }
 
-    /// Trouble that was told has not ended yet.
+    /// Returns `true` if reported trouble has not ended yet.
     pub(crate) fn lasts(&self) -> bool {
         self.lasts
     }
 
-    /// There is no trouble. Whether that is to be told, since trouble was.
+    /// There is no trouble. Returns `true` if its end is to be reported.
     pub(crate) fn ends(&mut self) -> bool {
         std::mem::take(&mut self.lasts)
     }
 
-    /// Whether it was told so long ago that it can be forgotten.
+    /// Returns `true` if it was reported so long ago that it can be forgotten.
     pub(crate) fn is_old(&self, now: Instant) -> bool {
         self.told.is_none_or(|told| now >= told + 12 * PERIOD)
     }

@@ -1,10 +1,10 @@
-//! What the library tells `tracing`. Without the feature, nothing, at no cost.
+//! Reports to `tracing`. Without the feature it does nothing, at no cost.
 //!
 //! Each hold has a span `distributed_lock`, in which its body runs: `template` (the key as written
 //! in the source: few values), `key`, and in milliseconds `waited` and `held`.
 //!
-//! A subscriber is code of the user's. It is called under no lock of ours, and a panic of its does not
-//! leave this module.
+//! A subscriber is code of the user. It is called under no mutex of the library, and its panics do not leave
+//! this module.
 
 #[cfg(not(feature = "tracing"))]
 pub(crate) mod disabled;

@@ -1,29 +1,26 @@
-//! Pauses between tries.
+//! Delays between retries.
 
 use once_cell::sync::Lazy;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Pauses that double up to a bound, each drawn at random from its upper half, so that processes
-/// which failed together don't come back together.
+/// Delays that double up to a maximum, each drawn at random from its upper half, so that processes that failed
+/// together do not retry together.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
-    longest: Duration,
+    max: Duration,
 }
 
 impl Backoff {
-    pub(crate) fn new(first: Duration, longest: Duration) -> Backoff {
-        Backoff {
-            next: first,
-            longest,
-        }
+    pub(crate) fn new(first: Duration, max: Duration) -> Backoff {
+        Backoff { next: first, max }
     }
 
     pub(crate) fn pause(&mut self) -> Duration {
         let pause = self.next;
-        self.next = (pause * 2).min(self.longest);
+        self.next = (pause * 2).min(self.max);
         pause / 2 + fraction(pause / 2)
     }
 }

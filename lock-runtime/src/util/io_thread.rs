@@ -23,16 +23,16 @@ static PULSE: Pulse = Pulse {
     start: Notify::const_new(),
 };
 
-/// What another runtime polls, and this thread as well when that one doesn't get round to it.
+/// Something that another runtime polls, and that this thread polls as well when that runtime is blocked.
 pub(crate) trait Assisted: Send + Sync {
-    /// Helps if need be. Returns whether it is to be looked at again soon.
+    /// Helps if need be. Returns `true` if it is to be called again soon.
     fn look(self: Arc<Self>) -> bool;
 }
 
 static ASSISTED: Mutex<Vec<Weak<dyn Assisted>>> = Mutex::new(Vec::new());
 
-/// How soon a task that panicked is begun anew.
-const AGAIN: Duration = Duration::from_millis(100);
+/// How long a task that panicked rests before it is restarted.
+const RESTART_DELAY: Duration = Duration::from_millis(100);
 
 impl Io {
     /// Starts the thread on first use.
@@ -60,7 +60,7 @@ impl Io {
             .spawn(async { task.await.unwrap_or_else(|panic| resume_unwind(panic)) })
     }
 
-    /// Runs a task that nobody waits for. If it panics, that is logged, and ends nothing else.
+    /// Runs a task whose end no other task awaits. If it panics, that is logged, and ends nothing else.
     pub(crate) fn run(self, task: impl Future<Output = ()> + Send + 'static) {
         #[cfg(test)]
         if crate::util::shuttle::execution::running() {
@@ -88,22 +88,22 @@ impl Io {
     }
 }
 
-/// Whether futures can be polled here. At the end of a thread, where its thread-locals are dropped, those
-/// of tokio may have gone.
+/// Returns `true` if futures can be polled here. At the end of a thread, while its thread-locals are dropped,
+/// those of tokio may be gone already.
 pub(crate) fn can_poll() -> bool {
     !matches!(Handle::try_current(), Err(error) if error.is_thread_local_destroyed())
 }
 
-/// Work that goes on as long as it is needed: if it panics, it is begun anew.
+/// Runs work to its end: if it panics, it is restarted.
 pub(crate) async fn kept<F: Future<Output = ()>>(begin: impl Fn() -> F) {
     while caught(begin()).await.is_err() {
         pause().await;
     }
 }
 
-/// Waits before something is begun anew that panicked.
+/// Waits before work that panicked is restarted.
 pub(crate) async fn pause() {
-    sleep_until(after(AGAIN)).await;
+    sleep_until(after(RESTART_DELAY)).await;
 }
 
 /// Has it looked at from now on, as long as it exists.

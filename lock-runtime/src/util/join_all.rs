@@ -1,25 +1,24 @@
-//! Several things at once, by one task.
+//! Awaits several futures in one task.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-enum Work<F: Future> {
-    /// Under way.
-    Under(Pin<Box<F>>),
+enum MaybeDone<F: Future> {
+    Pending(Pin<Box<F>>),
     Done(F::Output),
 }
 
-/// Waits until each of them has come to its end; their outputs, in the same order.
+/// Waits until all futures have completed. Returns their outputs in the same order.
 pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let begin = |future| Work::Under(Box::pin(future));
-    let mut works: Vec<Work<F>> = futures.into_iter().map(begin).collect();
+    let begin = |future| MaybeDone::Pending(Box::pin(future));
+    let mut works: Vec<MaybeDone<F>> = futures.into_iter().map(begin).collect();
     poll_fn(|context| {
         let mut left = 0;
         for work in &mut works {
-            if let Work::Under(future) = work {
+            if let MaybeDone::Pending(future) = work {
                 match future.as_mut().poll(context) {
-                    Poll::Ready(output) => *work = Work::Done(output),
+                    Poll::Ready(output) => *work = MaybeDone::Done(output),
                     Poll::Pending => left += 1,
                 }
             }
@@ -31,8 +30,8 @@ pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<
     })
     .await;
     let output = |work| match work {
-        Work::Done(output) => Some(output),
-        Work::Under(_) => None,
+        MaybeDone::Done(output) => Some(output),
+        MaybeDone::Pending(_) => None,
     };
     works.into_iter().filter_map(output).collect()
 }

@@ -1,4 +1,4 @@
-//! What every other module may use; it knows nothing of locks.
+//! Helpers that know nothing of locks, for every other module.
 
 pub(crate) mod backoff;
 pub(crate) mod clock;

@@ -1,4 +1,4 @@
-//! Panics that end nothing but the work they happen in.
+//! Contains panics, so that one ends nothing but the work in which it happens.
 
 use pin_project_lite::pin_project;
 use std::any::Any;

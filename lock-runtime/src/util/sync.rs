@@ -1,4 +1,4 @@
-//! What threads share, as it is everywhere; but under test a scheduler may be put between them.
+//! Mutexes, flags and watched values. Under test, a scheduler may come between the threads that share them.
 
 #[cfg(test)]
 pub(crate) use crate::util::shuttle::sync::{AtomicBool, Mutex, MutexGuard};

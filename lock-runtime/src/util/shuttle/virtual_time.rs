@@ -1,4 +1,4 @@
-//! Time that passes only when nobody can go on without it, or when a scenario says so.
+//! Time that passes only when no task can run without it, or when a scenario advances it.
 
 use crate::util::clock::Clock;
 use crate::util::shuttle::execution::running;
@@ -15,7 +15,7 @@ struct VirtualTime {
     now: Instant,
     /// What `now` is to the leases.
     clock: Clock,
-    /// How long nobody may be able to go on, in all.
+    /// For how long, in total, no task may be able to run.
     patience: Duration,
     waited: Duration,
     alarms: BTreeMap<(Instant, u64), Waker>,
@@ -68,10 +68,7 @@ pub(crate) async fn run() {
             };
             time.waited += next - time.now;
             let waited = time.waited;
-            assert!(
-                waited <= time.patience,
-                "somebody waits in vain: {waited:?}"
-            );
+            assert!(waited <= time.patience, "a task waits in vain: {waited:?}");
             time.advance_to(next);
             context.waker().wake_by_ref();
             Poll::Pending
