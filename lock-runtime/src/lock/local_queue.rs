@@ -26,8 +26,9 @@ pub(crate) struct LocalQueues<T> {
 
 /// All that a process knows of a lock that it holds or waits for.
 struct LocalQueue<T> {
-    /// The token of the hold, if this process holds the lock.
-    holder: Option<Token>,
+    /// The tokens of the holds by which this process has the lock: one, or beside it one whose lease has
+    /// ended before its hold was entered here.
+    holders: Vec<Token>,
     waiters: VecDeque<Waiter<T>>,
     /// Reaches the task that waits in the server's queue for this queue.
     remote_wait: Option<Arc<Inbox<ClaimEvent>>>,
@@ -61,7 +62,7 @@ impl<T> LocalQueues<T> {
     pub(crate) fn is_busy(&self, name: &str) -> bool {
         let queues = self.locked();
         let queue = queues.get(name);
-        queue.is_some_and(|queue| queue.holder.is_some() || !queue.waiters.is_empty())
+        queue.is_some_and(|queue| !queue.holders.is_empty() || !queue.waiters.is_empty())
     }
 
     /// Adds a waiter at the back. `start` starts the task that waits in the server's queue, if there is
@@ -156,7 +157,7 @@ impl<T> LocalQueues<T> {
         queue.remote_wait = None;
         queue.remote_waiters = None;
         queue.last_error = None;
-        if queue.holder.is_none() {
+        if queue.holders.is_empty() {
             queues.remove(name);
         }
         true
@@ -182,7 +183,10 @@ impl<T> LocalQueues<T> {
 
     pub(crate) fn set_holder(&self, name: &Arc<str>, token: Token) {
         let mut queues = self.locked();
-        queues.entry(name.clone()).or_default().holder = Some(token);
+        let holders = &mut queues.entry(name.clone()).or_default().holders;
+        if !holders.contains(&token) {
+            holders.push(token);
+        }
     }
 
     /// This process no longer holds the lock by that token.
@@ -191,18 +195,20 @@ impl<T> LocalQueues<T> {
         let Some(queue) = queues.get_mut(name) else {
             return;
         };
-        if queue.holder == Some(token) {
-            queue.holder = None;
+        if let Some(at) = queue.holders.iter().position(|holder| *holder == token) {
+            queue.holders.swap_remove(at);
             queue.wake();
         }
-        if queue.holder.is_none() && queue.remote_wait.is_none() {
+        if queue.holders.is_empty() && queue.remote_wait.is_none() {
             queues.remove(name);
         }
     }
 
     pub(crate) fn is_held_here(&self, name: &str) -> bool {
         let queues = self.locked();
-        queues.get(name).is_some_and(|queue| queue.holder.is_some())
+        queues
+            .get(name)
+            .is_some_and(|queue| !queue.holders.is_empty())
     }
 
     pub(crate) fn remote_waiters(&self, name: &str) -> Option<bool> {
@@ -246,7 +252,7 @@ impl<T> LocalQueues<T> {
 impl<T> Default for LocalQueue<T> {
     fn default() -> Self {
         LocalQueue {
-            holder: None,
+            holders: Vec::new(),
             waiters: VecDeque::new(),
             remote_wait: None,
             remote_waiters: None,
