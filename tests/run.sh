@@ -30,6 +30,15 @@ command -v redis-server >/dev/null || install redis-server redis-server redis
 command -v python3 >/dev/null || install python3 python3 python
 python3 -m pip --version >/dev/null 2>&1 || install pip python3-pip python
 
+# Tests measure time: where it is permitted, they run before whatever else the machine does. Elsewhere fewer
+# run at once.
+prompt=()
+threads=4
+if nice -n -10 true 2>/dev/null && [ "$(nice -n -10 nice)" -lt "$(nice)" ]; then
+    prompt=(nice -n -10)
+    threads=6
+fi
+
 step "format"
 cargo fmt --all --check
 
@@ -42,8 +51,9 @@ cargo build "${all[@]}" --bins --examples
 # It waits more than it works, and what else there is to do gives way to it. A copy: its workers are the
 # same file, which cargo may write anew.
 mkdir -p target/chaos
+rm -f target/chaos/chaos
 cp "${CARGO_TARGET_DIR:-target}/debug/chaos" target/chaos/chaos
-target/chaos/chaos --minutes 2 >target/chaos/log 2>&1 &
+${prompt[@]+"${prompt[@]}"} target/chaos/chaos --minutes 2 >target/chaos/log 2>&1 &
 chaos=$!
 trap 'kill "$chaos" 2>/dev/null || true' EXIT
 
@@ -67,5 +77,5 @@ sed -n '/^|/,$p' target/chaos/log
 
 step "tests"
 # They wait more than they work.
-export RUST_TEST_THREADS="${RUST_TEST_THREADS:-8}"
-cargo test "${all[@]}" --no-fail-fast
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$threads}"
+${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --no-fail-fast

@@ -140,7 +140,11 @@ fn attend(
             break;
         }
         // With it go all calls that are under way, once what polls them just now has come back.
+        let start = crate::clock::now();
         runtime.shutdown_timeout(Duration::from_secs(30));
+        // A runtime of one thread drops them when its blocking threads have ended.
+        let for_ = crate::clock::now() - start;
+        journal.write(0, What::Blocked { for_ });
         journal.write(0, What::RuntimeDropped);
         runtime = new_runtime(order, dice);
     }

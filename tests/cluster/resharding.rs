@@ -19,7 +19,7 @@ async fn locks_can_be_had_while_their_slot_moves() {
     let (from, to) = (cluster.master_of(slot).unwrap(), 2);
     let (from, to) = if from == to { (to, 0) } else { (from, to) };
     let key = |n: usize| format!("{{row}}:{n}");
-    let ttl = millis(1500);
+    let ttl = millis(2500);
 
     let before = locks.lock(key(0)).ttl(ttl).acquire().await.unwrap();
     let moved = locks.lock(key(1)).ttl(ttl).acquire().await.unwrap();

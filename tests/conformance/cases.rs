@@ -103,7 +103,7 @@ const CASES: &[(&str, Case)] = cases! {
 };
 
 /// So many cases at once, over all topologies: more of them measure one another.
-static AT_ONCE: Semaphore = Semaphore::const_new(24);
+static AT_ONCE: Semaphore = Semaphore::const_new(12);
 
 /// Says of every case that fails which it is and why, when all have ended.
 pub fn run(topology: impl Topology + 'static) {

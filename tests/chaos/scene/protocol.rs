@@ -178,3 +178,19 @@ pub fn requests_of_the_dead() -> Setting {
         ..Setting::scripted(steps)
     }
 }
+
+/// A server that is back when nobody waits any more for what it was sent.
+pub fn frozen_past_the_ttl() -> Setting {
+    Setting {
+        ttl: millis(5000),
+        habit: Habit {
+            tasks: 2,
+            ways: vec![Way::TriesOnce, Way::Waits],
+            wait_ms: Some(1000),
+            ..short()
+        },
+        lasts: millis(13_000),
+        gap: Some(SOON),
+        ..Setting::scripted(vec![step(1000, 6000, Kind::ServerStopped, On::Server(0))])
+    }
+}

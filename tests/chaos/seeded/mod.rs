@@ -26,7 +26,7 @@ struct Class {
     scene: &'static str,
 }
 
-const CLASSES: [Class; 20] = [
+const CLASSES: [Class; 22] = [
     Class {
         name: "C1",
         patch: "c01-pushed-lease-counts-from-its-receipt",
@@ -126,6 +126,16 @@ const CLASSES: [Class; 20] = [
         name: "C20",
         patch: "c20-drivers-get-no-help",
         scene: "blocked_after_a_drop",
+    },
+    Class {
+        name: "C21",
+        patch: "c21-refused-releases-are-given-up",
+        scene: "scripts_denied",
+    },
+    Class {
+        name: "C22",
+        patch: "c22-unanswered-acquisitions-are-released-for-a-ttl",
+        scene: "frozen_past_the_ttl",
     },
 ];
 

@@ -203,11 +203,8 @@ impl Engine for RedisEngine {
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(async move {
             let deadline = after(self.inspector.timeouts.command);
-            let (mut found, permitted) = tokio::join!(
-                self.inspector.inspect(ttl, replicas),
-                self.commands.check_permissions(deadline)
-            );
-            if let Err(error) = permitted {
+            let mut found = self.inspector.inspect(ttl, replicas).await;
+            if let Err(error) = self.commands.check_permissions(deadline).await {
                 let server = self.inspector.topology.to_string().into();
                 let warning = Warning::new(&server, Danger::Permission, error.to_string());
                 found.warnings.push(warning);
