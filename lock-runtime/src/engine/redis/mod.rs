@@ -36,8 +36,9 @@ use crate::engine::request::{Answer, Claim, ServerTime, Standing};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
-use crate::util::io_thread::{Io, after};
-use crate::warning::{Danger, Warning};
+use crate::util::io_thread::Io;
+use crate::util::time::after;
+use crate::warning::{Warning, WarningKind};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -206,7 +207,7 @@ impl Engine for RedisEngine {
             let mut found = self.inspector.inspect(ttl, replicas).await;
             if let Err(error) = self.commands.check_permissions(deadline).await {
                 let server = self.inspector.topology.to_string().into();
-                let warning = Warning::new(&server, Danger::Permission, error.to_string());
+                let warning = Warning::new(&server, WarningKind::Permission, error.to_string());
                 found.warnings.push(warning);
             }
             found
