@@ -20,7 +20,7 @@ pub mod hash_slot;
     reason = "the library's own, of which a part is needed here"
 )]
 #[path = "../../lock-runtime/src/engine/redis/keys.rs"]
-mod keys;
+mod lock_keys;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -45,7 +45,7 @@ fn the_servers_agree_on_the_slots() {
     let cluster = shared::cluster();
     let mut dice = Dice::new();
     for prefix in ["lock:", "", "{app}:", "}é{🔒}"] {
-        let keys = keys::Keys::new(prefix, true).unwrap();
+        let keys = lock_keys::Keys::new(prefix, true).unwrap();
         for _ in 0..250 {
             let lock = format!("{prefix}{}", random_key(&mut dice));
             let slot = cluster.slot(&lock);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 pub(crate) enum Router {
-    Standalone(Server),
+    Standalone(Box<Server>),
     Cluster(Cluster),
 }
 
@@ -31,7 +31,7 @@ impl Router {
             Some("sentinel") => {
                 "the server is a Sentinel; use `redis-sentinel://host:port/master` instead of `redis://`"
             }
-            _ => return Ok(Router::Standalone(server)),
+            _ => return Ok(Router::Standalone(Box::new(server))),
         };
         Err(EngineError::new(Fault::Refused, advice))
     }
