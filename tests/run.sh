@@ -36,7 +36,7 @@ prompt=()
 threads=4
 if nice -n -10 true 2>/dev/null && [ "$(nice -n -10 nice)" -lt "$(nice)" ]; then
     prompt=(nice -n -10)
-    threads=6
+    threads=5
 fi
 
 step "format"
