@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use lock_runtime::{Config, LockManager};
+use lock_runtime::Config;
 
 use super::shared;
+use crate::support::manager::connected;
 use crate::support::time::{Stopwatch, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, tell};
 
@@ -20,7 +21,7 @@ fn fair(url: &str) -> Config {
 fn killed_waiters_cost_2_s_and_a_fifth_each() {
     if let Some(arguments) = arguments() {
         return block_on(async {
-            let locks = LockManager::connect(fair(&arguments[0])).await.unwrap();
+            let locks = connected(fair(&arguments[0])).await;
             let acquire = locks.lock(KEY).wait(LONG).acquire();
             tell("waits");
             drop(acquire.await);
@@ -28,8 +29,8 @@ fn killed_waiters_cost_2_s_and_a_fifth_each() {
     }
     let cluster = shared::cluster();
     block_on(async {
-        let locks = LockManager::connect(fair(&cluster.url())).await.unwrap();
-        let other = LockManager::connect(fair(&cluster.url())).await.unwrap();
+        let locks = connected(fair(&cluster.url())).await;
+        let other = connected(fair(&cluster.url())).await;
         let holder = locks.lock(KEY).acquire().await.unwrap();
         let mut dead = Vec::new();
         for before in 0..DEAD {

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
 use super::shared;
 use crate::support::dice::Dice;
+use crate::support::manager::connected;
 use crate::support::time::{millis, patient};
 
 #[allow(
@@ -68,8 +68,8 @@ fn the_servers_agree_on_the_slots() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_the_key_it_can_be_locked_and_waited_for() {
     let cluster = shared::cluster();
-    let locks = LockManager::connect(patient(cluster.url())).await.unwrap();
-    let others = LockManager::connect(patient(cluster.url())).await.unwrap();
+    let locks = connected(patient(cluster.url())).await;
+    let others = connected(patient(cluster.url())).await;
     let mut dice = Dice::new();
     let keys: HashSet<String> = (0..200).map(|_| random_key(&mut dice)).collect();
     let mut tasks = JoinSet::new();

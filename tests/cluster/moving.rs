@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
 use crate::support::cluster::Cluster;
 use crate::support::dice::Dice;
 use crate::support::history::{Belief, believe, disorder, history, overlaps};
+use crate::support::manager::connected;
 use crate::support::time::{NOISE, eventually, millis};
 use crate::support::worker::{Worker, arguments, next_order, tell};
 
 const LONG: Duration = Duration::from_secs(60);
-/// Shorter than a failover takes, so that what the dead master granted last is over by then.
+/// What the dead master granted last is over before another takes its place.
 const TTL: Duration = Duration::from_secs(1);
 const PROCESSES: usize = 4;
 const KEYS: u64 = 6;
@@ -30,7 +30,7 @@ fn key(number: u64) -> String {
 
 /// In each process, until it is ordered to stop: takes locks, and waits as long as it takes.
 async fn compete(url: &str) {
-    let locks = LockManager::connect(url).await.unwrap();
+    let locks = connected(url).await;
     let over = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
     for _ in 0..8 {
@@ -118,12 +118,8 @@ fn nobody_is_lost_and_nothing_is_had_twice() {
         cluster.master_of(slot) == Some(here)
     });
     cluster.node_mut(here).kill();
-    let killed = Instant::now();
-    eventually(LONG, "the replica takes over", || {
-        cluster.is_ok() && cluster.master_of(slot) == Some(here + 3)
-    });
-    println!("the failover took {:?}", killed.elapsed());
-    assert!(killed.elapsed() > TTL, "the leases are over by then");
+    std::thread::sleep(TTL + millis(200));
+    cluster.replace(here);
     std::thread::sleep(millis(1500));
 
     workers.iter_mut().for_each(|worker| worker.order("stop"));

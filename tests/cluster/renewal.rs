@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 
 use super::keys::hash_slot::slot_of;
 use crate::support::cluster::Cluster;
+use crate::support::manager::connected;
 use crate::support::time::{millis, patient};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -27,7 +28,7 @@ async fn take(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_locks_are_renewed_slot_by_slot() {
     let cluster = Cluster::plan().without_replicas().start();
-    let locks = LockManager::connect(patient(cluster.url())).await.unwrap();
+    let locks = connected(patient(cluster.url())).await;
     let ttl = millis(4000);
     let spread = take(&locks, (0..3000).map(|n| format!("row:{n}")), ttl).await;
     let calls = || -> u64 {
@@ -58,9 +59,8 @@ async fn thousands_of_locks_are_renewed_slot_by_slot() {
 /// A node that is frozen takes only its own locks along.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_node_holds_up_nobody_elses_renewals() {
-    let plan = Cluster::plan().without_replicas().node_timeout(LONG);
-    let mut cluster = plan.start();
-    let locks = LockManager::connect(patient(cluster.url())).await.unwrap();
+    let mut cluster = Cluster::plan().without_replicas().start();
+    let locks = connected(patient(cluster.url())).await;
     let ttl = millis(4000);
     let guards = take(&locks, (0..6000).map(|n| format!("row:{n}")), ttl).await;
     cluster.node_mut(1).pause();

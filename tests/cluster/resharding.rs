@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::LockManager;
-
 use crate::support::cluster::Cluster;
+use crate::support::manager::connected;
 use crate::support::time::{eventually, millis, patient, within};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -13,8 +12,8 @@ const LONG: Duration = Duration::from_secs(30);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_can_be_had_while_their_slot_moves() {
     let cluster = Cluster::plan().without_replicas().start();
-    let locks = LockManager::connect(patient(cluster.url())).await.unwrap();
-    let others = LockManager::connect(patient(cluster.url())).await.unwrap();
+    let locks = connected(patient(cluster.url())).await;
+    let others = connected(patient(cluster.url())).await;
     let slot = cluster.slot("{row}");
     let (from, to) = (cluster.master_of(slot).unwrap(), 2);
     let (from, to) = if from == to { (to, 0) } else { (from, to) };

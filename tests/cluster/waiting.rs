@@ -6,6 +6,7 @@ use lock_runtime::LockManager;
 
 use super::shared;
 use crate::support::cluster::Cluster;
+use crate::support::manager::connected;
 use crate::support::time::{NOISE, eventually, millis, patient, within};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -31,8 +32,8 @@ struct Two {
 impl Two {
     async fn on(cluster: &Cluster) -> Self {
         Self {
-            holders: LockManager::connect(patient(cluster.url())).await.unwrap(),
-            waiters: LockManager::connect(patient(cluster.url())).await.unwrap(),
+            holders: connected(patient(cluster.url())).await,
+            waiters: connected(patient(cluster.url())).await,
         }
     }
 
@@ -83,8 +84,8 @@ async fn a_grant_comes_over_any_node() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_node_is_listened_to() {
     // The locks are to stay where they are.
-    let plan = Cluster::plan().node_timeout(LONG);
-    let mut cluster = plan.option("cluster-require-full-coverage", "no").start();
+    let plan = Cluster::plan().option("cluster-require-full-coverage", "no");
+    let mut cluster = plan.start();
     let mut all = Vec::new();
     // Until somebody listens to a replica.
     let replica = loop {

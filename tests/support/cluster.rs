@@ -32,7 +32,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// After how long a node that is silent counts as gone. A second, if nothing is said.
+    /// After how long a node that is silent counts as gone. Never in a test's time, if nothing is said:
+    /// a busy machine keeps nodes from running for a second.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = Some(timeout);
         self
@@ -88,7 +89,7 @@ impl Plan {
     }
 
     fn node(&self) -> Server {
-        let timeout = self.node_timeout.unwrap_or(Duration::from_secs(1));
+        let timeout = self.node_timeout.unwrap_or(LONG);
         let timeout = timeout.as_millis().to_string();
         let bus = free_port().to_string();
         let options = |directory: &Path, port: u16| {
@@ -178,6 +179,23 @@ impl Cluster {
         running
             .all(|node| owner(node).as_ref() == Some(&id))
             .then_some(master)
+    }
+
+    /// The replica of a node that was killed or frozen takes its slots, and all that run know.
+    #[track_caller]
+    pub fn replace(&self, master: usize) {
+        let replica = master + MASTERS;
+        self.nodes[replica].query::<()>("CLUSTER FAILOVER TAKEOVER");
+        self.until_replaced(master);
+    }
+
+    /// Its replica has the slots of that master, and all that run know.
+    #[track_caller]
+    pub fn until_replaced(&self, master: usize) {
+        eventually(LONG, "the replica takes over", || {
+            let now = self.master_of(Self::first_slot(master));
+            self.is_ok() && now == Some(master + MASTERS)
+        });
     }
 
     /// A node that runs and follows that one.

@@ -14,9 +14,13 @@ pub const NAME: &str = "mymaster";
 /// How long a failover by a Sentinel that has noticed may take on a busy machine.
 const FAILOVER: Duration = Duration::from_secs(30);
 
+/// No master is silent for so long unless a test has it killed or frozen.
+const NEVER: Duration = Duration::from_secs(60);
+
 /// How the servers are to be set up.
 pub struct Setup<'a> {
-    /// How long the master is silent before it counts as down.
+    /// How long the master is silent before it counts as down: half a second after
+    /// [`kill_master`](Sentinels::kill_master), unless a test says so.
     pub down_after: Duration,
     pub password: Option<&'a str>,
     pub sentinel_password: Option<&'a str>,
@@ -31,7 +35,7 @@ pub struct Setup<'a> {
 impl Default for Setup<'_> {
     fn default() -> Self {
         Self {
-            down_after: Duration::from_secs(1),
+            down_after: NEVER,
             password: None,
             sentinel_password: None,
             certificates: None,
@@ -117,17 +121,30 @@ impl Sentinels {
         Self::SERVERS.filter(|number| *number != master).collect()
     }
 
+    /// Another takes its place soon.
     pub fn kill_master(&mut self) -> usize {
         let master = self.master();
         self.servers[master].kill();
+        self.set_down_after(Duration::from_millis(500));
         master
     }
 
-    /// Freezes it: it keeps its connections and answers nothing.
+    /// Freezes it: it keeps its connections and answers nothing. Another takes its place soon.
     pub fn pause_master(&mut self) -> usize {
         let master = self.master();
         self.servers[master].pause();
+        self.set_down_after(Duration::from_millis(500));
         master
+    }
+
+    /// Before and after a failover a server that a busy machine keeps from running is not replaced.
+    fn set_down_after(&self, silence: Duration) {
+        let silence = silence.as_millis();
+        for sentinel in self.running() {
+            sentinel.query::<()>(&format!(
+                "SENTINEL SET {NAME} down-after-milliseconds {silence}"
+            ));
+        }
     }
 
     pub fn resume(&mut self, number: usize) {
@@ -165,6 +182,7 @@ impl Sentinels {
             master = self.agreed().filter(|master| *master != from);
             master.is_some()
         });
+        self.set_down_after(NEVER);
         master.unwrap()
     }
 
