@@ -3,14 +3,15 @@
 use lock_runtime::{Config, LockError, LockManager, WarningKind};
 
 use super::{assert_told, name, server, strict, warnings};
+use crate::support::manager::connected;
 use crate::support::server::Server;
-use crate::support::time::{NOISE, millis, within};
+use crate::support::time::{NOISE, millis, patient, within};
 
 #[tokio::test]
 async fn a_server_that_keeps_what_it_acknowledges_is_safe() {
     let server = server(&[]);
-    assert_told(&warnings(server.url()).await, &name(&server), &[]);
-    strict(server.url()).await.unwrap();
+    assert_told(&warnings(patient(server.url())).await, &name(&server), &[]);
+    strict(patient(server.url())).await.unwrap();
     let socket = format!("redis+unix://{}", server.socket().display());
     assert!(warnings(socket).await.is_empty());
     assert!(warnings("memory://").await.is_empty());
@@ -21,11 +22,15 @@ async fn a_server_that_keeps_what_it_acknowledges_is_safe() {
 async fn one_that_forgets() {
     let nothing = Server::start();
     let told = [(WarningKind::NotDurable, "`appendonly` is `no`")];
-    assert_told(&warnings(nothing.url()).await, &name(&nothing), &told);
+    assert_told(
+        &warnings(patient(nothing.url())).await,
+        &name(&nothing),
+        &told,
+    );
 
     let late = server(&["--appendfsync", "everysec"]);
     let told = [(WarningKind::NotDurable, "`appendfsync` is `everysec`")];
-    assert_told(&warnings(late.url()).await, &name(&late), &told);
+    assert_told(&warnings(patient(late.url())).await, &name(&late), &told);
 }
 
 #[tokio::test]
@@ -35,10 +40,10 @@ async fn one_that_evicts() {
         WarningKind::Eviction,
         "`maxmemory-policy` is `volatile-ttl`",
     )];
-    assert_told(&warnings(full.url()).await, &name(&full), &told);
+    assert_told(&warnings(patient(full.url())).await, &name(&full), &told);
 
     let boundless = server(&["--maxmemory-policy", "allkeys-lru"]);
-    assert!(warnings(boundless.url()).await.is_empty());
+    assert!(warnings(patient(boundless.url())).await.is_empty());
 }
 
 #[tokio::test]
@@ -48,7 +53,11 @@ async fn a_replica() {
     let replica = server(&["--replicaof", &format!("127.0.0.1 {port}")]);
     let found = format!("a replica of `127.0.0.1:{port}`");
     let told = [(WarningKind::ConnectedToReplica, &*found)];
-    assert_told(&warnings(replica.url()).await, &name(&replica), &told);
+    assert_told(
+        &warnings(patient(replica.url())).await,
+        &name(&replica),
+        &told,
+    );
 }
 
 #[tokio::test]
@@ -84,7 +93,7 @@ async fn one_that_must_not_be_asked() {
 async fn one_that_is_away_is_asked_in_vain_for_no_longer_than_connecting_may_take() {
     let mut server = server(&[]);
     let config = Config::new(server.url()).connect_timeout(millis(500));
-    let locks = LockManager::connect(config).await.unwrap();
+    let locks = connected(config).await;
     server.pause();
     let warnings = within(millis(500) + NOISE, locks.check_servers()).await;
     let told = [(WarningKind::NotChecked, "can't be asked")];
@@ -95,7 +104,7 @@ async fn one_that_is_away_is_asked_in_vain_for_no_longer_than_connecting_may_tak
 #[tokio::test]
 async fn strict_refuses_it_and_says_why() {
     let server = Server::start();
-    let error = strict(server.url()).await.unwrap_err();
+    let error = strict(patient(server.url())).await.unwrap_err();
     assert!(matches!(&error, LockError::UnsafeServer { warnings, .. } if warnings.len() == 1));
     let words = error.to_string();
     assert!(words.contains("`appendonly` is `no`"), "{words}");

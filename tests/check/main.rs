@@ -7,6 +7,7 @@ mod sentinel;
 
 use lock_runtime::{Config, LockError, LockManager, Warning, WarningKind};
 
+use crate::support::manager::connected;
 use crate::support::server::Server;
 
 /// Of a server that keeps what it acknowledges.
@@ -20,7 +21,7 @@ fn server(options: &[&str]) -> Server {
 }
 
 async fn warnings(config: impl Into<Config>) -> Vec<Warning> {
-    let locks = LockManager::connect(config).await.unwrap();
+    let locks = connected(config).await;
     locks.check_servers().await
 }
 

@@ -4,10 +4,10 @@ use lock_runtime::{Config, WarningKind};
 
 use super::{KEEPS, assert_told, name, server, strict, warnings};
 use crate::support::server::Server;
-use crate::support::time::{NOISE, eventually, millis};
+use crate::support::time::{NOISE, eventually, millis, patient};
 
 fn quorum(members: [&Server; 3]) -> Config {
-    Config::quorum(members.map(Server::url))
+    patient(Config::quorum(members.map(Server::url)))
 }
 
 #[tokio::test]
@@ -20,7 +20,7 @@ async fn each_member_is_looked_at() {
     b.query::<()>("CONFIG SET appendfsync everysec");
     members[2].pause();
     let [a, b, c] = &members;
-    let config = quorum([a, b, c]).connect_timeout(millis(700));
+    let config = quorum([a, b, c]).connect_timeout(millis(2000));
     let found = warnings(config).await;
     assert_eq!(found.len(), 2, "{found:#?}");
     assert_told(&found, &name(b), &[(WarningKind::NotDurable, "everysec")]);
@@ -32,7 +32,7 @@ async fn each_member_is_looked_at() {
 async fn they_are_several() {
     let (a, b) = (server(&[]), server(&[]));
     let again = format!("redis://localhost:{}", a.port());
-    let config = Config::quorum([a.url(), b.url(), again.clone()]);
+    let config = patient(Config::quorum([a.url(), b.url(), again.clone()]));
     let same = (WarningKind::DependentMembers, "the same server as");
     let found = warnings(config).await;
     assert_eq!(found.len(), 1, "{found:#?}");

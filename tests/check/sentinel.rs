@@ -5,14 +5,15 @@ use std::time::Duration;
 use lock_runtime::{Config, Warning, WarningKind};
 
 use super::{KEEPS, assert_told, name, server, strict, warnings};
+use crate::support::manager::connected;
 use crate::support::sentinel::{Sentinels, Setup};
 use crate::support::server::Server;
-use crate::support::time::{NOISE, eventually, millis};
+use crate::support::time::{NOISE, eventually, millis, patient};
 
 const TTL: Duration = Duration::from_secs(10);
 
 fn config(all: &Sentinels) -> Config {
-    Config::new(all.url()).ttl(TTL)
+    patient(all.url()).ttl(TTL)
 }
 
 /// As it should be: locks are kept, and no other master is made before they have ended.
@@ -57,9 +58,7 @@ async fn late_failovers_are_safe_and_early_ones_are_not() {
     // The most impatient Sentinel counts.
     let soon = "SENTINEL SET mymaster down-after-milliseconds 5000";
     all.sentinel(1).query::<()>(soon);
-    let locks = lock_runtime::LockManager::connect(config(&all))
-        .await
-        .unwrap();
+    let locks = connected(config(&all)).await;
     let mut found = Vec::new();
     for _ in 0..100 {
         found = locks.check_servers().await;
@@ -107,7 +106,7 @@ async fn replicas_are_looked_at_too() {
     told(&found, &all, 2, &[(WarningKind::Eviction, "`allkeys-lru`")]);
 
     all.server_mut(2).pause();
-    let found = warnings(config(&all).connect_timeout(millis(700))).await;
+    let found = warnings(config(&all).connect_timeout(millis(2000))).await;
     told(
         &found,
         &all,
@@ -137,7 +136,7 @@ async fn clocks_are_compared() {
         let replication: String = replica.query("INFO replication");
         replication.contains("master_link_status:up")
     });
-    let found = warnings(Config::new(url).ttl(TTL)).await;
+    let found = warnings(patient(url).ttl(TTL)).await;
     let apart = (WarningKind::ClockSkew, "synchronise the clocks");
     assert_told(&found, &name(&master), &[apart]);
     assert_eq!(found.len(), 1, "{found:#?}");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use lock_runtime::{Config, LockManager};
 
 use super::topology::Topology;
+use crate::support::manager::connected;
 use crate::support::time::{Stopwatch, millis, patient};
 
 #[derive(Clone)]
@@ -26,7 +27,7 @@ pub struct Ground {
 impl Ground {
     pub async fn on(topology: impl Topology + 'static) -> Self {
         let config = || patient(topology.config());
-        let connect = || async { LockManager::connect(config()).await.unwrap() };
+        let connect = || async { connected(config()).await };
         let (locks, other, looks) = tokio::join!(connect(), connect(), connect());
         Self {
             locks,
@@ -71,7 +72,7 @@ impl Site {
 
     /// One for this case alone, which may shut it down.
     pub async fn another(&self) -> LockManager {
-        LockManager::connect(self.config()).await.unwrap()
+        connected(self.config()).await
     }
 
     pub fn config(&self) -> Config {

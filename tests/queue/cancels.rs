@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use super::crew::{LONG, managers, waits};
 use super::lua::tombstone;
 use crate::support::dice::Dice;
+use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
@@ -156,7 +157,7 @@ async fn a_grant_for_somebody_who_has_just_left_is_given_back() {
 async fn a_lock_that_comes_when_nobody_is_left_is_given_back() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    let locks = connected(proxy.url()).await;
     server.query::<()>("SET lock:door somebody");
     let waiter = waits(&locks, "door");
     server.until_waiting("door", 1);

@@ -5,6 +5,8 @@ use std::time::Duration;
 use lock_runtime::{Config, Lock, LockError, LockGuard, LockManager};
 use tokio::task::JoinHandle;
 
+use crate::support::manager::connected;
+
 pub const LONG: Duration = Duration::from_secs(60);
 
 pub type Waiter = JoinHandle<Result<LockGuard, LockError>>;
@@ -16,7 +18,7 @@ pub async fn managers(url: &str, count: usize) -> Vec<LockManager> {
 pub async fn managers_with(count: usize, config: impl Fn() -> Config) -> Vec<LockManager> {
     let mut managers = Vec::new();
     for _ in 0..count {
-        managers.push(LockManager::connect(config()).await.unwrap());
+        managers.push(connected(config()).await);
     }
     managers
 }

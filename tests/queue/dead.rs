@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::LockManager;
-
 use super::crew::{LONG, fair, waits};
+use crate::support::manager::connected;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, tell};
@@ -15,7 +14,7 @@ pub const GRANT: Duration = Duration::from_secs(2);
 /// In the other process: waits, and tells what it comes to believe.
 pub fn stand(url: &str) {
     block_on(async {
-        let locks = LockManager::connect(fair(url)).await.unwrap();
+        let locks = connected(fair(url)).await;
         let acquire = locks.lock("door").wait(LONG).acquire();
         tell("waits");
         let guard = acquire.await.unwrap();
@@ -57,8 +56,8 @@ pub fn behind_on<T: Fn() + Copy>(
 ) -> (Line, Duration) {
     let mut workers = Vec::new();
     let waited = block_on(async {
-        let locks = LockManager::connect(fair(&server.url())).await.unwrap();
-        let other = LockManager::connect(fair(&server.url())).await.unwrap();
+        let locks = connected(fair(&server.url())).await;
+        let other = connected(fair(&server.url())).await;
         let holder = locks.lock("door").acquire().await.unwrap();
         for before in 0..processes {
             workers.push(Worker::start(test, &[&server.url()]));
@@ -146,7 +145,7 @@ fn who_was_stopped_for_a_moment_has_the_lock() {
     }
     let server = Server::start();
     block_on(async {
-        let locks = LockManager::connect(server.url()).await.unwrap();
+        let locks = connected(server.url()).await;
         let holder = locks.lock("door").acquire().await.unwrap();
         let url = server.url();
         let mut worker = Worker::start(who_was_stopped_for_a_moment_has_the_lock, &[&url]);
@@ -172,7 +171,7 @@ fn a_killed_first_hides_no_foreign_delete() {
     let mut worker = Worker::start(a_killed_first_hides_no_foreign_delete, &[&server.url()]);
     server.until_waiting("door", 1);
     block_on(async {
-        let locks = LockManager::connect(fair(&server.url())).await.unwrap();
+        let locks = connected(fair(&server.url())).await;
         let next = waits(&locks, "door");
         server.until_waiting("door", 2);
         worker.kill();
@@ -188,7 +187,7 @@ fn a_killed_first_hides_no_foreign_delete() {
 fn a_killed_holder_and_a_killed_first() {
     if let Some(arguments) = arguments() {
         return block_on(async {
-            let locks = LockManager::connect(fair(&arguments[0])).await.unwrap();
+            let locks = connected(fair(&arguments[0])).await;
             let ttl = millis(1500);
             let guard = locks.lock("door").ttl(ttl).wait(LONG).acquire().await;
             tell("held");
@@ -202,7 +201,7 @@ fn a_killed_holder_and_a_killed_first() {
     worker.expect("held", LONG);
     server.until_waiting("door", 1);
     block_on(async {
-        let locks = LockManager::connect(fair(&server.url())).await.unwrap();
+        let locks = connected(fair(&server.url())).await;
         let next = waits(&locks, "door");
         server.until_waiting("door", 2);
         // Past what was left of the lease when the next one asked: it has been renewed since.

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::LockManager;
-
 use super::crew::{LONG, fair, managers, managers_with, waiter, waits};
+use crate::support::manager::connected;
 use crate::support::server::{Monitor, Server};
 use crate::support::time::{NOISE, millis, within};
 
@@ -69,7 +68,7 @@ async fn a_foreign_delete_wakes_the_queue_when_its_first_has_been_served() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_never_expires_is_waited_for() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     server.query::<()>("SET lock:door somebody");
     let busy = locks.lock("door").wait(millis(300)).acquire().await;
     assert!(busy.unwrap_err().is_busy());
@@ -93,7 +92,7 @@ async fn a_lock_that_never_expires_is_waited_for() {
 #[tokio::test]
 async fn a_key_of_another_kind_takes_no_other_lock_along() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     let mut guards = Vec::new();
     for n in 0..10 {
         let lock = locks.lock(format!("row:{n}")).ttl(millis(1000));
@@ -125,8 +124,8 @@ fn about_locks(monitor: Monitor, server: &Server) -> Vec<String> {
 #[tokio::test]
 async fn without_waiting_nobody_queues() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
-    let other = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
+    let other = connected(server.url()).await;
     let holder = other.lock("door").acquire().await.unwrap();
     // Connecting tries what is permitted.
     server.query::<()>("CONFIG RESETSTAT");
@@ -153,7 +152,7 @@ async fn without_waiting_nobody_queues() {
 #[tokio::test]
 async fn a_free_lock_costs_two_commands() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     // Connecting tries what is permitted.
     server.query::<()>("CONFIG RESETSTAT");
     let monitor = server.monitor();

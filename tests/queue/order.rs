@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
 use super::crew::{LONG, fair, managers_with, waits};
+use crate::support::manager::connected;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
@@ -92,7 +92,7 @@ async fn the_shortest_leases_are_served_too() {
 /// In the other process: stands in line when it's told to, and tells its number.
 fn stand(url: &str) {
     block_on(async {
-        let locks = LockManager::connect(fair(url)).await.unwrap();
+        let locks = connected(fair(url)).await;
         tell("ready");
         next_order();
         let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
@@ -116,7 +116,7 @@ fn grants_come_in_order_of_arrival_over_processes() {
     };
     let mut workers: Vec<_> = (0..6).map(start).collect();
     let numbers = block_on(async {
-        let locks = LockManager::connect(server.url()).await.unwrap();
+        let locks = connected(server.url()).await;
         let holder = locks.lock("door").acquire().await.unwrap();
         for (before, worker) in workers.iter_mut().enumerate() {
             worker.expect("ready", LONG);

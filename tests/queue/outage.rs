@@ -6,6 +6,7 @@ use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
 use super::crew::{LONG, fair, managers, managers_with, waits};
+use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
@@ -91,7 +92,7 @@ async fn who_waits_for_a_server_that_stays_away_is_told() {
 async fn who_was_cut_off_is_served_when_the_network_is_back() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let holders = LockManager::connect(fair(&server.url())).await.unwrap();
+    let holders = connected(fair(&server.url())).await;
     let managers = managers_with(3, || fair(&proxy.url())).await;
     let holder = holders.lock("door").acquire().await.unwrap();
     let waiting = line(&server, &managers).await;
@@ -108,7 +109,7 @@ async fn who_was_cut_off_is_served_when_the_network_is_back() {
 async fn who_was_in_a_black_hole_is_served_when_it_is_gone() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let holders = LockManager::connect(fair(&server.url())).await.unwrap();
+    let holders = connected(fair(&server.url())).await;
     let managers = managers_with(3, || fair(&proxy.url())).await;
     let holder = holders.lock("door").acquire().await.unwrap();
     let waiting = line(&server, &managers).await;
@@ -124,9 +125,9 @@ async fn who_was_in_a_black_hole_is_served_when_it_is_gone() {
 async fn a_process_in_a_black_hole_costs_the_others_the_lease_of_a_grant() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let holders = LockManager::connect(fair(&server.url())).await.unwrap();
-    let lost = LockManager::connect(fair(&proxy.url())).await.unwrap();
-    let locks = LockManager::connect(fair(&server.url())).await.unwrap();
+    let holders = connected(fair(&server.url())).await;
+    let lost = connected(fair(&proxy.url())).await;
+    let locks = connected(fair(&server.url())).await;
     let holder = holders.lock("door").acquire().await.unwrap();
     let waits_in_vain = waits(&lost, "door");
     server.until_waiting("door", 1);
@@ -148,8 +149,8 @@ async fn a_process_in_a_black_hole_costs_the_others_the_lease_of_a_grant() {
 async fn who_left_while_it_was_cut_off_gets_nothing() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let holders = LockManager::connect(fair(&server.url())).await.unwrap();
-    let locks = LockManager::connect(fair(&proxy.url())).await.unwrap();
+    let holders = connected(fair(&server.url())).await;
+    let locks = connected(fair(&proxy.url())).await;
     let holder = holders.lock("door").acquire().await.unwrap();
     let waiter = tokio::spawn(locks.lock("door").wait(millis(900)).acquire());
     server.until_waiting("door", 1);

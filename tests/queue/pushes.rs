@@ -8,6 +8,7 @@ use lock_runtime::{Config, LockManager};
 use tokio::task::JoinSet;
 
 use super::crew::{LONG, fair, managers_with, waits};
+use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, millis, within};
@@ -65,9 +66,9 @@ async fn without_any_message_all_are_served() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_grant_is_found() {
     let server = Server::start();
-    let holders = LockManager::connect(server.url()).await.unwrap();
+    let holders = connected(server.url()).await;
     let proxy = Proxy::losing_messages(server.port(), 100);
-    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    let locks = connected(proxy.url()).await;
     for _ in 0..4 {
         let holder = holders.lock("door").acquire().await.unwrap();
         let waiter = waits(&locks, "door");
@@ -131,7 +132,7 @@ async fn who_was_cut_off_while_the_lock_came_free_asks_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_is_told_late_takes_nothing_away() {
     let server = Server::start();
-    let locks = LockManager::connect(fair(&server.url())).await.unwrap();
+    let locks = connected(fair(&server.url())).await;
     for _ in 0..40 {
         server.query::<()>("SET lock:door somebody");
         let waiter = waits(&locks, "door");

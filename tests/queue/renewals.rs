@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use lock_runtime::{Config, LockGuard, LockManager};
 
 use super::crew::{LONG, fair, waiter};
+use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, comes_true, eventually, millis, within};
@@ -15,7 +16,7 @@ const TTLS: [Duration; 3] = [millis(30_000), millis(60_000), millis(600_000)];
 
 /// Locks that were granted to waiters just now, so that their leases are short.
 async fn granted(server: &Server, locks: &LockManager, each: usize) -> Vec<LockGuard> {
-    let holder = LockManager::connect(fair(&server.url())).await.unwrap();
+    let holder = connected(fair(&server.url())).await;
     let (mut held, mut waiters) = (Vec::new(), Vec::new());
     for (n, ttl) in TTLS.iter().enumerate() {
         for m in 0..each {
@@ -61,7 +62,7 @@ async fn none_is_lost(harm: impl AsyncFn(&Server, &Proxy, &[LockGuard])) {
     for _ in 0..5 {
         let server = Server::start();
         let proxy = Proxy::to(server.port());
-        let locks = LockManager::connect(fair(&proxy.url())).await.unwrap();
+        let locks = connected(fair(&proxy.url())).await;
         let guards = granted(&server, &locks, 50).await;
         let watch = Stopwatch::start();
         let (lost, ()) = tokio::join!(lost(&guards), harm(&server, &proxy, &guards));
@@ -124,7 +125,7 @@ async fn a_late_answer_gives_no_more_than_a_shorter_renewal_leaves() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let config = Config::new(proxy.url()).local_handoff(100_000, LONG);
-    let locks = LockManager::connect(config).await.unwrap();
+    let locks = connected(config).await;
     let lock = |ttl| locks.lock("door").ttl(ttl).wait(LONG);
     let left = || Duration::from_millis(server.query::<i64>("PTTL lock:door").unsigned_abs());
     let first = lock(long).acquire().await.unwrap();

@@ -4,13 +4,13 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use lock_runtime::LockManager;
 use tokio::task::JoinHandle;
 
 use super::crew::{LONG, fair, managers_with, waits};
 use super::dead::{GRANT, behind, behind_on, stand};
 use super::ear::Ear;
 use super::lua::{Claim, Lua, Names, channel, connect};
+use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{Stopwatch, eventually, millis, within};
@@ -79,8 +79,8 @@ fn killed_waiters_cost_nothing_while_another_client_listens_to_all_channels() {
 async fn waiters_that_are_cut_off_cost_2_s_and_a_fifth_each() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect(fair(&server.url())).await.unwrap();
-    let last = LockManager::connect(fair(&server.url())).await.unwrap();
+    let locks = connected(fair(&server.url())).await;
+    let last = connected(fair(&server.url())).await;
     let holder = locks.lock("door").acquire().await.unwrap();
     let cut_off = managers_with(4, || fair(&proxy.url())).await;
     let mut dead = Vec::new();
@@ -117,7 +117,7 @@ async fn forgotten_places_cost_a_fifth_of_a_second_together() {
         let claim = Claim { names, token, ttl };
         assert_eq!(lua.wait(&mut connection, &claim, 0).unwrap()[0], 2);
     }
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     let stalls = Stopwatch::start();
     let start = Instant::now();
     let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();

@@ -7,6 +7,7 @@ use lock_runtime::{Config, Lock, LockGuard, LockManager};
 use tokio::task::{JoinSet, yield_now};
 
 use super::crew::{LONG, fair, waiter, waits};
+use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, comes_true, eventually, millis, within};
@@ -22,7 +23,7 @@ fn generous(url: &str) -> Config {
 #[tokio::test]
 async fn passing_on_costs_no_command() {
     let server = Server::start();
-    let locks = LockManager::connect(generous(&server.url())).await.unwrap();
+    let locks = connected(generous(&server.url())).await;
     let holder = locks.lock("door").acquire().await.unwrap();
     let mut waiters = JoinSet::new();
     for n in 0..100 {
@@ -63,7 +64,7 @@ async fn passed(
 #[tokio::test]
 async fn each_hold_keeps_to_its_own_bounds() {
     let server = Server::start();
-    let locks = LockManager::connect(generous(&server.url())).await.unwrap();
+    let locks = connected(generous(&server.url())).await;
     let guard = locks.lock("door").acquire().await.unwrap();
     server.query::<()>("CONFIG RESETSTAT");
 
@@ -90,7 +91,7 @@ async fn each_hold_keeps_to_its_own_bounds() {
 #[tokio::test]
 async fn a_hold_that_is_not_renewed_ends_though_the_one_before_was() {
     let server = Server::start();
-    let locks = LockManager::connect(generous(&server.url())).await.unwrap();
+    let locks = connected(generous(&server.url())).await;
     let guard = locks.lock("door").acquire().await.unwrap();
     let guard = passed(&locks, guard, |lock| lock.ttl(millis(300)).renew(false)).await;
     let loss = within(millis(300) + NOISE, guard.lost()).await;
@@ -106,7 +107,7 @@ async fn a_hold_that_is_not_renewed_ends_though_the_one_before_was() {
 #[tokio::test]
 async fn the_lease_on_the_server_becomes_that_of_the_next_hold() {
     let server = Server::start();
-    let locks = LockManager::connect(generous(&server.url())).await.unwrap();
+    let locks = connected(generous(&server.url())).await;
     let guard = locks
         .lock("door")
         .ttl(millis(30_000))
@@ -131,7 +132,7 @@ async fn the_lease_on_the_server_becomes_that_of_the_next_hold() {
 async fn a_lease_made_shorter_is_not_believed_in_for_longer() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect(generous(&proxy.url())).await.unwrap();
+    let locks = connected(generous(&proxy.url())).await;
     let guard = locks
         .lock("door")
         .ttl(millis(30_000))
@@ -159,8 +160,8 @@ async fn a_lease_made_shorter_is_not_believed_in_for_longer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_is_not_renewed_lasts_its_ttl() {
     let server = Server::start();
-    let locks = LockManager::connect(fair(&server.url())).await.unwrap();
-    let other = LockManager::connect(fair(&server.url())).await.unwrap();
+    let locks = connected(fair(&server.url())).await;
+    let other = connected(fair(&server.url())).await;
     let holder = other.lock("door").acquire().await.unwrap();
     let lock = locks.lock("door").wait(LONG).ttl(millis(3000)).renew(false);
     let waiter = waiter(lock);
@@ -181,10 +182,8 @@ async fn a_grant_that_is_not_renewed_lasts_its_ttl() {
 /// In which order one other process had its turn among twelve holds of the first.
 async fn turn_of_another(config: impl FnOnce(Config) -> Config, body: Duration) -> usize {
     let server = Server::start();
-    let locks = LockManager::connect(config(Config::new(server.url())))
-        .await
-        .unwrap();
-    let other = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(config(Config::new(server.url()))).await;
+    let other = connected(server.url()).await;
     let holder = locks.lock("door").acquire().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = JoinSet::new();
@@ -236,8 +235,8 @@ async fn others_have_their_turn_at_once_if_it_must_be_so() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_comes_later_has_its_turn_too() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
-    let other = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
+    let other = connected(server.url()).await;
     let mut crowd = JoinSet::new();
     for _ in 0..8 {
         let locks = locks.clone();

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use lock_runtime::LockManager;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::members::{Members, through};
+use crate::support::manager::connected;
 use crate::support::time::{NOISE, Stopwatch, millis};
 
 /// Two who know nothing of one another take a free lock at the same moment, again and again, with a
@@ -29,7 +29,7 @@ async fn of_two_who_try_at_once_one_has_it() {
     for proxies in &proxies {
         // Nothing but the other is in anybody's way.
         let config = through(proxies).command_timeout(millis(3000));
-        both.push(LockManager::connect(config).await.unwrap());
+        both.push(connected(config).await);
     }
     let asked = members.asked();
     let mut won = [0; 2];

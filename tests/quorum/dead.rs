@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use lock_runtime::LockManager;
 use tokio::task::JoinHandle;
 
 use super::members::{Members, through};
+use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::time::{Stopwatch, eventually, millis, within};
 
@@ -27,7 +27,7 @@ async fn waiters_that_are_cut_off_cost_2_s_and_a_fifth_each() {
     let holder = locks.lock("door").acquire().await.unwrap();
     let (mut managers, mut dead) = (Vec::new(), Vec::new());
     for before in 0..DEAD {
-        let locks = LockManager::connect(through(&proxies)).await.unwrap();
+        let locks = connected(through(&proxies)).await;
         dead.push(tokio::spawn(locks.lock("door").wait(LONG).acquire()));
         managers.push(locks);
         waiting(before + 1);

@@ -1,8 +1,9 @@
 //! Members of every kind.
 
-use lock_runtime::{Config, LockManager};
+use lock_runtime::Config;
 
 use crate::support::cluster::Cluster;
+use crate::support::manager::connected;
 use crate::support::sentinel::Sentinels;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, millis, within};
@@ -14,10 +15,7 @@ async fn a_server_a_named_master_and_a_cluster() {
     let (server, mut sentinels) = (Server::start(), Sentinels::start());
     let cluster = Cluster::start();
     let config = || Config::quorum([server.url(), sentinels.url(), cluster.url()]);
-    let both = [
-        LockManager::connect(config()).await.unwrap(),
-        LockManager::connect(config()).await.unwrap(),
-    ];
+    let both = [connected(config()).await, connected(config()).await];
     let held_by = |sentinels: &Sentinels, key: &str| {
         let name = format!("lock:{key}");
         let master = sentinels.server(sentinels.master());

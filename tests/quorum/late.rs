@@ -1,8 +1,7 @@
 //! Answers that come too late, or never.
 
-use lock_runtime::LockManager;
-
 use super::members::{Members, through};
+use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::time::{NOISE, Stopwatch, begin, millis, within};
 
@@ -11,7 +10,7 @@ use crate::support::time::{NOISE, Stopwatch, begin, millis, within};
 async fn votes_that_are_told_too_late_leave_nothing() {
     let members = Members::start(3);
     let proxies = members.proxies();
-    let locks = LockManager::connect(through(&proxies)).await.unwrap();
+    let locks = connected(through(&proxies)).await;
     locks
         .lock("warm")
         .acquire()
@@ -51,7 +50,7 @@ async fn votes_that_are_told_too_late_leave_nothing() {
 async fn a_release_whose_answers_are_lost_is_no_loss() {
     let members = Members::start(3);
     let proxies = members.proxies();
-    let locks = LockManager::connect(through(&proxies)).await.unwrap();
+    let locks = connected(through(&proxies)).await;
     // All have the script, so that what they are asked first frees the lock.
     let warm = locks.lock("warm").acquire().await.unwrap();
     warm.release().await.unwrap();
@@ -75,7 +74,7 @@ async fn a_release_whose_answers_are_lost_is_no_loss() {
 async fn calls_that_are_dropped_leave_nothing() {
     let members = Members::start(3);
     let proxies = members.proxies();
-    let locks = LockManager::connect(through(&proxies)).await.unwrap();
+    let locks = connected(through(&proxies)).await;
     for slow in 0..3 {
         for proxy in &proxies[..slow] {
             proxy.hold_replies();

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Config, LockManager};
+use lock_runtime::Config;
 
 use super::members::{Members, through};
+use crate::support::manager::connected;
 use crate::support::time::{Stopwatch, millis, patient};
 
 /// Of so many, the one in the middle.
@@ -17,7 +18,7 @@ struct Took {
 }
 
 async fn measure(config: Config) -> Took {
-    let locks = LockManager::connect(patient(config)).await.unwrap();
+    let locks = connected(patient(config)).await;
     let (mut acquire, mut release, mut fence) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..TIMES {
         let start = Stopwatch::start();
@@ -81,12 +82,8 @@ async fn a_hand_over_takes_as_long_as_the_median_member() {
         proxy.delay(millis(5));
     }
     let both = [
-        LockManager::connect(patient(through(&proxies)))
-            .await
-            .unwrap(),
-        LockManager::connect(patient(through(&proxies)))
-            .await
-            .unwrap(),
+        connected(patient(through(&proxies))).await,
+        connected(patient(through(&proxies))).await,
     ];
     proxies[1].black_hole();
     let mut gaps = Vec::new();

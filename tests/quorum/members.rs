@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
 
+use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::eventually;
@@ -20,7 +21,7 @@ impl Members {
     }
 
     pub async fn connect(&self) -> LockManager {
-        LockManager::connect(self.config()).await.unwrap()
+        connected(self.config()).await
     }
 
     /// A way to each of them on which something can go wrong.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use lock_runtime::{Config, LockError, LockManager};
 
 use super::members::{Members, through};
+use crate::support::manager::connected;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
 
@@ -138,7 +139,7 @@ async fn without_a_majority_there_is_no_connection_and_no_lock() {
 async fn a_password_for_all_and_members_that_want_another() {
     let mut members = Members((0..3).map(|_| Server::with_password("secret")).collect());
     let config = || members.config().credentials("", "secret");
-    let locks = LockManager::connect(config()).await.unwrap();
+    let locks = connected(config()).await;
     locks
         .lock("door")
         .acquire()
@@ -155,7 +156,7 @@ async fn a_password_for_all_and_members_that_want_another() {
     // One alone that refuses is as good as one that is away.
     members.0[1] = Server::with_password("other");
     let config = members.config().credentials("", "secret");
-    let locks = LockManager::connect(config).await.unwrap();
+    let locks = connected(config).await;
     locks
         .lock("door")
         .acquire()
@@ -171,7 +172,7 @@ async fn a_password_for_all_and_members_that_want_another() {
 async fn a_member_that_was_cut_off_takes_part_again() {
     let members = Members::start(3);
     let proxies = members.proxies();
-    let locks = LockManager::connect(through(&proxies)).await.unwrap();
+    let locks = connected(through(&proxies)).await;
     for (n, proxy) in proxies.iter().enumerate() {
         match n {
             0 => proxy.cut(),

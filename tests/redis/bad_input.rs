@@ -8,6 +8,7 @@ use lock_runtime::{Config, LockError, LockManager};
 
 use super::site::Site;
 use crate::support::certificates::Certificates;
+use crate::support::manager::connected;
 use crate::support::server::{Server, free_port};
 use crate::support::time::{NOISE, Stopwatch, millis, within};
 
@@ -300,7 +301,7 @@ async fn a_key_of_another_kind_is_busy() {
 async fn a_manager_tells_no_secret() {
     let server = Server::with_password(SECRET);
     let url = format!("redis://:{SECRET}@127.0.0.1:{}", server.port());
-    let locks = LockManager::connect(url).await.unwrap();
+    let locks = connected(url).await;
     keeps_secrets(&locks);
     let lock = locks.lock("row");
     keeps_secrets(&lock);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use actix_web::{App, HttpServer, web};
 use lock_runtime::{LockError, LockManager, distributed_lock};
 
+use crate::support::manager::connected;
 use crate::support::server::Server;
 use crate::support::time::{Stopwatch, millis};
 use crate::support::worker::{Worker, arguments, tell};
@@ -40,14 +41,14 @@ async fn is_kept(locks: &LockManager, server: &Server) {
 #[tokio::test]
 async fn for_three_times_its_ttl_on_the_only_thread() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     is_kept(&locks, &server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn for_three_times_its_ttl_on_the_only_worker() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     tokio::spawn(async move { is_kept(&locks, &server).await })
         .await
         .unwrap();

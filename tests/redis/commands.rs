@@ -4,6 +4,8 @@ use lock_runtime::{LockError, LockManager, distributed_lock};
 
 use super::site::Site;
 
+use crate::support::manager::connected;
+
 #[distributed_lock(key = "order:<id>", manager = locks)]
 async fn ship(locks: &LockManager, id: u32) -> Result<u32, LockError> {
     Ok(id)
@@ -53,7 +55,7 @@ async fn the_prefix_and_the_options_are_what_was_asked_for() {
     let config = lock_runtime::Config::new(site.url())
         .prefix("shop/")
         .ttl(std::time::Duration::from_secs(7));
-    let locks = LockManager::connect(config).await.unwrap();
+    let locks = connected(config).await;
     let guard = locks.lock("row").acquire().await.unwrap();
     assert_eq!(guard.key(), "row");
     let left: u64 = site.query("PTTL shop/row");

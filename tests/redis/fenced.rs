@@ -3,6 +3,7 @@
 use lock_runtime::LockManager;
 
 use super::site::Site;
+use crate::support::manager::connected;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, within};
 
@@ -30,12 +31,12 @@ async fn they_grow_when_all_keys_are_flushed() {
 #[tokio::test]
 async fn they_grow_when_an_empty_server_starts() {
     let mut server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     let mut last = next_token(&locks).await;
     for _ in 0..3 {
         server.restart();
         // One that knows nothing of the past, and one that does.
-        for locks in [&LockManager::connect(server.url()).await.unwrap(), &locks] {
+        for locks in [&connected(server.url()).await, &locks] {
             let token = next_token(locks).await;
             assert!(token > last, "{token} after {last}");
             last = token;

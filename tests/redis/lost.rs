@@ -10,6 +10,7 @@ use lock_runtime::{LockError, LockManager, OnLost, distributed_lock};
 use tokio::task::yield_now;
 
 use super::site::Site;
+use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, millis, within};
@@ -92,7 +93,7 @@ async fn key_stolen_and_the_thief_left_alone() {
 #[tokio::test]
 async fn server_frozen() {
     let mut server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     is_cancelled(&locks, TTL, || server.pause()).await;
     server.resume();
 }
@@ -100,21 +101,21 @@ async fn server_frozen() {
 #[tokio::test]
 async fn server_killed() {
     let mut server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     is_cancelled(&locks, TTL, || server.kill()).await;
 }
 
 #[tokio::test]
 async fn server_restarted_without_its_keys() {
     let mut server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     is_cancelled(&locks, TTL, || server.restart()).await;
 }
 
 async fn behind_a_proxy() -> (Server, Proxy, LockManager) {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    let locks = connected(proxy.url()).await;
     (server, proxy, locks)
 }
 
@@ -266,7 +267,7 @@ async fn the_result_of_a_body_that_ended_stays() {
     assert_eq!(run.await.unwrap(), "done");
 
     let mut server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     let run = locks.lock("row").run(async |_| {
         server.kill();
         "done"
@@ -324,7 +325,7 @@ async fn a_short_black_hole_is_survived() {
 #[tokio::test]
 async fn a_short_freeze_of_the_server_is_survived() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     let server = RefCell::new(server);
     let (pause, resume) = (
         || server.borrow_mut().pause(),

@@ -3,6 +3,7 @@
 use lock_runtime::{Config, LockManager};
 use tokio::task::JoinSet;
 
+use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, begin, eventually, millis, within};
@@ -10,7 +11,7 @@ use crate::support::time::{NOISE, Stopwatch, begin, eventually, millis, within};
 async fn behind_a_proxy() -> (Server, Proxy, LockManager) {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    let locks = connected(proxy.url()).await;
     // Scripts are loaded and the connection is warm.
     locks
         .lock("warm")
@@ -167,7 +168,7 @@ async fn an_acquire_is_taken_back_the_way_it_went() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let config = Config::new(proxy.url()).command_timeout(millis(20_000));
-    let locks = LockManager::connect(config).await.unwrap();
+    let locks = connected(config).await;
     proxy.strand();
     let mut acquires = JoinSet::new();
     for n in 0..40 {

@@ -2,14 +2,15 @@
 
 use std::time::Instant;
 
-use lock_runtime::{LockError, LockManager};
+use lock_runtime::LockError;
 
+use crate::support::manager::connected;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
 
 async fn away_and_back(away: fn(&mut Server), back: fn(&mut Server)) {
     let mut server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     for _ in 0..2 {
         locks
             .lock("row")
@@ -56,7 +57,7 @@ async fn server_frozen_and_thawed() {
 async fn a_waiter_outlives_a_restart() {
     let mut server = Server::start();
     server.query::<()>("SET lock:row somebody PX 60000");
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     let waiter = locks.lock("row").wait(millis(20_000));
     let waiter = tokio::spawn(async move { waiter.acquire().await });
     tokio::time::sleep(millis(200)).await;
@@ -73,7 +74,7 @@ async fn a_waiter_outlives_a_restart() {
 async fn an_acquisition_that_is_carried_out_late_leaves_no_lock() {
     let ttl = millis(4000);
     let mut server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     let set = server.calls(&["set"]);
     server.pause();
     let start = Instant::now();
@@ -91,7 +92,7 @@ async fn an_acquisition_that_is_carried_out_late_leaves_no_lock() {
 async fn shutdown_takes_no_longer_than_the_ttl_while_the_server_is_away() {
     let ttl = millis(1000);
     let mut server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     server.query::<()>("SET lock:taken somebody");
     let held = locks.lock("row").ttl(ttl).acquire().await.unwrap();
     let waiter = locks.lock("taken").ttl(ttl).wait(millis(20_000));
@@ -112,7 +113,7 @@ async fn shutdown_takes_no_longer_than_the_ttl_while_the_server_is_away() {
 #[tokio::test]
 async fn scripts_may_be_flushed() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     for _ in 0..3 {
         server.query::<()>("SCRIPT FLUSH");
         let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
@@ -130,7 +131,7 @@ async fn scripts_may_be_flushed() {
 #[tokio::test]
 async fn connections_may_be_closed_by_the_server() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     let guard = locks.lock("row").acquire().await.unwrap();
     for n in 0..5 {
         assert!(server.query::<u64>("CLIENT KILL TYPE normal SKIPME yes") > 0);
@@ -155,7 +156,7 @@ async fn connections_may_be_closed_by_the_server() {
 #[tokio::test]
 async fn a_full_server_still_renews_and_releases() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
     server.query::<()>("CONFIG SET maxmemory 1");
     let refused = locks
@@ -175,7 +176,7 @@ async fn a_full_server_still_renews_and_releases() {
 #[tokio::test]
 async fn a_server_that_may_not_write_is_unavailable() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     server.query::<()>("REPLICAOF 127.0.0.1 1");
     let refused = locks
         .lock("row")

@@ -2,6 +2,7 @@
 
 use lock_runtime::{Config, LockError, LockManager};
 
+use crate::support::manager::connected;
 use crate::support::refusing::Refusing;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis, within};
@@ -29,8 +30,8 @@ async fn refused(config: Config) -> String {
 
 /// The lock passes from one process to another, which hears of it.
 async fn passes_on(server: &Server, config: Config) {
-    let locks = LockManager::connect(config.clone()).await.unwrap();
-    let other = LockManager::connect(config).await.unwrap();
+    let locks = connected(config.clone()).await;
+    let other = connected(config).await;
     let holder = locks.lock("door").acquire().await.unwrap();
     let next = tokio::spawn(other.lock("door").wait(LONG).acquire());
     server.until_waiting("door", 1);
@@ -69,7 +70,7 @@ async fn each_command_that_is_missing_is_named_when_connecting() {
         !["+script|load", "+pubsub|numsub"].contains(rule)
     });
     // What the scripts call may be known to the server from others.
-    let _other = LockManager::connect(server.url()).await.unwrap();
+    let _other = connected(server.url()).await;
     for rule in tried {
         let commands = COMMANDS.replace(&format!("{rule} "), "");
         let words = refused(clerk(&server, &format!("~lock:* &lock:* {commands}"))).await;
@@ -83,7 +84,7 @@ async fn each_command_that_is_missing_is_named_when_connecting() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_by_trying() {
     let server = Server::start();
-    let _locks = LockManager::connect(server.url()).await.unwrap();
+    let _locks = connected(server.url()).await;
     assert_eq!(server.query::<usize>("DBSIZE"), 0);
 }
 
@@ -94,7 +95,7 @@ async fn a_permission_that_is_taken_away_is_found_by_a_check() {
         &server,
         &format!("~lock:* &lock:* +info +config|get {COMMANDS}"),
     );
-    let locks = LockManager::connect(config).await.unwrap();
+    let locks = connected(config).await;
     let found = |words: &str, warnings: &[lock_runtime::Warning]| {
         warnings.iter().any(|it| it.to_string().contains(words))
     };
@@ -109,8 +110,8 @@ async fn a_permission_that_is_taken_away_is_found_by_a_check() {
 async fn a_release_that_may_not_publish_is_done() {
     let server = Server::start();
     let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
-    let locks = LockManager::connect(config).await.unwrap();
-    let other = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(config).await;
+    let other = connected(server.url()).await;
     let holder = locks.lock("door").acquire().await.unwrap();
     let next = tokio::spawn(other.lock("door").wait(LONG).acquire());
     server.until_waiting("door", 1);
@@ -133,7 +134,7 @@ async fn refused_for_a_moment(server: &Server) {
 async fn a_release_is_repeated_though_it_was_refused() {
     let server = Server::start();
     let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
-    let locks = LockManager::connect(config).await.unwrap();
+    let locks = connected(config).await;
     for awaited in [false, true] {
         let lock = locks.lock("door").ttl(LONG).renew(false);
         let guard = lock.acquire().await.unwrap();
@@ -152,7 +153,7 @@ async fn a_waiter_outlives_a_refusal_of_a_moment() {
     let server = Server::start();
     let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
     let config = config.command_timeout(millis(5000));
-    let locks = LockManager::connect(config).await.unwrap();
+    let locks = connected(config).await;
     server.query::<()>("SET lock:door somebody");
     let waiter = tokio::spawn(locks.lock("door").wait(LONG).acquire());
     server.until_waiting("door", 1);
@@ -179,7 +180,7 @@ const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIP
 async fn a_subscription_that_is_refused_once_is_made() {
     let server = Server::start();
     let front = Refusing::to(server.port(), "SUBSCRIBE", BUSY, 2);
-    let locks = LockManager::connect(front.url()).await.unwrap();
+    let locks = connected(front.url()).await;
     server.query::<()>("SET lock:door somebody");
     let waiter = tokio::spawn(locks.lock("door").wait(LONG).acquire());
     eventually(millis(2000) + NOISE, "it listens", || {
@@ -196,7 +197,7 @@ async fn a_subscription_that_is_refused_once_is_made() {
 async fn the_last_connection_is_killed_though_that_is_refused_once() {
     let server = Server::start();
     let front = Refusing::to(server.port(), "CLIENT KILL", BUSY, 0);
-    let locks = LockManager::connect(front.url()).await.unwrap();
+    let locks = connected(front.url()).await;
     let guard = locks.lock("door").acquire().await.unwrap();
     let tried = front.carried_out();
     front.refuse(1);

@@ -1,15 +1,15 @@
 //! A lock that's held by another process is looked for by one waiter of each process, calmly.
 
-use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
+use crate::support::manager::connected;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis, within};
 
 /// What `waiters` of one process send in half a second, while they wait for a foreign lock.
 async fn commands(waiters: usize) -> u64 {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     locks
         .lock("warm")
         .acquire()
@@ -54,7 +54,7 @@ async fn one_poller_for_a_key_and_a_process() {
 #[tokio::test]
 async fn a_foreign_lock_that_expires_is_had_soon() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     server.query::<()>("SET lock:door somebody PX 400");
     let acquire = locks.lock("door").wait(millis(5000)).acquire();
     let guard = within(millis(400) + NOISE, acquire).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_foreign_lock_that_expires_is_had_soon() {
 #[tokio::test]
 async fn a_waiter_that_is_dropped_leaves_no_trace() {
     let server = Server::start();
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = connected(server.url()).await;
     server.query::<()>("SET lock:door somebody PX 60000");
     for _ in 0..3 {
         let waiter = locks.lock("door").wait(millis(20_000));

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::support::database::Database;
+use crate::support::manager::connected;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
@@ -34,7 +35,7 @@ const TASKS: usize = 50;
 /// In each process: all its tasks at once, when it's ordered to.
 fn increment_often(url: &str, path: &str, alone: bool) {
     block_on(async {
-        let locks = LockManager::connect(url).await.unwrap();
+        let locks = connected(url).await;
         tell("ready");
         next_order();
         let mut tasks = JoinSet::new();
@@ -98,7 +99,7 @@ fn two_hundred_tasks_without_the_lock_lose_some() {
 /// In the other process: takes the lock and keeps it.
 fn keep(url: &str) {
     block_on(async {
-        let locks = LockManager::connect(url).await.unwrap();
+        let locks = connected(url).await;
         let _guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
         tell("held");
         pending().await
@@ -114,7 +115,7 @@ fn a_killed_holder_is_followed_within_its_ttl() {
     let mut worker = Worker::start(a_killed_holder_is_followed_within_its_ttl, &[&server.url()]);
     worker.expect("held", LONG);
     block_on(async {
-        let locks = LockManager::connect(server.url()).await.unwrap();
+        let locks = connected(server.url()).await;
         let waiter = locks.lock("row").wait(LONG);
         let waiter = tokio::spawn(async move { waiter.acquire().await });
         // Past the first lease, so that only renewals have kept it.
@@ -131,7 +132,7 @@ fn a_killed_holder_is_followed_within_its_ttl() {
 fn a_killed_waiter_is_passed_over() {
     if let Some(arguments) = arguments() {
         return block_on(async {
-            let locks = LockManager::connect(arguments[0].as_str()).await.unwrap();
+            let locks = connected(arguments[0].as_str()).await;
             tell("waits");
             let _guard = locks.lock("row").wait(LONG).acquire().await;
         });
@@ -139,7 +140,7 @@ fn a_killed_waiter_is_passed_over() {
     let server = Server::start();
     let mut worker = Worker::start(a_killed_waiter_is_passed_over, &[&server.url()]);
     block_on(async {
-        let locks = LockManager::connect(server.url()).await.unwrap();
+        let locks = connected(server.url()).await;
         let guard = locks.lock("row").acquire().await.unwrap();
         worker.expect("waits", LONG);
         tokio::time::sleep(millis(100)).await;
@@ -172,7 +173,7 @@ fn hold_and_write(url: &str, path: &str, awaits: bool) {
         tell("went on");
     };
     block_on(async {
-        let locks = LockManager::connect(url).await.unwrap();
+        let locks = connected(url).await;
         let held = locks.lock("row").ttl(millis(1000)).run(body).await;
         assert!(held.unwrap_err().is_lost());
         tell("lost");
@@ -196,7 +197,7 @@ fn freeze<T: Fn()>(test: T, awaits: bool) -> Option<(Worker, Database, TempDir)>
     worker.expect("held", LONG);
     worker.pause();
     block_on(async {
-        let locks = LockManager::connect(server.url()).await.unwrap();
+        let locks = connected(server.url()).await;
         let next = locks.lock("row").wait(LONG).acquire();
         let guard = within(millis(1000 + 1000), next).await.unwrap();
         assert!(database.set_fenced(2, guard.fencing_token().await.unwrap()));

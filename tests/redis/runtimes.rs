@@ -10,6 +10,7 @@ use lock_runtime::{Config, LockGuard, LockManager};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::certificates::Certificates;
+use crate::support::manager::connected;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis};
 use crate::support::worker::{Worker, arguments, tell};
@@ -56,7 +57,7 @@ async fn a_runtime_drives_a_connection_of_its_own_over_tls() {
     let server = Server::with_tls(&certificates);
     let url = format!("rediss://localhost:{}", server.port());
     let config = Config::new(url).root_certificate(certificates.authority.clone());
-    let locks = LockManager::connect(config).await.unwrap();
+    let locks = connected(config).await;
     settled(&locks, &server).await;
     locks.shutdown().await;
 }
@@ -80,7 +81,7 @@ fn a_runtime_without_io_is_served_without_a_panic_in_it() {
         for runtime in runtimes {
             let url = arguments[0].clone();
             runtime.unwrap().block_on(async {
-                let locks = LockManager::connect(url).await.unwrap();
+                let locks = connected(url).await;
                 for _ in 0..3 {
                     often(&locks).await;
                 }
@@ -143,7 +144,7 @@ fn a_task_that_blocks_its_thread_fails_no_try_of_another_lock() {
         let (runtime, server) = (workers(threads), Server::start());
         runtime.block_on(async {
             let config = Config::new(server.url()).command_timeout(millis(2000));
-            let locks = LockManager::connect(config).await.unwrap();
+            let locks = connected(config).await;
             settled(&locks, &server).await;
             let blocks = locks.clone();
             let blocker = tokio::spawn(async move {
@@ -173,7 +174,7 @@ fn requests_are_answered_though_their_thread_is_blocked_meanwhile() {
     let (runtime, server) = (current_thread(), Server::start());
     runtime.block_on(async {
         let config = Config::new(server.url()).command_timeout(millis(400));
-        let locks = LockManager::connect(config).await.unwrap();
+        let locks = connected(config).await;
         settled(&locks, &server).await;
         let blocks = async || thread::sleep(millis(800));
         for _ in 0..3 {
@@ -274,7 +275,7 @@ fn a_grant_of_nonsense_is_no_grant() {
     // A process asks the server when it has others beside it.
     let other = runtime.block_on(async {
         let config = Config::new(server.url()).prefix("é:");
-        LockManager::connect(config).await.unwrap()
+        connected(config).await
     });
     let other_waits = other.lock("taken").wait(Duration::from_secs(20));
     let other_waits = runtime.spawn(async move { other_waits.acquire().await?.release().await });

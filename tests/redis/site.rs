@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use lock_runtime::LockManager;
 
+use crate::support::manager::connected;
 use crate::support::server::Server;
 
 /// Dropped in this order: the managers first, then the server looks for what they left.
@@ -15,7 +16,7 @@ pub struct Site {
 impl Site {
     pub async fn start() -> Self {
         let server = Server::start();
-        let locks = LockManager::connect(server.url()).await.unwrap();
+        let locks = connected(server.url()).await;
         Self { locks, server }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use lock_runtime::{Config, LockError, LockManager};
 
 use crate::support::certificates::Certificates;
+use crate::support::manager::connected;
 use crate::support::sentinel::{Sentinels, Setup};
 use crate::support::server::free_port;
 use crate::support::time::{NOISE, Stopwatch, millis};
@@ -14,7 +15,7 @@ const SECRET: &str = "correct-horse";
 
 /// A lock is taken, seen on the master, and released.
 async fn works(all: &Sentinels, config: impl Into<Config>) {
-    let locks = LockManager::connect(config).await.unwrap();
+    let locks = connected(config).await;
     let guard = locks.lock("row").acquire().await.unwrap();
     let keyspace: String = all.server(all.master()).query("INFO keyspace");
     assert!(keyspace.contains(":keys=1"), "{keyspace}");
@@ -23,11 +24,11 @@ async fn works(all: &Sentinels, config: impl Into<Config>) {
 
 /// What the user is told, in time and without the secret.
 async fn refusal(config: impl Into<Config>) -> (LockError, String) {
-    let config = config.into().connect_timeout(millis(2000));
+    let config = config.into().connect_timeout(millis(5000));
     assert!(!format!("{config:?}").contains(SECRET));
     let start = Stopwatch::start();
     let error = LockManager::connect(config).await.unwrap_err();
-    assert!(start.elapsed() < millis(2000) + NOISE, "{error}");
+    assert!(start.elapsed() < millis(5000) + NOISE, "{error}");
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -121,7 +122,7 @@ async fn tls() {
     let url = all.url_with("rediss-sentinel://:pass@");
     let trusting = || Config::new(&url).root_certificate(certificates.authority.clone());
     works(&all, trusting()).await;
-    let locks = LockManager::connect(trusting()).await.unwrap();
+    let locks = connected(trusting()).await;
     let before = all.kill_master();
     all.until_failed_over(before);
     let lock = locks.lock("row").wait(Duration::from_secs(2));

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use lock_runtime::{Config, LockError, LockGuard, LockManager};
 
+use crate::support::manager::connected;
 use crate::support::sentinel::Sentinels;
 use crate::support::time::millis;
 
 const LONG: Duration = Duration::from_secs(30);
 
 async fn connect(all: &Sentinels) -> LockManager {
-    LockManager::connect(all.url()).await.unwrap()
+    connected(all.url()).await
 }
 
 /// So often that the runtime has a connection of its own.
@@ -35,7 +36,7 @@ async fn a_frozen_master_grants_nothing_when_it_is_back() {
     let idle = connect(&all).await;
     let settled = connect(&all).await;
     let patient = Config::new(all.url()).command_timeout(LONG);
-    let patient = LockManager::connect(patient).await.unwrap();
+    let patient = connected(patient).await;
     settle(&settled).await;
     let held = settled.lock("held").ttl(LONG).acquire().await.unwrap();
     all.until_replicated(2);

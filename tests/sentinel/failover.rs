@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lock_runtime::{Config, LockManager};
+use lock_runtime::Config;
 use tokio::task::JoinSet;
 
+use crate::support::manager::connected;
 use crate::support::sentinel::Sentinels;
 use crate::support::time::{NOISE, eventually, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
@@ -22,7 +23,7 @@ fn milliseconds() -> u64 {
 /// In each process: takes locks without end, eight tasks in turn, until it is ordered to stop. Says
 /// when the first was had after the master's death.
 async fn use_locks(url: &str) {
-    let locks = LockManager::connect(url).await.unwrap();
+    let locks = connected(url).await;
     let died = Arc::new(AtomicU64::new(u64::MAX));
     let stop = Arc::new(AtomicU64::new(0));
     let (orders, ends) = (died.clone(), stop.clone());
@@ -108,12 +109,12 @@ fn a_killed_master_is_followed_under_load() {
 async fn who_waits_is_served_by_the_next_master() {
     let mut all = Sentinels::start();
     let fair = || Config::new(all.url()).local_handoff(0, Duration::ZERO);
-    let holders = LockManager::connect(fair()).await.unwrap();
+    let holders = connected(fair()).await;
     let holder = holders.lock("door").acquire().await.unwrap();
     let (mut managers, mut waiting) = (Vec::new(), Vec::new());
     let order = Arc::new(Mutex::new(Vec::new()));
     for n in 0..4 {
-        let locks = LockManager::connect(fair()).await.unwrap();
+        let locks = connected(fair()).await;
         let (lock, order) = (locks.lock("door").wait(LONG), order.clone());
         waiting.push(tokio::spawn(async move {
             let guard = lock.acquire().await.unwrap();

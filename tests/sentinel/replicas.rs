@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::support::database::Database;
+use crate::support::manager::connected;
 use crate::support::sentinel::Sentinels;
 use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
@@ -19,7 +20,7 @@ use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
 const LONG: Duration = Duration::from_secs(60);
 
 async fn connect(all: &Sentinels) -> LockManager {
-    LockManager::connect(all.url()).await.unwrap()
+    connected(all.url()).await
 }
 
 /// Those who must acknowledge answer nothing any more.
@@ -77,7 +78,7 @@ async fn with_too_few_replicas_there_is_no_lock() {
     }
     too_few("0 of the 1", async || annotated(&locks).await).await;
     let by_default = Config::new(all.url()).replicas(1).wait(wait);
-    let by_default = LockManager::connect(by_default).await.unwrap();
+    let by_default = connected(by_default).await;
     let lock = || by_default.lock("row");
     too_few("0 of the 1", async || taken(lock(), wait).await).await;
     // Who asks for none is served, and nobody gets it from there who asks for more: neither in the same
@@ -109,7 +110,7 @@ async fn a_renewal_that_no_replica_knows_counts_for_nothing() {
     let mut all = Sentinels::start();
     // Replicas have less time than a renewal.
     let hasty = Config::new(all.url()).command_timeout(millis(200));
-    let locks = LockManager::connect(hasty).await.unwrap();
+    let locks = connected(hasty).await;
     let ttl = millis(2000);
     let lock = |key| locks.lock(key).ttl(ttl);
     let known = lock("known").replicas(1).acquire().await.unwrap();
@@ -175,9 +176,7 @@ const KEYS: usize = 4;
 
 /// In each process: four tasks that take locks and look whether they are alone.
 async fn look_for_others(url: &str, directory: &Path) {
-    let locks = LockManager::connect(Config::new(url).replicas(1))
-        .await
-        .unwrap();
+    let locks = connected(Config::new(url).replicas(1)).await;
     let stop = Arc::new(AtomicBool::new(false));
     let order = stop.clone();
     std::thread::spawn(move || {

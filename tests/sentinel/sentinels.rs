@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::LockManager;
 
+use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::sentinel::Sentinels;
 use crate::support::server::Server;
@@ -27,7 +28,7 @@ async fn works(locks: &LockManager) {
 #[tokio::test]
 async fn locks_go_on_without_sentinels() {
     let mut all = Sentinels::start();
-    let another = LockManager::connect(all.url()).await.unwrap();
+    let another = connected(all.url()).await;
     works(&another).await;
     let start = listeners(all.sentinel(0));
     drop(another);
@@ -35,7 +36,7 @@ async fn locks_go_on_without_sentinels() {
         (0..3).all(|number| listeners(all.sentinel(number)) == 0)
     });
     assert_eq!(start, 1);
-    let locks = LockManager::connect(all.url()).await.unwrap();
+    let locks = connected(all.url()).await;
     // The two that are left do what three did.
     all.sentinel_mut(0).kill();
     works(&locks).await;
@@ -71,7 +72,7 @@ async fn a_message_that_is_lost_is_found_out() {
         .map(|proxy| format!("127.0.0.1:{}", proxy.port()))
         .collect();
     let url = format!("redis-sentinel://{}/mymaster", hosts.join(","));
-    let locks = LockManager::connect(url).await.unwrap();
+    let locks = connected(url).await;
     works(&locks).await;
     let before = all.master();
     let new = all.failover();

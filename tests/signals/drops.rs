@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinSet, yield_now};
 
 use crate::support::dice::Dice;
+use crate::support::manager::connected;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis, within};
 
@@ -111,7 +112,7 @@ async fn all_are_free(managers: &[LockManager; 2]) {
 async fn ten_thousand(config: impl Fn() -> Config, flat: impl Fn() -> usize) {
     // A machine that is busy is no reason for a call to fail.
     let config = || config().command_timeout(millis(5000));
-    let connect = || async { LockManager::connect(config()).await.unwrap() };
+    let connect = || async { connected(config()).await };
     let managers = [connect().await, connect().await];
     let mut dice = Dice::new();
     let start = Instant::now();

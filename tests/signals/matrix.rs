@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use lock_runtime::{LockError, LockManager, LostCause};
+use lock_runtime::{LockError, LostCause};
 use tokio::sync::{Barrier, watch};
 
 use crate::body::{Body, Diary, Notes};
 use crate::fault::{Fault, Ground};
 use crate::runtime::Runtime;
+use crate::support::manager::connected;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis};
 
@@ -65,7 +66,7 @@ impl Cell {
         let (runtime, body) = (self.runtime, self.body);
         let (key, diary) = (self.key.clone(), self.diary.clone());
         let call = async move {
-            let locks = LockManager::connect(url).await.unwrap();
+            let locks = connected(url).await;
             start.wait().await;
             let result = body.hold(locks, key, diary, over).await;
             let at = Instant::now();

@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod database;
 pub mod dice;
 pub mod history;
+pub mod manager;
 pub mod proxy;
 pub mod refusing;
 pub mod resp;
