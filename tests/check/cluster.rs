@@ -6,7 +6,7 @@ use lock_runtime::{Config, WarningKind};
 
 use super::{assert_told, name, strict, warnings};
 use crate::support::cluster::{Cluster, Plan};
-use crate::support::time::{millis, patient};
+use crate::support::time::patient;
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -57,7 +57,7 @@ async fn all_nodes_are_looked_at() {
     }
 
     cluster.node_mut(5).pause();
-    let found = warnings(config(&cluster).connect_timeout(millis(2000))).await;
+    let found = warnings(config(&cluster)).await;
     let unknown = (WarningKind::NotChecked, "can't be asked");
     assert_told(&found, &name(cluster.node(5)), &[unknown]);
     cluster.node_mut(5).resume();

@@ -20,7 +20,7 @@ async fn each_member_is_looked_at() {
     b.query::<()>("CONFIG SET appendfsync everysec");
     members[2].pause();
     let [a, b, c] = &members;
-    let config = quorum([a, b, c]).connect_timeout(millis(2000));
+    let config = quorum([a, b, c]);
     let found = warnings(config).await;
     assert_eq!(found.len(), 2, "{found:#?}");
     assert_told(&found, &name(b), &[(WarningKind::NotDurable, "everysec")]);

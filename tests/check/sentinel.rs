@@ -106,7 +106,7 @@ async fn replicas_are_looked_at_too() {
     told(&found, &all, 2, &[(WarningKind::Eviction, "`allkeys-lru`")]);
 
     all.server_mut(2).pause();
-    let found = warnings(config(&all).connect_timeout(millis(2000))).await;
+    let found = warnings(config(&all)).await;
     told(
         &found,
         &all,

@@ -104,7 +104,7 @@ async fn another_node_is_listened_to() {
     cluster.node_mut(replica).kill();
     let only_one_is_listened_to = |cluster: &Cluster| {
         let only_one = || listened_to(cluster).len() == 1;
-        eventually(millis(5000), "one that runs is listened to", only_one);
+        eventually(LONG, "one that runs is listened to", only_one);
     };
     only_one_is_listened_to(&cluster);
     two.is_pushed(&cluster, &cluster.keys_at(1, 1)[0]).await;
