@@ -79,18 +79,17 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
 
 /// When somebody waited who could have gone on, but for hiccups, and nobody who could had it.
 fn for_nobody(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
+    let mut asked: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     let mut waited: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     let mut held: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     for call in calls {
         let over = call.over();
+        // Its killer came later than what it wrote.
+        let until = call.began().map(|look| look.at).or(over);
+        let span = (call.asked, until.unwrap_or(case.end));
+        asked.entry(call.worker).or_default().push(span);
         if call.wait > 0 && call.way != Way::TriesOnce {
-            // Its killer came later than what it wrote.
-            let until = call.began().map(|look| look.at).or(over);
-            let until = until.unwrap_or(case.end);
-            waited
-                .entry(call.worker)
-                .or_default()
-                .push((call.asked, until));
+            waited.entry(call.worker).or_default().push(span);
         }
         if let Some(began) = call.began() {
             let last = call.looks.last().map_or(began.at, |look| look.at);
@@ -116,8 +115,8 @@ fn for_nobody(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
         });
         Spans::of(running)
     };
-    // Whoever is blocked may have been granted it, and keeps it until it can begin.
-    let blocked = waited.iter().filter_map(|(worker, spans)| {
+    // Whoever is blocked may have been granted it, and keeps it until it can begin: a single try, too.
+    let blocked = asked.iter().filter_map(|(worker, spans)| {
         let blocked = case.blocked.get(worker)?;
         let free = blocked.minus(&Spans::of(spans.iter().copied()));
         Some(blocked.minus(&free))

@@ -566,6 +566,25 @@ fn who_is_blocked_waits_for_nothing() {
     assert_eq!(breaks(&text("guards")), [Rule::Stall]);
 }
 
+/// Its thread was blocked between the request and the answer.
+#[test]
+fn who_tries_once_may_be_blocked_with_the_lock() {
+    let text = |blocked: &str| {
+        format!(
+            "
+               0 2.1 tries
+               5 1.1 asks
+            3500 {blocked}
+            3500 2.1 begins 10
+            3501 2.1 done
+            3502 1.1 begins 988
+            3503 1.1 done"
+        )
+    };
+    assert_eq!(breaks(&text("2 blocked 3499")), []);
+    assert_eq!(breaks(&text("3 blocked 3499")), [Rule::Waits, Rule::Stall]);
+}
+
 #[test]
 fn within_a_process_the_later_one_is_served_first() {
     let text = |asks: u64| {
