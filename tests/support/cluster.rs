@@ -407,7 +407,7 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let mut left = Vec::new();
         let clean = std::thread::panicking()
-            || comes_true(Duration::from_secs(5), || {
+            || comes_true(Duration::from_secs(10), || {
                 let running = self.nodes.iter().filter(|node| node.runs());
                 left = running.flat_map(Server::leftovers).collect();
                 left.is_empty()

@@ -399,7 +399,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         if self.runs() && self.file.is_none() && !std::thread::panicking() {
             let mut left = Vec::new();
-            let clean = comes_true(Duration::from_secs(2), || {
+            let clean = comes_true(Duration::from_secs(10), || {
                 left = self.leftovers();
                 left.is_empty()
             });
