@@ -51,12 +51,14 @@ async fn a_release_whose_answers_are_lost_is_no_loss() {
     let members = Members::start(3);
     let proxies = members.proxies();
     let locks = connected(through(&proxies)).await;
-    // All have the script, so that what they are asked first frees the lock.
+    let guard = locks.lock("door").acquire().await.unwrap();
+    members.until_held_by("door", &[0, 1, 2], millis(3000));
+    // All have the script, so that what they are asked first frees the lock. A member is asked to release
+    // only when its vote has been heard, and so those before it: none of those is held up below.
     let warm = locks.lock("warm").acquire().await.unwrap();
+    members.until_held_by("warm", &[0, 1, 2], millis(3000));
     warm.release().await.unwrap();
     members.until_held_by("warm", &[], millis(3000));
-    let guard = locks.lock("door").acquire().await.unwrap();
-    members.until_held_by("door", &[0, 1, 2], NOISE);
     let unheard = &proxies[..2];
     unheard.iter().for_each(Proxy::hold_replies);
     let release = tokio::spawn(guard.release());
