@@ -6,7 +6,7 @@ use crate::error::LockError;
 use crate::lock::acquire::Acquire;
 use crate::lock::inner::ManagerInner;
 use crate::options::{LockOptions, OnLost, ReleaseMode, validate_duration, validate_key};
-use crate::util::time::instant;
+use crate::util::time::now;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -200,7 +200,7 @@ impl Lock {
                 replicas: self.replicas.unwrap_or(defaults.replicas),
             },
             wait: self.wait.unwrap_or(defaults.wait),
-            started: instant(),
+            started: now(),
             inner,
         })
     }

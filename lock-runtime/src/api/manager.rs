@@ -6,7 +6,7 @@ use crate::error::LockError;
 use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::trace;
 use crate::util::clock::Clock;
-use crate::util::io_thread::Io;
+use crate::util::io_thread::IoThread;
 use crate::warning::Warning;
 use std::fmt;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl LockManager {
     pub async fn connect(config: impl Into<Config>) -> Result<LockManager, LockError> {
         let config = config.into();
         config.validate()?;
-        let io = Io::start().map_err(|error| LockError::Unavailable {
+        let io = IoThread::start().map_err(|error| LockError::Unavailable {
             key: None,
             server: "the I/O thread".into(),
             source: Arc::new(error),
@@ -123,7 +123,7 @@ impl LockManager {
         queues.wake_all();
         shared.releaser.collect_soon();
         context.tasks.wait_idle().await;
-        let _ = context.engine.rest().await;
+        let _ = context.engine.drain().await;
     }
 }
 

@@ -4,38 +4,41 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why an engine gave no answer.
+/// Why a request to an engine failed.
 #[derive(Clone, Debug)]
 pub(crate) struct EngineError {
-    pub(crate) fault: Fault,
+    pub(crate) kind: EngineErrorKind,
     pub(crate) source: Arc<dyn Error + Send + Sync>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// There is no connection: nothing was sent.
-    Down,
-    /// It was sent, and no answer came: it may have been carried out.
-    Unanswered,
-    /// It was carried out, and too few replicas know of it.
-    Unacknowledged,
-    /// The server declined for now, as while it loads its data.
-    Hindered,
-    /// The server declined for good, as for want of permission.
-    Refused,
+pub(crate) enum EngineErrorKind {
+    /// There is no connection; nothing was sent.
+    NotConnected,
+    /// The request was sent and no reply came: it may have been carried out.
+    Indeterminate,
+    /// The request was carried out, and too few replicas acknowledged it.
+    NotReplicated,
+    /// The server declined for now, for example while it loads its data.
+    NotReady,
+    /// The server declined for good, for example because a permission is missing.
+    Rejected,
 }
 
 impl EngineError {
-    pub(crate) fn new(fault: Fault, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub(crate) fn new(
+        kind: EngineErrorKind,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
         EngineError {
-            fault,
+            kind,
             source: Arc::from(source.into()),
         }
     }
 
-    /// Whether the same request may succeed a moment later.
-    pub(crate) fn is_transient(&self) -> bool {
-        self.fault != Fault::Refused
+    /// Returns `true` if the same request may succeed a moment later.
+    pub(crate) fn is_retryable(&self) -> bool {
+        self.kind != EngineErrorKind::Rejected
     }
 }
 

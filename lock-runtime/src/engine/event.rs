@@ -5,28 +5,28 @@ use crate::engine::token::Token;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who is told when the engine has [`News`]. It must not block.
-pub(crate) type Ear = Arc<dyn Fn(News) + Send + Sync>;
+/// Called with every [`EngineEvent`]. It must not block.
+pub(crate) type EventHandler = Arc<dyn Fn(EngineEvent) + Send + Sync>;
 
-/// What an engine tells without being asked.
+/// An event that an engine reports without a request.
 #[derive(Clone, Debug)]
-pub(crate) enum News {
-    /// The lock has been granted to a claim that waits.
+pub(crate) enum EngineEvent {
+    /// The lock has been granted to a waiting claim.
     Granted(Grant),
-    /// A claim is the first in its queue now.
-    First(Token),
-    /// The lock that a claim waits for may be free now.
-    Free(Token),
-    /// A claim that stood alone in its queue no longer does.
-    Others(Token),
-    /// Something may have been missed.
-    Resumed,
+    /// A claim is now at the front of its queue.
+    AtFront(Token),
+    /// The lock that a claim waits for may be free.
+    MayBeFree(Token),
+    /// A claim that was alone in its queue no longer is.
+    MoreWaiters(Token),
+    /// Events may have been missed.
+    Resubscribed,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
     pub(crate) name: Arc<str>,
     pub(crate) token: Token,
-    pub(crate) at: ServerTime,
+    pub(crate) server_time: ServerTime,
     pub(crate) lease: Duration,
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
-use crate::engine::request::{Answer, Claim};
+use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::token::Token;
 use std::pin::Pin;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) trait Member: Send + Sync {
     }
 
     /// Waits until the first attempt to connect has ended.
-    fn connected(&self, _deadline: Instant) -> Answer<'_, ()> {
+    fn connected(&self, _deadline: Instant) -> EngineFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -39,29 +39,41 @@ pub(crate) trait Member: Send + Sync {
         claim: &'a Claim,
         queue_token: Option<Token>,
         deadline: Instant,
-    ) -> Answer<'a, Vote>;
+    ) -> EngineFuture<'a, Vote>;
 
     /// Enters the member's queue, or stays in it, and acquires nothing.
-    fn observe<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> Answer<'a, QueueObservation>;
+    fn observe<'a>(
+        &'a self,
+        entry: &'a Claim,
+        deadline: Instant,
+    ) -> EngineFuture<'a, QueueObservation>;
 
     /// Leaves the member's queue.
-    fn leave_queue<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> Answer<'a, ()>;
+    fn leave_queue<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> EngineFuture<'a, ()>;
 
     /// Releases the lock at this member; returns `false` if it was not the claim's. `notify`: the first waiter
     /// is notified.
-    fn release<'a>(&'a self, claim: &'a Claim, notify: bool, deadline: Instant)
-    -> Answer<'a, bool>;
+    fn release<'a>(
+        &'a self,
+        claim: &'a Claim,
+        notify: bool,
+        deadline: Instant,
+    ) -> EngineFuture<'a, bool>;
 
     /// Renews each lock that is still the claim's at this member.
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],
         deadline: Instant,
-    ) -> Answer<'a, Vec<Result<bool, EngineError>>>;
+    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>>;
 
     /// Returns a number greater than any that was given out or stored here before, or `None` if the lock is not
     /// the claim's at this member.
-    fn fencing_token<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> Answer<'a, Option<u64>>;
+    fn fencing_token<'a>(
+        &'a self,
+        claim: &'a Claim,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<u64>>;
 
     /// Makes all numbers that the member gives out later greater than that one; returns `false` if the lock is
     /// not the claim's at this member.
@@ -70,7 +82,7 @@ pub(crate) trait Member: Send + Sync {
         claim: &'a Claim,
         token: u64,
         deadline: Instant,
-    ) -> Answer<'a, bool>;
+    ) -> EngineFuture<'a, bool>;
 }
 
 /// A member's reply to a request for a lock.

@@ -1,8 +1,8 @@
 //! From a configuration to the engine that keeps the locks.
 
 use crate::config::{Config, Servers, invalid};
-use crate::engine::error::Fault;
-use crate::engine::event::Ear;
+use crate::engine::error::EngineErrorKind;
+use crate::engine::event::EventHandler;
 use crate::engine::member::Member;
 use crate::engine::memory::MemoryEngine;
 use crate::engine::quorum::QuorumEngine;
@@ -16,7 +16,7 @@ use crate::engine::redis::topology::Topology;
 use crate::engine::timeouts::Timeouts;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
-use crate::util::io_thread::Io;
+use crate::util::io_thread::IoThread;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ impl Config {
     /// Opens the engine, and names it without secrets.
     pub(crate) async fn open(
         &self,
-        io: Io,
-        ear: Ear,
+        io: IoThread,
+        ear: EventHandler,
     ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
         match &self.servers {
             Servers::Quorum(urls) => self.open_quorum(io, urls, ear).await,
@@ -40,7 +40,7 @@ impl Config {
     }
 
     /// Where the deployment at that URL is.
-    fn topology(&self, io: Io, url: &str) -> Result<Topology, LockError> {
+    fn topology(&self, io: IoThread, url: &str) -> Result<Topology, LockError> {
         let auth = AuthOptions {
             credentials: self.credentials.as_ref(),
             #[cfg(feature = "tls")]
@@ -88,31 +88,33 @@ impl Config {
 
     async fn open_redis(
         &self,
-        io: Io,
+        io: IoThread,
         url: &str,
-        ear: Ear,
+        ear: EventHandler,
     ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
         let topology = self.topology(io, url)?;
         let server: Arc<str> = topology.to_string().into();
         let is_sentinel = matches!(topology, Topology::Sentinel(_));
         match RedisEngine::connect(io, topology, self.timeouts(), &self.prefix, ear).await {
             Ok(redis) => Ok((Arc::new(redis), server)),
-            Err(error) if error.fault == Fault::Refused => Err(LockError::InvalidConfig {
-                reason: if is_sentinel {
-                    format!(
-                        "`{server}` can't be used: {error}; check the name of the master, and user \
+            Err(error) if error.kind == EngineErrorKind::Rejected => {
+                Err(LockError::InvalidConfig {
+                    reason: if is_sentinel {
+                        format!(
+                            "`{server}` can't be used: {error}; check the name of the master, and user \
                          and password of the server and of the Sentinels"
-                    )
-                } else if error.source.is::<redis::RedisError>() {
-                    format!(
-                        "`{server}` does not let us in: {error}; check the user, the password and \
+                        )
+                    } else if error.source.is::<redis::RedisError>() {
+                        format!(
+                            "`{server}` does not let us in: {error}; check the user, the password and \
                          the database"
-                    )
-                } else {
-                    format!("`{server}` can't be used: {error}")
-                },
-                source: Some(error.source),
-            }),
+                        )
+                    } else {
+                        format!("`{server}` can't be used: {error}")
+                    },
+                    source: Some(error.source),
+                })
+            }
             Err(error) => Err(LockError::Unavailable {
                 key: None,
                 server,
@@ -123,9 +125,9 @@ impl Config {
 
     async fn open_quorum(
         &self,
-        io: Io,
+        io: IoThread,
         urls: &[String],
-        ear: Ear,
+        ear: EventHandler,
     ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
         validate_quorum_size(urls)?;
         let topologies: Result<Vec<Topology>, LockError> =
@@ -149,10 +151,12 @@ impl Config {
         let members = topologies.into_iter().enumerate().map(member).collect();
         match QuorumEngine::connect(io, members, hints, timeouts).await {
             Ok(quorum) => Ok((Arc::new(quorum), server)),
-            Err(error) if error.fault == Fault::Refused => Err(LockError::InvalidConfig {
-                reason: format!("the quorum can't be used: {error}"),
-                source: None,
-            }),
+            Err(error) if error.kind == EngineErrorKind::Rejected => {
+                Err(LockError::InvalidConfig {
+                    reason: format!("the quorum can't be used: {error}"),
+                    source: None,
+                })
+            }
             Err(error) => Err(LockError::Unavailable {
                 key: None,
                 server,

@@ -7,8 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The answer to one request, bounded by the instant the request names.
-pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'a>>;
+/// The reply to one request, which comes by the deadline that the request names.
+pub(crate) type EngineFuture<'a, T> =
+    Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'a>>;
 
 /// One attempt's claim to a lock: which, whose, for how long.
 #[derive(Clone, Debug)]
@@ -17,54 +18,54 @@ pub(crate) struct Claim {
     pub(crate) name: Arc<str>,
     pub(crate) token: Token,
     pub(crate) ttl: Duration,
-    /// How many replicas must know of it before it counts, where there are any.
+    /// How many replicas must acknowledge the acquisition before it counts.
     pub(crate) replicas: u32,
 }
 
-/// How a claim stands after it has asked.
+/// The state of a claim after it has entered a queue.
 #[derive(Debug)]
-pub(crate) enum Standing {
-    /// It gets the lock, for so long from now.
+pub(crate) enum EnqueueReply {
+    /// The claim gets the lock, for that long from now.
     Granted(Duration),
-    /// It has got the lock already, and still has it for so long.
-    Adopted(Duration),
-    /// It gets the lock with another token, for so long from now, and leaves the queue.
-    Elected(Token, Duration),
-    Waiting(Waiting),
-    /// The request was void: it came too late, or after the claim was cancelled.
-    Void,
+    /// The claim held the lock already, and still does for that long.
+    AlreadyHeld(Duration),
+    /// The claim gets the lock under another token, for that long from now, and leaves the queue.
+    GrantedAs(Token, Duration),
+    Queued(QueueStatus),
+    /// The request was ignored: it came too late, or after the claim was canceled.
+    Stale,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    /// When this was answered.
-    pub(crate) at: ServerTime,
-    /// How long the holder has the lock for, if it doesn't renew it.
-    pub(crate) holder_left: Duration,
-    /// How many stand before the claim.
-    pub(crate) ahead: u64,
-    /// Whether anybody but the claim stands in the queue.
-    pub(crate) others: bool,
+pub(crate) struct QueueStatus {
+    /// When the reply was sent.
+    pub(crate) server_time: ServerTime,
+    /// The rest of the holder's lease.
+    pub(crate) holder_ttl: Duration,
+    /// The number of claims ahead of this one.
+    pub(crate) position: u64,
+    /// Whether other claims wait in the queue.
+    pub(crate) has_others: bool,
 }
 
 /// A point in an engine's own time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ServerTime(pub(crate) Duration);
 
-/// For how long a claim in a queue counts as alive without asking again.
-pub(crate) const ALIVE: Duration = Duration::from_secs(25);
+/// How long a claim stays in a queue without polling.
+pub(crate) const WAITER_TTL: Duration = Duration::from_secs(25);
 
-/// How long a granted lock is held for at first, so that a claim that has died costs the others
-/// little. The scripts know it too.
-pub(crate) const GRANT: Duration = Duration::from_secs(2);
+/// The lease of a grant: short, so that a waiter that has died costs the others little. The scripts use the
+/// same value.
+pub(crate) const GRANT_TTL: Duration = Duration::from_secs(2);
 
-/// For how long a claim that is woken does: one that stands in the queue of a lock that another claim
-/// found free. The lock is reserved for 10 ms more.
-pub(crate) const WOKEN: Duration = Duration::from_millis(190);
+/// How long a claim has to reply when another claim found the lock free. The lock is reserved for 10 ms
+/// longer.
+pub(crate) const WAKE_TTL: Duration = Duration::from_millis(190);
 
-/// For how long at least a claim is released that the server may still carry out: a frozen server does so
-/// when it is back, and the ttl begins only then.
+/// How long the release of an unanswered acquisition is repeated at least: a frozen server carries the
+/// acquisition out when it is back, and the ttl begins only then.
 pub(crate) const OUTAGE: Duration = Duration::from_secs(600);
 
-/// How long a cancelled claim is remembered: longer than any request of it can be on its way.
-pub(crate) const TOMBSTONE: Duration = Duration::from_secs(50);
+/// How long a canceled claim is remembered: longer than any of its requests can be in flight.
+pub(crate) const TOMBSTONE_TTL: Duration = Duration::from_secs(50);

@@ -22,7 +22,7 @@ impl Default for Retry {
 
 impl Retry {
     pub(crate) fn pause_after(&mut self, error: &EngineError) -> Duration {
-        match error.is_transient() {
+        match error.is_retryable() {
             true => self.passing.pause(),
             false => self.refused.pause(),
         }

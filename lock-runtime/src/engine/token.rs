@@ -7,7 +7,7 @@ use uuid::Uuid;
 pub(crate) struct Token(Uuid);
 
 impl Token {
-    pub(crate) fn fresh() -> Token {
+    pub(crate) fn random() -> Token {
         Token(Uuid::new_v4())
     }
 
@@ -15,7 +15,7 @@ impl Token {
         Uuid::try_parse(text).ok().map(Token)
     }
 
-    pub(crate) fn encode(self, buffer: &mut [u8; 32]) -> &str {
+    pub(crate) fn encode_hex(self, buffer: &mut [u8; 32]) -> &str {
         self.0.simple().encode_lower(buffer)
     }
 }

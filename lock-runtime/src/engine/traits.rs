@@ -2,7 +2,7 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
-use crate::engine::request::{Answer, Claim, ServerTime, Standing};
+use crate::engine::request::{Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use std::future::Future;
 use std::pin::Pin;
@@ -10,74 +10,83 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Something that keeps locks: it knows keys, tokens and times, and nothing of guards or tasks.
+/// Keeps locks. An engine knows keys, tokens and times, and nothing of guards or tasks.
 ///
-/// A request that fails with [`Fault::Unanswered`] may have been carried out. Dropping an answer
-/// does not call the request back.
+/// A request that fails with [`EngineErrorKind::Indeterminate`](crate::engine::error::EngineErrorKind) may
+/// have been carried out. Dropping the future of a request does not recall the request.
 pub(crate) trait Engine: Send + Sync {
-    /// Takes the lock if it is free; false if it is not. It counts when so many replicas know of it as
-    /// the claim asks for.
-    fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool>;
+    /// Acquires the lock if it is free; returns `false` if it is not. The acquisition counts once as many
+    /// replicas have acknowledged it as the claim asks for.
+    fn acquire<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool>;
 
-    /// Stands in the lock's queue, or goes on standing there. A lock that is granted later is told
-    /// to the [`Ear`].
+    /// Enters the lock's queue, or refreshes the claim's entry. Later grants are delivered to the
+    /// [`EventHandler`](crate::engine::event::EventHandler).
     ///
-    /// It can be asked again and again: a claim has one place, and a lock it got already is its own.
-    /// What is granted has not been acknowledged by any replica.
-    /// The server refuses the request once its clock is past `void_after`.
-    fn wait<'a>(
+    /// Idempotent: a claim has at most one entry, and repeating the request after a grant returns
+    /// [`EnqueueReply::AlreadyHeld`]. No replica has acknowledged a grant.
+    /// The server ignores the request once its clock is past `valid_until`.
+    fn enqueue<'a>(
         &'a self,
         claim: &'a Claim,
-        void_after: Option<ServerTime>,
-        until: Instant,
-    ) -> Answer<'a, Standing>;
+        valid_until: Option<ServerTime>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, EnqueueReply>;
 
-    /// Leaves the queue, or gives back what was granted meanwhile; true if it was. `unanswered`: a
-    /// request of the claim may still be on its way, and must not be carried out after this one.
-    fn cancel<'a>(&'a self, claim: &'a Claim, unanswered: bool, until: Instant)
-    -> Answer<'a, bool>;
+    /// Leaves the queue, or releases the lock if it was granted meanwhile; returns `true` if it was.
+    /// `in_flight`: an earlier request of the claim may still reach the server, and must not be carried out
+    /// after this one.
+    fn cancel<'a>(
+        &'a self,
+        claim: &'a Claim,
+        in_flight: bool,
+        deadline: Instant,
+    ) -> EngineFuture<'a, bool>;
 
-    /// A grant was found out by asking, which should have been told: whatever brings the news may
-    /// be broken.
-    fn missed(&self) {}
+    /// Called when a poll found a grant whose event was lost: the subscription may be broken.
+    fn on_missed_grant(&self) {}
 
-    /// Whether a request about that lock would be served by the calling runtime itself.
-    fn is_at_home(&self, _name: &str) -> bool {
+    /// Returns `true` if the calling runtime itself would serve a request about that lock.
+    fn uses_caller_runtime(&self, _name: &str) -> bool {
         false
     }
 
-    /// Whether no other manager can wait for locks that this engine keeps.
+    /// Returns `true` if no other manager can wait for the locks of this engine.
     fn is_alone(&self) -> bool {
         false
     }
 
-    /// Frees the lock if it is the claim's, and grants it to the first in the queue; false if it
-    /// was not.
-    fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool>;
+    /// Releases the lock if the claim owns it, and grants it to the first claim in the queue; returns `false`
+    /// if the claim does not own it.
+    fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool>;
 
-    /// Gives each lock that is still the claim's its whole ttl again; says of each whether it was, or
-    /// why that is not known.
+    /// Restores the whole ttl of each lock that its claim still owns. Returns for each claim whether it does,
+    /// or why that is unknown.
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],
-        until: Instant,
-    ) -> Answer<'a, Vec<Result<bool, EngineError>>>;
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>>;
 
-    /// On which server a lock is kept, and where there. Those in the same place are best renewed
-    /// together; a server that is slow must not hold up those of another.
-    fn kept_at(&self, _name: &str) -> (usize, u16) {
-        (0, 0)
+    /// Returns the server and the slot that keep a lock. Locks of one shard are best renewed together; a slow
+    /// server must not delay the renewals of another.
+    fn shard_of(&self, _name: &str) -> Shard {
+        Shard { server: 0, slot: 0 }
     }
 
-    /// The address of the node that keeps a lock, where there are several.
+    /// Returns the address of the node that keeps a lock, if there are several nodes.
     fn node_of(&self, _name: &str) -> Option<Arc<str>> {
         None
     }
 
-    /// A number greater than any given out before, or none if the lock is not the claim's.
-    fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>>;
+    /// Returns a number greater than all that were given out before, or `None` if the claim does not own the
+    /// lock.
+    fn fencing_token<'a>(
+        &'a self,
+        claim: &'a Claim,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<u64>>;
 
-    /// Looks for what makes the servers unsafe for locks of that ttl that so many replicas acknowledge.
+    /// Inspects the servers for settings that endanger locks of that ttl and number of replicas.
     fn inspect(
         &self,
         _ttl: Duration,
@@ -86,11 +95,19 @@ pub(crate) trait Engine: Send + Sync {
         Box::pin(std::future::ready(Inspection::default()))
     }
 
-    /// Nobody asks for this claim any more, which may not have been released.
+    /// Drops the state kept for a claim that no caller asks for any more; it may not have been released.
     fn forget(&self, _token: Token) {}
 
-    /// Waits for what goes on after requests have been answered, for a moment.
-    fn rest(&self) -> Answer<'_, ()> {
+    /// Waits, for a moment, for work that continues after requests were answered.
+    fn drain(&self) -> EngineFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
+}
+
+/// Where a lock is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Shard {
+    /// Identifies the server within the process.
+    pub(crate) server: usize,
+    pub(crate) slot: u16,
 }

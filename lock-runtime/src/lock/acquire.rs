@@ -1,6 +1,6 @@
 //! One call that acquires a lock: tries once, or waits in the local queue.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::token::Token;
 use crate::error::LockError;
 use crate::lock::handoff::HoldGuard;
@@ -10,7 +10,7 @@ use crate::lock::lease::Lease;
 use crate::lock::remote_wait;
 use crate::options::LockOptions;
 use crate::util::backoff::Backoff;
-use crate::util::time::{after, instant, since};
+use crate::util::time::{deadline_in, elapsed_since, now};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -38,7 +38,7 @@ impl Acquire {
         if self.inner.queues.is_busy(&self.name) {
             return Ok(None);
         }
-        let deadline = after(self.inner.context.command_timeout);
+        let deadline = deadline_in(self.inner.context.command_timeout);
         self.try_until_answered(deadline).await
     }
 
@@ -46,7 +46,7 @@ impl Acquire {
         let ManagerInner {
             context, queues, ..
         } = &*self.inner;
-        let deadline = after(self.wait);
+        let deadline = deadline_in(self.wait);
         if !queues.contains(&self.name)
             && let Some(guard) = self.try_until_answered(deadline).await?
         {
@@ -81,13 +81,13 @@ impl Acquire {
                 return Err(context.shutting_down(&self.name));
             }
             // A new token for every attempt.
-            let token = Token::fresh();
+            let token = Token::random();
             let hold = Hold::new(shared.clone(), self.name.clone(), token, options);
             let claim = hold.claim();
             let guard = HoldGuard::new(hold, queues.clone());
             let sent = context.clock.now();
-            let until = after(context.command_timeout).min(deadline);
-            let error = match context.engine.acquire(&claim, until).await {
+            let try_deadline = deadline_in(context.command_timeout).min(deadline);
+            let error = match context.engine.acquire(&claim, try_deadline).await {
                 Ok(true) => {
                     let lease = Lease::from_request(sent, options.ttl);
                     if guard.hold().activate(options, lease) {
@@ -101,19 +101,25 @@ impl Acquire {
                     return Ok(None);
                 }
                 Err(error) => {
-                    if !matches!(error.fault, Fault::Unanswered | Fault::Unacknowledged) {
+                    if !matches!(
+                        error.kind,
+                        EngineErrorKind::Indeterminate | EngineErrorKind::NotReplicated
+                    ) {
                         guard.disarm();
                     }
                     Some(error)
                 }
             };
             drop(guard);
-            let next = instant() + backoff.pause();
+            let next = now() + backoff.pause();
             if let Some(error) = error {
                 let single_try_failed = self.wait.is_zero()
-                    && matches!(error.fault, Fault::Down | Fault::Unacknowledged);
-                let transient = error.is_transient();
-                if error.fault == Fault::Unacknowledged {
+                    && matches!(
+                        error.kind,
+                        EngineErrorKind::NotConnected | EngineErrorKind::NotReplicated
+                    );
+                let transient = error.is_retryable();
+                if error.kind == EngineErrorKind::NotReplicated {
                     replication_error = Some(error.clone());
                 }
                 if single_try_failed || next >= deadline || !transient {
@@ -132,7 +138,7 @@ impl Acquire {
             key: self.inner.context.key_of(&self.name).into(),
             waited: match self.wait.is_zero() {
                 true => Duration::ZERO,
-                false => since(self.started),
+                false => elapsed_since(self.started),
             },
         }
     }

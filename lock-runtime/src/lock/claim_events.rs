@@ -1,6 +1,6 @@
 //! Routes an engine's events to the task that waits for a claim.
 
-use crate::engine::event::{Grant, News};
+use crate::engine::event::{EngineEvent, Grant};
 use crate::engine::token::Token;
 use crate::util::inbox::Inbox;
 use crate::util::sync::{Mutex, MutexGuard};
@@ -36,21 +36,21 @@ impl ClaimEvents {
     }
 
     /// Routes an event of one claim. Returns a grant for which no claim is registered.
-    pub(crate) fn dispatch(&self, event: News) -> Option<Grant> {
+    pub(crate) fn dispatch(&self, event: EngineEvent) -> Option<Grant> {
         let inboxes = self.inboxes();
         let (token, event) = match event {
-            News::Granted(grant) => match inboxes.get(&grant.token) {
+            EngineEvent::Granted(grant) => match inboxes.get(&grant.token) {
                 Some(inbox) => {
                     inbox.push(ClaimEvent::Granted(grant));
                     return None;
                 }
                 None => return Some(grant),
             },
-            News::First(token) => (token, ClaimEvent::AtFront(token)),
-            News::Free(token) => (token, ClaimEvent::Wake),
-            News::Others(token) => (token, ClaimEvent::MoreWaiters),
+            EngineEvent::AtFront(token) => (token, ClaimEvent::AtFront(token)),
+            EngineEvent::MayBeFree(token) => (token, ClaimEvent::Wake),
+            EngineEvent::MoreWaiters(token) => (token, ClaimEvent::MoreWaiters),
             // Of no claim in particular.
-            News::Resumed => return None,
+            EngineEvent::Resubscribed => return None,
         };
         if let Some(inbox) = inboxes.get(&token) {
             inbox.push(event);

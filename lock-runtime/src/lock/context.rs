@@ -1,8 +1,8 @@
 //! What every part of a manager needs: the engine, the clock, the I/O thread, names and defaults.
 
 use crate::config::{Config, HandoffLimits};
-use crate::engine::error::{EngineError, Fault};
-use crate::engine::request::Answer;
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
@@ -10,16 +10,16 @@ use crate::lock::tasks::TaskTracker;
 use crate::options::ReleaseMode;
 use crate::trace;
 use crate::util::clock::Clock;
-use crate::util::io_thread::Io;
+use crate::util::io_thread::IoThread;
 use crate::util::sync::AtomicBool;
-use crate::util::time::{after, instant};
+use crate::util::time::{deadline_in, now};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
 pub(crate) struct Context {
-    pub(crate) io: Io,
+    pub(crate) io: IoThread,
     pub(crate) clock: Clock,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) tasks: TaskTracker,
@@ -45,14 +45,14 @@ pub(crate) struct Defaults {
 #[derive(Clone, Copy)]
 pub(crate) enum Effort {
     /// The caller waits for the reply: only transient errors are retried.
-    InCall { until: Instant },
+    InCall { deadline: Instant },
     /// Every error is retried. After the shutdown has begun, for at most the ttl.
-    InBackground { until: Instant, ttl: Duration },
+    InBackground { deadline: Instant, ttl: Duration },
 }
 
 impl Context {
     pub(crate) fn new(
-        io: Io,
+        io: IoThread,
         clock: Clock,
         engine: Arc<dyn Engine>,
         server: Arc<str>,
@@ -130,11 +130,11 @@ impl Context {
     pub(crate) async fn retry<'a, T>(
         &self,
         effort: Effort,
-        request: impl Fn(Instant) -> Answer<'a, T>,
+        request: impl Fn(Instant) -> EngineFuture<'a, T>,
     ) -> Result<(T, bool), EngineError> {
-        let (mut until, mut ttl) = match effort {
-            Effort::InCall { until } => (until, None),
-            Effort::InBackground { until, ttl } => (until, Some(ttl)),
+        let (mut deadline, mut ttl) = match effort {
+            Effort::InCall { deadline } => (deadline, None),
+            Effort::InBackground { deadline, ttl } => (deadline, Some(ttl)),
         };
         let in_background = ttl.is_some();
         let mut retry = Retry::default();
@@ -143,15 +143,15 @@ impl Context {
             if self.is_closed()
                 && let Some(ttl) = ttl.take()
             {
-                until = until.min(after(ttl));
+                deadline = deadline.min(deadline_in(ttl));
             }
-            let error = match request(after(self.command_timeout).min(until)).await {
+            let error = match request(deadline_in(self.command_timeout).min(deadline)).await {
                 Ok(answer) => return Ok((answer, may_have_run)),
                 Err(error) => error,
             };
-            may_have_run |= error.fault == Fault::Unanswered;
-            let next = instant() + retry.pause_after(&error);
-            if next >= until || !(in_background || error.is_transient()) {
+            may_have_run |= error.kind == EngineErrorKind::Indeterminate;
+            let next = now() + retry.pause_after(&error);
+            if next >= deadline || !(in_background || error.is_retryable()) {
                 return Err(error);
             }
             self.io.sleep_until(next).await;

@@ -12,10 +12,10 @@ use crate::lock::watchdog::{DueAction, Renewable};
 use crate::options::LockOptions;
 use crate::trace::{self, SpanHandle};
 use crate::util::backoff::fraction;
-use crate::util::clock::Moment;
+use crate::util::clock::Timestamp;
 use crate::util::panics::contain;
 use crate::util::sync::{Mutex, MutexGuard};
-use crate::util::time::{after, instant, since};
+use crate::util::time::{self, deadline_in, elapsed_since};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -83,7 +83,7 @@ impl Hold {
                 renew_at: None,
                 scheduled_at: None,
                 handoffs: 0,
-                held_since: instant(),
+                held_since: time::now(),
                 span: SpanHandle::default(),
             }),
         })
@@ -93,7 +93,7 @@ impl Hold {
         &self.shared.context
     }
 
-    fn now(&self) -> Moment {
+    fn now(&self) -> Timestamp {
         self.context().clock.now()
     }
 
@@ -149,7 +149,7 @@ impl Hold {
         let within_limits = limits.max_count > 0
             && (remote_waiters == Some(false)
                 || (state.handoffs < limits.max_count
-                    && since(state.held_since) < limits.max_time));
+                    && elapsed_since(state.held_since) < limits.max_time));
         let remaining = state.lease.remaining(now);
         let long_enough = match options.renew {
             true => remaining >= (options.ttl / 3).min(Duration::from_millis(500)),
@@ -176,7 +176,12 @@ impl Hold {
 
     /// A new guard's limits start to count. Returns `false`, and changes nothing, if the lease can't
     /// have that ttl.
-    fn begin_guard(self: &Arc<Self>, state: &mut State, options: LockOptions, now: Moment) -> bool {
+    fn begin_guard(
+        self: &Arc<Self>,
+        state: &mut State,
+        options: LockOptions,
+        now: Timestamp,
+    ) -> bool {
         let remaining = state.lease.remaining(now);
         if !state.lease.agree(options.ttl, now) {
             return false;
@@ -196,7 +201,7 @@ impl Hold {
         let expected = Lease::from_request(now, options.ttl).remaining(now);
         let tolerance = options.ttl / 10 + Duration::from_millis(5);
         if remaining > expected + tolerance {
-            state.renew_at = Some(instant());
+            state.renew_at = Some(time::now());
         } else if state.renew_at.is_none() && (options.renew || remaining + tolerance < expected) {
             self.schedule_renewal(state, now);
         }
@@ -252,8 +257,8 @@ impl Hold {
             return loss.map_or(Ok(()), Err);
         }
         let claim = self.claim();
-        let until = after(self.context().command_timeout);
-        let effort = Effort::InCall { until };
+        let deadline = deadline_in(self.context().command_timeout);
+        let effort = Effort::InCall { deadline };
         let was_held = loss.is_none();
         match self.shared.releaser.release(&claim, effort, was_held).await {
             Ok(was_owner) => {
@@ -298,10 +303,10 @@ impl Hold {
             return Err(loss);
         }
         let claim = self.claim();
-        let until = instant() + self.remaining();
+        let deadline = time::now() + self.remaining();
         let context = self.context();
-        let request = |until| context.engine.fencing_token(&claim, until);
-        let token = context.retry(Effort::InCall { until }, request).await;
+        let request = |deadline| context.engine.fencing_token(&claim, deadline);
+        let token = context.retry(Effort::InCall { deadline }, request).await;
         match token {
             // The number is this hold's only if the lock was still held when it arrived.
             Ok((Some(token), _)) => self.check_lost().map_or(Ok(token), Err),
@@ -323,7 +328,7 @@ impl Hold {
         }
     }
 
-    fn mark_expired(&self, state: MutexGuard<'_, State>, now: Moment) {
+    fn mark_expired(&self, state: MutexGuard<'_, State>, now: Timestamp) {
         let cause = match state.hard_limit {
             Some((limit, cause)) if limit.remaining(now).is_zero() => cause,
             _ => LostCause::Expired,
@@ -350,14 +355,14 @@ impl Hold {
     }
 
     /// Plans the next renewal: after a third of what is left, give or take a tenth.
-    fn schedule_renewal(&self, state: &mut State, now: Moment) {
+    fn schedule_renewal(&self, state: &mut State, now: Timestamp) {
         let third = state.lease.remaining(now) / 3;
         let delay = third.mul_f64(0.9) + fraction(third.mul_f64(0.2));
         state.renew_at = Some(self.shared.watchdog.align_to_grid(delay));
     }
 
-    fn reschedule(self: &Arc<Self>, state: &mut State, now: Moment) {
-        let end = instant() + state.remaining(now);
+    fn reschedule(self: &Arc<Self>, state: &mut State, now: Timestamp) {
+        let end = time::now() + state.remaining(now);
         let due = state.renew_at.map_or(end, |renew| renew.min(end));
         let before = state.scheduled_at.replace(due);
         if before != Some(due) {
@@ -427,7 +432,7 @@ impl Renewable for Hold {
     }
 
     /// The answer counts only while the present lease runs.
-    fn on_renewed(self: Arc<Self>, sent: Moment, is_owner: bool) {
+    fn on_renewed(self: Arc<Self>, sent: Timestamp, is_owner: bool) {
         let now = self.now();
         let mut state = self.state();
         if state.phase != Phase::Held {
@@ -465,7 +470,7 @@ impl Renewable for Hold {
 }
 
 impl State {
-    fn remaining(&self, now: Moment) -> Duration {
+    fn remaining(&self, now: Timestamp) -> Duration {
         let lease = self.lease.remaining(now);
         self.hard_limit
             .map_or(lease, |(limit, _)| limit.remaining(now).min(lease))

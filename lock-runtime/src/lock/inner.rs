@@ -1,7 +1,7 @@
 //! What the clones of a manager share. The events of its engine come in here.
 
 use crate::config::Config;
-use crate::engine::event::{Ear, News};
+use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::request::Claim;
 use crate::engine::traits::Engine;
 use crate::lock::claim_events::ClaimEvents;
@@ -12,7 +12,7 @@ use crate::lock::release::Releaser;
 use crate::lock::shared::Shared;
 use crate::lock::watchdog::Watchdog;
 use crate::util::clock::Clock;
-use crate::util::io_thread::Io;
+use crate::util::io_thread::IoThread;
 use once_cell::sync::OnceCell;
 use std::sync::{Arc, Weak};
 
@@ -28,7 +28,7 @@ pub(crate) struct ManagerInner {
 pub(crate) struct InnerSlot(Arc<OnceCell<Weak<ManagerInner>>>);
 
 impl InnerSlot {
-    pub(crate) fn event_handler(&self) -> Ear {
+    pub(crate) fn event_handler(&self) -> EventHandler {
         let slot = self.0.clone();
         Arc::new(move |event| {
             if let Some(inner) = slot.get().and_then(Weak::upgrade) {
@@ -44,7 +44,7 @@ impl InnerSlot {
 
 impl ManagerInner {
     pub(crate) fn start(
-        io: Io,
+        io: IoThread,
         clock: Clock,
         engine: Arc<dyn Engine>,
         server: Arc<str>,
@@ -67,8 +67,8 @@ impl ManagerInner {
         })
     }
 
-    fn on_event(&self, event: News) {
-        if let News::Resumed = event {
+    fn on_event(&self, event: EngineEvent) {
+        if let EngineEvent::Resubscribed = event {
             return self.queues.wake_all();
         }
         if let Some(unclaimed) = self.claims.dispatch(event) {

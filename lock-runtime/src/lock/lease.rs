@@ -1,6 +1,6 @@
 //! Deadline arithmetic.
 
-use crate::util::clock::Moment;
+use crate::util::clock::Timestamp;
 use std::time::Duration;
 
 /// A time-bounded right: how long this process may assume that it holds a lock.
@@ -11,13 +11,13 @@ use std::time::Duration;
 /// [Redlock](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
-    from: Moment,
+    from: Timestamp,
     duration: Duration,
 }
 
 impl Lease {
     /// The lease that a request sent at `sent` brought.
-    pub(crate) fn from_request(sent: Moment, ttl: Duration) -> Lease {
+    pub(crate) fn from_request(sent: Timestamp, ttl: Duration) -> Lease {
         let margin = ttl / 100 + Duration::from_millis(2);
         Lease {
             from: sent,
@@ -31,23 +31,23 @@ impl Lease {
     /// It counts from the earlier of the two times that these values imply, so that a message that was
     /// in flight for long gives no more time than is left.
     pub(crate) fn from_grant(
-        received: Moment,
-        asked: Moment,
+        received: Timestamp,
+        asked: Timestamp,
         granted_after: Duration,
         ttl: Duration,
     ) -> Lease {
-        let duration = granted_after.min(received.since(asked)) + ttl;
+        let duration = granted_after.min(received.elapsed_since(asked)) + ttl;
         Lease::from_request(asked, duration)
     }
 
     /// A limit of this process, which no server measures.
-    pub(crate) fn without_margin(from: Moment, duration: Duration) -> Lease {
+    pub(crate) fn without_margin(from: Timestamp, duration: Duration) -> Lease {
         Lease { from, duration }
     }
 
     /// The time left at `now`; zero from the deadline on.
-    pub(crate) fn remaining(&self, now: Moment) -> Duration {
-        self.duration.saturating_sub(now.since(self.from))
+    pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
+        self.duration.saturating_sub(now.elapsed_since(self.from))
     }
 }
 
@@ -75,13 +75,13 @@ impl HeldLease {
     }
 
     /// The time left at `now`; zero from the deadline on.
-    pub(crate) fn remaining(&self, now: Moment) -> Duration {
+    pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
         self.lease.remaining(now)
     }
 
     /// Agrees on the ttl of all renewals from `now` on. Returns `false`, and changes nothing, if a
     /// renewal with another ttl is unanswered.
-    pub(crate) fn agree(&mut self, ttl: Duration, now: Moment) -> bool {
+    pub(crate) fn agree(&mut self, ttl: Duration, now: Timestamp) -> bool {
         if ttl != self.ttl && self.unanswered > 0 {
             return false;
         }
@@ -100,7 +100,7 @@ impl HeldLease {
     }
 
     /// The server has answered that it carried out the renewal sent at `sent`.
-    pub(crate) fn renewed(&mut self, sent: Moment, now: Moment) {
+    pub(crate) fn renewed(&mut self, sent: Timestamp, now: Timestamp) {
         self.unanswered = self.unanswered.saturating_sub(1);
         let renewed = Lease::from_request(sent, self.ttl);
         if renewed.remaining(now) > self.remaining(now) {
@@ -162,9 +162,9 @@ mod tests {
         clock: Clock,
         held: HeldLease,
         /// Renewals that the server may carry out, and the answers that are on their way back.
-        requests: Vec<(Moment, Duration)>,
-        answers: Vec<Moment>,
-        carried_out: (Moment, Duration),
+        requests: Vec<(Timestamp, Duration)>,
+        answers: Vec<Timestamp>,
+        carried_out: (Timestamp, Duration),
     }
 
     impl World {
@@ -174,7 +174,7 @@ mod tests {
 
         fn on_server(&self) -> Duration {
             let (at, ttl) = self.carried_out;
-            ttl.saturating_sub(self.clock.now().since(at))
+            ttl.saturating_sub(self.clock.now().elapsed_since(at))
         }
 
         fn send(&mut self, ttl: Duration) {
@@ -183,7 +183,7 @@ mod tests {
         }
 
         /// Returns when the request was sent.
-        fn carry_out(&mut self, request: usize) -> Moment {
+        fn carry_out(&mut self, request: usize) -> Timestamp {
             let (sent, ttl) = self.requests.swap_remove(request);
             self.carried_out = (self.clock.now(), ttl);
             sent

@@ -8,7 +8,7 @@ use crate::engine::request::Claim;
 use crate::lock::tasks::TrackedTask;
 use crate::util::panics::catch;
 use crate::util::sync::{Mutex, MutexGuard};
-use crate::util::time::{instant, since};
+use crate::util::time::{elapsed_since, now};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::PoisonError;
@@ -49,7 +49,7 @@ impl PendingReleases {
     /// Returns `true` if replies were polled for so recently that none can have arrived since.
     pub(crate) fn was_just_polled(&self) -> bool {
         let last_polled = *self.last_polled();
-        last_polled.is_some_and(|at| since(at) < MIN_POLL_INTERVAL)
+        last_polled.is_some_and(|at| elapsed_since(at) < MIN_POLL_INTERVAL)
     }
 
     pub(crate) fn push(&self, release: PendingRelease) {
@@ -73,11 +73,11 @@ impl PendingReleases {
     /// still pending.
     pub(crate) fn poll_all(&self, timeout: Duration) -> (Vec<PendingRelease>, bool) {
         let mut last_polled = self.last_polled();
-        *last_polled = Some(instant());
+        *last_polled = Some(now());
         let (mut pending, mut confirmed, mut unconfirmed) = (Vec::new(), Vec::new(), Vec::new());
         for mut release in std::mem::take(&mut *self.releases()) {
             match release.poll_confirmed() {
-                Poll::Pending if since(release.sent) < timeout => pending.push(release),
+                Poll::Pending if elapsed_since(release.sent) < timeout => pending.push(release),
                 Poll::Ready(true) => confirmed.push(release),
                 _ => unconfirmed.push(release),
             }
@@ -117,7 +117,7 @@ impl PendingRelease {
         PendingRelease {
             claim,
             was_held,
-            sent: instant(),
+            sent: now(),
             // Many are polled in one go.
             reply: Box::pin(tokio::task::unconstrained(reply)),
             _task: task,

@@ -1,13 +1,13 @@
 //! Releases and cancels claims, during the caller's call or in the background.
 
 use crate::engine::error::EngineError;
-use crate::engine::request::{ALIVE, Claim, OUTAGE};
+use crate::engine::request::{Claim, OUTAGE, WAITER_TTL};
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::{Context, Effort};
 use crate::lock::pending_releases::{PendingRelease, PendingReleases};
 use crate::trace;
 use crate::util::io_thread::{can_poll, kept};
-use crate::util::time::{after, timeout_at};
+use crate::util::time::{deadline_in, timeout_at};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -33,7 +33,7 @@ impl Releaser {
         });
         let this = Arc::downgrade(&releaser);
         let collector = kept(move || run_collector(pending.clone(), this.clone()));
-        releaser.context.io.run(collector);
+        releaser.context.io.spawn_detached(collector);
         releaser
     }
 
@@ -47,7 +47,7 @@ impl Releaser {
     ) -> Result<bool, EngineError> {
         let context = &self.context;
         let released = context
-            .retry(effort, |until| context.engine.release(claim, until))
+            .retry(effort, |deadline| context.engine.release(claim, deadline))
             .await;
         // Not before the release: until then a late grant message must still find its claim, or it
         // would be canceled as unclaimed.
@@ -59,7 +59,7 @@ impl Releaser {
             let key: Arc<str> = context.key_of(&claim.name).into();
             // Not here: the caller that polls this may hold a mutex of the library.
             let warning = async move { trace::released_missing_lock(&key) };
-            context.io.run(warning);
+            context.io.spawn_detached(warning);
         }
         Ok(was_owner)
     }
@@ -67,7 +67,7 @@ impl Releaser {
     /// Releases in the background until the server has confirmed it, or the ttl has passed; longer if the
     /// claim may not have reached the server yet. The request is sent at once.
     pub(crate) fn release_in_background(self: &Arc<Self>, claim: Claim, was_held: bool) {
-        if !self.context.engine.is_at_home(&claim.name) || !self.make_capacity() {
+        if !self.context.engine.uses_caller_runtime(&claim.name) || !self.make_capacity() {
             let mut release = Box::pin(self.clone().release_until_confirmed(claim, was_held));
             if !can_poll() || poll_once(release.as_mut()).is_pending() {
                 self.context.tasks.spawn(release);
@@ -76,8 +76,8 @@ impl Releaser {
         }
         let (this, claimed) = (self.clone(), claim.clone());
         let release = async move {
-            let until = after(this.context.command_timeout);
-            let effort = Effort::InCall { until };
+            let deadline = deadline_in(this.context.command_timeout);
+            let effort = Effort::InCall { deadline };
             this.release(&claimed, effort, was_held).await.is_ok()
         };
         let task = self.context.tasks.track();
@@ -101,8 +101,8 @@ impl Releaser {
     async fn release_until_confirmed(self: Arc<Self>, claim: Claim, was_held: bool) {
         let ttl = claim.ttl;
         let time = if was_held { ttl } else { ttl.max(OUTAGE) };
-        let until = after(time);
-        let effort = Effort::InBackground { until, ttl };
+        let deadline = deadline_in(time);
+        let effort = Effort::InBackground { deadline, ttl };
         if let Err(error) = self.release(&claim, effort, was_held).await {
             self.context.engine.forget(claim.token);
             self.report_failure(&claim.name, &error);
@@ -120,11 +120,11 @@ impl Releaser {
     /// Does the same, and waits for it.
     pub(crate) async fn cancel(&self, claim: &Claim, unanswered: bool) {
         let context = &self.context;
-        let (until, ttl) = (after(claim.ttl.max(ALIVE)), claim.ttl);
-        let effort = Effort::InBackground { until, ttl };
+        let (deadline, ttl) = (deadline_in(claim.ttl.max(WAITER_TTL)), claim.ttl);
+        let effort = Effort::InBackground { deadline, ttl };
         let canceled = context
-            .retry(effort, |until| {
-                context.engine.cancel(claim, unanswered, until)
+            .retry(effort, |deadline| {
+                context.engine.cancel(claim, unanswered, deadline)
             })
             .await;
         self.claims.unregister(claim.token);
@@ -190,7 +190,7 @@ async fn run_collector(pending: Arc<PendingReleases>, releaser: Weak<Releaser>) 
                 Some(_) => break,
                 None => return,
             }
-            let _ = timeout_at(after(COLLECT_INTERVAL), pending.woken()).await;
+            let _ = timeout_at(deadline_in(COLLECT_INTERVAL), pending.woken()).await;
         }
     }
 }

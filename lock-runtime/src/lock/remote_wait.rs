@@ -3,8 +3,8 @@
 //! Grant messages are only an optimization: the task also polls, so a lost message costs at most one
 //! polling interval.
 
-use crate::engine::error::{EngineError, Fault};
-use crate::engine::request::{ALIVE, Claim, GRANT, ServerTime, Standing, Waiting};
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::request::{Claim, EnqueueReply, GRANT_TTL, QueueStatus, ServerTime, WAITER_TTL};
 use crate::engine::retry::Retry;
 use crate::engine::token::Token;
 use crate::lock::claim_events::ClaimEvent;
@@ -13,11 +13,11 @@ use crate::lock::hold::Hold;
 use crate::lock::inner::ManagerInner;
 use crate::lock::lease::Lease;
 use crate::util::backoff::{Backoff, fraction};
-use crate::util::clock::Moment;
+use crate::util::clock::Timestamp;
 use crate::util::inbox::Inbox;
 use crate::util::io_thread::pause;
 use crate::util::panics::caught;
-use crate::util::time::{after, instant, since, sleep_until, timeout_at};
+use crate::util::time::{deadline_in, elapsed_since, now, sleep_until, timeout_at};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -103,7 +103,7 @@ impl RemoteWait {
             };
             let mut claim = Claim {
                 name: self.name.clone(),
-                token: Token::fresh(),
+                token: Token::random(),
                 ttl: options.ttl,
                 replicas: options.replicas,
             };
@@ -149,14 +149,14 @@ impl RemoteWait {
         let ManagerInner {
             context, queues, ..
         } = &*self.inner;
-        let until = after(context.handoff.max_time);
+        let deadline = deadline_in(context.handoff.max_time);
         while context.handoff.max_count > 0
             && queues.is_held_here(&self.name)
             && queues.remote_waiters(&self.name) != Some(true)
             && !queues.is_empty(&self.name)
             && !context.is_closed()
         {
-            if timeout_at(until, self.events.recv()).await.is_err() {
+            if timeout_at(deadline, self.events.recv()).await.is_err() {
                 return;
             }
         }
@@ -168,12 +168,12 @@ impl RemoteWait {
         let ManagerInner {
             context, queues, ..
         } = &*self.inner;
-        let until = after(LINGER);
+        let deadline = deadline_in(LINGER);
         while queues.remote_waiters(&self.name) == Some(true)
             && queues.is_empty(&self.name)
             && !context.is_closed()
         {
-            if timeout_at(until, self.events.recv()).await.is_err() {
+            if timeout_at(deadline, self.events.recv()).await.is_err() {
                 return;
             }
         }
@@ -186,20 +186,20 @@ impl RemoteWait {
             queues,
             ..
         } = &*self.inner;
-        let (mut retry, mut last_answer) = (Retry::default(), instant());
+        let (mut retry, mut last_answer) = (Retry::default(), now());
         let mut front_poll = Backoff::new(FRONT_POLL[0], FRONT_POLL[1]);
         let mut unanswered = false;
-        let mut server_time_anchor: Option<(Moment, ServerTime)> = None;
+        let mut server_time_anchor: Option<(Timestamp, ServerTime)> = None;
         loop {
             if queues.is_empty(&self.name) || context.is_closed() {
                 return WaitOutcome::Abandoned { unanswered };
             }
             let sent = context.clock.now();
-            let void_after =
-                server_time_anchor.map(|(then, at)| ServerTime(at.0 + sent.since(then) + ALIVE));
-            let until = after(context.command_timeout);
-            let standing = context.engine.wait(claim, void_after, until).await;
-            if let Ok(Standing::Adopted(left)) = standing {
+            let valid_until = server_time_anchor
+                .map(|(then, at)| ServerTime(at.0 + sent.elapsed_since(then) + WAITER_TTL));
+            let deadline = deadline_in(context.command_timeout);
+            let standing = context.engine.enqueue(claim, valid_until, deadline).await;
+            if let Ok(EnqueueReply::AlreadyHeld(left)) = standing {
                 self.report_missed_grant(claim, left);
             }
             let in_time = |left| {
@@ -208,11 +208,13 @@ impl RemoteWait {
                 (!over).then_some(lease)
             };
             let delay = match standing {
-                Ok(Standing::Granted(left) | Standing::Adopted(left)) => match in_time(left) {
-                    Some(lease) => return WaitOutcome::Granted(claim.token, lease),
-                    None => Duration::ZERO,
-                },
-                Ok(Standing::Elected(token, left)) => {
+                Ok(EnqueueReply::Granted(left) | EnqueueReply::AlreadyHeld(left)) => {
+                    match in_time(left) {
+                        Some(lease) => return WaitOutcome::Granted(claim.token, lease),
+                        None => Duration::ZERO,
+                    }
+                }
+                Ok(EnqueueReply::GrantedAs(token, left)) => {
                     if let Some(lease) = in_time(left) {
                         return WaitOutcome::Granted(token, lease);
                     }
@@ -223,16 +225,16 @@ impl RemoteWait {
                     shared.releaser.release_in_background(elected, false);
                     Duration::ZERO
                 }
-                Ok(Standing::Void) => return WaitOutcome::Stale,
-                Ok(Standing::Waiting(waiting)) => {
-                    queues.set_remote_state(&self.name, Some(waiting.others), None);
+                Ok(EnqueueReply::Stale) => return WaitOutcome::Stale,
+                Ok(EnqueueReply::Queued(waiting)) => {
+                    queues.set_remote_state(&self.name, Some(waiting.has_others), None);
                     unanswered = false;
-                    server_time_anchor = Some((sent, waiting.at));
-                    last_answer = instant();
+                    server_time_anchor = Some((sent, waiting.server_time));
+                    last_answer = now();
                     next_poll_delay(&waiting, &mut front_poll)
                 }
-                Err(error) if error.is_transient() => {
-                    unanswered |= error.fault == Fault::Unanswered;
+                Err(error) if error.is_retryable() => {
+                    unanswered |= error.kind == EngineErrorKind::Indeterminate;
                     let delay = retry.pause_after(&error);
                     queues.set_remote_state(&self.name, None, Some(error));
                     delay
@@ -240,14 +242,14 @@ impl RemoteWait {
                 // A server that answered a moment ago may answer again.
                 Err(error)
                     if server_time_anchor.is_some()
-                        && since(last_answer) < context.command_timeout =>
+                        && elapsed_since(last_answer) < context.command_timeout =>
                 {
                     queues.set_remote_state(&self.name, None, Some(error.clone()));
                     retry.pause_after(&error)
                 }
                 Err(error) => return WaitOutcome::Rejected(error),
             };
-            let granted = self.wait_for_event(claim, server_time_anchor, after(delay));
+            let granted = self.wait_for_event(claim, server_time_anchor, deadline_in(delay));
             if let Some(lease) = granted.await {
                 return WaitOutcome::Granted(claim.token, lease);
             }
@@ -258,22 +260,26 @@ impl RemoteWait {
     async fn wait_for_event(
         &self,
         claim: &Claim,
-        server_time_anchor: Option<(Moment, ServerTime)>,
-        mut until: Instant,
+        server_time_anchor: Option<(Timestamp, ServerTime)>,
+        mut deadline: Instant,
     ) -> Option<Lease> {
-        while let Ok(event) = timeout_at(until, self.events.recv()).await {
+        while let Ok(event) = timeout_at(deadline, self.events.recv()).await {
             match event {
                 ClaimEvent::Granted(grant) if grant.token == claim.token => {
                     let now = self.inner.context.clock.now();
                     // Without an anchor it is unknown how long the message was in flight.
                     let (then, at) = server_time_anchor?;
-                    let lease =
-                        Lease::from_grant(now, then, grant.at.0.checked_sub(at.0)?, grant.lease);
+                    let lease = Lease::from_grant(
+                        now,
+                        then,
+                        grant.server_time.0.checked_sub(at.0)?,
+                        grant.lease,
+                    );
                     return (!lease.remaining(now).is_zero()).then_some(lease);
                 }
                 ClaimEvent::AtFront(token) if token == claim.token => {
                     let half = FRONT_POLL[0] / 2;
-                    until = until.min(after(half + fraction(half)));
+                    deadline = deadline.min(deadline_in(half + fraction(half)));
                 }
                 ClaimEvent::Granted(_) | ClaimEvent::AtFront(_) => {}
                 ClaimEvent::MoreWaiters => {
@@ -288,9 +294,9 @@ impl RemoteWait {
 
     /// Reports a lock that was granted some time ago, and whose grant message has not arrived.
     fn report_missed_grant(&self, claim: &Claim, left: Duration) {
-        let granted_for = claim.ttl.min(GRANT);
+        let granted_for = claim.ttl.min(GRANT_TTL);
         if granted_for.saturating_sub(left) > Duration::from_millis(300) {
-            self.inner.context.engine.missed();
+            self.inner.context.engine.on_missed_grant();
         }
     }
 
@@ -298,15 +304,15 @@ impl RemoteWait {
     async fn await_replicas(&self, claim: &Claim, lease: Lease) -> Result<Lease, EngineError> {
         let context = &self.inner.context;
         let sent = context.clock.now();
-        let until = after(context.command_timeout.min(lease.remaining(sent)));
-        let renewed = context.engine.renew(std::slice::from_ref(claim), until);
+        let deadline = deadline_in(context.command_timeout.min(lease.remaining(sent)));
+        let renewed = context.engine.renew(std::slice::from_ref(claim), deadline);
         let renewed = renewed.await?.pop().unwrap_or(Ok(false))?;
         // An acknowledgment counts only if it came while the lease ran.
         match renewed && !lease.remaining(context.clock.now()).is_zero() {
             true => Ok(Lease::from_request(sent, claim.ttl)),
             false => {
                 let words = "the lock was lost before replicas had acknowledged it";
-                Err(EngineError::new(Fault::Hindered, words))
+                Err(EngineError::new(EngineErrorKind::NotReady, words))
             }
         }
     }
@@ -315,10 +321,10 @@ impl RemoteWait {
     async fn return_grant(&self, claim: &Claim, error: EngineError) {
         let inner = &self.inner;
         inner.shared.releaser.cancel(claim, false).await;
-        if error.is_transient() {
+        if error.is_retryable() {
             let queues = &inner.queues;
             queues.set_remote_state(&self.name, None, Some(error));
-            sleep_until(after(FRONT_POLL[0] + fraction(FRONT_POLL[0]))).await;
+            sleep_until(deadline_in(FRONT_POLL[0] + fraction(FRONT_POLL[0]))).await;
         } else {
             let error = inner.context.unavailable(&self.name, error);
             inner.queues.fail_all(&self.name, &error);
@@ -349,8 +355,8 @@ impl RemoteWait {
 /// How long a claim waits until it polls. A claim at the front polls often, so that a lock released by a
 /// client without a queue is acquired soon. When the holder's lease runs out all poll, one after the other:
 /// the claims ahead may be dead.
-fn next_poll_delay(waiting: &Waiting, front_poll: &mut Backoff) -> Duration {
-    let ahead = u32::try_from(waiting.ahead).unwrap_or(u32::MAX);
+fn next_poll_delay(waiting: &QueueStatus, front_poll: &mut Backoff) -> Duration {
+    let ahead = u32::try_from(waiting.position).unwrap_or(u32::MAX);
     let at_most = |interval: Duration| interval.mul_f64(0.9) + fraction(interval.mul_f64(0.1));
     let interval = match ahead {
         0 => front_poll.pause(),
@@ -360,6 +366,6 @@ fn next_poll_delay(waiting: &Waiting, front_poll: &mut Backoff) -> Duration {
             at_most(MAX_BACK_POLL.min(BACK_POLL.saturating_add(more)))
         }
     };
-    let expiry = waiting.holder_left + Duration::from_millis(2);
+    let expiry = waiting.holder_ttl + Duration::from_millis(2);
     interval.min(expiry.saturating_add(EXPIRY_STAGGER.saturating_mul(ahead)))
 }

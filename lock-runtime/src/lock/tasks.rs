@@ -1,6 +1,6 @@
 //! The background tasks that a shutdown waits for.
 
-use crate::util::io_thread::Io;
+use crate::util::io_thread::IoThread;
 use crate::util::sync::watch;
 use pin_project_lite::pin_project;
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 pub(crate) struct TaskTracker {
-    io: Io,
+    io: IoThread,
     running: Arc<watch::Sender<usize>>,
 }
 
@@ -17,7 +17,7 @@ pub(crate) struct TaskTracker {
 pub(crate) struct TrackedTask(Arc<watch::Sender<usize>>);
 
 impl TaskTracker {
-    pub(crate) fn new(io: Io) -> TaskTracker {
+    pub(crate) fn new(io: IoThread) -> TaskTracker {
         let (running, _) = watch::channel(0);
         TaskTracker {
             io,
@@ -33,7 +33,7 @@ impl TaskTracker {
 
     /// Runs a task on the I/O thread.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.io.run(Tracked {
+        self.io.spawn_detached(Tracked {
             work,
             task: Some(self.track()),
         });

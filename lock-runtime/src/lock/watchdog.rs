@@ -4,15 +4,15 @@
 //! next hold needs something; one wake-up serves all that are due, and their renewals are sent in
 //! batches. A deadline stays in the schedule while a renewal is in flight, so it expires by itself.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::Claim;
-use crate::engine::traits::Engine;
+use crate::engine::traits::{Engine, Shard};
 use crate::lock::context::Context;
-use crate::util::clock::Moment;
+use crate::util::clock::Timestamp;
 use crate::util::io_thread::kept;
 use crate::util::panics::caught;
 use crate::util::sync::{Mutex, MutexGuard};
-use crate::util::time::{after, instant, since, timeout_at};
+use crate::util::time::{deadline_in, elapsed_since, now, timeout_at};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(crate) trait Renewable: Send + Sync {
     fn on_due(self: Arc<Self>, now: Instant) -> DueAction;
 
     /// The server has answered a renewal sent at `sent`. `is_owner`: the lock was still the claim's.
-    fn on_renewed(self: Arc<Self>, sent: Moment, is_owner: bool);
+    fn on_renewed(self: Arc<Self>, sent: Timestamp, is_owner: bool);
 
     /// A renewal got no answer.
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError);
@@ -71,12 +71,12 @@ struct Schedule {
 impl Watchdog {
     pub(crate) fn start(context: Arc<Context>) -> Arc<Watchdog> {
         let watchdog = Arc::new(Watchdog {
-            origin: instant(),
+            origin: now(),
             schedule: Mutex::default(),
             wake: Notify::new(),
         });
         let (io, kept_up) = (context.io, watchdog.clone());
-        io.run(kept(move || run(kept_up.clone(), context.clone())));
+        io.spawn_detached(kept(move || run(kept_up.clone(), context.clone())));
         watchdog
     }
 
@@ -106,7 +106,7 @@ impl Watchdog {
     pub(crate) fn align_to_grid(&self, delay: Duration) -> Instant {
         let delay = delay.max(Duration::from_nanos(32));
         let grid = 1 << (delay.as_nanos() / 32).ilog2();
-        let past = (since(self.origin) + delay).as_nanos();
+        let past = (elapsed_since(self.origin) + delay).as_nanos();
         let point = u64::try_from(past.div_ceil(grid) * grid).unwrap_or(u64::MAX);
         self.origin + Duration::from_nanos(point)
     }
@@ -119,7 +119,7 @@ impl Watchdog {
 
     /// Takes the holds that are due, and returns those to renew and the next wake-up.
     fn take_due(&self) -> Option<(Vec<Arc<dyn Renewable>>, Instant)> {
-        let now = instant();
+        let now = now();
         let due = {
             let mut schedule = self.locked();
             if schedule.closed {
@@ -137,7 +137,7 @@ impl Watchdog {
         let mut schedule = self.locked();
         let next = schedule.entries.keys().next().map(|(due, _)| *due);
         schedule.next_wakeup = next;
-        Some((renew, next.unwrap_or_else(|| after(Duration::MAX))))
+        Some((renew, next.unwrap_or_else(|| deadline_in(Duration::MAX))))
     }
 
     #[cfg(test)]
@@ -153,7 +153,9 @@ impl Watchdog {
 async fn run(watchdog: Arc<Watchdog>, context: Arc<Context>) {
     while let Some((renew, next)) = watchdog.take_due() {
         for batch in batches(renew, &*context.engine) {
-            context.io.run(renew_batch(batch, context.clone()));
+            context
+                .io
+                .spawn_detached(renew_batch(batch, context.clone()));
         }
         let _ = timeout_at(next, watchdog.wake.notified()).await;
     }
@@ -164,7 +166,7 @@ async fn run(watchdog: Arc<Watchdog>, context: Arc<Context>) {
 /// doesn't.
 fn batches(holds: Vec<Arc<dyn Renewable>>, engine: &dyn Engine) -> Vec<Vec<Arc<dyn Renewable>>> {
     let group = |hold: &Arc<dyn Renewable>| {
-        let (server, slot) = engine.kept_at(hold.name());
+        let Shard { server, slot } = engine.shard_of(hold.name());
         let octave = hold.renewal_timeout().as_millis().max(1).ilog2();
         let replicated = hold.replicas() > 0;
         ((server, replicated, octave), slot)
@@ -182,11 +184,11 @@ async fn renew_batch(holds: Vec<Arc<dyn Renewable>>, context: Arc<Context>) {
     let timeout = holds.iter().map(|hold| hold.renewal_timeout()).min();
     let claims: Vec<Claim> = holds.iter().map(|hold| hold.begin_renewal()).collect();
     let sent = context.clock.now();
-    let until = instant() + timeout.unwrap_or_default();
-    let answers = caught(context.engine.renew(&claims, until)).await;
+    let deadline = now() + timeout.unwrap_or_default();
+    let answers = caught(context.engine.renew(&claims, deadline)).await;
     let answers = answers.unwrap_or_else(|_| {
         let words = "the renewal panicked";
-        Err(EngineError::new(Fault::Unanswered, words))
+        Err(EngineError::new(EngineErrorKind::Indeterminate, words))
     });
     if let Some(hold) = holds.first() {
         let server = || context.server_of(hold.name());

@@ -3,10 +3,10 @@
 use crate::api::guard::LockGuard;
 use crate::api::manager::LockManager;
 use crate::config::Config;
-use crate::engine::error::{EngineError, Fault};
-use crate::engine::memory::MemoryEngine as Memory;
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
-use crate::engine::request::{Answer, Claim, ServerTime, Standing};
+use crate::engine::request::{Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::error::{LockError, LostCause};
@@ -16,7 +16,7 @@ use crate::lock::lease::Lease;
 use crate::lock::watchdog::Renewable;
 use crate::options::LockOptions;
 use crate::util::clock::Clock;
-use crate::util::io_thread::Io;
+use crate::util::io_thread::IoThread;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -30,7 +30,7 @@ const TTL: Duration = Duration::from_secs(30);
 
 /// The embedded engine, behind a network that does with each request what it was told to.
 struct Scripted {
-    memory: Memory,
+    memory: MemoryEngine,
     clock: Clock,
     script: Mutex<VecDeque<(Request, Turn)>>,
     seen: watch::Sender<Vec<(Request, Token)>>,
@@ -49,7 +49,7 @@ enum Request {
 #[derive(Clone, Copy)]
 enum Turn {
     /// It is not carried out.
-    Fails(Fault),
+    Fails(EngineErrorKind),
     /// It is carried out, and its answer is lost.
     AnswerLost,
     /// It is carried out, and its answer takes so long.
@@ -65,8 +65,8 @@ impl Scripted {
         &self,
         request: Request,
         claim: &Claim,
-        work: impl FnOnce() -> Answer<'static, T>,
-    ) -> Answer<'static, T> {
+        work: impl FnOnce() -> EngineFuture<'static, T>,
+    ) -> EngineFuture<'static, T> {
         self.seen
             .send_modify(|seen| seen.push((request, claim.token)));
         let turn = {
@@ -74,13 +74,15 @@ impl Scripted {
             let next = script.iter().position(|(of, _)| *of == request);
             next.and_then(|next| script.remove(next))
         };
-        let failure = |fault| EngineError::new(fault, "as told");
+        let failure = |kind| EngineError::new(kind, "as told");
         match turn {
             None => work(),
-            Some((_, Turn::Fails(fault))) => Box::pin(std::future::ready(Err(failure(fault)))),
+            Some((_, Turn::Fails(kind))) => Box::pin(std::future::ready(Err(failure(kind)))),
             Some((_, Turn::AnswerLost)) => {
                 drop(work());
-                Box::pin(std::future::ready(Err(failure(Fault::Unanswered))))
+                Box::pin(std::future::ready(Err(failure(
+                    EngineErrorKind::Indeterminate,
+                ))))
             }
             Some((_, Turn::AnswerLate(by))) => {
                 let answer = work();
@@ -99,7 +101,7 @@ impl Scripted {
     }
 }
 
-fn done<T: Send + 'static>(answer: Answer<'_, T>) -> Answer<'static, T> {
+fn done<T: Send + 'static>(answer: EngineFuture<'_, T>) -> EngineFuture<'static, T> {
     let mut context = Context::from_waker(Waker::noop());
     let std::task::Poll::Ready(answer) = pin!(answer).poll(&mut context) else {
         unreachable!("the embedded engine answers at once");
@@ -108,20 +110,20 @@ fn done<T: Send + 'static>(answer: Answer<'_, T>) -> Answer<'static, T> {
 }
 
 impl Engine for Scripted {
-    fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
+    fn acquire<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         self.answer(Request::Acquire, claim, || {
-            done(Engine::acquire(&self.memory, claim, until))
+            done(Engine::acquire(&self.memory, claim, deadline))
         })
     }
 
-    fn wait<'a>(
+    fn enqueue<'a>(
         &'a self,
         claim: &'a Claim,
-        void_after: Option<ServerTime>,
-        until: Instant,
-    ) -> Answer<'a, Standing> {
+        valid_until: Option<ServerTime>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, EnqueueReply> {
         self.answer(Request::Wait, claim, || {
-            done(Engine::wait(&self.memory, claim, void_after, until))
+            done(Engine::enqueue(&self.memory, claim, valid_until, deadline))
         })
     }
 
@@ -129,32 +131,36 @@ impl Engine for Scripted {
         &'a self,
         claim: &'a Claim,
         unanswered: bool,
-        until: Instant,
-    ) -> Answer<'a, bool> {
+        deadline: Instant,
+    ) -> EngineFuture<'a, bool> {
         self.answer(Request::Cancel, claim, || {
-            done(Engine::cancel(&self.memory, claim, unanswered, until))
+            done(Engine::cancel(&self.memory, claim, unanswered, deadline))
         })
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
+    fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         self.answer(Request::Release, claim, || {
-            done(Engine::release(&self.memory, claim, until))
+            done(Engine::release(&self.memory, claim, deadline))
         })
     }
 
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],
-        until: Instant,
-    ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
         self.answer(Request::Renew, &claims[0], || {
-            done(Engine::renew(&self.memory, claims, until))
+            done(Engine::renew(&self.memory, claims, deadline))
         })
     }
 
-    fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
+    fn fencing_token<'a>(
+        &'a self,
+        claim: &'a Claim,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<u64>> {
         self.answer(Request::Fence, claim, || {
-            done(Engine::fencing_token(&self.memory, claim, until))
+            done(Engine::fencing_token(&self.memory, claim, deadline))
         })
     }
 }
@@ -172,13 +178,13 @@ fn stage(script: impl IntoIterator<Item = (Request, Turn)>) -> Stage {
     let slot = InnerSlot::default();
     let store = Store::with_clock(clock.clone());
     let engine = Arc::new(Scripted {
-        memory: Memory::new(store, slot.event_handler()),
+        memory: MemoryEngine::new(store, slot.event_handler()),
         clock: clock.clone(),
         script: Mutex::new(script.into_iter().collect()),
         seen: sender,
     });
     let config = Config::new("memory://").prefix("");
-    let io = Io::start().unwrap();
+    let io = IoThread::start().unwrap();
     let inner = ManagerInner::start(io, clock.clone(), engine, "scripted".into(), &config);
     slot.fill(&inner);
     let locks = LockManager { inner };
@@ -265,7 +271,7 @@ async fn an_acquisition_dropped_in_flight_is_released() {
 
 #[tokio::test]
 async fn a_refusal_ends_the_wait_at_once() {
-    let stage = stage([(Request::Acquire, Turn::Fails(Fault::Refused))]);
+    let stage = stage([(Request::Acquire, Turn::Fails(EngineErrorKind::Rejected))]);
     let error = stage.locks.lock("a").acquire().await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
     assert_eq!(stage.tokens(Request::Acquire).len(), 1);
@@ -274,7 +280,7 @@ async fn a_refusal_ends_the_wait_at_once() {
 
 #[tokio::test]
 async fn one_try_fails_fast_while_the_server_is_known_to_be_down() {
-    let stage = stage([(Request::Acquire, Turn::Fails(Fault::Down))]);
+    let stage = stage([(Request::Acquire, Turn::Fails(EngineErrorKind::NotConnected))]);
     let error = stage.locks.lock("a").try_acquire().await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
     assert_eq!(stage.tokens(Request::Acquire).len(), 1);
@@ -282,8 +288,12 @@ async fn one_try_fails_fast_while_the_server_is_known_to_be_down() {
 
 #[tokio::test]
 async fn a_wait_goes_on_through_an_outage() {
-    let down = (Request::Acquire, Turn::Fails(Fault::Down));
-    let stage = stage([down, down, (Request::Acquire, Turn::Fails(Fault::Hindered))]);
+    let down = (Request::Acquire, Turn::Fails(EngineErrorKind::NotConnected));
+    let stage = stage([
+        down,
+        down,
+        (Request::Acquire, Turn::Fails(EngineErrorKind::NotReady)),
+    ]);
     assert!(stage.take().await.is_valid());
 }
 
@@ -320,7 +330,7 @@ async fn a_failed_renewal_shortens_nothing() {
     guard
         .hold()
         .clone()
-        .on_renewal_failed(&EngineError::new(Fault::Unanswered, "as told"));
+        .on_renewal_failed(&EngineError::new(EngineErrorKind::Indeterminate, "as told"));
     assert_eq!(guard.remaining(), before);
 }
 
@@ -373,7 +383,7 @@ async fn a_loss_is_found_by_the_clock_whenever_it_is_asked_for() {
 
 #[tokio::test]
 async fn renewals_are_sent_and_retried_until_one_is_answered() {
-    let lost = (Request::Renew, Turn::Fails(Fault::Unanswered));
+    let lost = (Request::Renew, Turn::Fails(EngineErrorKind::Indeterminate));
     let mut stage = stage([lost, lost]);
     let short = Duration::from_millis(300);
     let guard = stage.locks.lock("a").ttl(short).acquire().await.unwrap();
@@ -398,7 +408,7 @@ async fn a_renewal_is_tried_several_times_within_what_is_left() {
     for (left, tries) in [(20_000, 10..40), (1_300, 6..25), (100, 2..10)] {
         let left = Duration::from_millis(left);
         let shared = stage.locks.inner.shared.clone();
-        let hold = Hold::new(shared, "b".into(), Token::fresh(), options);
+        let hold = Hold::new(shared, "b".into(), Token::random(), options);
         assert!(hold.activate(options, Lease::without_margin(stage.clock.now(), left)));
         let mut tried = 0;
         loop {
@@ -410,8 +420,8 @@ async fn a_renewal_is_tried_several_times_within_what_is_left() {
             tried += 1;
             assert!(patience <= left / 3 + Duration::from_millis(1));
             hold.clone()
-                .on_renewal_failed(&EngineError::new(Fault::Unanswered, "as told"));
-            let pause = hold.next_renewal().unwrap() - crate::util::time::instant();
+                .on_renewal_failed(&EngineError::new(EngineErrorKind::Indeterminate, "as told"));
+            let pause = hold.next_renewal().unwrap() - crate::util::time::now();
             stage.clock.advance(pause, pause);
         }
         assert!(tries.contains(&tried), "{tried} tries within {left:?}");
@@ -429,7 +439,7 @@ async fn a_grant_offered_again_gives_no_more_than_a_renewal_for_the_first() {
         ..long
     };
     let shared = stage.locks.inner.shared.clone();
-    let hold = Hold::new(shared, "b".into(), Token::fresh(), long);
+    let hold = Hold::new(shared, "b".into(), Token::random(), long);
     let lease = Lease::from_request(stage.clock.now(), TTL);
     assert!(hold.activate(short, lease));
     hold.begin_renewal();
@@ -452,8 +462,15 @@ async fn a_hold_is_not_renewed_past_its_guard() {
 
 #[tokio::test]
 async fn a_release_is_repeated_until_it_is_confirmed() {
-    let lost = (Request::Release, Turn::Fails(Fault::Unanswered));
-    let stage = stage([lost, (Request::Release, Turn::Fails(Fault::Down)), lost]);
+    let lost = (
+        Request::Release,
+        Turn::Fails(EngineErrorKind::Indeterminate),
+    );
+    let stage = stage([
+        lost,
+        (Request::Release, Turn::Fails(EngineErrorKind::NotConnected)),
+        lost,
+    ]);
     drop(stage.take().await);
     stage.locks.shutdown().await;
     assert_eq!(stage.tokens(Request::Release).len(), 4);
@@ -480,7 +497,7 @@ async fn a_release_dropped_half_way_is_brought_to_its_end() {
 
 #[tokio::test]
 async fn a_body_keeps_its_value_when_the_release_fails() {
-    let stage = stage([(Request::Release, Turn::Fails(Fault::Refused))]);
+    let stage = stage([(Request::Release, Turn::Fails(EngineErrorKind::Rejected))]);
     let value = stage.locks.lock("a").run(async |_| 7).await;
     assert_eq!(value.unwrap(), 7);
 }
@@ -565,7 +582,7 @@ async fn shut_down(stage: &Stage) {
 #[tokio::test]
 async fn a_release_that_panics_is_not_waited_for() {
     let stage = stage([
-        (Request::Release, Turn::Fails(Fault::Down)),
+        (Request::Release, Turn::Fails(EngineErrorKind::NotConnected)),
         (Request::Release, Turn::Panics),
     ]);
     drop(stage.take().await);
@@ -624,7 +641,7 @@ async fn work_that_panics_is_begun_anew_until_it_ends() {
         let tries = *tries.borrow();
         async move { assert!(tries > 2, "as told") }
     });
-    Io::start().unwrap().run(work);
+    IoThread::start().unwrap().spawn_detached(work);
     seen.wait_for(|tries| *tries == 3).await.unwrap();
     // Its end is the end of what it holds.
     assert!(seen.changed().await.is_err());

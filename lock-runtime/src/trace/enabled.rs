@@ -3,7 +3,7 @@
 use crate::error::LostCause;
 use crate::trace::limit::Trouble;
 use crate::util::panics::contain;
-use crate::util::time::{instant, since};
+use crate::util::time::{elapsed_since, now};
 use crate::warning::{Warning, WarningKind};
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -27,7 +27,7 @@ impl LockSpan {
                 "distributed_lock",
                 template = field::Empty,
                 key,
-                waited = milliseconds(since(asked)),
+                waited = milliseconds(elapsed_since(asked)),
                 held = field::Empty,
             );
             if !template.is_empty() {
@@ -37,7 +37,7 @@ impl LockSpan {
         };
         LockSpan {
             span: contain(open).unwrap_or_else(Span::none),
-            since: instant(),
+            since: now(),
         }
     }
 
@@ -55,7 +55,7 @@ impl LockSpan {
 impl Drop for LockSpan {
     fn drop(&mut self) {
         let span = std::mem::replace(&mut self.span, Span::none());
-        let held = milliseconds(since(self.since));
+        let held = milliseconds(elapsed_since(self.since));
         contain(|| _ = span.record("held", held));
         contain(|| drop(span));
     }
@@ -160,7 +160,7 @@ impl Failures {
     }
 
     fn failed(&self, server: Arc<str>, (renewals, releases): (usize, usize), error: &dyn Display) {
-        let now = instant();
+        let now = now();
         let mut tallies = self.tallies();
         tallies.retain(|known, tally| *known == server || !tally.trouble.is_old(now));
         let tally = tallies.entry(server.clone()).or_default();
@@ -213,7 +213,7 @@ pub(crate) struct Connection(Trouble);
 impl Connection {
     /// A try to restore it has failed.
     pub(crate) fn failed(&mut self, server: &dyn Display, carries: &str, error: &dyn Display) {
-        if !self.0.lasts() && self.0.comes(instant()) {
+        if !self.0.lasts() && self.0.comes(now()) {
             contain(|| warn!(%server, carries, %error, "connection lost; reconnecting"));
         }
     }

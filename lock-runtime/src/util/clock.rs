@@ -4,17 +4,17 @@ use std::time::{Duration, SystemTime};
 
 /// A reading of two clocks: the one that goes on while the machine sleeps, and the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct Timestamp {
     boot: Duration,
     wall: Duration,
 }
 
-impl Moment {
+impl Timestamp {
     /// How much time has passed since `earlier`, by the clock that says more.
     ///
     /// A virtual machine that was paused or restored may find that only its wall clock went on. A
     /// wall clock set forward ends leases early, which is safe; set back, it changes nothing.
-    pub(crate) fn since(self, earlier: Moment) -> Duration {
+    pub(crate) fn elapsed_since(self, earlier: Timestamp) -> Duration {
         let boot = self.boot.saturating_sub(earlier.boot);
         let wall = self.wall.saturating_sub(earlier.wall);
         boot.max(wall)
@@ -27,13 +27,13 @@ pub(crate) enum Clock {
     #[default]
     System,
     #[cfg(test)]
-    Manual(std::sync::Arc<std::sync::Mutex<Moment>>),
+    Manual(std::sync::Arc<std::sync::Mutex<Timestamp>>),
 }
 
 impl Clock {
-    pub(crate) fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> Timestamp {
         match self {
-            Clock::System => Moment {
+            Clock::System => Timestamp {
                 boot: boot_time(),
                 wall: SystemTime::now()
                     .duration_since(SystemTime::UNIX_EPOCH)
@@ -73,7 +73,7 @@ fn boot_time() -> Duration {
 #[cfg(test)]
 impl Clock {
     pub(crate) fn manual() -> Clock {
-        let start = Moment {
+        let start = Timestamp {
             boot: Duration::from_secs(1_000),
             wall: Duration::from_secs(1_700_000_000),
         };
@@ -101,29 +101,29 @@ mod tests {
         let clock = Clock::manual();
         let start = clock.now();
         clock.advance(SECOND, Duration::ZERO);
-        assert_eq!(clock.now().since(start), SECOND);
+        assert_eq!(clock.now().elapsed_since(start), SECOND);
         clock.advance(Duration::ZERO, 3 * SECOND);
-        assert_eq!(clock.now().since(start), 3 * SECOND);
+        assert_eq!(clock.now().elapsed_since(start), 3 * SECOND);
     }
 
     #[test]
     fn a_wall_clock_set_back_changes_nothing() {
-        let later = Moment {
+        let later = Timestamp {
             boot: 5 * SECOND,
             wall: 10 * SECOND,
         };
-        let set_back = Moment {
+        let set_back = Timestamp {
             boot: 6 * SECOND,
             wall: SECOND,
         };
-        assert_eq!(set_back.since(later), SECOND);
+        assert_eq!(set_back.elapsed_since(later), SECOND);
     }
 
     #[test]
     fn the_system_clock_runs() {
         let clock = Clock::System;
         let start = clock.now();
-        while clock.now().since(start).is_zero() {
+        while clock.now().elapsed_since(start).is_zero() {
             std::hint::spin_loop();
         }
     }

@@ -4,7 +4,7 @@
 //! that took it and a body that blocks its thread.
 
 use crate::util::panics::{catch, caught};
-use crate::util::time::{Sleep, Timeout, after, sleep_until, timeout_at};
+use crate::util::time::{Sleep, Timeout, deadline_in, sleep_until, timeout_at};
 use once_cell::sync::OnceCell;
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -16,9 +16,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Io(&'static Handle);
+pub(crate) struct IoThread(&'static Handle);
 
-static PULSE: Pulse = Pulse {
+static TICKER: Ticker = Ticker {
     wanted: AtomicBool::new(false),
     start: Notify::const_new(),
 };
@@ -34,9 +34,9 @@ static ASSISTED: Mutex<Vec<Weak<dyn Assisted>>> = Mutex::new(Vec::new());
 /// How long a task that panicked rests before it is restarted.
 const RESTART_DELAY: Duration = Duration::from_millis(100);
 
-impl Io {
+impl IoThread {
     /// Starts the thread on first use.
-    pub(crate) fn start() -> std::io::Result<Io> {
+    pub(crate) fn start() -> std::io::Result<IoThread> {
         static HANDLE: OnceCell<Handle> = OnceCell::new();
         HANDLE
             .get_or_try_init(|| {
@@ -44,10 +44,10 @@ impl Io {
                 let handle = runtime.handle().clone();
                 std::thread::Builder::new()
                     .name("lock-io".into())
-                    .spawn(move || runtime.block_on(PULSE.beat()))?;
+                    .spawn(move || runtime.block_on(TICKER.run()))?;
                 Ok(handle)
             })
-            .map(Io)
+            .map(IoThread)
     }
 
     /// Runs a task. If it panics, that is logged, and ends nothing else.
@@ -61,7 +61,7 @@ impl Io {
     }
 
     /// Runs a task whose end no other task awaits. If it panics, that is logged, and ends nothing else.
-    pub(crate) fn run(self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn_detached(self, task: impl Future<Output = ()> + Send + 'static) {
         #[cfg(test)]
         if crate::util::shuttle::execution::running() {
             return crate::util::shuttle::execution::spawn(task);
@@ -70,20 +70,20 @@ impl Io {
     }
 
     /// A timeout that this thread's clock drives, whatever executor polls it.
-    pub(crate) fn timeout_at<F: Future>(self, until: Instant, work: F) -> Timeout<F> {
-        PULSE.keep();
+    pub(crate) fn timeout_at<F: Future>(self, deadline: Instant, work: F) -> Timeout<F> {
+        TICKER.request_tick();
         let _context = self.0.enter();
-        timeout_at(until, work)
+        timeout_at(deadline, work)
     }
 
     /// A sleep that this thread's clock drives, whatever executor polls it.
-    pub(crate) fn sleep_until(self, until: Instant) -> Sleep {
+    pub(crate) fn sleep_until(self, deadline: Instant) -> Sleep {
         let _context = self.0.enter();
-        sleep_until(until)
+        sleep_until(deadline)
     }
 
     /// Whether the caller runs on this thread.
-    pub(crate) fn is_here(self, runtime: &Handle) -> bool {
+    pub(crate) fn is_current(self, runtime: &Handle) -> bool {
         self.0.id() == runtime.id()
     }
 }
@@ -103,7 +103,7 @@ pub(crate) async fn kept<F: Future<Output = ()>>(begin: impl Fn() -> F) {
 
 /// Waits before work that panicked is restarted.
 pub(crate) async fn pause() {
-    sleep_until(after(RESTART_DELAY)).await;
+    sleep_until(deadline_in(RESTART_DELAY)).await;
 }
 
 /// Has it looked at from now on, as long as it exists.
@@ -114,32 +114,32 @@ pub(crate) fn assist(assisted: Weak<dyn Assisted>) {
 }
 
 /// Has all that is assisted looked at soon.
-pub(crate) fn keep_beating() {
-    PULSE.keep();
+pub(crate) fn keep_ticking() {
+    TICKER.request_tick();
 }
 
 /// Wakes the thread every few milliseconds as long as there are requests. A timeout set by another thread
 /// would have to wake it otherwise, each time, for a system call or two: it knows that it will wake
 /// before that. Each time the thread looks whether a driver needs help.
-struct Pulse {
+struct Ticker {
     wanted: AtomicBool,
     start: Notify,
 }
 
-impl Pulse {
-    const BEAT: Duration = Duration::from_millis(10);
+impl Ticker {
+    const PERIOD: Duration = Duration::from_millis(10);
 
-    fn keep(&self) {
+    fn request_tick(&self) {
         if !self.wanted.load(Ordering::Relaxed) && !self.wanted.swap(true, Ordering::Relaxed) {
             self.start.notify_one();
         }
     }
 
-    async fn beat(&self) {
+    async fn run(&self) {
         loop {
             self.start.notified().await;
             while self.wanted.swap(false, Ordering::Relaxed) | look() {
-                tokio::time::sleep(Self::BEAT).await;
+                tokio::time::sleep(Self::PERIOD).await;
             }
         }
     }

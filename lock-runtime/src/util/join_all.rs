@@ -10,7 +10,7 @@ enum MaybeDone<F: Future> {
 }
 
 /// Waits until all futures have completed. Returns their outputs in the same order.
-pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let begin = |future| MaybeDone::Pending(Box::pin(future));
     let mut works: Vec<MaybeDone<F>> = futures.into_iter().map(begin).collect();
     poll_fn(|context| {
@@ -45,7 +45,7 @@ mod tests {
     #[tokio::test]
     async fn all_go_on_beside_one_another() {
         let barrier = Barrier::new(5);
-        let outputs = all((0..5).map(|n| {
+        let outputs = join_all((0..5).map(|n| {
             let barrier = &barrier;
             async move {
                 if n % 2 == 0 {

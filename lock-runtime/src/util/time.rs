@@ -10,7 +10,7 @@ pub(crate) use tokio::time::{Sleep, Timeout, sleep_until, timeout_at};
 
 /// The present instant of the I/O thread's clock. The caller's runtime may have another one: tests
 /// pause theirs.
-pub(crate) fn instant() -> Instant {
+pub(crate) fn now() -> Instant {
     #[cfg(test)]
     if let Some(now) = crate::util::shuttle::virtual_time::now() {
         return now;
@@ -19,12 +19,12 @@ pub(crate) fn instant() -> Instant {
 }
 
 /// The time that has passed since that instant.
-pub(crate) fn since(then: Instant) -> Duration {
-    instant().saturating_duration_since(then)
+pub(crate) fn elapsed_since(then: Instant) -> Duration {
+    now().saturating_duration_since(then)
 }
 
 /// The instant after that time; at most thirty years from now, which every clock can express.
-pub(crate) fn after(time: Duration) -> Instant {
+pub(crate) fn deadline_in(time: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
-    instant() + time.min(FAR)
+    now() + time.min(FAR)
 }

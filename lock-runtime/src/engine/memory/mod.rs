@@ -5,9 +5,11 @@ pub(crate) mod model_tests;
 pub(crate) mod store;
 
 use crate::engine::error::EngineError;
-use crate::engine::event::{Ear, News};
+use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::store::{Store, Waiter, wake_before};
-use crate::engine::request::{ALIVE, Answer, Claim, ServerTime, Standing, WOKEN, Waiting};
+use crate::engine::request::{
+    Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime, WAITER_TTL, WAKE_TTL,
+};
 use crate::engine::traits::Engine;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +18,12 @@ use tokio::time::Instant;
 /// One manager's access to a store.
 pub(crate) struct MemoryEngine {
     store: Arc<Store>,
-    handler: Ear,
+    handler: EventHandler,
     alone: bool,
 }
 
 impl MemoryEngine {
-    pub(crate) fn new(store: Arc<Store>, handler: Ear) -> MemoryEngine {
+    pub(crate) fn new(store: Arc<Store>, handler: EventHandler) -> MemoryEngine {
         MemoryEngine {
             store,
             handler,
@@ -30,7 +32,7 @@ impl MemoryEngine {
     }
 
     /// Access to the store of that name; alone, if it has none.
-    pub(crate) fn open(name: &str, handler: Ear) -> MemoryEngine {
+    pub(crate) fn open(name: &str, handler: EventHandler) -> MemoryEngine {
         MemoryEngine {
             alone: name.is_empty(),
             ..MemoryEngine::new(Store::open(name), handler)
@@ -46,7 +48,7 @@ impl MemoryEngine {
         free
     }
 
-    fn wait(&self, claim: &Claim) -> Standing {
+    fn enqueue(&self, claim: &Claim) -> EnqueueReply {
         let (mut state, now) = self.store.lock();
         let vacant = state.holder(&claim.name, now).is_none();
         if vacant {
@@ -61,43 +63,43 @@ impl MemoryEngine {
             if first.is_none_or(|first| first.token == claim.token) {
                 state.remove(claim);
                 state.grant(&claim.name, Some(claim.token), claim.ttl, now);
-                return Standing::Granted(claim.ttl);
+                return EnqueueReply::Granted(claim.ttl);
             }
             if vacant {
-                state.grant(&claim.name, None, WOKEN, now);
+                state.grant(&claim.name, None, WAKE_TTL, now);
             }
         }
         let holder = state.holder(&claim.name, now);
-        let (holder, holder_left) = holder.map_or((None, Duration::ZERO), |holder| {
-            let left = holder.ttl.saturating_sub(now.since(holder.since));
+        let (holder, holder_ttl) = holder.map_or((None, Duration::ZERO), |holder| {
+            let left = holder.ttl.saturating_sub(now.elapsed_since(holder.since));
             (holder.token, left)
         });
         if holder == Some(claim.token) {
-            return Standing::Adopted(holder_left);
+            return EnqueueReply::AlreadyHeld(holder_ttl);
         }
         let at = state.server_time(now);
         let queue = state.queue(&claim.name);
         let place = queue.iter().position(|waiter| waiter.token == claim.token);
         match place {
-            Some(place) => (queue[place].last_seen, queue[place].patience) = (now, ALIVE),
+            Some(place) => (queue[place].last_seen, queue[place].patience) = (now, WAITER_TTL),
             None => queue.push_back(Waiter {
                 token: claim.token,
                 ttl: claim.ttl,
                 last_seen: now,
-                patience: ALIVE,
+                patience: WAITER_TTL,
                 handler: self.handler.clone(),
             }),
         }
         if place.is_none()
             && let [other, _] = queue.make_contiguous()
         {
-            (other.handler)(News::Others(other.token));
+            (other.handler)(EngineEvent::MoreWaiters(other.token));
         }
-        Standing::Waiting(Waiting {
-            at,
-            holder_left,
-            ahead: place.unwrap_or(queue.len() - 1) as u64,
-            others: queue.len() > 1,
+        EnqueueReply::Queued(QueueStatus {
+            server_time: at,
+            holder_ttl,
+            position: place.unwrap_or(queue.len() - 1) as u64,
+            has_others: queue.len() > 1,
         })
     }
 
@@ -138,26 +140,26 @@ impl MemoryEngine {
     }
 }
 
-fn ready<'a, T: Send + 'a>(answer: T) -> Answer<'a, T> {
+fn ready<'a, T: Send + 'a>(answer: T) -> EngineFuture<'a, T> {
     Box::pin(std::future::ready(Ok(answer)))
 }
 
 impl Engine for MemoryEngine {
-    fn acquire<'a>(&'a self, claim: &'a Claim, _: Instant) -> Answer<'a, bool> {
+    fn acquire<'a>(&'a self, claim: &'a Claim, _: Instant) -> EngineFuture<'a, bool> {
         ready(self.acquire(claim))
     }
 
     // Nothing is ever under way here, so that no request can be late.
-    fn wait<'a>(
+    fn enqueue<'a>(
         &'a self,
         claim: &'a Claim,
         _: Option<ServerTime>,
         _: Instant,
-    ) -> Answer<'a, Standing> {
-        ready(self.wait(claim))
+    ) -> EngineFuture<'a, EnqueueReply> {
+        ready(self.enqueue(claim))
     }
 
-    fn cancel<'a>(&'a self, claim: &'a Claim, _: bool, _: Instant) -> Answer<'a, bool> {
+    fn cancel<'a>(&'a self, claim: &'a Claim, _: bool, _: Instant) -> EngineFuture<'a, bool> {
         ready(self.cancel(claim))
     }
 
@@ -165,7 +167,7 @@ impl Engine for MemoryEngine {
         self.alone
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, _: Instant) -> Answer<'a, bool> {
+    fn release<'a>(&'a self, claim: &'a Claim, _: Instant) -> EngineFuture<'a, bool> {
         ready(self.release(claim))
     }
 
@@ -173,11 +175,11 @@ impl Engine for MemoryEngine {
         &'a self,
         claims: &'a [Claim],
         _: Instant,
-    ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
+    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
         ready(claims.iter().map(|claim| Ok(self.renew(claim))).collect())
     }
 
-    fn fencing_token<'a>(&'a self, claim: &'a Claim, _: Instant) -> Answer<'a, Option<u64>> {
+    fn fencing_token<'a>(&'a self, claim: &'a Claim, _: Instant) -> EngineFuture<'a, Option<u64>> {
         ready(self.fencing_token(claim))
     }
 }
@@ -185,14 +187,14 @@ impl Engine for MemoryEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::request::GRANT;
+    use crate::engine::request::GRANT_TTL;
     use crate::engine::token::Token;
     use crate::util::clock::Clock;
     use std::sync::mpsc;
 
-    fn memory(store: &Arc<Store>) -> (MemoryEngine, mpsc::Receiver<News>) {
+    fn memory(store: &Arc<Store>) -> (MemoryEngine, mpsc::Receiver<EngineEvent>) {
         let (sender, news) = mpsc::channel();
-        let handler: Ear = Arc::new(move |told| drop(sender.send(told)));
+        let handler: EventHandler = Arc::new(move |told| drop(sender.send(told)));
         (MemoryEngine::new(store.clone(), handler), news)
     }
 
@@ -204,13 +206,13 @@ mod tests {
         Claim {
             replicas: 0,
             name: name.into(),
-            token: Token::fresh(),
+            token: Token::random(),
             ttl: Duration::from_secs(30),
         }
     }
 
-    fn waits(standing: &Standing) -> bool {
-        matches!(standing, Standing::Waiting(_))
+    fn waits(standing: &EnqueueReply) -> bool {
+        matches!(standing, EnqueueReply::Queued(_))
     }
 
     #[test]
@@ -246,19 +248,26 @@ mod tests {
         let (two, news_of_two) = memory(&store);
         let (holder, first, second) = (claim("a"), claim("a"), claim("a"));
         assert!(one.acquire(&holder));
-        assert!(waits(&two.wait(&first)));
-        assert!(waits(&one.wait(&second)));
-        assert!(matches!(news_of_two.try_recv(), Ok(News::Others(token)) if token == first.token));
-        assert!(waits(&two.wait(&first)), "asking again keeps the place");
+        assert!(waits(&two.enqueue(&first)));
+        assert!(waits(&one.enqueue(&second)));
+        assert!(
+            matches!(news_of_two.try_recv(), Ok(EngineEvent::MoreWaiters(token)) if token == first.token)
+        );
+        assert!(waits(&two.enqueue(&first)), "asking again keeps the place");
         assert!(one.release(&holder));
         assert!(!one.acquire(&holder), "it was passed on, and never free");
-        let Ok(News::Granted(grant)) = news_of_two.try_recv() else {
+        let Ok(EngineEvent::Granted(grant)) = news_of_two.try_recv() else {
             panic!("the first is told");
         };
-        assert_eq!((grant.token, grant.lease), (first.token, GRANT));
-        assert!(matches!(news_of_one.try_recv(), Ok(News::First(token)) if token == second.token));
+        assert_eq!((grant.token, grant.lease), (first.token, GRANT_TTL));
+        assert!(
+            matches!(news_of_one.try_recv(), Ok(EngineEvent::AtFront(token)) if token == second.token)
+        );
         assert!(two.cancel(&first));
-        assert!(matches!(news_of_one.try_recv(), Ok(News::Granted(_))));
+        assert!(matches!(
+            news_of_one.try_recv(),
+            Ok(EngineEvent::Granted(_))
+        ));
         assert!(one.release(&second));
         let (state, _) = store.lock();
         assert!(state.queues.is_empty() && state.held.is_empty());
@@ -270,15 +279,15 @@ mod tests {
         let (memory, news) = memory(&Store::with_clock(clock.clone()));
         let (holder, dead, alive) = (claim("a"), claim("a"), claim("a"));
         assert!(memory.acquire(&holder));
-        assert!(waits(&memory.wait(&dead)));
-        assert!(waits(&memory.wait(&alive)));
-        clock.advance(ALIVE, ALIVE);
+        assert!(waits(&memory.enqueue(&dead)));
+        assert!(waits(&memory.enqueue(&alive)));
+        clock.advance(WAITER_TTL, WAITER_TTL);
         assert!(memory.renew(&holder));
-        assert!(waits(&memory.wait(&alive)));
+        assert!(waits(&memory.enqueue(&alive)));
         clock.advance(Duration::from_secs(1), Duration::ZERO);
         assert!(memory.release(&holder));
         let granted = news.try_iter().find_map(|news| match news {
-            News::Granted(grant) => Some(grant.token),
+            EngineEvent::Granted(grant) => Some(grant.token),
             _ => None,
         });
         assert_eq!(granted, Some(alive.token));

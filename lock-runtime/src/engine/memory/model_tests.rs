@@ -1,10 +1,10 @@
 //! The embedded engine beside the model of a server: every order in which requests of a few processes can
 //! arrive, and the engine must say and do the same.
 
-use crate::engine::event::{Ear, News};
+use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::{State, Store};
-use crate::engine::request::{ALIVE, Claim, GRANT, Standing, WOKEN};
+use crate::engine::request::{Claim, EnqueueReply, GRANT_TTL, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::Token;
 use crate::util::clock::Clock;
 use lock_model::scene::{Play, SCENES, all};
@@ -19,7 +19,7 @@ const TICK: Duration = Duration::from_millis(6220);
 
 /// A grant lasts less than a tick, and a waiter for four; for one that is woken, that's as good as over.
 fn rules() -> Rules {
-    assert!(GRANT < TICK && 4 * TICK < ALIVE && ALIVE <= 4 * TICK + WOKEN);
+    assert!(GRANT_TTL < TICK && 4 * TICK < WAITER_TTL && WAITER_TTL <= 4 * TICK + WAKE_TTL);
     Rules {
         // Queues stay, and nothing is ever late.
         stay: 0,
@@ -33,7 +33,7 @@ fn rules() -> Rules {
 struct Stage {
     memory: MemoryEngine,
     clock: Clock,
-    news: mpsc::Receiver<News>,
+    news: mpsc::Receiver<EngineEvent>,
     claims: HashMap<model::Token, Claim>,
     last_fencing_token: u64,
 }
@@ -42,7 +42,7 @@ impl Stage {
     fn open() -> Self {
         let clock = Clock::manual();
         let (sender, news) = mpsc::channel();
-        let ear: Ear = Arc::new(move |told| drop(sender.send(told)));
+        let ear: EventHandler = Arc::new(move |told| drop(sender.send(told)));
         Stage {
             memory: MemoryEngine::new(Store::with_clock(clock.clone()), ear),
             clock,
@@ -90,7 +90,7 @@ impl Stage {
     fn claim(&mut self, token: model::Token) -> Claim {
         let fresh = || Claim {
             name: "door".into(),
-            token: Token::fresh(),
+            token: Token::random(),
             ttl: u32::from(rules().ttl) * TICK,
             replicas: 0,
         };
@@ -106,18 +106,18 @@ impl Stage {
         let memory = &self.memory;
         match command {
             Command::Take => Answer::Was(memory.acquire(claim)),
-            Command::Wait(_) => match memory.wait(claim) {
-                Standing::Granted(left) => Answer::Granted(ticks(left)),
-                Standing::Adopted(left) => Answer::Adopted(ticks(left)),
-                Standing::Waiting(waiting) => {
+            Command::Wait(_) => match memory.enqueue(claim) {
+                EnqueueReply::Granted(left) => Answer::Granted(ticks(left)),
+                EnqueueReply::AlreadyHeld(left) => Answer::Adopted(ticks(left)),
+                EnqueueReply::Queued(waiting) => {
                     let Answer::Waiting(Place { length, .. }) = expected else {
                         panic!("{expected:?}, but it waits: {waiting:?}");
                     };
-                    assert_eq!(waiting.others, length > 1);
+                    assert_eq!(waiting.has_others, length > 1);
                     Answer::Waiting(Place {
                         at: now,
-                        left: ticks(waiting.holder_left),
-                        ahead: waiting.ahead as u8,
+                        left: ticks(waiting.holder_ttl),
+                        ahead: waiting.position as u8,
                         length,
                     })
                 }
@@ -152,15 +152,15 @@ impl Stage {
     fn told(&self) -> Vec<model::News> {
         let told = self.news.try_iter().filter_map(|news| {
             Some(match news {
-                News::Granted(grant) => model::News::Grant {
+                EngineEvent::Granted(grant) => model::News::Grant {
                     to: self.known(grant.token),
-                    at: (grant.at.0.as_millis() / TICK.as_millis()) as Tick + 1,
+                    at: (grant.server_time.0.as_millis() / TICK.as_millis()) as Tick + 1,
                     lease: ticks(grant.lease),
                 },
-                News::First(token) => model::News::First(self.known(token)),
-                News::Others(token) => model::News::Others(self.known(token)),
-                News::Free(token) => model::News::Free(self.known(token)),
-                News::Resumed => return None,
+                EngineEvent::AtFront(token) => model::News::First(self.known(token)),
+                EngineEvent::MoreWaiters(token) => model::News::Others(self.known(token)),
+                EngineEvent::MayBeFree(token) => model::News::Free(self.known(token)),
+                EngineEvent::Resubscribed => return None,
             })
         });
         told.filter(matters).collect()

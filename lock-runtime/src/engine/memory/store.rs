@@ -1,9 +1,9 @@
 //! The table of locks and queues that managers in one process share.
 
-use crate::engine::event::{Ear, Grant, News};
-use crate::engine::request::{Claim, GRANT, ServerTime, WOKEN};
+use crate::engine::event::{EngineEvent, EventHandler, Grant};
+use crate::engine::request::{Claim, GRANT_TTL, ServerTime, WAKE_TTL};
 use crate::engine::token::Token;
-use crate::util::clock::{Clock, Moment};
+use crate::util::clock::{Clock, Timestamp};
 use crate::util::sync::{Mutex, MutexGuard};
 use once_cell::sync::Lazy;
 use std::collections::{HashMap, VecDeque};
@@ -18,7 +18,7 @@ pub(crate) struct Store {
 
 #[derive(Default)]
 pub(crate) struct State {
-    pub(crate) start: Option<Moment>,
+    pub(crate) start: Option<Timestamp>,
     pub(crate) held: HashMap<Arc<str>, Holder>,
     pub(crate) queues: HashMap<Arc<str>, VecDeque<Waiter>>,
     pub(crate) last_fencing_token: u64,
@@ -27,17 +27,17 @@ pub(crate) struct State {
 pub(crate) struct Holder {
     /// `None` while the lock is reserved for the first waiter.
     pub(crate) token: Option<Token>,
-    pub(crate) since: Moment,
+    pub(crate) since: Timestamp,
     pub(crate) ttl: Duration,
 }
 
 pub(crate) struct Waiter {
     pub(crate) token: Token,
     pub(crate) ttl: Duration,
-    pub(crate) last_seen: Moment,
+    pub(crate) last_seen: Timestamp,
     /// How long it counts as alive after `last_seen`.
     pub(crate) patience: Duration,
-    pub(crate) handler: Ear,
+    pub(crate) handler: EventHandler,
 }
 
 impl Store {
@@ -73,20 +73,20 @@ impl Store {
         state.queues.is_empty() && held.iter().all(|name| state.holder(name, now).is_none())
     }
 
-    pub(crate) fn lock(&self) -> (MutexGuard<'_, State>, Moment) {
+    pub(crate) fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         (state, self.clock.now())
     }
 }
 
 impl State {
-    pub(crate) fn holder(&mut self, name: &str, now: Moment) -> Option<&mut Holder> {
+    pub(crate) fn holder(&mut self, name: &str, now: Timestamp) -> Option<&mut Holder> {
         let held = self.held.get_mut(name)?;
-        (now.since(held.since) < held.ttl).then_some(held)
+        (now.elapsed_since(held.since) < held.ttl).then_some(held)
     }
 
     /// Returns the lock, if it is the claim's.
-    pub(crate) fn held_by(&mut self, claim: &Claim, now: Moment) -> Option<&mut Holder> {
+    pub(crate) fn held_by(&mut self, claim: &Claim, now: Timestamp) -> Option<&mut Holder> {
         let held = self.holder(&claim.name, now)?;
         (held.token == Some(claim.token)).then_some(held)
     }
@@ -96,7 +96,7 @@ impl State {
         name: &Arc<str>,
         token: Option<Token>,
         ttl: Duration,
-        now: Moment,
+        now: Timestamp,
     ) {
         let held = Holder {
             token,
@@ -110,7 +110,7 @@ impl State {
         self.queues.entry(name.clone()).or_default()
     }
 
-    pub(crate) fn dequeue(&mut self, claim: &Claim, now: Moment) {
+    pub(crate) fn dequeue(&mut self, claim: &Claim, now: Timestamp) {
         if self.remove(claim) {
             notify_front(self.queue(&claim.name), now);
             self.forget_empty(&claim.name);
@@ -133,7 +133,7 @@ impl State {
     }
 
     /// Grants the lock, which is free, to the first waiter that is alive.
-    pub(crate) fn grant_next(&mut self, name: &Arc<str>, now: Moment) {
+    pub(crate) fn grant_next(&mut self, name: &Arc<str>, now: Timestamp) {
         let at = self.server_time(now);
         let queue = self.queue(name);
         let first = loop {
@@ -143,11 +143,11 @@ impl State {
             }
         };
         if let Some(first) = first {
-            let lease = first.ttl.min(GRANT);
-            (first.handler)(News::Granted(Grant {
+            let lease = first.ttl.min(GRANT_TTL);
+            (first.handler)(EngineEvent::Granted(Grant {
                 name: name.clone(),
                 token: first.token,
-                at,
+                server_time: at,
                 lease,
             }));
             notify_front(queue, now);
@@ -156,22 +156,22 @@ impl State {
         self.forget_empty(name);
     }
 
-    pub(crate) fn server_time(&mut self, now: Moment) -> ServerTime {
-        ServerTime(now.since(*self.start.get_or_insert(now)))
+    pub(crate) fn server_time(&mut self, now: Timestamp) -> ServerTime {
+        ServerTime(now.elapsed_since(*self.start.get_or_insert(now)))
     }
 }
 
 impl Waiter {
-    pub(crate) fn is_alive(&self, now: Moment) -> bool {
-        now.since(self.last_seen) <= self.patience
+    pub(crate) fn is_alive(&self, now: Timestamp) -> bool {
+        now.elapsed_since(self.last_seen) <= self.patience
     }
 }
 
 /// Notifies the first waiter that is alive. Dead waiters before it leave the queue.
-pub(crate) fn notify_front(queue: &mut VecDeque<Waiter>, now: Moment) {
+pub(crate) fn notify_front(queue: &mut VecDeque<Waiter>, now: Timestamp) {
     while let Some(first) = queue.front() {
         if first.is_alive(now) {
-            return (first.handler)(News::First(first.token));
+            return (first.handler)(EngineEvent::AtFront(first.token));
         }
         queue.pop_front();
     }
@@ -179,7 +179,7 @@ pub(crate) fn notify_front(queue: &mut VecDeque<Waiter>, now: Moment) {
 
 /// Makes all waiters before the claim poll at once, since the lock is free: a waiter that does not counts as
 /// dead soon. Dead waiters leave the queue.
-pub(crate) fn wake_before(queue: &mut VecDeque<Waiter>, claim: Token, now: Moment) {
+pub(crate) fn wake_before(queue: &mut VecDeque<Waiter>, claim: Token, now: Timestamp) {
     let before = queue.iter().take_while(|waiter| waiter.token != claim);
     let mut before = before.count();
     queue.retain(|waiter| {
@@ -188,8 +188,10 @@ pub(crate) fn wake_before(queue: &mut VecDeque<Waiter>, claim: Token, now: Momen
         stays
     });
     for waiter in queue.iter_mut().take_while(|waiter| waiter.token != claim) {
-        let left = waiter.patience.saturating_sub(now.since(waiter.last_seen));
-        (waiter.last_seen, waiter.patience) = (now, left.min(WOKEN));
-        (waiter.handler)(News::Free(waiter.token));
+        let left = waiter
+            .patience
+            .saturating_sub(now.elapsed_since(waiter.last_seen));
+        (waiter.last_seen, waiter.patience) = (now, left.min(WAKE_TTL));
+        (waiter.handler)(EngineEvent::MayBeFree(waiter.token));
     }
 }

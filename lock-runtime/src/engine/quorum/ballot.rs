@@ -1,6 +1,6 @@
 //! A ballot: the votes that one token asks for, until no member holds the token any more.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::Vote;
 use crate::engine::quorum::member_states::MemberStates;
 use crate::engine::quorum::members::Members;
@@ -8,7 +8,7 @@ use crate::engine::quorum::queue_entry::QueueEntry;
 use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::tally::Tally;
 use crate::engine::request::{Claim, OUTAGE};
-use crate::util::time::after;
+use crate::util::time::deadline_in;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
@@ -54,7 +54,10 @@ impl Ballot {
     /// Requests a vote of a member. A member that does not reply may hold the token all the same.
     pub(crate) async fn request_vote(&self, member: usize, deadline: Instant) -> Vote {
         let Some(mut may_hold) = self.states.begin_request(member).await else {
-            return Vote::Failed(EngineError::new(Fault::Down, "the election is over"));
+            return Vote::Failed(EngineError::new(
+                EngineErrorKind::NotConnected,
+                "the election is over",
+            ));
         };
         // The claim leaves a queue that it has entered, not one that it is about to enter.
         let queued = match &self.queue_entry {
@@ -73,7 +76,7 @@ impl Ballot {
                     *queued = false;
                 }
             }
-            Err(error) => *may_hold |= error.fault == Fault::Unanswered,
+            Err(error) => *may_hold |= error.kind == EngineErrorKind::Indeterminate,
             Ok(_) => {}
         }
         answer.unwrap_or_else(Vote::Failed)
@@ -110,7 +113,7 @@ impl Ballot {
             return self.record_withdrawal(progress, member, Ok(false));
         }
         let (ballot, progress) = (self.clone(), progress.clone());
-        let deadline = after(self.claim.ttl.max(OUTAGE));
+        let deadline = deadline_in(self.claim.ttl.max(OUTAGE));
         self.members.io.spawn(async move {
             let released = ballot.release_at(member, notify, deadline, &progress).await;
             ballot.record_withdrawal(&progress, member, released);
@@ -134,7 +137,7 @@ impl Ballot {
         };
         let repeated = AtomicBool::new(false);
         let note = |error: &EngineError| {
-            repeated.fetch_or(error.fault == Fault::Unanswered, Relaxed);
+            repeated.fetch_or(error.kind == EngineErrorKind::Indeterminate, Relaxed);
             let failed = Err(error.clone());
             progress.send_if_modified(|progress| {
                 progress.released.record(member, failed);

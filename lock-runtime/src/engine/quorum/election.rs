@@ -9,8 +9,8 @@ use crate::engine::member::Vote;
 use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::votes::{CountPhase, Verdict, Votes};
 use crate::util::backoff::fraction;
-use crate::util::io_thread::Io;
-use crate::util::time::{after, instant, since};
+use crate::util::io_thread::IoThread;
+use crate::util::time::{deadline_in, elapsed_since, now};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Ballot {
         let mut asked = (0..self.members.count()).collect();
         let mut round = 1;
         loop {
-            let start = instant();
+            let start = now();
             self.request_votes(asked, deadline, &sender);
             let give_up = || {
                 self.withdraw(false);
@@ -83,11 +83,11 @@ impl Ballot {
                 Verdict::Lost => return Outcome::Lost(votes.earliest_free()),
                 Verdict::Split { we_lead: true } if round < MAX_ROUNDS => {
                     // The others need no longer to see what we have seen, and to give up.
-                    let pause = since(start) / 2;
-                    io.sleep_until(instant() + pause + fraction(pause)).await;
+                    let pause = elapsed_since(start) / 2;
+                    io.sleep_until(now() + pause + fraction(pause)).await;
                 }
                 Verdict::Split { .. } => {
-                    let round = since(start);
+                    let round = elapsed_since(start);
                     let pause = 2 * round + fraction(round);
                     return Outcome::Split(pause, votes.error(&self.members.list));
                 }
@@ -101,8 +101,11 @@ impl Ballot {
     /// Asks a member that had not let go of an earlier holder yet. The lock is had without it; with it, it
     /// survives more.
     async fn retry_straggler(self: Arc<Self>, member: usize) {
-        self.members.io.sleep_until(after(STRAGGLER_GRACE)).await;
-        self.request_vote(member, after(self.claim.ttl)).await;
+        self.members
+            .io
+            .sleep_until(deadline_in(STRAGGLER_GRACE))
+            .await;
+        self.request_vote(member, deadline_in(self.claim.ttl)).await;
     }
 
     fn request_votes(
@@ -127,14 +130,14 @@ impl Ballot {
 /// Counts what comes in until there is a verdict. A claim that comes after others, with some members
 /// still missing, gives up at once what it has got; those may still tell whether it has lost.
 pub(crate) async fn count_votes<T>(
-    io: Io,
+    io: IoThread,
     votes: &mut Votes,
     cast: &mut UnboundedReceiver<(usize, T)>,
     mut read: impl FnMut(T) -> Vote,
     give_up: impl FnOnce(),
     deadline: Instant,
 ) -> Verdict {
-    let start = instant();
+    let start = now();
     // Those who don't answer say so by then.
     let deadline = deadline + STRAGGLER_GRACE;
     let mut give_up = Some(give_up);
@@ -158,7 +161,7 @@ pub(crate) async fn count_votes<T>(
             _ => {}
         }
         if late.is_none() && votes.answered() >= votes.majority() {
-            let soon = instant() + STRAGGLER_GRACE.max(2 * since(start));
+            let soon = now() + STRAGGLER_GRACE.max(2 * elapsed_since(start));
             timer.as_mut().reset(soon.min(deadline));
             late = Some(soon);
         }

@@ -1,6 +1,6 @@
 //! Majorities, and the error when none agreed.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::Member;
 use std::error::Error;
 use std::fmt;
@@ -32,18 +32,21 @@ impl NoMajority {
         let addresses = members.iter().map(|member| member.address().into());
         let replies: Vec<(Box<str>, MemberReply)> = addresses.zip(replies).collect();
         let blocking = replies.len() + 1 - majority(replies.len());
-        let failed = |fault| {
-            let failed = |replies: &MemberReply| matches!(replies, MemberReply::Failed(error) if error.fault == fault);
+        let failed = |kind| {
+            let failed = |replies: &MemberReply| matches!(replies, MemberReply::Failed(error) if error.kind == kind);
             replies
                 .iter()
                 .filter(|(_, replies)| failed(replies))
                 .count()
                 >= blocking
         };
-        let fault = [Fault::Refused, Fault::Down]
+        let kind = [EngineErrorKind::Rejected, EngineErrorKind::NotConnected]
             .into_iter()
-            .find(|&fault| failed(fault));
-        EngineError::new(fault.unwrap_or(Fault::Hindered), NoMajority { replies })
+            .find(|&kind| failed(kind));
+        EngineError::new(
+            kind.unwrap_or(EngineErrorKind::NotReady),
+            NoMajority { replies },
+        )
     }
 }
 
@@ -66,12 +69,12 @@ impl fmt::Display for MemberReply {
         match self {
             MemberReply::Text(words) => f.write_str(words),
             MemberReply::Failed(error) => {
-                let words = match error.fault {
-                    Fault::Down => "not reached",
-                    Fault::Unanswered => "no answer",
-                    Fault::Unacknowledged => "not acknowledged",
-                    Fault::Hindered => "not ready",
-                    Fault::Refused => "refused",
+                let words = match error.kind {
+                    EngineErrorKind::NotConnected => "not reached",
+                    EngineErrorKind::Indeterminate => "no answer",
+                    EngineErrorKind::NotReplicated => "not acknowledged",
+                    EngineErrorKind::NotReady => "not ready",
+                    EngineErrorKind::Rejected => "refused",
                 };
                 write!(f, "{words} ({error})")
             }

@@ -1,20 +1,20 @@
 //! The members of a quorum: requests to all of them, and their deadlines.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::Member;
 use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::tally::Tally;
-use crate::engine::request::Answer;
+use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
-use crate::util::io_thread::Io;
-use crate::util::time::{after, instant};
+use crate::util::io_thread::IoThread;
+use crate::util::time::{deadline_in, now};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
 
 pub(crate) struct Members {
-    pub(crate) io: Io,
+    pub(crate) io: IoThread,
     pub(crate) list: Vec<Arc<dyn Member>>,
     pub(crate) hints: Arc<ReleaseHints>,
     /// The longest time that a member may take to reply.
@@ -23,7 +23,7 @@ pub(crate) struct Members {
 
 impl Members {
     pub(crate) fn new(
-        io: Io,
+        io: IoThread,
         list: Vec<Arc<dyn Member>>,
         hints: Arc<ReleaseHints>,
         timeout: Duration,
@@ -42,7 +42,7 @@ impl Members {
 
     /// Returns the deadline of a request to a member about a lock with that ttl: long before the lease ends.
     pub(crate) fn request_deadline(&self, ttl: Duration) -> Instant {
-        after(self.timeout.min(ttl / 10))
+        deadline_in(self.timeout.min(ttl / 10))
     }
 
     /// Runs work on the I/O thread, to its end even if the caller no longer waits for it.
@@ -52,7 +52,7 @@ impl Members {
     ) -> Result<T, EngineError> {
         match self.io.spawn(work).await {
             Ok(done) => done,
-            Err(ended) => Err(EngineError::new(Fault::Down, ended)),
+            Err(ended) => Err(EngineError::new(EngineErrorKind::NotConnected, ended)),
         }
     }
 
@@ -60,7 +60,7 @@ impl Members {
     pub(crate) async fn retry<'a, T>(
         &self,
         deadline: Instant,
-        question: impl Fn() -> Answer<'a, T>,
+        question: impl Fn() -> EngineFuture<'a, T>,
         note: impl Fn(&EngineError),
     ) -> Result<T, EngineError> {
         let mut pauses = Retry::default();
@@ -69,7 +69,7 @@ impl Members {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let next = instant() + pauses.pause_after(&error);
+            let next = now() + pauses.pause_after(&error);
             if next >= deadline {
                 return Err(error);
             }
@@ -117,7 +117,12 @@ impl Members {
 
     /// Records whether a member replies at present.
     pub(crate) fn record_reachability<T>(&self, member: usize, answer: &Result<T, EngineError>) {
-        let absent = |error: &EngineError| matches!(error.fault, Fault::Down | Fault::Unanswered);
+        let absent = |error: &EngineError| {
+            matches!(
+                error.kind,
+                EngineErrorKind::NotConnected | EngineErrorKind::Indeterminate
+            )
+        };
         let present = !answer.as_ref().is_err_and(absent);
         self.hints.set_reachable(member, present);
     }

@@ -35,12 +35,12 @@ use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::renewal::renew;
 use crate::engine::quorum::tally::Tally;
 use crate::engine::quorum::waiting::enqueue;
-use crate::engine::request::{Answer, Claim, ServerTime, Standing};
+use crate::engine::request::{Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
-use crate::engine::traits::Engine;
-use crate::util::io_thread::Io;
-use crate::util::join_all::all;
-use crate::util::time::after;
+use crate::engine::traits::{Engine, Shard};
+use crate::util::io_thread::IoThread;
+use crate::util::join_all::join_all;
+use crate::util::time::deadline_in;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,14 +59,14 @@ impl QuorumEngine {
     /// Waits until a majority is connected, and fails if that takes longer than the connect timeout. The other
     /// members are connected when they can be reached.
     pub(crate) async fn connect(
-        io: Io,
+        io: IoThread,
         members: Vec<Arc<dyn Member>>,
         hints: Arc<ReleaseHints>,
         timeouts: Timeouts,
     ) -> Result<QuorumEngine, EngineError> {
         let engine = QuorumEngine::new(io, members, hints, timeouts.command);
         let members = &engine.members;
-        let deadline = after(timeouts.connect);
+        let deadline = deadline_in(timeouts.connect);
         let mut connected = members.ask_all(|member| {
             let members = members.clone();
             async move { members.list[member].connected(deadline).await }
@@ -78,7 +78,7 @@ impl QuorumEngine {
             tally.record(member, reply.map(|()| true));
             // The other members that can be reached will have replied by then.
             if tally.decided().is_some() {
-                wait_until = wait_until.min(after(STRAGGLER_GRACE));
+                wait_until = wait_until.min(deadline_in(STRAGGLER_GRACE));
             }
         }
         match tally.decided() {
@@ -88,7 +88,7 @@ impl QuorumEngine {
     }
 
     fn new(
-        io: Io,
+        io: IoThread,
         members: Vec<Arc<dyn Member>>,
         hints: Arc<ReleaseHints>,
         timeout: Duration,
@@ -102,16 +102,16 @@ impl QuorumEngine {
 }
 
 impl Engine for QuorumEngine {
-    fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
+    fn acquire<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         Box::pin(async move {
             let ballot = Ballot::open(&self.members, &self.ballots, claim.clone(), None);
-            let run = async move { Ok(ballot.run_election(until).await) };
+            let run = async move { Ok(ballot.run_election(deadline).await) };
             match self.members.run_on_io_thread(run).await? {
                 Outcome::Won(election) => {
                     let known = match claim.replicas {
                         0 => true,
                         _ => {
-                            let renewed = self.renew(std::slice::from_ref(claim), until);
+                            let renewed = self.renew(std::slice::from_ref(claim), deadline);
                             renewed.await?.pop().unwrap_or(Ok(false))?
                         }
                     };
@@ -123,7 +123,7 @@ impl Engine for QuorumEngine {
                 Outcome::Lost(_) => Ok(false),
                 Outcome::Split(pause, error) => {
                     let io = self.members.io;
-                    io.sleep_until(after(pause).min(until)).await;
+                    io.sleep_until(deadline_in(pause).min(deadline)).await;
                     Err(error)
                 }
                 Outcome::NoQuorum(error) => Err(error),
@@ -132,28 +132,33 @@ impl Engine for QuorumEngine {
     }
 
     // A late request of an election finds that it is over.
-    fn wait<'a>(
+    fn enqueue<'a>(
         &'a self,
         claim: &'a Claim,
         _: Option<ServerTime>,
-        until: Instant,
-    ) -> Answer<'a, Standing> {
+        deadline: Instant,
+    ) -> EngineFuture<'a, EnqueueReply> {
         let (members, ballots, entries) = (&self.members, &self.ballots, &self.queue_entries);
-        Box::pin(enqueue(members, ballots, entries, claim, until))
+        Box::pin(enqueue(members, ballots, entries, claim, deadline))
     }
 
-    fn cancel<'a>(&'a self, claim: &'a Claim, _: bool, until: Instant) -> Answer<'a, bool> {
+    fn cancel<'a>(
+        &'a self,
+        claim: &'a Claim,
+        _: bool,
+        deadline: Instant,
+    ) -> EngineFuture<'a, bool> {
         Box::pin(async move {
             if self.ballots.get(claim.token).is_some() {
-                return self.release(claim, until).await;
+                return self.release(claim, deadline).await;
             }
             let removed = QueueEntry::remove(&self.members, &self.queue_entries, claim.token);
-            let _ = self.members.io.timeout_at(until, removed).await;
+            let _ = self.members.io.timeout_at(deadline, removed).await;
             Ok(false)
         })
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
+    fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         Box::pin(async move {
             let Some(ballot) = self.ballots.get(claim.token) else {
                 return Ok(false);
@@ -163,7 +168,7 @@ impl Engine for QuorumEngine {
                 progress.released.decided().is_some() || progress.outstanding == 0
             });
             // The withdrawal goes on at the other members.
-            let _ = self.members.io.timeout_at(until, certain).await;
+            let _ = self.members.io.timeout_at(deadline, certain).await;
             let released = progress.borrow().released.clone();
             released
                 .decided()
@@ -174,24 +179,31 @@ impl Engine for QuorumEngine {
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],
-        until: Instant,
-    ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
         Box::pin(renew(
             self.members.clone(),
             self.ballots.clone(),
             claims.into(),
-            until,
+            deadline,
         ))
     }
 
     /// Members that are clusters have the same slots.
-    fn kept_at(&self, name: &str) -> (usize, u16) {
+    fn shard_of(&self, name: &str) -> Shard {
         let slots = self.members.list.iter().map(|member| member.slot(name));
-        (0, slots.max().unwrap_or_default())
+        Shard {
+            server: 0,
+            slot: slots.max().unwrap_or_default(),
+        }
     }
 
-    fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
-        let token = fencing_token(self.members.clone(), claim.clone(), until);
+    fn fencing_token<'a>(
+        &'a self,
+        claim: &'a Claim,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<u64>> {
+        let token = fencing_token(self.members.clone(), claim.clone(), deadline);
         Box::pin(self.members.run_on_io_thread(token))
     }
 
@@ -202,18 +214,18 @@ impl Engine for QuorumEngine {
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(async move {
             let members = self.members.list.iter();
-            let found = all(members.map(|member| member.inspect(ttl, replicas))).await;
+            let found = join_all(members.map(|member| member.inspect(ttl, replicas))).await;
             Inspection::merge(found, ttl)
         })
     }
 
-    fn rest(&self) -> Answer<'_, ()> {
+    fn drain(&self) -> EngineFuture<'_, ()> {
         Box::pin(async {
             let drained = async {
                 self.ballots.drained().await;
                 self.queue_entries.drained().await;
             };
-            let deadline = after(self.members.timeout);
+            let deadline = deadline_in(self.members.timeout);
             let _ = self.members.io.timeout_at(deadline, drained).await;
             Ok(())
         })

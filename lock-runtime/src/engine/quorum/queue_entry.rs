@@ -1,13 +1,13 @@
 //! The entries of one claim in the members' queues.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::QueueObservation;
 use crate::engine::quorum::member_states::MemberStates;
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::registry::Registry;
-use crate::engine::request::{ALIVE, Claim};
+use crate::engine::request::{Claim, WAITER_TTL};
 use crate::engine::token::Token;
-use crate::util::time::after;
+use crate::util::time::deadline_in;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -33,7 +33,10 @@ impl QueueEntry {
         deadline: Instant,
     ) -> Result<QueueObservation, EngineError> {
         let Some(mut may_hold) = self.states.begin_request(member).await else {
-            return Err(EngineError::new(Fault::Down, "the wait is over"));
+            return Err(EngineError::new(
+                EngineErrorKind::NotConnected,
+                "the wait is over",
+            ));
         };
         let observation = self.members.list[member]
             .observe(&self.claim, deadline)
@@ -41,7 +44,7 @@ impl QueueEntry {
         self.members.record_reachability(member, &observation);
         *may_hold |= match &observation {
             Ok(_) => true,
-            Err(error) => error.fault == Fault::Unanswered,
+            Err(error) => error.kind == EngineErrorKind::Indeterminate,
         };
         observation
     }
@@ -88,7 +91,10 @@ impl QueueEntry {
             self.members.list[member].leave_queue(&self.claim, deadline)
         };
         // After this time the member drops the entry by itself.
-        let left = self.members.retry(after(ALIVE), leave, |_| {}).await;
+        let left = self
+            .members
+            .retry(deadline_in(WAITER_TTL), leave, |_| {})
+            .await;
         drop(left);
     }
 }

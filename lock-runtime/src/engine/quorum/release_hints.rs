@@ -4,7 +4,7 @@
 //! of those members that answer at present has told so; what one member tells makes the claim ask
 //! somewhat sooner.
 
-use crate::engine::event::{Ear, News};
+use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::quorum::majority::majority;
 use crate::engine::token::Token;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) struct ReleaseHints {
-    handler: Ear,
+    handler: EventHandler,
     /// Whether each member has answered lately.
     reachable: Vec<AtomicBool>,
     /// For each claim that waits, which members have told it since it asked.
@@ -20,7 +20,7 @@ pub(crate) struct ReleaseHints {
 }
 
 impl ReleaseHints {
-    pub(crate) fn new(members: usize, handler: Ear) -> Arc<ReleaseHints> {
+    pub(crate) fn new(members: usize, handler: EventHandler) -> Arc<ReleaseHints> {
         Arc::new(ReleaseHints {
             handler,
             reachable: (0..members).map(|_| AtomicBool::new(true)).collect(),
@@ -29,17 +29,17 @@ impl ReleaseHints {
     }
 
     /// Where that member's news goes.
-    pub(crate) fn handler(self: &Arc<Self>, member: usize) -> Ear {
+    pub(crate) fn handler(self: &Arc<Self>, member: usize) -> EventHandler {
         let hints = self.clone();
         Arc::new(move |news| {
             let news = match news {
-                News::First(token) => hints.record(member, token),
+                EngineEvent::AtFront(token) => hints.record(member, token),
                 // It may be free at that member only: soon enough is when others have been elected.
-                News::Free(token) => Some(News::First(token)),
+                EngineEvent::MayBeFree(token) => Some(EngineEvent::AtFront(token)),
                 // The others tell as well, and it is asked again before long.
-                News::Resumed => None,
+                EngineEvent::Resubscribed => None,
                 // No member of a quorum grants a lock by itself.
-                News::Granted(_) => None,
+                EngineEvent::Granted(_) => None,
                 news => Some(news),
             };
             if let Some(news) = news {
@@ -64,15 +64,15 @@ impl ReleaseHints {
         self.notified_by().remove(&token);
     }
 
-    fn record(&self, member: usize, token: Token) -> Option<News> {
+    fn record(&self, member: usize, token: Token) -> Option<EngineEvent> {
         let mut notified_by = self.notified_by();
         let notified_by = notified_by.get_mut(&token)?;
         if std::mem::replace(&mut notified_by[member], true) {
             return None;
         }
         match count(notified_by) {
-            all if all == self.threshold() => Some(News::Free(token)),
-            1 => Some(News::First(token)),
+            all if all == self.threshold() => Some(EngineEvent::MayBeFree(token)),
+            1 => Some(EngineEvent::AtFront(token)),
             _ => None,
         }
     }

@@ -57,7 +57,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::error::Fault;
+    use crate::engine::error::EngineErrorKind;
 
     #[test]
     fn it_is_decided_as_soon_as_the_rest_can_change_nothing() {
@@ -76,7 +76,10 @@ mod tests {
             for (member, letter) in replies.bytes().enumerate() {
                 match letter {
                     b'-' => {}
-                    b'x' => tally.record(member, Err(EngineError::new(Fault::Down, "as told"))),
+                    b'x' => tally.record(
+                        member,
+                        Err(EngineError::new(EngineErrorKind::NotConnected, "as told")),
+                    ),
                     _ => tally.record(member, Ok(letter == b'y')),
                 }
             }

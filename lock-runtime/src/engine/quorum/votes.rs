@@ -41,7 +41,7 @@ pub(crate) enum Verdict {
 impl Votes {
     pub(crate) fn new(members: usize, token: Token) -> Votes {
         Votes {
-            our_token: token.encode(&mut [0; 32]).as_bytes().into(),
+            our_token: token.encode_hex(&mut [0; 32]).as_bytes().into(),
             votes: vec![None; members],
         }
     }
@@ -54,7 +54,7 @@ impl Votes {
     pub(crate) fn take_retryable(&mut self) -> Vec<usize> {
         let again = |vote: &Option<Vote>| match vote {
             Some(Vote::Held { .. }) => true,
-            Some(Vote::Failed(error)) => error.is_transient(),
+            Some(Vote::Failed(error)) => error.is_retryable(),
             _ => false,
         };
         let members = 0..self.votes.len();
@@ -154,18 +154,18 @@ impl Votes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::error::Fault;
+    use crate::engine::error::EngineErrorKind;
 
     /// One letter a member: `m` mine, `-` nothing yet, `x` no answer, any other somebody else's.
     fn votes(told: &str) -> Votes {
-        let mut votes = Votes::new(told.len(), Token::fresh());
+        let mut votes = Votes::new(told.len(), Token::random());
         votes.our_token = b"m".as_slice().into();
         for (member, said) in told.bytes().enumerate() {
             let ttl = Duration::from_secs(u64::from(said));
             let vote = match said {
                 b'-' => continue,
                 b'm' => Vote::Granted,
-                b'x' => Vote::Failed(EngineError::new(Fault::Down, "as told")),
+                b'x' => Vote::Failed(EngineError::new(EngineErrorKind::NotConnected, "as told")),
                 holder => Vote::Held {
                     holder: [holder].into(),
                     ttl,

@@ -8,7 +8,7 @@ use crate::engine::quorum::members::Members;
 use crate::engine::quorum::queue_entry::QueueEntry;
 use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::votes::{Verdict, Votes};
-use crate::engine::request::{Claim, ServerTime, Standing, Waiting};
+use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::token::Token;
 use crate::util::backoff::fraction;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) async fn enqueue(
     entries: &Arc<Registry<QueueEntry>>,
     waiter: &Claim,
     deadline: Instant,
-) -> Result<Standing, EngineError> {
+) -> Result<EnqueueReply, EngineError> {
     let entry = || entries.get_or_insert(waiter.token, || QueueEntry::new(members, waiter));
     if !members.hints.begin_poll(waiter.token)
         && let Some(standing) = observe_all(members, &entry(), deadline).await?
@@ -33,7 +33,7 @@ pub(crate) async fn enqueue(
         return Ok(standing);
     }
     // What an election leaves behind must never be taken for the next one's.
-    let token = Token::fresh();
+    let token = Token::random();
     let claim = Claim {
         token,
         ..waiter.clone()
@@ -43,10 +43,10 @@ pub(crate) async fn enqueue(
         Outcome::Won(election) => {
             election.keep();
             drop(QueueEntry::remove(members, entries, waiter.token));
-            Ok(Standing::Elected(token, waiter.ttl))
+            Ok(EnqueueReply::GrantedAs(token, waiter.ttl))
         }
-        Outcome::Lost(ttl) => Ok(Standing::Waiting(retry_in(ttl))),
-        Outcome::Split(pause, _) => Ok(Standing::Waiting(retry_in(pause))),
+        Outcome::Lost(ttl) => Ok(EnqueueReply::Queued(retry_in(ttl))),
+        Outcome::Split(pause, _) => Ok(EnqueueReply::Queued(retry_in(pause))),
         Outcome::NoQuorum(error) => Err(error),
     }
 }
@@ -56,7 +56,7 @@ async fn observe_all(
     members: &Arc<Members>,
     entry: &Arc<QueueEntry>,
     deadline: Instant,
-) -> Result<Option<Standing>, EngineError> {
+) -> Result<Option<EnqueueReply>, EngineError> {
     let request_deadline = deadline.min(members.request_deadline(entry.claim.ttl));
     let mut observations = members.ask_all(|member| {
         let entry = entry.clone();
@@ -84,19 +84,19 @@ async fn observe_all(
         Verdict::Undecided | Verdict::NoQuorum => return Err(votes.error(&members.list)),
     };
     ahead.sort_unstable();
-    Ok(Some(Standing::Waiting(Waiting {
-        ahead: ahead.get(ahead.len() / 2).copied().unwrap_or_default(),
-        others,
+    Ok(Some(EnqueueReply::Queued(QueueStatus {
+        position: ahead.get(ahead.len() / 2).copied().unwrap_or_default(),
+        has_others: others,
         ..retry_in(ttl)
     })))
 }
 
 /// Tells the waiter to poll again after that time.
-fn retry_in(ttl: Duration) -> Waiting {
-    Waiting {
-        at: ServerTime(Duration::ZERO),
-        holder_left: ttl,
-        ahead: 0,
-        others: true,
+fn retry_in(ttl: Duration) -> QueueStatus {
+    QueueStatus {
+        server_time: ServerTime(Duration::ZERO),
+        holder_ttl: ttl,
+        position: 0,
+        has_others: true,
     }
 }

@@ -1,6 +1,6 @@
 //! The commands and scripts about locks, and over which connection they are sent.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::keys::Keys;
 use crate::engine::redis::net::batch::Request;
 use crate::engine::redis::net::error::is_server_error;
@@ -9,8 +9,10 @@ use crate::engine::redis::net::replica_ack::check_replica_count;
 use crate::engine::redis::router::Router;
 use crate::engine::redis::scripts::{Script, Scripts};
 use crate::engine::redis::subscription::Subscription;
-use crate::engine::request::{ALIVE, Claim, ServerTime, Standing, TOMBSTONE, WOKEN, Waiting};
-use crate::util::join_all::all;
+use crate::engine::request::{
+    Claim, EnqueueReply, QueueStatus, ServerTime, TOMBSTONE_TTL, WAITER_TTL, WAKE_TTL,
+};
+use crate::util::join_all::join_all;
 use redis::{Cmd, FromRedisValue, ServerErrorKind};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -101,7 +103,7 @@ impl LockCommands {
         command
             .arg("SET")
             .arg(&*claim.name)
-            .arg(claim.token.encode(&mut [0; 32]))
+            .arg(claim.token.encode_hex(&mut [0; 32]))
             .arg("NX")
             .arg("PX")
             .arg(milliseconds(claim.ttl));
@@ -119,22 +121,22 @@ impl LockCommands {
     pub(crate) async fn enqueue(
         &self,
         claim: &Claim,
-        void_after: Option<ServerTime>,
+        valid_until: Option<ServerTime>,
         deadline: Instant,
-    ) -> Result<Standing, EngineError> {
+    ) -> Result<EnqueueReply, EngineError> {
         self.subscription.subscribed(deadline).await?;
-        let void_after = void_after.map_or(0, |time| time.0.as_micros());
+        let valid_until = valid_until.map_or(0, |time| time.0.as_micros());
         let (script, keys) = (&self.scripts.wait, (&*claim.name, 4));
         let reply = self.eval(Via::IoThread, script, keys, deadline, |command| {
             self.queue_keys(command, claim);
             command
                 .arg(self.tombstone(claim))
-                .arg(claim.token.encode(&mut [0; 32]))
+                .arg(claim.token.encode_hex(&mut [0; 32]))
                 .arg(milliseconds(claim.ttl))
                 .arg(&self.subscription.channel)
-                .arg(ALIVE.as_micros() as u64)
-                .arg(WOKEN.as_micros() as u64)
-                .arg(void_after as u64);
+                .arg(WAITER_TTL.as_micros() as u64)
+                .arg(WAKE_TTL.as_micros() as u64)
+                .arg(valid_until as u64);
         });
         let reply: Vec<u64> = match reply.await {
             // While the slot moves from node to node there is no queue, but the lock can be acquired.
@@ -147,17 +149,17 @@ impl LockCommands {
             reply => reply?,
         };
         match reply[..] {
-            [0] => Ok(Standing::Void),
+            [0] => Ok(EnqueueReply::Stale),
             [3, left] => {
                 self.subscription.probe();
-                Ok(Standing::Adopted(Duration::from_millis(left)))
+                Ok(EnqueueReply::AlreadyHeld(Duration::from_millis(left)))
             }
-            [1, left] => Ok(Standing::Granted(Duration::from_millis(left))),
-            [2, at, holder_left, ahead, length] => Ok(Standing::Waiting(Waiting {
-                at: ServerTime(Duration::from_micros(at)),
-                holder_left: Duration::from_millis(holder_left),
-                ahead,
-                others: length > 1,
+            [1, left] => Ok(EnqueueReply::Granted(Duration::from_millis(left))),
+            [2, at, holder_ttl, ahead, length] => Ok(EnqueueReply::Queued(QueueStatus {
+                server_time: ServerTime(Duration::from_micros(at)),
+                holder_ttl: Duration::from_millis(holder_ttl),
+                position: ahead,
+                has_others: length > 1,
             })),
             _ => Err(unexpected_reply(format!("{reply:?} to a claim that waits"))),
         }
@@ -172,7 +174,7 @@ impl LockCommands {
         deadline: Instant,
     ) -> Result<bool, EngineError> {
         let tombstone_ttl = if unanswered {
-            milliseconds(TOMBSTONE)
+            milliseconds(TOMBSTONE_TTL)
         } else {
             0
         };
@@ -184,7 +186,7 @@ impl LockCommands {
             command
                 .arg(self.tombstone(claim))
                 .arg(&absent_key)
-                .arg(claim.token.encode(&mut [0; 32]))
+                .arg(claim.token.encode_hex(&mut [0; 32]))
                 .arg(tombstone_ttl);
         });
         held.await.map(|held: u8| held == 1)
@@ -204,7 +206,7 @@ impl LockCommands {
             self.queue_keys(command, claim);
             command
                 .arg(&absent_key)
-                .arg(claim.token.encode(&mut [0; 32]));
+                .arg(claim.token.encode_hex(&mut [0; 32]));
         });
         match released.await {
             // While the slot moves from node to node, one key can be used, but not several.
@@ -224,7 +226,7 @@ impl LockCommands {
         let deleted = self.eval(via, script, keys, deadline, |command| {
             command
                 .arg(&*claim.name)
-                .arg(claim.token.encode(&mut [0; 32]));
+                .arg(claim.token.encode_hex(&mut [0; 32]));
         });
         deleted.await.map(|deleted: u8| deleted == 1)
     }
@@ -235,9 +237,9 @@ impl LockCommands {
         claims: &[Claim],
         deadline: Instant,
     ) -> Vec<Result<bool, EngineError>> {
-        let slot = |claim: &Claim| self.router.shard_of(&claim.name).1;
+        let slot = |claim: &Claim| self.router.shard_of(&claim.name).slot;
         let slots = claims.chunk_by(|one, next| slot(one) == slot(next));
-        let renewed = all(slots.map(|claims| self.renew_slot(claims, deadline))).await;
+        let renewed = join_all(slots.map(|claims| self.renew_slot(claims, deadline))).await;
         renewed.into_iter().flatten().collect()
     }
 
@@ -253,7 +255,7 @@ impl LockCommands {
                     let renewed = self.renew_batch(std::slice::from_ref(claim), deadline);
                     renewed.await?.pop().unwrap_or(Ok(false))
                 });
-                all(each).await
+                join_all(each).await
             }
             Err(error) => claims.iter().map(|_| Err(error.clone())).collect(),
         }
@@ -274,7 +276,7 @@ impl LockCommands {
             }
             for claim in claims {
                 command
-                    .arg(claim.token.encode(&mut [0; 32]))
+                    .arg(claim.token.encode_hex(&mut [0; 32]))
                     .arg(milliseconds(claim.ttl));
             }
         });
@@ -311,7 +313,7 @@ impl LockCommands {
             command
                 .arg(&*claim.name)
                 .arg(self.keys.fencing_counter(&claim.name))
-                .arg(claim.token.encode(&mut [0; 32]));
+                .arg(claim.token.encode_hex(&mut [0; 32]));
         });
         token.await
     }
@@ -325,12 +327,15 @@ impl LockCommands {
 
     pub(crate) fn tombstone(&self, claim: &Claim) -> String {
         let keys = &self.keys;
-        keys.tombstone(&claim.name, claim.token.encode(&mut [0; 32]))
+        keys.tombstone(&claim.name, claim.token.encode_hex(&mut [0; 32]))
     }
 }
 
 pub(crate) fn unexpected_reply(reply: String) -> EngineError {
-    EngineError::new(Fault::Hindered, format!("the server answered {reply}"))
+    EngineError::new(
+        EngineErrorKind::NotReady,
+        format!("the server answered {reply}"),
+    )
 }
 
 pub(crate) fn milliseconds(ttl: Duration) -> u64 {

@@ -1,6 +1,6 @@
 //! Acquisitions under way, and those that were never answered.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::net::per_runtime::RuntimeConnection;
 use crate::engine::token::Token;
 use std::collections::HashMap;
@@ -58,7 +58,8 @@ pub(crate) struct InFlightAcquire<'a> {
 
 impl InFlightAcquire<'_> {
     pub(crate) fn answered<T>(mut self, answer: &Result<T, EngineError>) {
-        self.answered = !matches!(answer, Err(error) if error.fault == Fault::Unanswered);
+        self.answered =
+            !matches!(answer, Err(error) if error.kind == EngineErrorKind::Indeterminate);
     }
 }
 

@@ -1,19 +1,19 @@
 //! A quorum member that is a Redis deployment, which may not be reachable yet.
 
-use crate::engine::error::{EngineError, Fault};
-use crate::engine::event::Ear;
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::event::EventHandler;
 use crate::engine::inspection::Inspection;
 use crate::engine::member::{Member, QueueObservation, Vote};
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::topology::Topology;
-use crate::engine::request::{Answer, Claim};
+use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::trace;
 use crate::util::backoff::Backoff;
-use crate::util::io_thread::Io;
-use crate::util::time::instant;
+use crate::util::io_thread::IoThread;
+use crate::util::time::now;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub(crate) struct RedisMember {
-    io: Io,
+    io: IoThread,
     address: Arc<str>,
     state: Arc<watch::Sender<State>>,
 }
@@ -37,11 +37,11 @@ enum State {
 impl RedisMember {
     /// Begins to connect, and goes on until it has succeeded.
     pub(crate) fn open(
-        io: Io,
+        io: IoThread,
         topology: Topology,
         timeouts: Timeouts,
         prefix: &str,
-        ear: Ear,
+        ear: EventHandler,
     ) -> RedisMember {
         let state = Arc::new(watch::Sender::new(State::Connecting));
         let address = topology.to_string().into();
@@ -73,7 +73,7 @@ impl RedisMember {
 }
 
 fn connecting() -> EngineError {
-    EngineError::new(Fault::Down, "connecting to the server")
+    EngineError::new(EngineErrorKind::NotConnected, "connecting to the server")
 }
 
 async fn connect_loop<F>(
@@ -117,7 +117,7 @@ impl Member for RedisMember {
         replicas: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(async move {
-            match self.engine(instant()).await {
+            match self.engine(now()).await {
                 Ok(engine) => engine.inspect(ttl, replicas).await,
                 Err(error) => {
                     let mut found = Inspection::default();
@@ -128,13 +128,13 @@ impl Member for RedisMember {
         })
     }
 
-    fn connected(&self, deadline: Instant) -> Answer<'_, ()> {
+    fn connected(&self, deadline: Instant) -> EngineFuture<'_, ()> {
         Box::pin(async move { self.engine(deadline).await.map(drop) })
     }
 
     fn slot(&self, name: &str) -> u16 {
         match &*self.state.borrow() {
-            State::Up(engine) => engine.kept_at(name).1,
+            State::Up(engine) => engine.shard_of(name).slot,
             _ => 0,
         }
     }
@@ -144,7 +144,7 @@ impl Member for RedisMember {
         claim: &'a Claim,
         queue_token: Option<Token>,
         deadline: Instant,
-    ) -> Answer<'a, Vote> {
+    ) -> EngineFuture<'a, Vote> {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
@@ -154,7 +154,11 @@ impl Member for RedisMember {
         })
     }
 
-    fn observe<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> Answer<'a, QueueObservation> {
+    fn observe<'a>(
+        &'a self,
+        entry: &'a Claim,
+        deadline: Instant,
+    ) -> EngineFuture<'a, QueueObservation> {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
@@ -164,7 +168,7 @@ impl Member for RedisMember {
         })
     }
 
-    fn leave_queue<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> Answer<'a, ()> {
+    fn leave_queue<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> EngineFuture<'a, ()> {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
@@ -174,7 +178,12 @@ impl Member for RedisMember {
         })
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, held: bool, deadline: Instant) -> Answer<'a, bool> {
+    fn release<'a>(
+        &'a self,
+        claim: &'a Claim,
+        held: bool,
+        deadline: Instant,
+    ) -> EngineFuture<'a, bool> {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
@@ -188,13 +197,17 @@ impl Member for RedisMember {
         &'a self,
         claims: &'a [Claim],
         deadline: Instant,
-    ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
+    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
         Box::pin(
             async move { Engine::renew(&*self.engine(deadline).await?, claims, deadline).await },
         )
     }
 
-    fn fencing_token<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> Answer<'a, Option<u64>> {
+    fn fencing_token<'a>(
+        &'a self,
+        claim: &'a Claim,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<u64>> {
         Box::pin(async move {
             let engine = self.engine(deadline).await?;
             Engine::fencing_token(&*engine, claim, deadline).await
@@ -206,7 +219,7 @@ impl Member for RedisMember {
         claim: &'a Claim,
         token: u64,
         deadline: Instant,
-    ) -> Answer<'a, bool> {
+    ) -> EngineFuture<'a, bool> {
         Box::pin(async move {
             let engine = self.engine(deadline).await?;
             engine

@@ -19,8 +19,8 @@ pub(crate) mod sentinel;
 pub(crate) mod subscription;
 pub(crate) mod topology;
 
-use crate::engine::error::{EngineError, Fault};
-use crate::engine::event::Ear;
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::event::EventHandler;
 use crate::engine::inspection::Inspection;
 use crate::engine::redis::check::Inspector;
 use crate::engine::redis::commands::{LockCommands, Via};
@@ -32,12 +32,12 @@ use crate::engine::redis::router::Router;
 use crate::engine::redis::scripts::Scripts;
 use crate::engine::redis::subscription::Subscription;
 use crate::engine::redis::topology::Topology;
-use crate::engine::request::{Answer, Claim, ServerTime, Standing};
+use crate::engine::request::{Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
-use crate::engine::traits::Engine;
-use crate::util::io_thread::Io;
-use crate::util::time::after;
+use crate::engine::traits::{Engine, Shard};
+use crate::util::io_thread::IoThread;
+use crate::util::time::deadline_in;
 use crate::warning::{Warning, WarningKind};
 use std::future::Future;
 use std::pin::Pin;
@@ -54,15 +54,15 @@ pub(crate) struct RedisEngine {
 impl RedisEngine {
     /// Connects, and fails if that takes longer than the connect timeout.
     pub(crate) async fn connect(
-        io: Io,
+        io: IoThread,
         topology: Topology,
         timeouts: Timeouts,
         prefix: &str,
-        ear: Ear,
+        ear: EventHandler,
     ) -> Result<RedisEngine, EngineError> {
         let cluster = matches!(topology, Topology::Cluster(_));
         let keys = Keys::new(prefix, cluster);
-        let keys = keys.map_err(|reason| EngineError::new(Fault::Refused, reason))?;
+        let keys = keys.map_err(|reason| EngineError::new(EngineErrorKind::Rejected, reason))?;
         let scripts = Scripts::new(cluster);
         let connector = Connector {
             optional_commands: scripts.load(),
@@ -87,7 +87,7 @@ impl RedisEngine {
                 timeouts,
             },
         };
-        let deadline = after(timeouts.command);
+        let deadline = deadline_in(timeouts.command);
         engine.commands.check_permissions(deadline).await?;
         Ok(engine)
     }
@@ -99,64 +99,66 @@ impl RedisEngine {
 }
 
 impl Engine for RedisEngine {
-    fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
+    fn acquire<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         Box::pin(async move {
             if claim.replicas > 0 {
                 let via = Via::ReplicaAck(claim.replicas);
-                return self.commands.set_nx(via, claim, until).await;
+                return self.commands.set_nx(via, claim, deadline).await;
             }
             let own = self.runtime_connection(&claim.name);
             let acquire = self.in_flight.track(claim.token, own);
             let via = acquire.connection.as_deref().into();
-            let acquired = self.commands.set_nx(via, claim, until).await;
+            let acquired = self.commands.set_nx(via, claim, deadline).await;
             acquire.answered(&acquired);
             acquired
         })
     }
 
-    fn wait<'a>(
+    fn enqueue<'a>(
         &'a self,
         claim: &'a Claim,
-        void_after: Option<ServerTime>,
-        until: Instant,
-    ) -> Answer<'a, Standing> {
-        Box::pin(self.commands.enqueue(claim, void_after, until))
+        valid_until: Option<ServerTime>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, EnqueueReply> {
+        Box::pin(self.commands.enqueue(claim, valid_until, deadline))
     }
 
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
         unanswered: bool,
-        until: Instant,
-    ) -> Answer<'a, bool> {
-        Box::pin(self.commands.cancel(claim, unanswered, until))
+        deadline: Instant,
+    ) -> EngineFuture<'a, bool> {
+        Box::pin(self.commands.cancel(claim, unanswered, deadline))
     }
 
-    fn missed(&self) {
+    fn on_missed_grant(&self) {
         self.commands.subscription.resubscribe();
     }
 
-    fn is_at_home(&self, name: &str) -> bool {
+    fn uses_caller_runtime(&self, name: &str) -> bool {
         self.runtime_connection(name)
             .is_some_and(|connection| connection.has_capacity())
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
+    fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         Box::pin(async move {
             let commands = &self.commands;
             if claim.replicas > 0 {
                 // After the acquisition, if that was not answered.
                 let via = Via::ReplicaLink(claim.replicas);
-                return commands.release(via, claim, until).await;
+                return commands.release(via, claim, deadline).await;
             }
             let Some(sent_via) = self.in_flight.remove(claim.token) else {
                 let own = self.runtime_connection(&claim.name);
                 let own = own.filter(|connection| connection.has_capacity());
-                return commands.release(own.as_deref().into(), claim, until).await;
+                return commands
+                    .release(own.as_deref().into(), claim, deadline)
+                    .await;
             };
             let via = sent_via.as_deref().into();
-            let released = commands.release(via, claim, until).await;
-            if !matches!(&released, Err(error) if error.is_transient()) {
+            let released = commands.release(via, claim, deadline).await;
+            if !matches!(&released, Err(error) if error.is_retryable()) {
                 return released;
             }
             let Some(connection) = sent_via else {
@@ -164,12 +166,15 @@ impl Engine for RedisEngine {
                 return released;
             };
             // The runtime connection is gone. Its requests must not be carried out later than this one.
-            let killed = commands.router.kill(&connection, &claim.name, until).await;
+            let killed = commands
+                .router
+                .kill(&connection, &claim.name, deadline)
+                .await;
             if let Err(error) = killed {
                 self.in_flight.insert(claim.token, Some(connection));
                 return Err(error);
             }
-            commands.release(Via::IoThread, claim, until).await
+            commands.release(Via::IoThread, claim, deadline).await
         })
     }
 
@@ -180,12 +185,12 @@ impl Engine for RedisEngine {
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],
-        until: Instant,
-    ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
-        Box::pin(async move { Ok(self.commands.renew(claims, until).await) })
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
+        Box::pin(async move { Ok(self.commands.renew(claims, deadline).await) })
     }
 
-    fn kept_at(&self, name: &str) -> (usize, u16) {
+    fn shard_of(&self, name: &str) -> Shard {
         self.commands.router.shard_of(name)
     }
 
@@ -193,8 +198,12 @@ impl Engine for RedisEngine {
         self.commands.router.node_of(name)
     }
 
-    fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
-        Box::pin(self.commands.fencing_token(claim, until))
+    fn fencing_token<'a>(
+        &'a self,
+        claim: &'a Claim,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<u64>> {
+        Box::pin(self.commands.fencing_token(claim, deadline))
     }
 
     fn inspect(
@@ -203,7 +212,7 @@ impl Engine for RedisEngine {
         replicas: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(async move {
-            let deadline = after(self.inspector.timeouts.command);
+            let deadline = deadline_in(self.inspector.timeouts.command);
             let mut found = self.inspector.inspect(ttl, replicas).await;
             if let Err(error) = self.commands.check_permissions(deadline).await {
                 let server = self.inspector.topology.to_string().into();

@@ -1,6 +1,6 @@
 //! Tries, when connecting, whether the server knows the commands that locks need, and permits them.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::commands::{LockCommands, Via};
 use crate::engine::redis::net::error::redis_error;
 use redis::{Cmd, Value};
@@ -20,7 +20,7 @@ impl LockCommands {
             && is_unknown_command(&error)
         {
             let words = "it does not know RESP3, which grants come by: Redis 6 or newer is needed";
-            return Err(EngineError::new(Fault::Refused, words));
+            return Err(EngineError::new(EngineErrorKind::Rejected, words));
         }
         let arguments = |command: &mut Cmd| {
             command.arg(&name).arg(&self.subscription.channel);
@@ -59,7 +59,7 @@ impl LockCommands {
         } else {
             return Ok(());
         };
-        Err(EngineError::new(Fault::Refused, words))
+        Err(EngineError::new(EngineErrorKind::Rejected, words))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::engine::member::{QueueObservation, Vote};
 use crate::engine::redis::commands::{
     LockCommands, Via, is_try_again, milliseconds, unexpected_reply,
 };
-use crate::engine::request::{ALIVE, Claim, WOKEN};
+use crate::engine::request::{Claim, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::Token;
 use redis::Value;
 use std::time::Duration;
@@ -35,10 +35,10 @@ impl LockCommands {
                     }
                 }
                 command
-                    .arg(claim.token.encode(&mut [0; 32]))
+                    .arg(claim.token.encode_hex(&mut [0; 32]))
                     .arg(milliseconds(claim.ttl));
                 if let Some(queue_token) = queue_token {
-                    command.arg(queue_token.encode(&mut [0; 32]));
+                    command.arg(queue_token.encode_hex(&mut [0; 32]));
                 }
             },
         );
@@ -69,11 +69,11 @@ impl LockCommands {
             |command| {
                 self.queue_keys(command, entry);
                 command
-                    .arg(entry.token.encode(&mut [0; 32]))
+                    .arg(entry.token.encode_hex(&mut [0; 32]))
                     .arg(milliseconds(entry.ttl))
                     .arg(&self.subscription.channel)
-                    .arg(ALIVE.as_micros() as u64)
-                    .arg(WOKEN.as_micros() as u64);
+                    .arg(WAITER_TTL.as_micros() as u64)
+                    .arg(WAKE_TTL.as_micros() as u64);
             },
         );
         let (left, by, ahead, length): (i64, Value, u64, u64) = reply.await?;
@@ -103,7 +103,7 @@ impl LockCommands {
                 command
                     .arg(self.tombstone(entry))
                     .arg(&absent_key)
-                    .arg(entry.token.encode(&mut [0; 32]))
+                    .arg(entry.token.encode_hex(&mut [0; 32]))
                     .arg(0);
             },
         );
@@ -143,7 +143,7 @@ impl LockCommands {
                 self.queue_keys(command, claim);
                 command
                     .arg(&absent_key)
-                    .arg(claim.token.encode(&mut [0; 32]));
+                    .arg(claim.token.encode_hex(&mut [0; 32]));
             },
         );
         freed.await.map(|freed: u8| freed == 1)
@@ -166,7 +166,7 @@ impl LockCommands {
                 command
                     .arg(&*claim.name)
                     .arg(self.keys.fencing_counter(&claim.name))
-                    .arg(claim.token.encode(&mut [0; 32]))
+                    .arg(claim.token.encode_hex(&mut [0; 32]))
                     .arg(token);
             },
         );

@@ -1,7 +1,7 @@
 //! Where requests go: to the standalone server, or to the node of a cluster that owns the lock's slot.
 
-use crate::engine::error::{EngineError, Fault};
-use crate::engine::event::Ear;
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::event::EventHandler;
 use crate::engine::redis::cluster::Cluster;
 use crate::engine::redis::cluster::seeds::SeedNodes;
 use crate::engine::redis::hash_slot::slot_of;
@@ -9,7 +9,8 @@ use crate::engine::redis::net::batch::Request;
 use crate::engine::redis::net::connector::Connector;
 use crate::engine::redis::net::per_runtime::RuntimeConnection;
 use crate::engine::redis::net::server::Server;
-use crate::util::time::after;
+use crate::engine::traits::Shard;
+use crate::util::time::deadline_in;
 use redis::{Cmd, FromRedisValue, Value};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -23,7 +24,7 @@ impl Router {
     /// Connects to a server, or to the master that Sentinels name. Fails if the server is of another kind.
     pub(crate) async fn standalone(connector: &Connector) -> Result<Router, EngineError> {
         let server = Server::connect(connector).await?;
-        let deadline = after(connector.timeouts.command);
+        let deadline = deadline_in(connector.timeouts.command);
         let advice = match mode(&server, deadline).await.as_deref() {
             Some("cluster") => {
                 "the server is a node of a Redis Cluster; use `redis-cluster://` instead of `redis://`"
@@ -33,14 +34,14 @@ impl Router {
             }
             _ => return Ok(Router::Standalone(Box::new(server))),
         };
-        Err(EngineError::new(Fault::Refused, advice))
+        Err(EngineError::new(EngineErrorKind::Rejected, advice))
     }
 
     /// Connects to a cluster.
     pub(crate) async fn cluster(
         seeds: Arc<SeedNodes>,
         connector: Connector,
-        handler: Ear,
+        handler: EventHandler,
     ) -> Result<Router, EngineError> {
         let cluster = Cluster::connect(seeds, connector, handler).await?;
         Ok(Router::Cluster(cluster))
@@ -100,13 +101,16 @@ impl Router {
         }
     }
 
-    /// Returns a number for the server that keeps a lock, and the lock's slot.
-    pub(crate) fn shard_of(&self, lock: &str) -> (usize, u16) {
+    /// Returns the server and the slot that keep a lock.
+    pub(crate) fn shard_of(&self, lock: &str) -> Shard {
         match self {
-            Router::Standalone(_) => (0, 0),
+            Router::Standalone(_) => Shard { server: 0, slot: 0 },
             Router::Cluster(cluster) => {
                 let slot = slot_of(lock);
-                (cluster.server_id(slot), slot)
+                Shard {
+                    server: cluster.server_id(slot),
+                    slot,
+                }
             }
         }
     }

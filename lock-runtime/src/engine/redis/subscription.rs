@@ -1,14 +1,14 @@
 //! The subscription to this process's channel, on a connection of its own, and the messages there.
 
 use crate::engine::error::EngineError;
-use crate::engine::event::{Ear, Grant, News};
+use crate::engine::event::{EngineEvent, EventHandler, Grant};
 use crate::engine::redis::keys::Keys;
 use crate::engine::redis::net::connector::{Connector, PushHandler, SendMode};
 use crate::engine::redis::net::reconnect::ReconnectingConnection;
 use crate::engine::request::ServerTime;
 use crate::engine::token::Token;
-use crate::util::io_thread::Io;
-use crate::util::time::after;
+use crate::util::io_thread::IoThread;
+use crate::util::time::deadline_in;
 use redis::{FromRedisValue, Value};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 /// The subscription to the process's channel. It is made when the first claim waits.
 pub(crate) struct Subscription {
     pub(crate) channel: String,
-    io: Io,
+    io: IoThread,
     connector: Connector,
     timeout: Duration,
     connection: OnceLock<Arc<ReconnectingConnection>>,
@@ -25,20 +25,20 @@ pub(crate) struct Subscription {
 
 impl Subscription {
     /// Subscribes on connections that are made as `connector` makes them.
-    pub(crate) fn new(connector: &Connector, keys: &Keys, handler: Ear) -> Self {
-        let process = Token::fresh();
-        let channel = keys.channel(process.encode(&mut [0; 32]));
+    pub(crate) fn new(connector: &Connector, keys: &Keys, handler: EventHandler) -> Self {
+        let process = Token::random();
+        let channel = keys.channel(process.encode_hex(&mut [0; 32]));
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(&channel);
         let (on_connected, keys) = (handler.clone(), keys.clone());
         let push_handler = PushHandler {
             message: Arc::new(move |message| match parse_message(message) {
                 // The lock of another prefix is not ours, whatever the token.
-                Some(News::Granted(grant)) if !keys.has(&grant.name) => {}
+                Some(EngineEvent::Granted(grant)) if !keys.has(&grant.name) => {}
                 Some(news) => handler(news),
                 None => {}
             }),
-            connected: Arc::new(move || on_connected(News::Resumed)),
+            connected: Arc::new(move || on_connected(EngineEvent::Resubscribed)),
         };
         Subscription {
             channel,
@@ -84,7 +84,7 @@ impl Subscription {
     /// message came.
     pub(crate) fn probe(&self) {
         if let Some(connection) = self.connection.get().cloned() {
-            let deadline = after(self.timeout);
+            let deadline = deadline_in(self.timeout);
             self.io.spawn(async move {
                 let _ = connection.send::<Value>(redis::cmd("PING"), deadline).await;
             });
@@ -100,13 +100,13 @@ impl Subscription {
 }
 
 /// Parses a message, which is a channel and a text. An invalid message is ignored.
-fn parse_message(message: &[Value]) -> Option<News> {
+fn parse_message(message: &[Value]) -> Option<EngineEvent> {
     let text = String::from_redis_value(message.last()?.clone()).ok()?;
     let (kind, rest) = text.split_once(' ')?;
     match kind {
-        "first" => return Token::parse(rest).map(News::First),
-        "others" => return Token::parse(rest).map(News::Others),
-        "free" => return Token::parse(rest).map(News::Free),
+        "first" => return Token::parse(rest).map(EngineEvent::AtFront),
+        "others" => return Token::parse(rest).map(EngineEvent::MoreWaiters),
+        "free" => return Token::parse(rest).map(EngineEvent::MayBeFree),
         _ => {}
     }
     let mut words = rest.splitn(4, ' ');
@@ -115,10 +115,10 @@ fn parse_message(message: &[Value]) -> Option<News> {
     let lease = words.next()?.parse().ok()?;
     let name = words.next()?;
     (kind == "grant").then(|| {
-        News::Granted(Grant {
+        EngineEvent::Granted(Grant {
             name: name.into(),
             token,
-            at: ServerTime(Duration::from_micros(at)),
+            server_time: ServerTime(Duration::from_micros(at)),
             lease: Duration::from_millis(lease),
         })
     })
@@ -128,7 +128,7 @@ fn parse_message(message: &[Value]) -> Option<News> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Option<News> {
+    fn parse(text: &str) -> Option<EngineEvent> {
         let bulk = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         parse_message(&[bulk("channel"), bulk(text)])
     }
@@ -137,12 +137,15 @@ mod tests {
     fn a_grant_is_read_whatever_the_key() {
         let token = "0123456789abcdef0123456789abcdef";
         let text = format!("grant {token} 1700000000000001 2000 lock:a b {{c}}");
-        let Some(News::Granted(grant)) = parse(&text) else {
+        let Some(EngineEvent::Granted(grant)) = parse(&text) else {
             panic!("a grant");
         };
         assert_eq!(&*grant.name, "lock:a b {c}");
-        assert_eq!(grant.token.encode(&mut [0; 32]), token);
-        assert_eq!(grant.at.0, Duration::from_micros(1_700_000_000_000_001));
+        assert_eq!(grant.token.encode_hex(&mut [0; 32]), token);
+        assert_eq!(
+            grant.server_time.0,
+            Duration::from_micros(1_700_000_000_000_001)
+        );
         assert_eq!(grant.lease, Duration::from_secs(2));
     }
 

@@ -1,8 +1,8 @@
 //! The embedded engine, with requests and answers on their way for a while.
 
-use crate::engine::error::{EngineError, Fault};
-use crate::engine::memory::MemoryEngine as Memory;
-use crate::engine::request::{Answer, Claim, ServerTime, Standing};
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::memory::MemoryEngine;
+use crate::engine::request::{Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::traits::Engine;
 use crate::tests::shuttle::explore::{coin_flip, pause};
 use crate::tests::shuttle::grant_log::GrantLog;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::Instant;
 
 pub(super) struct DelayedEngine {
-    memory: Memory,
+    memory: MemoryEngine,
     log: Arc<GrantLog>,
     at_home: bool,
     /// How many releases get no answer.
@@ -22,7 +22,7 @@ pub(super) struct DelayedEngine {
 
 impl DelayedEngine {
     pub(super) fn new(
-        memory: Memory,
+        memory: MemoryEngine,
         log: Arc<GrantLog>,
         at_home: bool,
         lost_replies: usize,
@@ -36,7 +36,7 @@ impl DelayedEngine {
         }
     }
 
-    pub(super) fn losing_answers(memory: Memory, log: Arc<GrantLog>) -> DelayedEngine {
+    pub(super) fn losing_answers(memory: MemoryEngine, log: Arc<GrantLog>) -> DelayedEngine {
         DelayedEngine {
             loses_answers: true,
             ..DelayedEngine::new(memory, log, false, 0)
@@ -45,9 +45,9 @@ impl DelayedEngine {
 
     fn delay<'a, T: Send + 'a>(
         &'a self,
-        request: impl FnOnce() -> Answer<'a, T> + Send + 'a,
+        request: impl FnOnce() -> EngineFuture<'a, T> + Send + 'a,
         note: impl FnOnce(&GrantLog, &T) + Send + 'a,
-    ) -> Answer<'a, T> {
+    ) -> EngineFuture<'a, T> {
         Box::pin(async move {
             pause().await;
             let answer = request().await?;
@@ -59,23 +59,26 @@ impl DelayedEngine {
 }
 
 impl Engine for DelayedEngine {
-    fn acquire<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
+    fn acquire<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         self.delay(
-            move || Engine::acquire(&self.memory, claim, until),
+            move || Engine::acquire(&self.memory, claim, deadline),
             |log, taken| log.note(claim.token, |grant| grant.granted |= taken),
         )
     }
 
-    fn wait<'a>(
+    fn enqueue<'a>(
         &'a self,
         claim: &'a Claim,
-        void_after: Option<ServerTime>,
-        until: Instant,
-    ) -> Answer<'a, Standing> {
+        valid_until: Option<ServerTime>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, EnqueueReply> {
         self.delay(
-            move || Engine::wait(&self.memory, claim, void_after, until),
+            move || Engine::enqueue(&self.memory, claim, valid_until, deadline),
             |log, standing| {
-                if matches!(standing, Standing::Granted(_) | Standing::Adopted(_)) {
+                if matches!(
+                    standing,
+                    EnqueueReply::Granted(_) | EnqueueReply::AlreadyHeld(_)
+                ) {
                     log.note(claim.token, |grant| grant.granted = true);
                 }
             },
@@ -86,26 +89,26 @@ impl Engine for DelayedEngine {
         &'a self,
         claim: &'a Claim,
         unanswered: bool,
-        until: Instant,
-    ) -> Answer<'a, bool> {
+        deadline: Instant,
+    ) -> EngineFuture<'a, bool> {
         self.delay(
-            move || Engine::cancel(&self.memory, claim, unanswered, until),
+            move || Engine::cancel(&self.memory, claim, unanswered, deadline),
             |log, found| log.note(claim.token, |grant| grant.left += usize::from(*found)),
         )
     }
 
-    fn is_at_home(&self, _: &str) -> bool {
+    fn uses_caller_runtime(&self, _: &str) -> bool {
         self.at_home
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, bool> {
+    fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         let lost_replies = self.lost_replies.load(Ordering::SeqCst);
         if lost_replies > 0 {
             self.lost_replies.store(lost_replies - 1, Ordering::SeqCst);
             return Box::pin(std::future::pending());
         }
         self.delay(
-            move || Engine::release(&self.memory, claim, until),
+            move || Engine::release(&self.memory, claim, deadline),
             |log, _| log.note(claim.token, |grant| grant.releases += 1),
         )
     }
@@ -113,24 +116,31 @@ impl Engine for DelayedEngine {
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],
-        until: Instant,
-    ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
         let renewed = self.delay(
-            move || Engine::renew(&self.memory, claims, until),
+            move || Engine::renew(&self.memory, claims, deadline),
             |_, _| (),
         );
         Box::pin(async move {
             let renewed = renewed.await?;
             match self.loses_answers && coin_flip() {
-                true => Err(EngineError::new(Fault::Unanswered, "the answer was lost")),
+                true => Err(EngineError::new(
+                    EngineErrorKind::Indeterminate,
+                    "the answer was lost",
+                )),
                 false => Ok(renewed),
             }
         })
     }
 
-    fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
+    fn fencing_token<'a>(
+        &'a self,
+        claim: &'a Claim,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<u64>> {
         self.delay(
-            move || Engine::fencing_token(&self.memory, claim, until),
+            move || Engine::fencing_token(&self.memory, claim, deadline),
             |_, _| (),
         )
     }

@@ -17,7 +17,7 @@ const TRIES: usize = 600;
 /// After how many steps somebody is going round in circles.
 const STEPS: usize = 100_000;
 
-/// How many preemptions a fault may need.
+/// How many preemptions a kind may need.
 const DEPTH: usize = 3;
 
 /// Tries a scenario in many orders, in each of which nobody may wait longer than `patience`.

@@ -7,7 +7,7 @@ use crate::tests::shuttle::grant_log::TTL;
 use crate::tests::shuttle::server::Server;
 use crate::util::shuttle::execution::random_fraction;
 use crate::util::shuttle::virtual_time;
-use crate::util::time::instant;
+use crate::util::time::now;
 use shuttle::future::{spawn, yield_now};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -60,8 +60,8 @@ fn leases_are_renewed_in_time_while_others_come_and_go() {
             let process = process.clone();
             spawn(async move {
                 let held = process.take(key).await.unwrap();
-                let until = instant() + TTL * 3 / 2;
-                virtual_time::sleep_until(until).await;
+                let deadline = now() + TTL * 3 / 2;
+                virtual_time::sleep_until(deadline).await;
                 held.guard().ensure_valid_for(Duration::ZERO).unwrap();
                 held.end();
             })

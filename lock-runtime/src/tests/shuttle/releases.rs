@@ -4,7 +4,7 @@ use crate::tests::shuttle::explore::{explore, join_all, pause};
 use crate::tests::shuttle::process::Process;
 use crate::tests::shuttle::server::Server;
 use crate::util::shuttle::virtual_time;
-use crate::util::time::instant;
+use crate::util::time::now;
 use shuttle::future::spawn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,7 +111,7 @@ fn the_last_takes_all_with_it(start: fn(&Server) -> Arc<Process>) {
         let goes = spawn(async move { drop(process) });
         join_all([ends, goes]).await;
         while left.strong_count() > 0 {
-            virtual_time::sleep_until(instant() + Duration::from_millis(10)).await;
+            virtual_time::sleep_until(now() + Duration::from_millis(10)).await;
         }
         server.assert_all_released();
     });

@@ -2,15 +2,15 @@
 
 use crate::api::manager::LockManager;
 use crate::config::Config;
-use crate::engine::event::{Ear, News};
-use crate::engine::memory::MemoryEngine as Memory;
+use crate::engine::event::{EngineEvent, EventHandler};
+use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
 use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::tests::shuttle::delayed_engine::DelayedEngine;
 use crate::tests::shuttle::grant_log::{GrantLog, TTL};
 use crate::tests::shuttle::process::Process;
 use crate::util::inbox::Inbox;
-use crate::util::io_thread::Io;
+use crate::util::io_thread::IoThread;
 use crate::util::shuttle::virtual_time;
 use std::sync::Arc;
 
@@ -52,13 +52,13 @@ impl Server {
 
     fn process_by(
         &self,
-        engine: impl FnOnce(Memory, Arc<GrantLog>) -> DelayedEngine,
+        engine: impl FnOnce(MemoryEngine, Arc<GrantLog>) -> DelayedEngine,
     ) -> Arc<Process> {
         let slot = InnerSlot::default();
-        let memory = Memory::new(self.store.clone(), self.post(slot.event_handler()));
+        let memory = MemoryEngine::new(self.store.clone(), self.post(slot.event_handler()));
         let engine = engine(memory, self.log.clone());
         let config = Config::new("memory://").prefix("").ttl(TTL);
-        let io = Io::start().unwrap();
+        let io = IoThread::start().unwrap();
         let server = "distant".into();
         let (clock, engine) = (virtual_time::clock(), Arc::new(engine));
         let inner = ManagerInner::start(io, clock, engine, server, &config);
@@ -66,8 +66,8 @@ impl Server {
         Arc::new(Process::new(LockManager { inner }, self.log.clone()))
     }
 
-    /// News takes its time.
-    fn post(&self, ear: Ear) -> Ear {
+    /// EngineEvent takes its time.
+    fn post(&self, ear: EventHandler) -> EventHandler {
         let letters = Arc::new(Inbox::new());
         let (sent, log) = (letters.clone(), self.log.clone());
         crate::util::shuttle::execution::spawn(async move {
@@ -76,7 +76,7 @@ impl Server {
             }
         });
         Arc::new(move |news| {
-            if let News::Granted(grant) = &news {
+            if let EngineEvent::Granted(grant) = &news {
                 log.note(grant.token, |grant| grant.granted = true);
             }
             sent.push(news);

@@ -132,25 +132,25 @@ pin_project! {
     }
 }
 
-pub(crate) fn sleep_until(until: Instant) -> Sleep {
+pub(crate) fn sleep_until(deadline: Instant) -> Sleep {
     match running() {
         true => Sleep::Tried {
             alarm: Alarm {
-                at: until,
+                at: deadline,
                 number: None,
             },
         },
         false => Sleep::Real {
-            sleep: tokio::time::sleep_until(until),
+            sleep: tokio::time::sleep_until(deadline),
         },
     }
 }
 
 impl Sleep {
-    pub(crate) fn reset(mut self: Pin<&mut Self>, until: Instant) {
+    pub(crate) fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         match self.as_mut().project() {
-            SleepProjection::Real { sleep } => sleep.reset(until),
-            SleepProjection::Tried { .. } => self.set(sleep_until(until)),
+            SleepProjection::Real { sleep } => sleep.reset(deadline),
+            SleepProjection::Tried { .. } => self.set(sleep_until(deadline)),
         }
     }
 }
@@ -178,10 +178,10 @@ pin_project! {
 #[derive(Debug)]
 pub(crate) struct Elapsed;
 
-pub(crate) fn timeout_at<F: Future>(until: Instant, work: F) -> Timeout<F> {
+pub(crate) fn timeout_at<F: Future>(deadline: Instant, work: F) -> Timeout<F> {
     Timeout {
         work,
-        sleep: sleep_until(until),
+        sleep: sleep_until(deadline),
     }
 }
 

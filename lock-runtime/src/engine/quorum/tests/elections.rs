@@ -1,9 +1,9 @@
 //! Elections: won, lost, and undecided.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::quorum::tests::{Bench, TTL, another, claim};
 use crate::engine::traits::Engine;
-use crate::util::time::after;
+use crate::util::time::deadline_in;
 
 #[tokio::test]
 async fn who_loses_gives_up_what_it_has_got() {
@@ -31,11 +31,11 @@ async fn without_a_majority_each_members_answer_is_told() {
         "no 3 of 5 members agreed: `member-0`: held by another; `member-1`: no answer (as told); \
          `member-2`: not reached (as told); `member-3`: not reached (as told); `member-4`: granted"
     );
-    assert_eq!(error.fault, Fault::Hindered);
+    assert_eq!(error.kind, EngineErrorKind::NotReady);
     bench.members[1].is_down(true);
     assert_eq!(
-        bench.acquire(&claim()).await.unwrap_err().fault,
-        Fault::Down
+        bench.acquire(&claim()).await.unwrap_err().kind,
+        EngineErrorKind::NotConnected
     );
     bench.members[1].resume();
     bench.members[1].is_down(false);
@@ -58,8 +58,8 @@ async fn of_two_that_are_in_each_others_way_one_gets_it() {
             member.give(&theirs);
         }
         let (mine_won, theirs_won) = tokio::join!(
-            bench.quorum.acquire(&mine, after(TTL)),
-            other.acquire(&theirs, after(TTL))
+            bench.quorum.acquire(&mine, deadline_in(TTL)),
+            other.acquire(&theirs, deadline_in(TTL))
         );
         let won = |acquired: &Result<bool, EngineError>| matches!(acquired, Ok(true));
         assert!(
@@ -91,8 +91,12 @@ async fn who_is_first_beside_the_dead_gives_up_in_the_end() {
     bench.members[4].is_down(true);
     bench.members[3].give(&claim());
     let mine = claim();
-    let error = bench.quorum.acquire(&mine, after(TTL)).await.unwrap_err();
-    assert_eq!(error.fault, Fault::Hindered);
+    let error = bench
+        .quorum
+        .acquire(&mine, deadline_in(TTL))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, EngineErrorKind::NotReady);
     bench.nothing_is_left(&mine).await;
 }
 
@@ -105,7 +109,7 @@ async fn who_has_not_let_go_yet_is_asked_again() {
     assert!(bench.acquire(&mine).await.unwrap());
     bench.members[2].forget();
     bench
-        .until("all have it", || bench.where_is(&mine).len() == 3)
+        .deadline("all have it", || bench.where_is(&mine).len() == 3)
         .await;
     assert!(bench.release(&mine).await.unwrap());
     bench.nothing_is_left(&mine).await;

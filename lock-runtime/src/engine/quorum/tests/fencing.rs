@@ -35,7 +35,7 @@ async fn a_fencing_token_that_too_few_know_of_is_none() {
     assert!(begin(token.as_mut()).is_pending());
     let asked = |member: &Scripted| !member.state().pending.is_empty();
     bench
-        .until("both are asked", || {
+        .deadline("both are asked", || {
             asked(&bench.members[0]) && asked(&bench.members[1])
         })
         .await;
@@ -47,7 +47,7 @@ async fn a_fencing_token_that_too_few_know_of_is_none() {
         state.locks.clear();
     }
     bench
-        .until("both are told", || {
+        .deadline("both are told", || {
             asked(&bench.members[0]) && asked(&bench.members[1])
         })
         .await;

@@ -14,8 +14,8 @@ use crate::engine::quorum::tests::scripted::Scripted;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
-use crate::util::io_thread::Io;
-use crate::util::time::after;
+use crate::util::io_thread::IoThread;
+use crate::util::time::deadline_in;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -56,37 +56,39 @@ impl Bench {
         let mine = claim();
         assert!(self.acquire(&mine).await.unwrap());
         let all = || self.where_is(&mine).len() == self.members.len();
-        self.until("all have it", all).await;
+        self.deadline("all have it", all).await;
         mine
     }
 
     /// Nothing of it is left anywhere, in a moment.
     async fn nothing_is_left(&self, claim: &Claim) {
         let nowhere = || self.where_is(claim).is_empty();
-        self.until("nothing is left", nowhere).await;
+        self.deadline("nothing is left", nowhere).await;
     }
 
     async fn acquire(&self, claim: &Claim) -> Result<bool, EngineError> {
-        self.quorum.acquire(claim, after(PATIENCE)).await
+        self.quorum.acquire(claim, deadline_in(PATIENCE)).await
     }
 
     async fn release(&self, claim: &Claim) -> Result<bool, EngineError> {
-        self.quorum.release(claim, after(PATIENCE)).await
+        self.quorum.release(claim, deadline_in(PATIENCE)).await
     }
 
     async fn renew(&self, claim: &Claim) -> Result<bool, EngineError> {
         let renewed = self
             .quorum
-            .renew(std::slice::from_ref(claim), after(PATIENCE));
+            .renew(std::slice::from_ref(claim), deadline_in(PATIENCE));
         renewed.await.unwrap().pop().unwrap()
     }
 
     async fn fencing_token(&self, claim: &Claim) -> Result<Option<u64>, EngineError> {
-        self.quorum.fencing_token(claim, after(PATIENCE)).await
+        self.quorum
+            .fencing_token(claim, deadline_in(PATIENCE))
+            .await
     }
 
     /// What goes on in the background comes to an end.
-    async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+    async fn deadline(&self, what: &str, is_so: impl Fn() -> bool) {
         for _ in 0..1000 {
             if is_so() {
                 return;
@@ -102,7 +104,7 @@ fn another(members: &[Arc<Scripted>]) -> Arc<QuorumEngine> {
     let hints = ReleaseHints::new(members.len(), Arc::new(|_| {}));
     let all = members.iter().map(|member| member.clone() as _).collect();
     Arc::new(QuorumEngine::new(
-        Io::start().unwrap(),
+        IoThread::start().unwrap(),
         all,
         hints,
         PATIENCE,
@@ -112,7 +114,7 @@ fn another(members: &[Arc<Scripted>]) -> Arc<QuorumEngine> {
 fn claim() -> Claim {
     Claim {
         name: "door".into(),
-        token: Token::fresh(),
+        token: Token::random(),
         ttl: TTL,
         replicas: 0,
     }

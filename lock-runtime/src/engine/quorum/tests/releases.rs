@@ -2,7 +2,7 @@
 
 use crate::engine::quorum::tests::{Bench, PATIENCE, begin, claim};
 use crate::engine::traits::Engine;
-use crate::util::time::after;
+use crate::util::time::deadline_in;
 use std::pin::pin;
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn a_call_that_is_dropped_leaves_nothing() {
             member.pause();
         }
         {
-            let mut acquire = pin!(bench.quorum.acquire(&claim, after(PATIENCE)));
+            let mut acquire = pin!(bench.quorum.acquire(&claim, deadline_in(PATIENCE)));
             let _ = begin(acquire.as_mut());
         }
         // The manager sees to it that nothing of it is left, before and after it is asked.
@@ -74,7 +74,7 @@ async fn a_release_says_what_a_majority_has_found() {
         member.is_down(true);
     }
     let error = bench.release(&mine).await.unwrap_err();
-    assert!(error.is_transient());
+    assert!(error.is_retryable());
     assert!(
         error.to_string().ends_with("`member-4`: released"),
         "{error}"

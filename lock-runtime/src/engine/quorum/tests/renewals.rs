@@ -15,7 +15,7 @@ async fn a_lease_is_renewed_by_those_who_really_have_it() {
     // Two have it, two are away, and one has lost it.
     bench.members[2].forget();
     let error = bench.renew(&mine).await.unwrap_err();
-    assert!(error.is_transient());
+    assert!(error.is_retryable());
     assert!(
         error
             .to_string()
@@ -39,7 +39,7 @@ async fn who_has_lost_a_lock_gets_it_again_while_a_majority_has_it() {
         bench.members[member].forget();
         assert!(bench.renew(&mine).await.unwrap());
         bench
-            .until("it is healed", || bench.members[member].has(&mine))
+            .deadline("it is healed", || bench.members[member].has(&mine))
             .await;
     }
     assert!(bench.release(&mine).await.unwrap());
@@ -53,12 +53,12 @@ async fn nobody_is_healed_who_has_given_it_to_another() {
     let (mine, theirs) = (claim(), claim());
     assert!(bench.acquire(&mine).await.unwrap());
     bench
-        .until("all have it", || bench.where_is(&mine).len() == 3)
+        .deadline("all have it", || bench.where_is(&mine).len() == 3)
         .await;
     bench.members[1].give(&theirs);
     assert!(bench.renew(&mine).await.unwrap());
     let asked = || bench.members[1].state().votes == 2;
-    bench.until("it is asked", asked).await;
+    bench.deadline("it is asked", asked).await;
     assert!(bench.members[1].has(&theirs));
 }
 
@@ -73,12 +73,12 @@ async fn what_heals_never_comes_after_the_release() {
     // The renewal is answered, what heals is sent and is not.
     let pending = |count| move |member: &Scripted| member.state().pending.len() == count;
     bench
-        .until("the renewal is sent", || pending(1)(&bench.members[2]))
+        .deadline("the renewal is sent", || pending(1)(&bench.members[2]))
         .await;
     let renewal = bench.members[2].state().pending.remove(0);
     renewal(&mut bench.members[2].state());
     bench
-        .until("it is sent", || pending(1)(&bench.members[2]))
+        .deadline("it is sent", || pending(1)(&bench.members[2]))
         .await;
     assert!(bench.release(&mine).await.unwrap());
     tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,11 +1,11 @@
 //! A member that does as it is told.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::{Member, QueueObservation, Vote};
 use crate::engine::quorum::tests::TTL;
-use crate::engine::request::{Answer, Claim};
+use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::token::Token;
-use crate::util::io_thread::Io;
+use crate::util::io_thread::IoThread;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -34,25 +34,27 @@ pub(crate) struct State {
 impl Scripted {
     fn request<T: Send + 'static>(
         &self,
-        until: Instant,
+        deadline: Instant,
         work: impl FnOnce(&mut State) -> T + Send + 'static,
-    ) -> Answer<'static, T> {
+    ) -> EngineFuture<'static, T> {
         let (sender, answer) = oneshot::channel();
         let work = move |state: &mut State| drop(sender.send(work(state)));
         let mut state = self.state();
-        let error = |fault| EngineError::new(fault, "as told");
+        let error = |kind| EngineError::new(kind, "as told");
         if state.down {
-            return Box::pin(std::future::ready(Err(error(Fault::Down))));
+            return Box::pin(std::future::ready(Err(error(
+                EngineErrorKind::NotConnected,
+            ))));
         }
         match state.paused {
             true => state.pending.push(Box::new(work)),
             false => work(&mut state),
         }
         Box::pin(async move {
-            let io = Io::start().unwrap();
-            match io.timeout_at(until, answer).await {
+            let io = IoThread::start().unwrap();
+            match io.timeout_at(deadline, answer).await {
                 Ok(Ok(answer)) => Ok(answer),
-                _ => Err(error(Fault::Unanswered)),
+                _ => Err(error(EngineErrorKind::Indeterminate)),
             }
         })
     }
@@ -100,14 +102,14 @@ impl Member for Scripted {
         &'a self,
         claim: &'a Claim,
         queue_token: Option<Token>,
-        until: Instant,
-    ) -> Answer<'a, Vote> {
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vote> {
         let claim = claim.clone();
-        self.request(until, move |state| {
+        self.request(deadline, move |state| {
             state.votes += 1;
             match state.locks.get(&claim.name) {
                 Some(token) if *token != claim.token => Vote::Held {
-                    holder: token.encode(&mut [0; 32]).as_bytes().into(),
+                    holder: token.encode_hex(&mut [0; 32]).as_bytes().into(),
                     ttl: TTL,
                 },
                 _ => {
@@ -119,30 +121,39 @@ impl Member for Scripted {
         })
     }
 
-    fn observe<'a>(&'a self, entry: &'a Claim, until: Instant) -> Answer<'a, QueueObservation> {
+    fn observe<'a>(
+        &'a self,
+        entry: &'a Claim,
+        deadline: Instant,
+    ) -> EngineFuture<'a, QueueObservation> {
         let entry = entry.clone();
-        self.request(until, move |state| {
+        self.request(deadline, move |state| {
             if !state.queue.contains(&entry.token) {
                 state.queue.push(entry.token);
             }
             let ahead = state.queue.iter().position(|token| *token == entry.token);
             let holder = state.locks.get(&entry.name);
             QueueObservation {
-                holder: holder.map(|by| (by.encode(&mut [0; 32]).as_bytes().into(), TTL)),
+                holder: holder.map(|by| (by.encode_hex(&mut [0; 32]).as_bytes().into(), TTL)),
                 ahead: ahead.unwrap() as u64,
                 others: state.queue.len() > 1,
             }
         })
     }
 
-    fn leave_queue<'a>(&'a self, entry: &'a Claim, until: Instant) -> Answer<'a, ()> {
+    fn leave_queue<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> EngineFuture<'a, ()> {
         let token = entry.token;
-        self.request(until, move |state| state.queue.retain(|it| *it != token))
+        self.request(deadline, move |state| state.queue.retain(|it| *it != token))
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, _: bool, until: Instant) -> Answer<'a, bool> {
+    fn release<'a>(
+        &'a self,
+        claim: &'a Claim,
+        _: bool,
+        deadline: Instant,
+    ) -> EngineFuture<'a, bool> {
         let claim = claim.clone();
-        self.request(until, move |state| {
+        self.request(deadline, move |state| {
             let ours = state.locks.get(&claim.name) == Some(&claim.token);
             if ours {
                 state.locks.remove(&claim.name);
@@ -154,18 +165,22 @@ impl Member for Scripted {
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],
-        until: Instant,
-    ) -> Answer<'a, Vec<Result<bool, EngineError>>> {
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
         let claims = claims.to_vec();
-        self.request(until, move |state| {
+        self.request(deadline, move |state| {
             let ours = |claim: &Claim| state.locks.get(&claim.name) == Some(&claim.token);
             claims.iter().map(|claim| Ok(ours(claim))).collect()
         })
     }
 
-    fn fencing_token<'a>(&'a self, claim: &'a Claim, until: Instant) -> Answer<'a, Option<u64>> {
+    fn fencing_token<'a>(
+        &'a self,
+        claim: &'a Claim,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<u64>> {
         let claim = claim.clone();
-        self.request(until, move |state| {
+        self.request(deadline, move |state| {
             let ours = state.locks.get(&claim.name) == Some(&claim.token);
             ours.then(|| {
                 state.counter += 1;
@@ -178,10 +193,10 @@ impl Member for Scripted {
         &'a self,
         claim: &'a Claim,
         token: u64,
-        until: Instant,
-    ) -> Answer<'a, bool> {
+        deadline: Instant,
+    ) -> EngineFuture<'a, bool> {
         let claim = claim.clone();
-        self.request(until, move |state| {
+        self.request(deadline, move |state| {
             let ours = state.locks.get(&claim.name) == Some(&claim.token);
             if ours {
                 state.counter = state.counter.max(token);

@@ -1,12 +1,12 @@
-//! Standing in the queues of all members.
+//! EnqueueReply in the queues of all members.
 
-use crate::engine::event::News;
+use crate::engine::event::EngineEvent;
 use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::tests::{Bench, PATIENCE, TTL, claim};
-use crate::engine::request::{Claim, Standing};
+use crate::engine::request::{Claim, EnqueueReply};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
-use crate::util::time::after;
+use crate::util::time::deadline_in;
 use std::sync::{Arc, Mutex};
 
 #[tokio::test]
@@ -14,18 +14,18 @@ async fn who_waits_gets_it_with_a_token_of_its_own_and_leaves_the_queues() {
     let bench = Bench::of(3);
     let (holder, place) = (claim(), claim());
     assert!(bench.acquire(&holder).await.unwrap());
-    let wait = || bench.quorum.wait(&place, None, after(PATIENCE));
-    let Standing::Waiting(waiting) = wait().await.unwrap() else {
+    let wait = || bench.quorum.enqueue(&place, None, deadline_in(PATIENCE));
+    let EnqueueReply::Queued(waiting) = wait().await.unwrap() else {
         panic!("it is held");
     };
-    assert!(waiting.holder_left <= TTL && !waiting.others && waiting.ahead == 0);
+    assert!(waiting.holder_ttl <= TTL && !waiting.has_others && waiting.position == 0);
     let votes = || -> usize { bench.members.iter().map(|it| it.state().votes).sum() };
     assert_eq!(votes(), 3, "who waits only looks");
     assert!(bench.release(&holder).await.unwrap());
     bench
-        .until("all are free", || bench.where_is(&holder).is_empty())
+        .deadline("all are free", || bench.where_is(&holder).is_empty())
         .await;
-    let Standing::Elected(token, ttl) = wait().await.unwrap() else {
+    let EnqueueReply::GrantedAs(token, ttl) = wait().await.unwrap() else {
         panic!("it is free");
     };
     assert!(token != place.token && ttl == TTL);
@@ -34,7 +34,7 @@ async fn who_waits_gets_it_with_a_token_of_its_own_and_leaves_the_queues() {
         ..place.clone()
     };
     let is_left = || bench.members.iter().all(|it| it.state().queue.is_empty());
-    bench.until("all queues are left", is_left).await;
+    bench.deadline("all queues are left", is_left).await;
     assert!(bench.release(&elected).await.unwrap());
 }
 
@@ -45,14 +45,17 @@ async fn a_queue_that_is_entered_late_is_left() {
     let (holder, place) = (claim(), claim());
     assert!(bench.acquire(&holder).await.unwrap());
     bench.members[1].pause();
-    let standing = bench.quorum.wait(&place, None, after(PATIENCE)).await;
-    assert!(matches!(standing, Ok(Standing::Waiting(_))));
-    let cancel = bench.quorum.cancel(&place, true, after(PATIENCE));
+    let standing = bench
+        .quorum
+        .enqueue(&place, None, deadline_in(PATIENCE))
+        .await;
+    assert!(matches!(standing, Ok(EnqueueReply::Queued(_))));
+    let cancel = bench.quorum.cancel(&place, true, deadline_in(PATIENCE));
     assert!(!cancel.await.unwrap());
     tokio::time::sleep(PATIENCE).await;
     bench.members[1].resume();
     let is_left = || bench.members.iter().all(|it| it.state().queue.is_empty());
-    bench.until("all queues are left", is_left).await;
+    bench.deadline("all queues are left", is_left).await;
     assert!(bench.release(&holder).await.unwrap());
 }
 
@@ -61,14 +64,14 @@ fn a_release_is_told_when_a_majority_has_told_it() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let ear = told.clone();
     let hints = ReleaseHints::new(5, Arc::new(move |news| ear.lock().unwrap().push(news)));
-    let place = Token::fresh();
+    let place = Token::random();
     let ears: Vec<_> = (0..5).map(|member| hints.handler(member)).collect();
-    let first = |member: usize| ears[member](News::First(place));
+    let first = |member: usize| ears[member](EngineEvent::AtFront(place));
     let take = || -> Vec<&str> {
         let told = std::mem::take(&mut *told.lock().unwrap());
         let name = |news| match news {
-            News::First(_) => "first",
-            News::Free(_) => "free",
+            EngineEvent::AtFront(_) => "first",
+            EngineEvent::MayBeFree(_) => "free",
             _ => "else",
         };
         told.into_iter().map(name).collect()

@@ -1,10 +1,10 @@
 //! What a server reports about itself: `INFO`, `CONFIG` and `TIME`.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::{ClockOffset, ServerIdentity};
 use crate::engine::redis::net::target::Target;
-use crate::util::io_thread::Io;
-use crate::util::time::after;
+use crate::util::io_thread::IoThread;
+use crate::util::time::deadline_in;
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use std::collections::HashMap;
@@ -25,20 +25,20 @@ const CONFIG_NAMES: [&str; 3] = ["appendfsync", "min-replicas-*", "cluster-node-
 impl ServerInfo {
     /// Asks a server, on a connection of its own.
     pub(crate) async fn fetch(
-        io: Io,
+        io: IoThread,
         target: Arc<Target>,
         timeout: Duration,
     ) -> Result<ServerInfo, EngineError> {
         let fetched = io.spawn(async move {
-            let until = after(timeout);
-            tokio::time::timeout_at(until, ask(&target)).await
+            let deadline = deadline_in(timeout);
+            tokio::time::timeout_at(deadline, ask(&target)).await
         });
         match fetched.await {
             Ok(Ok(Ok(server))) => Ok(server),
-            Ok(Ok(Err(error))) => Err(EngineError::new(Fault::Refused, error)),
+            Ok(Ok(Err(error))) => Err(EngineError::new(EngineErrorKind::Rejected, error)),
             _ => {
                 let words = format!("no answer within {timeout:?}");
-                Err(EngineError::new(Fault::Down, words))
+                Err(EngineError::new(EngineErrorKind::NotConnected, words))
             }
         }
     }

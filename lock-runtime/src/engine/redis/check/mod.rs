@@ -9,8 +9,8 @@ use crate::engine::redis::check::rules::{Failover, ServerChecks};
 use crate::engine::redis::net::target::Target;
 use crate::engine::redis::topology::Topology;
 use crate::engine::timeouts::Timeouts;
-use crate::util::io_thread::Io;
-use crate::util::join_all::all;
+use crate::util::io_thread::IoThread;
+use crate::util::join_all::join_all;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 const SENTINEL_PERIOD: Duration = Duration::from_secs(1);
 
 pub(crate) struct Inspector {
-    pub(crate) io: Io,
+    pub(crate) io: IoThread,
     pub(crate) topology: Topology,
     pub(crate) timeouts: Timeouts,
 }
@@ -79,7 +79,7 @@ impl Inspector {
             info.map_err(|error| (target, error))
         };
         let mut servers = Vec::new();
-        for server in all(targets.into_iter().map(ask)).await {
+        for server in join_all(targets.into_iter().map(ask)).await {
             match server {
                 Ok(server) => {
                     found.add_server(server.identity());

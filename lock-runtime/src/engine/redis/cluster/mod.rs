@@ -8,8 +8,8 @@ pub(crate) mod redirect;
 pub(crate) mod seeds;
 pub(crate) mod slot_map;
 
-use crate::engine::error::{EngineError, Fault};
-use crate::engine::event::{Ear, News};
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::redis::cluster::nodes::{Node, Nodes, TopologyChange};
 use crate::engine::redis::cluster::redirect::Redirect;
 use crate::engine::redis::cluster::seeds::SeedNodes;
@@ -19,8 +19,8 @@ use crate::engine::redis::net::error::is_server_error;
 use crate::engine::redis::net::per_runtime::RuntimeConnection;
 use crate::trace;
 use crate::util::backoff::Backoff;
-use crate::util::io_thread::{Io, kept};
-use crate::util::time::{after, instant, since};
+use crate::util::io_thread::{IoThread, kept};
+use crate::util::time::{deadline_in, elapsed_since, now};
 use redis::{Cmd, FromRedisValue, ServerErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ const REFRESH_BACKOFF: [Duration; 2] = [Duration::from_millis(20), Duration::fro
 const STALE_REPLY_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) struct Cluster {
-    io: Io,
+    io: IoThread,
     nodes: Arc<Nodes>,
     /// Whether the last refresh succeeded.
     refreshes: watch::Receiver<bool>,
@@ -54,7 +54,7 @@ impl Cluster {
     pub(crate) async fn connect(
         seeds: Arc<SeedNodes>,
         connector: Connector,
-        handler: Ear,
+        handler: EventHandler,
     ) -> Result<Cluster, EngineError> {
         let io = connector.io;
         let nodes = Arc::new(Nodes::new(seeds, connector));
@@ -64,11 +64,12 @@ impl Cluster {
             io.spawn(async move { told.send(nodes.fetch_slot_map_from(&address).await) });
         }
         drop(told);
-        let mut trouble = EngineError::new(Fault::Down, "the I/O thread has ended");
+        let mut trouble =
+            EngineError::new(EngineErrorKind::NotConnected, "the I/O thread has ended");
         let map = loop {
             match answers.recv().await {
                 Some(Ok(map)) => break map,
-                Some(Err(error)) if trouble.fault != Fault::Refused => trouble = error,
+                Some(Err(error)) if trouble.kind != EngineErrorKind::Rejected => trouble = error,
                 Some(Err(_)) => {}
                 None => return Err(trouble),
             }
@@ -103,7 +104,7 @@ impl Cluster {
                 Some(node) => node,
                 None => self.owner(slot, deadline).await?,
             };
-            let sent = instant();
+            let sent = now();
             let error = match node.server.send(request, deadline).await {
                 Ok(answer) if asking => return Ok(answer),
                 Ok(answer) => {
@@ -121,7 +122,7 @@ impl Cluster {
                     self.nodes.seeds.request_refresh();
                 }
                 Some(Redirect::Ask(address)) => asked = Some(self.nodes.node(&address)?),
-                None if error.fault == Fault::Down => {
+                None if error.kind == EngineErrorKind::NotConnected => {
                     self.refresh(deadline).await;
                     if self.is_owner(&node, slot) {
                         return Err(error);
@@ -131,7 +132,7 @@ impl Cluster {
             }
         }
         let words = "the nodes of the cluster don't agree on who serves the slot";
-        Err(EngineError::new(Fault::Hindered, words))
+        Err(EngineError::new(EngineErrorKind::NotReady, words))
     }
 
     /// Sends a command over a runtime connection, as long as its node owns the slot, and waits for its reply
@@ -143,7 +144,7 @@ impl Cluster {
         command: Cmd,
         deadline: Instant,
     ) -> Result<T, EngineError> {
-        let sent = instant();
+        let sent = now();
         match connection.send(command.clone(), deadline).await {
             Ok(answer) => {
                 let current = self.topology_is_fresh(sent, deadline).await;
@@ -153,7 +154,9 @@ impl Cluster {
                 }
             }
             // It has not been carried out.
-            Err(error) if error.fault == Fault::Down || Redirect::is_redirect(&error) => {
+            Err(error)
+                if error.kind == EngineErrorKind::NotConnected || Redirect::is_redirect(&error) =>
+            {
                 self.send(slot, command.into(), deadline).await
             }
             Err(error) => Err(self.note_error(error)),
@@ -168,7 +171,7 @@ impl Cluster {
 
     /// Requests a refresh if the error indicates that the slot map is outdated.
     fn note_error(&self, error: EngineError) -> EngineError {
-        if error.fault == Fault::Unanswered || is_cluster_down(&error) {
+        if error.kind == EngineErrorKind::Indeterminate || is_cluster_down(&error) {
             self.nodes.seeds.request_refresh();
         }
         error
@@ -196,7 +199,7 @@ impl Cluster {
         self.refresh(deadline).await;
         self.nodes.owner(slot).ok_or_else(|| {
             let words = "no node of the cluster serves the slot";
-            EngineError::new(Fault::Hindered, words)
+            EngineError::new(EngineErrorKind::NotReady, words)
         })
     }
 
@@ -207,7 +210,7 @@ impl Cluster {
 
     /// Returns `true` if the slot map is recent enough to trust a reply to a request that was sent then.
     async fn topology_is_fresh(&self, sent: Instant, deadline: Instant) -> bool {
-        since(sent) < STALE_REPLY_AFTER || self.refresh(deadline).await
+        elapsed_since(sent) < STALE_REPLY_AFTER || self.refresh(deadline).await
     }
 
     /// Refreshes the slot map; returns `false` if no node replied.
@@ -227,23 +230,31 @@ impl Drop for Cluster {
 }
 
 /// Refreshes the slot map on request, and from time to time.
-async fn refresh_loop(nodes: Arc<Nodes>, refreshed: Arc<watch::Sender<bool>>, handler: Ear) {
+async fn refresh_loop(
+    nodes: Arc<Nodes>,
+    refreshed: Arc<watch::Sender<bool>>,
+    handler: EventHandler,
+) {
     let backoff = || Backoff::new(REFRESH_BACKOFF[0], REFRESH_BACKOFF[1]);
     let mut pauses = backoff();
-    let mut last = instant();
+    let mut last = now();
     loop {
-        let _ = timeout_at(after(REFRESH_INTERVAL), nodes.seeds.refresh_requested()).await;
+        let _ = timeout_at(
+            deadline_in(REFRESH_INTERVAL),
+            nodes.seeds.refresh_requested(),
+        )
+        .await;
         let change = nodes.refresh().await;
         if change.is_some_and(|change| change != TopologyChange::None)
-            || since(last) > Duration::from_secs(2)
+            || elapsed_since(last) > Duration::from_secs(2)
         {
             pauses = backoff();
         }
-        last = instant();
+        last = now();
         refreshed.send_replace(change.is_some());
         if change == Some(TopologyChange::NodeReplaced) {
             trace::node_replaced(&*nodes.seeds);
-            handler(News::Resumed);
+            handler(EngineEvent::Resubscribed);
         }
         tokio::time::sleep(pauses.pause()).await;
     }
@@ -252,7 +263,7 @@ async fn refresh_loop(nodes: Arc<Nodes>, refreshed: Arc<watch::Sender<bool>>, ha
 /// A former master does not know the locks that the new one grants.
 fn superseded() -> EngineError {
     let words = "the slot is served by another node by now";
-    EngineError::new(Fault::Unanswered, words)
+    EngineError::new(EngineErrorKind::Indeterminate, words)
 }
 
 /// Returns `true` if a node reports that the cluster, or its part of it, is down.

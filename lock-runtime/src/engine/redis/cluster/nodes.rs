@@ -1,6 +1,6 @@
 //! The nodes of a cluster that this process is connected to.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::cluster::seeds::SeedNodes;
 use crate::engine::redis::cluster::slot_map::SlotMap;
 use crate::engine::redis::hash_slot::SLOT_COUNT;
@@ -8,7 +8,7 @@ use crate::engine::redis::net::connector::Connector;
 use crate::engine::redis::net::reconnect::FirstConnect;
 use crate::engine::redis::net::server::Server;
 use crate::engine::redis::net::target::NodeAddress;
-use crate::util::time::{after, instant, since};
+use crate::util::time::{deadline_in, elapsed_since, now};
 use redis::{Cmd, Value};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -109,7 +109,7 @@ impl Nodes {
         self.fetch_slot_map(&node).await.map_err(|error| {
             if error.to_string().contains("cluster support disabled") {
                 let words = "the server is not part of a cluster; use `redis://`";
-                return EngineError::new(Fault::Refused, words);
+                return EngineError::new(EngineErrorKind::Rejected, words);
             }
             error
         })
@@ -122,11 +122,11 @@ impl Nodes {
     ) -> Result<(Arc<Node>, Option<FirstConnect>), EngineError> {
         let mut known = self.lock_known();
         if let Some((node, last_used)) = known.get_mut(address) {
-            *last_used = instant();
+            *last_used = now();
             return Ok((node.clone(), None));
         }
         let target = self.seeds.target(address);
-        let target = target.map_err(|error| EngineError::new(Fault::Hindered, error))?;
+        let target = target.map_err(|error| EngineError::new(EngineErrorKind::NotReady, error))?;
         let displayed = target.to_string().into();
         let connector = Connector {
             discovery: Arc::new(target),
@@ -138,7 +138,7 @@ impl Nodes {
             address: displayed,
             server,
         });
-        known.insert(address.clone(), (node.clone(), instant()));
+        known.insert(address.clone(), (node.clone(), now()));
         Ok((node, Some(first)))
     }
 
@@ -166,7 +166,7 @@ impl Nodes {
         let then = std::mem::replace(&mut *owners, now);
         drop(owners);
         self.lock_known()
-            .retain(|_, (_, last_used)| since(*last_used) < FORGET_AFTER);
+            .retain(|_, (_, last_used)| elapsed_since(*last_used) < FORGET_AFTER);
         // Drop outside the lock: the last reference to a node closes its connections.
         drop(then);
         change
@@ -193,7 +193,7 @@ impl Nodes {
             let nodes = self.clone();
             answers.spawn(async move { nodes.fetch_slot_map(&node).await });
             // A node that is slow to reply does not hold up the others.
-            let answer = timeout_at(after(HEDGE_DELAY), answers.join_next()).await;
+            let answer = timeout_at(deadline_in(HEDGE_DELAY), answers.join_next()).await;
             if let Ok(Some(Ok(Ok(map)))) = answer {
                 return Some(self.apply(map));
             }
@@ -210,11 +210,11 @@ impl Nodes {
     pub(crate) async fn fetch_slot_map(&self, node: &Node) -> Result<SlotMap, EngineError> {
         let mut command = Cmd::new();
         command.arg("CLUSTER").arg("SLOTS");
-        let deadline = after(self.connector.timeouts.command);
+        let deadline = deadline_in(self.connector.timeouts.command);
         let answer: Value = node.server.send(command, deadline).await?;
         SlotMap::parse(&answer, &node.host).ok_or_else(|| {
             let words = "the node knows of no other that serves any slots";
-            EngineError::new(Fault::Hindered, words)
+            EngineError::new(EngineErrorKind::NotReady, words)
         })
     }
 

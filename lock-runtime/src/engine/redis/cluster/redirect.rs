@@ -41,7 +41,7 @@ impl Redirect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::error::Fault;
+    use crate::engine::error::EngineErrorKind;
 
     fn at(host: &str, port: u16) -> NodeAddress {
         (host.to_owned(), port)
@@ -49,7 +49,10 @@ mod tests {
 
     fn redirect(error: &str) -> Option<Redirect> {
         let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).unwrap();
-        let error = EngineError::new(Fault::Refused, value.extract_error().unwrap_err());
+        let error = EngineError::new(
+            EngineErrorKind::Rejected,
+            value.extract_error().unwrap_err(),
+        );
         Redirect::parse(&error, "asked")
     }
 

@@ -1,10 +1,10 @@
 //! The nodes of a cluster that can be connected to first.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::net::endpoint::{Discovery, Endpoint};
 use crate::engine::redis::net::target::{AuthOptions, NodeAddress, Target, invalid};
 use crate::engine::redis::net::url::{MultiHostUrl, format_address};
-use crate::engine::request::Answer;
+use crate::engine::request::EngineFuture;
 use crate::error::LockError;
 use crate::util::backoff::fraction;
 use std::fmt;
@@ -88,10 +88,10 @@ impl SeedNodes {
 
 /// Any node will do.
 impl Discovery for SeedNodes {
-    fn endpoint(&self) -> Answer<'_, Endpoint> {
+    fn endpoint(&self) -> EngineFuture<'_, Endpoint> {
         let endpoint = match self.next_target() {
             Ok(target) => Ok(Endpoint::fixed(target)),
-            Err(error) => Err(EngineError::new(Fault::Down, error)),
+            Err(error) => Err(EngineError::new(EngineErrorKind::NotConnected, error)),
         };
         Box::pin(std::future::ready(endpoint))
     }

@@ -1,13 +1,13 @@
 //! One connection: it sends requests, and finds out when it breaks or falls silent.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::net::batch::{Batcher, Request};
 use crate::engine::redis::net::client_id::ClientId;
 use crate::engine::redis::net::driver::Driver;
 use crate::engine::redis::net::endpoint::Endpoint;
 use crate::engine::redis::net::error::{error_kind, is_broken, is_replica, with_message};
-use crate::util::io_thread::Io;
-use crate::util::time::{instant, since};
+use crate::util::io_thread::IoThread;
+use crate::util::time::{elapsed_since, now};
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ pub(crate) struct Connection {
     pub(crate) client_id: Option<ClientId>,
     pub(crate) endpoint: Endpoint,
     created_at: Instant,
-    io: Io,
+    io: IoThread,
     transport: Transport,
     reply_timer: Arc<ReplyTimer>,
     /// After this time without any reply the connection is given up.
@@ -59,7 +59,7 @@ impl Connection {
     pub(crate) fn new(
         (generation, client_id): (u64, Option<ClientId>),
         endpoint: Endpoint,
-        io: Io,
+        io: IoThread,
         transport: Transport,
         silence_timeout: Duration,
     ) -> Connection {
@@ -67,7 +67,7 @@ impl Connection {
             generation,
             client_id,
             endpoint,
-            created_at: instant(),
+            created_at: now(),
             io,
             transport,
             reply_timer: Arc::default(),
@@ -83,7 +83,7 @@ impl Connection {
     ) -> Result<T, SendError> {
         if self.endpoint.is_stale() {
             return Err(SendError {
-                error: EngineError::new(Fault::Down, MASTER_CHANGED),
+                error: EngineError::new(EngineErrorKind::NotConnected, MASTER_CHANGED),
                 broken: true,
             });
         }
@@ -94,26 +94,31 @@ impl Connection {
         let reply = reply.await.map(|reply| reply.and_then(decode::<T>));
         let (error, broken) = match reply {
             // A former master does not know the locks that the new one grants.
-            Ok(_) if self.endpoint.is_stale() => {
-                (EngineError::new(Fault::Unanswered, MASTER_CHANGED), true)
-            }
+            Ok(_) if self.endpoint.is_stale() => (
+                EngineError::new(EngineErrorKind::Indeterminate, MASTER_CHANGED),
+                true,
+            ),
             Ok(Ok(reply)) => {
                 self.reply_timer.stop();
                 return Ok(reply);
             }
-            Ok(Err(error)) if is_broken(&error) => {
-                (EngineError::new(Fault::Unanswered, error), true)
-            }
+            Ok(Err(error)) if is_broken(&error) => (
+                EngineError::new(EngineErrorKind::Indeterminate, error),
+                true,
+            ),
             Ok(Err(error)) => {
                 self.reply_timer.stop();
-                let replica = is_replica(&error) && since(self.created_at) > REPLICA_GRACE;
+                let replica = is_replica(&error) && elapsed_since(self.created_at) > REPLICA_GRACE;
                 (with_message(error_kind(&error), error), replica)
             }
             Err(_) => {
                 let words = "no answer from the server in time";
                 let stalled = self.driver().is_some_and(|driver| driver.is_stalled());
                 let silent = !stalled && self.reply_timer.elapsed() >= self.silence_timeout;
-                (EngineError::new(Fault::Unanswered, words), silent)
+                (
+                    EngineError::new(EngineErrorKind::Indeterminate, words),
+                    silent,
+                )
             }
         };
         Err(SendError { error, broken })
@@ -156,7 +161,7 @@ fn decode<T: FromRedisValue>(value: Value) -> RedisResult<T> {
 
 impl ReplyTimer {
     fn start(&self) {
-        self.waiting_since().get_or_insert_with(instant);
+        self.waiting_since().get_or_insert_with(now);
     }
 
     fn stop(&self) {
@@ -164,7 +169,7 @@ impl ReplyTimer {
     }
 
     fn elapsed(&self) -> Duration {
-        self.waiting_since().map_or(Duration::ZERO, since)
+        self.waiting_since().map_or(Duration::ZERO, elapsed_since)
     }
 
     fn waiting_since(&self) -> MutexGuard<'_, Option<Instant>> {

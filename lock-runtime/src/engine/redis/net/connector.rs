@@ -1,6 +1,6 @@
 //! Makes connections: it finds the server, authenticates, and sets the connection up.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::net::batch::Batcher;
 use crate::engine::redis::net::client_id::ClientId;
 use crate::engine::redis::net::connection::{Connection, MASTER_CHANGED, Transport};
@@ -11,9 +11,9 @@ use crate::engine::redis::net::error::{
 };
 use crate::engine::redis::net::socket;
 use crate::engine::timeouts::Timeouts;
-use crate::util::io_thread::Io;
+use crate::util::io_thread::IoThread;
 use crate::util::panics::catch;
-use crate::util::time::after;
+use crate::util::time::deadline_in;
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, PushKind, Value};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 /// Makes connections, one after the other.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    pub(crate) io: Io,
+    pub(crate) io: IoThread,
     pub(crate) discovery: Arc<dyn Discovery>,
     pub(crate) timeouts: Timeouts,
     /// Commands that must succeed before a connection is used.
@@ -63,7 +63,7 @@ pub(crate) enum SendMode {
 impl Connector {
     /// Makes connections of the given kind to a server.
     pub(crate) fn new(
-        io: Io,
+        io: IoThread,
         discovery: Arc<dyn Discovery>,
         timeouts: Timeouts,
         send_mode: SendMode,
@@ -97,15 +97,20 @@ impl Connector {
     ) -> Result<Connection, EngineError> {
         let (io, timeout) = (self.io, self.timeouts.connect);
         let discovery = self.discovery.clone();
-        let connected = io.timeout_at(after(timeout), async {
+        let connected = io.timeout_at(deadline_in(timeout), async {
             let endpoint = discovery.endpoint().await?;
             let connecting = self.connect_and_set_up(&endpoint, on_disconnect);
             let connected = endpoint.until_stale(connecting).await;
-            connected.unwrap_or_else(|| Err(EngineError::new(Fault::Down, MASTER_CHANGED)))
+            connected.unwrap_or_else(|| {
+                Err(EngineError::new(
+                    EngineErrorKind::NotConnected,
+                    MASTER_CHANGED,
+                ))
+            })
         });
         let connected = connected.await.unwrap_or_else(|_| {
             let words = format!("no answer within {timeout:?}");
-            Err(EngineError::new(Fault::Down, words))
+            Err(EngineError::new(EngineErrorKind::NotConnected, words))
         });
         if connected.is_err() {
             discovery.connection_failed();
@@ -231,14 +236,14 @@ async fn require_master(redis: &mut MultiplexedConnection) -> Result<(), EngineE
             .query_async(redis)
             .await
             .map_err(|error| match error.code() {
-                Some("NOPERM") => EngineError::new(Fault::Refused, error),
+                Some("NOPERM") => EngineError::new(EngineErrorKind::Rejected, error),
                 _ => connect_error(error),
             })?;
     match role.first() {
         Some(Value::BulkString(role)) if role == b"master" => Ok(()),
         _ => {
             let words = "the server that the Sentinels name is not the master";
-            Err(EngineError::new(Fault::Down, words))
+            Err(EngineError::new(EngineErrorKind::NotConnected, words))
         }
     }
 }

@@ -185,7 +185,7 @@ impl Wake for Shared {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.wanted.fetch_add(1, Ordering::Release);
-        io_thread::keep_beating();
+        io_thread::keep_ticking();
         self.wake_owner();
     }
 }

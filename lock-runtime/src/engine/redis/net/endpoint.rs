@@ -1,7 +1,7 @@
 //! Where to connect, and for how long that is right.
 
 use crate::engine::redis::net::target::Target;
-use crate::engine::request::Answer;
+use crate::engine::request::EngineFuture;
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 /// Finds the server that a connection is to be made to. It displays as an address without secrets.
 pub(crate) trait Discovery: fmt::Display + Send + Sync {
     /// Returns where to connect now.
-    fn endpoint(&self) -> Answer<'_, Endpoint>;
+    fn endpoint(&self) -> EngineFuture<'_, Endpoint>;
 
     /// A connection could not be made: the servers may have changed roles.
     fn connection_failed(&self) {}
@@ -33,7 +33,7 @@ pub(crate) struct MasterEpoch {
 }
 
 impl Discovery for Target {
-    fn endpoint(&self) -> Answer<'_, Endpoint> {
+    fn endpoint(&self) -> EngineFuture<'_, Endpoint> {
         let endpoint = Endpoint::fixed(Arc::new(self.clone()));
         Box::pin(std::future::ready(Ok(endpoint)))
     }

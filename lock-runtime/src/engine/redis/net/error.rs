@@ -1,6 +1,6 @@
 //! Classification of the errors of a server.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
 
 /// Returns the server's own error, if there is one.
@@ -18,7 +18,9 @@ pub(crate) fn is_server_error(error: &EngineError, kind: ServerErrorKind) -> boo
 pub(crate) fn ok_unless_rejected<T>(reply: RedisResult<T>) -> Result<Option<T>, EngineError> {
     match reply {
         Ok(reply) => Ok(Some(reply)),
-        Err(error) if !is_broken(&error) && error_kind(&error) == Fault::Refused => Ok(None),
+        Err(error) if !is_broken(&error) && error_kind(&error) == EngineErrorKind::Rejected => {
+            Ok(None)
+        }
         Err(error) => Err(connect_error(error)),
     }
 }
@@ -26,22 +28,22 @@ pub(crate) fn ok_unless_rejected<T>(reply: RedisResult<T>) -> Result<Option<T>, 
 /// Returns why a connection could not be made.
 pub(crate) fn connect_error(error: RedisError) -> EngineError {
     if is_auth_error(&error) {
-        EngineError::new(Fault::Refused, error)
+        EngineError::new(EngineErrorKind::Rejected, error)
     } else if error.kind() == ErrorKind::Parse {
         let words = "the server does not speak the Redis protocol";
-        EngineError::new(Fault::Down, words)
+        EngineError::new(EngineErrorKind::NotConnected, words)
     } else {
-        with_message(Fault::Down, error)
+        with_message(EngineErrorKind::NotConnected, error)
     }
 }
 
 /// Returns the error, with a message of our own if the server gave none.
-pub(crate) fn with_message(fault: Fault, error: RedisError) -> EngineError {
+pub(crate) fn with_message(kind: EngineErrorKind, error: RedisError) -> EngineError {
     let is_message = |text: &str| !text.trim().is_empty();
     if error.code().is_none_or(is_message) || error.detail().is_some_and(is_message) {
-        EngineError::new(fault, error)
+        EngineError::new(kind, error)
     } else {
-        EngineError::new(fault, "the server returned an error without a message")
+        EngineError::new(kind, "the server returned an error without a message")
     }
 }
 
@@ -63,13 +65,13 @@ pub(crate) fn is_replica(error: &RedisError) -> bool {
     matches!(code(error), Some("MASTERDOWN" | "READONLY"))
 }
 
-pub(crate) fn error_kind(error: &RedisError) -> Fault {
+pub(crate) fn error_kind(error: &RedisError) -> EngineErrorKind {
     match code(error) {
         Some(
             "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "MISCONF" | "NOREPLICAS"
             | "NOSCRIPT" | "NOTBUSY" | "OOM" | "READONLY" | "TRYAGAIN",
-        ) => Fault::Hindered,
-        _ => Fault::Refused,
+        ) => EngineErrorKind::NotReady,
+        _ => EngineErrorKind::Rejected,
     }
 }
 
@@ -90,7 +92,11 @@ mod tests {
 
     fn message(error: &str) -> String {
         let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).unwrap();
-        with_message(Fault::Down, value.extract_error().unwrap_err()).to_string()
+        with_message(
+            EngineErrorKind::NotConnected,
+            value.extract_error().unwrap_err(),
+        )
+        .to_string()
     }
 
     #[test]
@@ -106,11 +112,14 @@ mod tests {
             ))
         };
         for transient in ["MISCONF Errors writing to the AOF file", "READONLY replica"] {
-            assert_eq!(read(transient), Fault::Hindered);
-            assert_eq!(wrapped(transient), Fault::Hindered);
+            assert_eq!(read(transient), EngineErrorKind::NotReady);
+            assert_eq!(wrapped(transient), EngineErrorKind::NotReady);
         }
-        assert_eq!(wrapped("WRONGTYPE Operation against a key"), Fault::Refused);
-        assert_eq!(read("ERR something else"), Fault::Refused);
+        assert_eq!(
+            wrapped("WRONGTYPE Operation against a key"),
+            EngineErrorKind::Rejected
+        );
+        assert_eq!(read("ERR something else"), EngineErrorKind::Rejected);
     }
 
     #[test]

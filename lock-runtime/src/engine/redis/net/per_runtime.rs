@@ -108,14 +108,14 @@ impl RuntimeConnections {
             Err(times) => times,
         };
         let io = self.connector.io;
-        if times >= MIN_REQUESTS && !io.is_here(&runtime) && socket::may_be_driven() {
+        if times >= MIN_REQUESTS && !io.is_current(&runtime) && socket::may_be_driven() {
             slots.set(runtime.id(), Slot::Connecting);
             drop(slots);
             let connector = Connector {
                 send_mode: SendMode::Driven(runtime.clone()),
                 ..self.connector.clone()
             };
-            io.run(run(Arc::downgrade(self), runtime.id(), connector));
+            io.spawn_detached(run(Arc::downgrade(self), runtime.id(), connector));
         }
         None
     }
@@ -163,7 +163,7 @@ impl RuntimeConnection {
             return Ok(());
         };
         match main.send::<Value>(peer.kill(), deadline).await {
-            Err(error) if error.is_transient() => Err(error),
+            Err(error) if error.is_retryable() => Err(error),
             _ => Ok(()),
         }
     }

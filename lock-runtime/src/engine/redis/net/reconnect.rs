@@ -4,13 +4,13 @@
 //! makes a new connection when the present one breaks or falls silent. While there is none, requests
 //! fail at once; nothing is ever sent twice.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::net::batch::Request;
 use crate::engine::redis::net::connection::Connection;
 use crate::engine::redis::net::connector::Connector;
 use crate::trace;
 use crate::util::backoff::Backoff;
-use crate::util::io_thread::{Io, pause};
+use crate::util::io_thread::{IoThread, pause};
 use crate::util::panics::caught;
 use redis::FromRedisValue;
 use std::sync::{Arc, Weak};
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 pub(crate) type FirstConnect = oneshot::Receiver<Result<(), EngineError>>;
 
 pub(crate) struct ReconnectingConnection {
-    io: Io,
+    io: IoThread,
     state: Arc<watch::Sender<State>>,
 }
 
@@ -45,7 +45,10 @@ impl ReconnectingConnection {
         let (connection, first) = ReconnectingConnection::connect_lazily(connector);
         match first.await {
             Ok(connected) => connected.map(|()| connection),
-            Err(_) => Err(EngineError::new(Fault::Down, "the I/O thread has ended")),
+            Err(_) => Err(EngineError::new(
+                EngineErrorKind::NotConnected,
+                "the I/O thread has ended",
+            )),
         }
     }
 
@@ -58,7 +61,7 @@ impl ReconnectingConnection {
         let state = Arc::new(state);
         let (first, connected) = oneshot::channel();
         let weak = Arc::downgrade(&state);
-        io.run(async move {
+        io.spawn_detached(async move {
             let mut first = Some(first);
             let (connector, changes) = (&mut connector, &mut changes);
             while caught(reconnect_loop(connector, &weak, changes, &mut first))
@@ -134,9 +137,15 @@ impl ReconnectingConnection {
             Ok(Ok(state)) => match &*state {
                 State::Up(connection) => Ok(connection.clone()),
                 State::Down(error) => Err(error.clone()),
-                _ => Err(EngineError::new(Fault::Down, "the connection is closed")),
+                _ => Err(EngineError::new(
+                    EngineErrorKind::NotConnected,
+                    "the connection is closed",
+                )),
             },
-            _ => Err(EngineError::new(Fault::Down, "reconnecting to the server")),
+            _ => Err(EngineError::new(
+                EngineErrorKind::NotConnected,
+                "reconnecting to the server",
+            )),
         }
     }
 }
@@ -186,7 +195,7 @@ async fn reconnect_loop(
                 Ok(connection) => State::Up(connection),
                 // A server that rejects the password now may accept it later.
                 Err(error) => State::Down(EngineError {
-                    fault: Fault::Down,
+                    kind: EngineErrorKind::NotConnected,
                     ..error
                 }),
             };

@@ -3,7 +3,7 @@
 //! `WAIT` counts what was written on its own connection, and blocks that connection. So there is one more
 //! connection for each number of replicas that a lock asks for.
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::net::connector::{Connector, SendMode};
 use crate::engine::redis::net::reconnect::ReconnectingConnection;
 use crate::engine::timeouts::Timeouts;
@@ -70,5 +70,5 @@ pub(crate) fn check_replica_count(known: u32, wanted: u32) -> Result<(), EngineE
         "{known} of the {wanted} replicas asked for acknowledged it in time; check that they run and \
          keep up with the master"
     );
-    Err(EngineError::new(Fault::Unacknowledged, words))
+    Err(EngineError::new(EngineErrorKind::NotReplicated, words))
 }

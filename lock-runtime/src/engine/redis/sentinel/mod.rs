@@ -7,7 +7,7 @@
 pub(crate) mod url;
 pub(crate) mod views;
 
-use crate::engine::error::{EngineError, Fault};
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::net::connector::{Connector, PushHandler, SendMode};
 use crate::engine::redis::net::endpoint::{Discovery, Endpoint, MasterEpoch};
 use crate::engine::redis::net::reconnect::ReconnectingConnection;
@@ -15,13 +15,13 @@ use crate::engine::redis::net::target::{AuthOptions, NodeAddress, Target};
 use crate::engine::redis::net::url::format_address;
 use crate::engine::redis::sentinel::url::parse_url;
 use crate::engine::redis::sentinel::views::{MasterView, Views};
-use crate::engine::request::Answer;
+use crate::engine::request::EngineFuture;
 use crate::engine::timeouts::Timeouts;
 use crate::error::LockError;
 use crate::trace;
 use crate::util::backoff::fraction;
-use crate::util::io_thread::{Io, kept};
-use crate::util::time::after;
+use crate::util::io_thread::{IoThread, kept};
+use crate::util::time::deadline_in;
 use redis::Cmd;
 use std::collections::HashMap;
 use std::fmt;
@@ -55,7 +55,7 @@ struct Monitor {
 impl Sentinels {
     /// Parses a URL like `redis-sentinel://user:password@h1,h2,h3/mymaster/0`, and starts polling.
     pub(crate) fn start(
-        io: Io,
+        io: IoThread,
         url: &str,
         auth: &AuthOptions<'_>,
         own_credentials: Option<&(String, String)>,
@@ -99,7 +99,7 @@ impl Sentinels {
         let settled = views.wait_for(|views| views.master.is_some() || views.all_failed());
         let Ok(views) = settled.await else {
             let words = "the Sentinels are polled no longer";
-            return Err(EngineError::new(Fault::Down, words));
+            return Err(EngineError::new(EngineErrorKind::NotConnected, words));
         };
         match &views.master {
             Some((target, _)) => {
@@ -119,7 +119,7 @@ impl Sentinels {
 }
 
 impl Discovery for Sentinels {
-    fn endpoint(&self) -> Answer<'_, Endpoint> {
+    fn endpoint(&self) -> EngineFuture<'_, Endpoint> {
         Box::pin(self.master())
     }
 
@@ -160,7 +160,7 @@ async fn poll_sentinel(monitor: Arc<Monitor>, index: usize, connector: Connector
     }
     loop {
         monitor.record(index, monitor.query(&connection, timeout).await);
-        let next = after(POLL_INTERVAL * 3 / 4 + fraction(POLL_INTERVAL / 2));
+        let next = deadline_in(POLL_INTERVAL * 3 / 4 + fraction(POLL_INTERVAL / 2));
         let _ = timeout_at(next, monitor.poll_now[index].notified()).await;
     }
 }
@@ -168,7 +168,7 @@ async fn poll_sentinel(monitor: Arc<Monitor>, index: usize, connector: Connector
 impl Monitor {
     fn connector(
         self: Arc<Self>,
-        io: Io,
+        io: IoThread,
         index: usize,
         target: Target,
         timeouts: Timeouts,
@@ -203,12 +203,14 @@ impl Monitor {
             command
         };
         // The epoch first: if the master changes in between, the epoch is too small rather than too great.
-        let info = connection.send(command("MASTER"), after(timeout)).await;
+        let info = connection
+            .send(command("MASTER"), deadline_in(timeout))
+            .await;
         let address = command("GET-MASTER-ADDR-BY-NAME");
-        let address: Option<NodeAddress> = connection.send(address, after(timeout)).await?;
+        let address: Option<NodeAddress> = connection.send(address, deadline_in(timeout)).await?;
         let Some(master) = address else {
             let words = format!("it knows no master called `{}`", self.master_name);
-            return Err(EngineError::new(Fault::Refused, words));
+            return Err(EngineError::new(EngineErrorKind::Rejected, words));
         };
         let info: HashMap<String, String> = info?;
         let number = |field: &str| info.get(field)?.parse().ok();
@@ -245,16 +247,16 @@ impl Monitor {
     }
 
     fn no_master_error(&self, views: &Views) -> EngineError {
-        let mut fault = Fault::Down;
+        let mut kind = EngineErrorKind::NotConnected;
         let mut words = String::from("no Sentinel names the master");
         for (address, view) in self.addresses.iter().zip(&views.by_sentinel) {
             if let Some(Err(error)) = view {
-                if error.fault == Fault::Refused {
-                    fault = Fault::Refused;
+                if error.kind == EngineErrorKind::Rejected {
+                    kind = EngineErrorKind::Rejected;
                 }
                 words += &format!("; `{address}`: {error}");
             }
         }
-        EngineError::new(fault, words)
+        EngineError::new(kind, words)
     }
 }

@@ -50,7 +50,7 @@ impl Views {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::error::Fault;
+    use crate::engine::error::EngineErrorKind;
     use crate::engine::redis::net::target::AuthOptions;
 
     fn views(named: &[(u64, &str)], master: Option<&str>) -> Views {
@@ -91,7 +91,10 @@ mod tests {
 
     #[test]
     fn a_sentinel_that_was_not_polled_has_not_failed() {
-        let failed = Some(Err(EngineError::new(Fault::Down, "it is away")));
+        let failed = Some(Err(EngineError::new(
+            EngineErrorKind::NotConnected,
+            "it is away",
+        )));
         let mut views = views(&[], None);
         views.by_sentinel = vec![failed.clone(), None];
         assert!(!views.all_failed());
