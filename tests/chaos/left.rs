@@ -7,6 +7,7 @@ use lock_runtime::{LockError, LockManager};
 use crate::fault::{Fault, Kind};
 use crate::ground::Ground;
 use crate::order::config;
+use crate::owner::owner;
 use crate::support::time::{comes_true, millis};
 use crate::worker::connect;
 
@@ -56,6 +57,11 @@ pub fn connected(ground: &mut dyn Ground) -> Vec<String> {
         left = servers.flat_map(|n| ground.server(n).clients()).collect();
         left.is_empty()
     });
+    for client in &mut left {
+        let port = client.split(" addr=127.0.0.1:").nth(1);
+        let port = port.and_then(|rest| rest.split(' ').next()?.parse().ok());
+        client.push_str(&format!("; {}", port.map(owner).unwrap_or_default()));
+    }
     left
 }
 

@@ -16,6 +16,7 @@ mod keep;
 mod left;
 mod nemesis;
 mod order;
+mod owner;
 mod panics;
 mod plan;
 mod report;
