@@ -1,5 +1,5 @@
-//! A service for orders, on actix-web. Any number of instances may run on one database and one
-//! Redis, and each order is shipped once.
+//! A service for orders, on actix-web. Any number of instances may share one database and one Redis;
+//! each order is shipped once.
 //!
 //! ```text
 //! export LOCK_URL=redis://127.0.0.1/
@@ -69,7 +69,7 @@ async fn main() -> anyhow::Result<()> {
     }
 
     server.run().await?;
-    // After the last request: what it locked is released before the process ends.
+    // After the last request, so that its locks are released before the process ends.
     lock_runtime::shutdown().await;
     println!("stopped");
     Ok(())

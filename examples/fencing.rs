@@ -1,14 +1,14 @@
-//! A holder that was paused for too long wakes up and writes, and the database refuses it.
+//! A holder that was paused for too long resumes and writes, and the database rejects the write.
 //!
 //! ```text
 //! cargo run --features full --example fencing
 //! LOCK_URL=redis://127.0.0.1/ cargo run --features full --example fencing
 //! ```
 //!
-//! No lock can stop a process that was paused between its last look at the clock and its write: by
-//! a stalled disk, a suspended machine, an overloaded host. Whoever must be safe from that sends the
-//! hold's fencing token with each write, and has the resource refuse what is older than the newest
-//! it has seen.
+//! No lock can stop a process that is paused between its last check of the clock and its write: by
+//! a stalled disk, a suspended machine, an overloaded host. To be safe from that, a program sends the
+//! hold's fencing token with each write, and the resource rejects a write whose token is smaller than
+//! the greatest one it has seen.
 
 use anyhow::Result;
 use lock_runtime::{Config, distributed_lock};
@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// A price, kept twice: once with a column for the fencing token, once without.
+/// A price, stored twice: once with a column for the fencing token, once without.
 struct Prices(Mutex<Connection>);
 
 impl Prices {
@@ -34,7 +34,7 @@ impl Prices {
         Ok(Prices(Mutex::new(connection)))
     }
 
-    /// Whether the write was accepted. Check and write are one statement: nothing comes in between.
+    /// Returns `true` if the write was accepted. One statement checks and writes, so that it is atomic.
     fn set_fenced(&self, price: i64, token: u64) -> Result<bool> {
         let update = "UPDATE fenced SET price = ?1, fence = ?2 WHERE fence <= ?2";
         let rows = self
@@ -59,8 +59,8 @@ impl Prices {
     }
 }
 
-/// A process that stands still doesn't renew its locks, and doesn't notice their loss: so this one
-/// is told to do neither.
+/// A paused process does not renew its locks, and does not notice their loss. The options of this
+/// function simulate that.
 #[distributed_lock(
     key = "price:teapot",
     ttl = "300ms",

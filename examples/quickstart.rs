@@ -1,12 +1,12 @@
-//! What the lock does, in a screenful.
+//! A short tour of the lock.
 //!
 //! ```text
 //! cargo run --example quickstart
 //! LOCK_URL=redis://127.0.0.1/ cargo run --example quickstart
 //! ```
 //!
-//! The first needs nothing but Rust: its locks live in this process. The second takes them on a
-//! Redis server; start it in two terminals at once, and they take turns as the tasks do.
+//! The first command needs only Rust: its locks exist in this process. The second acquires them on a
+//! Redis server; run it in two terminals at once, and the processes take turns as the tasks do.
 
 use lock_runtime::{Config, LockError, distributed_lock};
 use std::error::Error;
@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 const WORK: Duration = Duration::from_millis(150);
 
-/// The lock is had before the first line of the body, and released after the last one.
+/// The lock is acquired before the first line of the body, and released after the last one.
 #[distributed_lock(key = "order:<id>", ttl = "10s", wait = "5s")]
 async fn pack(who: &str, id: u32) -> Result<(), LockError> {
     say(who, format!("packs order {id}"));
@@ -31,13 +31,13 @@ async fn pack_soon(who: &str, id: u32) -> Result<(), LockError> {
     Ok(())
 }
 
-/// `on_busy` is for those who have something better to do than to wait.
+/// `on_busy` is the return value if the lock is not acquired in time.
 #[distributed_lock(key = "order:<id>", wait = "0s", on_busy = Ok("leaves it to the other"))]
 async fn pack_now(id: u32) -> Result<&'static str, LockError> {
     Ok("packs it")
 }
 
-/// Any error type will do that a `LockError` can become.
+/// The error type can be any that implements `From<LockError>`.
 #[distributed_lock(key = "order:<id>")]
 async fn pack_and_fail(who: &str, id: u32) -> Result<(), Box<dyn Error + Send + Sync>> {
     say(who, format!("packs order {id}"));
@@ -50,7 +50,7 @@ async fn pack_and_panic(who: &str, id: u32) -> Result<(), LockError> {
     panic!("the roof fell in");
 }
 
-/// `guard` names the lock in the body.
+/// `guard` binds the lock's guard to a variable of the body.
 #[distributed_lock(key = "order:<id>", ttl = "10s", guard = lock)]
 async fn inspect(who: &str, id: u32) -> Result<u64, LockError> {
     let token = lock.fencing_token().await?;
@@ -110,7 +110,7 @@ async fn show() -> Result<(), LockError> {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // The panic that is shown has a line of its own.
+    // The tour prints the panic itself.
     std::panic::set_hook(Box::new(|_| {}));
     let url = std::env::var("LOCK_URL").unwrap_or_else(|_| "memory://".to_owned());
     let result = match lock_runtime::init(Config::new(url).prefix("quickstart:")).await {

@@ -1,4 +1,4 @@
-//! A scheduled job that runs on one replica at a time, however many there are.
+//! A scheduled job that runs on one replica at a time, whatever their number.
 //!
 //! ```text
 //! export LOCK_URL=redis://127.0.0.1/
@@ -6,7 +6,7 @@
 //! cargo run --example worker -- --name b    # in another
 //! ```
 //!
-//! Stop the replica that runs the job, by ctrl-c or by `kill -9`: another one goes on, at once in
+//! Stop the replica that runs the job, with ctrl-c or `kill -9`: another one takes over, at once in
 //! the first case, after the `ttl` in the second.
 
 use lock_runtime::{Config, LockError, distributed_lock};
@@ -30,11 +30,11 @@ enum Outcome {
     Skipped,
 }
 
-/// With `wait = "0s"` a replica that finds the lock taken doesn't line up behind the other, to do
-/// the same again right after it.
+/// With `wait = "0s"` a replica that finds the lock held does not wait for it, only to run the same job
+/// again right afterwards.
 ///
-/// The lock makes it one at a time, not once per time: a replica whose clock is late finds the lock
-/// free again. A job that takes this ill writes down, under the lock, what it has done.
+/// The lock prevents concurrent runs, not repeated ones: a replica whose clock is late finds the lock
+/// free again. A job that must run once per period records its runs while it holds the lock.
 #[distributed_lock(
     key = "job:report",
     ttl = "5s",
@@ -57,7 +57,7 @@ async fn work(options: &Options) {
         match report(replica, options.every / 2).await {
             Ok(Outcome::Ran) => {}
             Ok(Outcome::Skipped) => say(replica, "skipped: another replica has it"),
-            // An outage costs this turn. The lock's connection comes back by itself.
+            // An outage costs only this run; the library reconnects by itself.
             Err(error) => say(replica, &format!("skipped: {error}")),
         }
     }
@@ -66,7 +66,7 @@ async fn work(options: &Options) {
 async fn run(options: &Options) -> Result<(), LockError> {
     lock_runtime::init(Config::from_env()?).await?;
     say(&options.name, "is ready");
-    // A job under way is dropped at its next await point, and its lock released.
+    // A running job is dropped at its next await point, and its lock is released.
     tokio::select! {
         () = work(options) => {}
         () = asked_to_stop() => say(&options.name, "stops"),
@@ -127,13 +127,13 @@ impl Options {
     }
 }
 
-/// All replicas are due at the same moments.
+/// Returns the time until the next run, which is the same instant for all replicas.
 fn until_next(every: Duration) -> Duration {
     let past = since_epoch().as_secs_f64() % every.as_secs_f64();
     every.saturating_sub(Duration::from_secs_f64(past))
 }
 
-/// By ctrl-c, or by the SIGTERM of whatever runs the replicas.
+/// Resolves on ctrl-c or SIGTERM.
 async fn asked_to_stop() {
     #[cfg(unix)]
     {

@@ -26,12 +26,12 @@ install() {
 }
 
 command -v redis-server >/dev/null || install redis-server redis-server redis
-# One test talks to Python's Redis client, which it fetches itself.
+# One test installs Python's Redis client, and locks with it.
 command -v python3 >/dev/null || install python3 python3 python
 python3 -m pip --version >/dev/null 2>&1 || install pip python3-pip python
 
-# Tests measure time: where it is permitted, they run before whatever else the machine does. Elsewhere fewer
-# run at once.
+# Tests measure time: if permitted, they run at a higher priority than other processes. Otherwise fewer tests run
+# at once.
 prompt=()
 threads=4
 if nice -n -10 true 2>/dev/null && [ "$(nice -n -10 nice)" -lt "$(nice)" ]; then
@@ -42,14 +42,14 @@ fi
 step "format"
 cargo fmt --all --check
 
-# All with the same packages and features: with others the dependencies would be compiled anew.
+# Every step uses the same packages and features: others would compile the dependencies again.
 all=(--workspace --all-features)
 
 step "build"
 cargo build "${all[@]}" --bins --examples
 
-# It waits more than it works, and what else there is to do gives way to it. A copy: its workers are the
-# same file, which cargo may write anew.
+# Chaos mostly waits, so it runs beside the next steps, which have a lower priority. It runs from a copy: its workers
+# execute the same file, which cargo may overwrite.
 mkdir -p target/chaos
 rm -f target/chaos/chaos
 cp "${CARGO_TARGET_DIR:-target}/debug/chaos" target/chaos/chaos
@@ -76,6 +76,6 @@ trap - EXIT
 sed -n '/^|/,$p' target/chaos/log
 
 step "tests"
-# They wait more than they work.
+# Tests mostly wait for servers, so several run at once.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$threads}"
 ${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --no-fail-fast

@@ -1,4 +1,4 @@
-//! What can go wrong with an order, and what the service's clients are told of it.
+//! The errors of the service, and their responses.
 
 use lock_runtime::LockError;
 use serde::Serialize;
@@ -13,7 +13,7 @@ pub enum OrderError {
     Internal(Box<dyn Error + Send + Sync>),
 }
 
-/// All that `#[distributed_lock]` asks of a handler's error type.
+/// The only requirement of `#[distributed_lock]` on a handler's error type.
 impl From<LockError> for OrderError {
     fn from(error: LockError) -> OrderError {
         OrderError::Lock(error)
@@ -32,7 +32,7 @@ impl From<tokio::task::JoinError> for OrderError {
     }
 }
 
-/// Problem details, as in RFC 9457.
+/// Problem details (RFC 9457).
 #[derive(Serialize)]
 pub struct Problem {
     pub status: u16,
@@ -44,7 +44,7 @@ impl Problem {
 }
 
 impl OrderError {
-    /// For the errors that are the service's own; those of the lock are responses already.
+    /// Returns the response to an error of the service itself; a lock error is a response already.
     pub fn problem(&self) -> Problem {
         let status = match self {
             OrderError::Unknown(_) => 404,

@@ -1,4 +1,4 @@
-//! What the two order services share: everything but the web framework.
+//! The part that the two order services share: everything but the web framework.
 
 pub mod error;
 pub mod options;
@@ -12,13 +12,13 @@ use anyhow::Context;
 use lock_runtime::distributed_lock;
 use std::path::Path;
 
-/// Opens the database. Instances that start together set it up one after the other.
+/// Opens the database. Instances that start at the same time set it up one after the other.
 #[distributed_lock(key = "orders:setup")]
 pub async fn open(path: &Path) -> anyhow::Result<Orders> {
     Orders::open(path).with_context(|| format!("cannot open `{}`", path.display()))
 }
 
-/// Resolves on ctrl-c, or on the SIGTERM of whatever runs the service.
+/// Resolves on ctrl-c or SIGTERM.
 pub async fn asked_to_stop() {
     #[cfg(unix)]
     {

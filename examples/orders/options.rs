@@ -1,4 +1,4 @@
-//! What the services can be told on their command lines.
+//! The command lines of the services.
 
 use anyhow::{Context, bail};
 use lock_runtime::Config;

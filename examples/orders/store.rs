@@ -1,4 +1,4 @@
-//! Orders in a SQLite file, which several instances of the service may have open.
+//! Orders in a SQLite file, which several instances of the service may open.
 
 use rusqlite::{Connection, OptionalExtension, Result, Row};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub struct Order {
     pub id: i64,
     pub item: String,
     pub shipped: bool,
-    /// The tracking numbers of its parcels. More than one would be one too many.
+    /// The tracking numbers of its parcels. There must be at most one.
     pub parcels: Vec<i64>,
 }
 
@@ -30,7 +30,7 @@ pub struct Orders {
 impl Orders {
     pub fn open(path: &Path) -> Result<Orders> {
         let connection = Connection::open(path)?;
-        // Other instances write to the same file: wait for them, and let readers go on meanwhile.
+        // Other instances write to the same file: writers wait for each other, readers do not.
         connection.busy_timeout(Duration::from_secs(5))?;
         connection.execute_batch(
             "PRAGMA journal_mode = WAL;
@@ -62,14 +62,14 @@ impl Orders {
             .ok_or(OrderError::Unknown(id))
     }
 
-    /// Reads, has it carried away, writes. Nothing in here keeps two callers from finding the order
-    /// unshipped at the same time: they hold the order's lock.
+    /// Ships an order that has not been shipped. Only the order's lock, which callers hold, prevents two
+    /// of them from finding the order unshipped at the same time.
     pub async fn ship(&self, id: i64) -> Result<Order, OrderError> {
         let order = self.find(id).await?;
         if order.shipped {
             return Err(OrderError::Shipped(id));
         }
-        // There is a parcel if an earlier call got no further: its client hung up, or it crashed.
+        // A parcel exists if an earlier call ended here: its client disconnected, or the process crashed.
         if order.parcels.is_empty() {
             self.hand_to_carrier(id).await?;
         }
@@ -78,7 +78,7 @@ impl Orders {
         self.find(id).await
     }
 
-    /// Stands for a call to somebody else's service, which is slow and sends a van each time.
+    /// Simulates a call to an external service that is slow, and sends a parcel with every call.
     async fn hand_to_carrier(&self, id: i64) -> Result<(), OrderError> {
         tokio::time::sleep(Duration::from_millis(100)).await;
         self.blocking(move |db| db.execute("INSERT INTO parcels (order_id) VALUES (?1)", [id]))
@@ -86,7 +86,7 @@ impl Orders {
         Ok(())
     }
 
-    /// SQLite's calls block, so they have threads of their own.
+    /// Runs a query on a thread of its own, since SQLite's calls block.
     async fn blocking<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
