@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_lock_is_not_given_again_until_it_is_released() {
+    fn a_held_lock_is_not_acquired_again_until_it_is_released() {
         let memory = alone();
         let (first, second) = (claim("a"), claim("a"));
         assert!(memory.acquire(&first));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_ran_out_belongs_to_nobody() {
+    fn an_expired_lease_has_no_holder() {
         let clock = Clock::manual();
         let (memory, _news) = memory(&Store::with_clock(clock.clone()));
         let (first, second) = (claim("a"), claim("a"));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_lock_goes_to_who_came_first() {
+    fn a_released_lock_goes_to_the_first_waiter() {
         let store = Store::open("");
         let (one, news_of_one) = memory(&store);
         let (two, news_of_two) = memory(&store);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_died_in_the_queue_is_passed_over() {
+    fn a_dead_waiter_is_skipped() {
         let clock = Clock::manual();
         let (memory, news) = memory(&Store::with_clock(clock.clone()));
         let (holder, dead, alive) = (claim("a"), claim("a"), claim("a"));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn fencing_tokens_grow_over_all_keys() {
+    fn fencing_tokens_increase_across_keys() {
         let memory = alone();
         let (a, b) = (claim("a"), claim("b"));
         assert!(memory.acquire(&a) && memory.acquire(&b));

@@ -185,14 +185,14 @@ fn scenes() {
 }
 
 #[test]
-fn all_that_three_can_say() {
+fn every_request_sequence_of_three_claims() {
     let mut stage = Stage::open();
     let plays = all(3, 4, rules(), &mut |play| stage.play(&play));
     assert_eq!(plays, 41_091);
 }
 
 #[test]
-fn what_clients_ask_when_much_goes_wrong() {
+fn client_requests_under_many_faults() {
     let faults = Faults {
         lost: 2,
         slow: 3,

@@ -1,4 +1,4 @@
-//! A ballot: the votes that one token asks for, until no member holds the token any more.
+//! A ballot: the votes for one token, from the first request until no member holds the token.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::Vote;
@@ -24,9 +24,9 @@ pub(crate) struct Ballot {
     progress: OnceLock<Arc<watch::Sender<ClearProgress>>>,
 }
 
-/// How far a withdrawal has come.
+/// The progress of a withdrawal.
 pub(crate) struct ClearProgress {
-    /// Which members held the token.
+    /// The members that held the token.
     pub(crate) released: Tally,
     pub(crate) outstanding: usize,
 }
@@ -51,7 +51,7 @@ impl Ballot {
         ballot
     }
 
-    /// Requests a vote of a member. A member that does not reply may hold the token all the same.
+    /// Requests a member's vote. A member that does not reply may hold the token nevertheless.
     pub(crate) async fn request_vote(&self, member: usize, deadline: Instant) -> Vote {
         let Some(mut may_hold) = self.states.begin_request(member).await else {
             return Vote::Failed(EngineError::new(
@@ -59,7 +59,8 @@ impl Ballot {
                 "the election is over",
             ));
         };
-        // The claim leaves a queue that it has entered, not one that it is about to enter.
+        // Wait for a queue request that is under way: the vote must remove the entry after it was made, not
+        // before.
         let queued = match &self.queue_entry {
             Some(entry) => Some(entry.states.begin_cleanup(member).await),
             None => None,
@@ -82,8 +83,8 @@ impl Ballot {
         answer.unwrap_or_else(Vote::Failed)
     }
 
-    /// Releases the token at all members that may hold it, and repeats that until each member has confirmed it.
-    /// `notify`: the lock was held, so that waiters are notified.
+    /// Releases the token at every member that may hold it, and retries until each member has confirmed. With
+    /// `notify`, waiters are notified, since the lock was held.
     pub(crate) fn withdraw(self: &Arc<Self>, notify: bool) -> &watch::Sender<ClearProgress> {
         self.states.close();
         self.progress.get_or_init(|| {
@@ -146,7 +147,7 @@ impl Ballot {
         };
         let released = self.members.retry(deadline, free, note).await?;
         *may_hold = false;
-        // An earlier attempt may have released it, so that a later one does not find it.
+        // An unanswered attempt may have released the token, so that a later one did not find it.
         Ok(released || repeated.into_inner())
     }
 

@@ -1,8 +1,8 @@
-//! How a claim gets a majority.
+//! Elections: how a claim gets a majority.
 //!
-//! All members are asked at once. Where several claims have come between the members so that none has
-//! a majority, each sees from the answers which of them is first: that one asks on, and the others give
-//! up what they have got. Most elections take one round, and those hardly more than two.
+//! All members are asked for their votes at once. If several claims split the members so that none has a
+//! majority, each claim sees from the replies which one leads: the leader requests the missing votes again,
+//! and the others withdraw. Most elections take one round, and split ones rarely more than two.
 
 use crate::engine::error::EngineError;
 use crate::engine::member::Vote;
@@ -19,25 +19,25 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
-/// So often does the first of several ask before it gives up as well: one of the others may be somebody
-/// who has died.
+/// The number of rounds after which even the leader gives up: another claim may belong to a process that has
+/// died.
 const MAX_ROUNDS: u32 = 4;
 
-/// A member that takes so much longer than the majority is not waited for, where it isn't needed.
+/// A member that replies this much later than the majority is not waited for, unless its vote is needed.
 const STRAGGLER_GRACE: Duration = Duration::from_millis(10);
 
-/// How an election ended.
+/// The outcome of an election.
 pub(crate) enum Outcome {
     Won(ElectionGuard),
-    /// The lock is somebody else's, and can't be free sooner than after so long.
+    /// Another claim holds the lock, at least for this long.
     Lost(Duration),
-    /// Several claims were in each other's way. Another one is first, and has it after so long if it can.
+    /// Several claims split the votes. The leading one has acquired the lock after this long, if it can.
     Split(Duration, EngineError),
-    /// Too few members have answered.
+    /// Too few members replied.
     NoQuorum(EngineError),
 }
 
-/// Unless it is won, and the lock is taken, it is cleared away on whatever path it ends.
+/// A guard that withdraws the ballot when it is dropped, unless the election was won and the lock acquired.
 pub(crate) struct ElectionGuard(Option<Arc<Ballot>>);
 
 impl ElectionGuard {
@@ -55,7 +55,7 @@ impl Drop for ElectionGuard {
 }
 
 impl Ballot {
-    /// Asks for the lock until there is an outcome. On the I/O thread.
+    /// Runs rounds until there is an outcome. Must run on the I/O thread.
     pub(crate) async fn run_election(self: Arc<Self>, deadline: Instant) -> Outcome {
         let guard = ElectionGuard(Some(self.clone()));
         let io = self.members.io;
@@ -82,7 +82,7 @@ impl Ballot {
                 }
                 Verdict::Lost => return Outcome::Lost(votes.earliest_free()),
                 Verdict::Split { we_lead: true } if round < MAX_ROUNDS => {
-                    // The others need no longer to see what we have seen, and to give up.
+                    // The other claims need time to see that this one leads, and to withdraw.
                     let pause = elapsed_since(start) / 2;
                     io.sleep_until(now() + pause + fraction(pause)).await;
                 }
@@ -98,8 +98,8 @@ impl Ballot {
         }
     }
 
-    /// Asks a member that had not let go of an earlier holder yet. The lock is had without it; with it, it
-    /// survives more.
+    /// Requests the vote of a member that had not released the lock for an earlier holder yet. The lock is
+    /// held without that member; with it, the lock survives the loss of more members.
     async fn retry_straggler(self: Arc<Self>, member: usize) {
         self.members
             .io
@@ -127,8 +127,8 @@ impl Ballot {
     }
 }
 
-/// Counts what comes in until there is a verdict. A claim that comes after others, with some members
-/// still missing, gives up at once what it has got; those may still tell whether it has lost.
+/// Counts votes until there is a verdict. A claim that does not lead calls `give_up` at once while votes are
+/// missing; those may still show that it has lost.
 pub(crate) async fn count_votes<T>(
     io: IoThread,
     votes: &mut Votes,
@@ -138,7 +138,7 @@ pub(crate) async fn count_votes<T>(
     deadline: Instant,
 ) -> Verdict {
     let start = now();
-    // Those who don't answer say so by then.
+    // Members that do not reply are recorded as failed by then.
     let deadline = deadline + STRAGGLER_GRACE;
     let mut give_up = Some(give_up);
     let mut phase = CountPhase::Collecting;

@@ -1,8 +1,8 @@
-//! Fencing tokens, by a second phase.
+//! Fencing tokens, in two phases.
 //!
-//! A majority that has the lock says what is greater than all it knows of; the greatest of that is made
-//! known to a majority that still has it. The next holder's majority shares a member with that one, and
-//! asks it later.
+//! Each member of a majority that holds the lock returns a number greater than all that it knows. The
+//! greatest of these is stored at a majority that still holds the lock. The next holder's majority shares a
+//! member with that one, which is asked later and therefore returns a greater number.
 
 use crate::engine::error::EngineError;
 use crate::engine::quorum::members::Members;

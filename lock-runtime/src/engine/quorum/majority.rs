@@ -1,4 +1,4 @@
-//! Majorities, and the error when none agreed.
+//! Majorities, and the error when no majority agreed.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::Member;
@@ -6,12 +6,12 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// Returns how many members are more than half of them.
+/// Returns the least number of members that is a majority.
 pub(crate) fn majority(members: usize) -> usize {
     members / 2 + 1
 }
 
-/// The source of an error: each member's answer.
+/// The source of an error: each member's reply.
 #[derive(Debug)]
 pub(crate) struct NoMajority {
     replies: Vec<(Box<str>, MemberReply)>,

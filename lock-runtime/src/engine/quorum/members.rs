@@ -45,7 +45,7 @@ impl Members {
         deadline_in(self.timeout.min(ttl / 10))
     }
 
-    /// Runs work on the I/O thread, to its end even if the caller no longer waits for it.
+    /// Runs work on the I/O thread. It runs to its end even if the caller no longer waits.
     pub(crate) async fn run_on_io_thread<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
@@ -98,7 +98,7 @@ impl Members {
         answers
     }
 
-    /// Collects replies until they decide, or all have come.
+    /// Collects replies until they decide, all have arrived, or the deadline passes.
     pub(crate) async fn collect<T>(
         &self,
         mut answers: UnboundedReceiver<(usize, T)>,
@@ -115,7 +115,7 @@ impl Members {
         tally
     }
 
-    /// Records whether a member replies at present.
+    /// Records whether a member currently replies.
     pub(crate) fn record_reachability<T>(&self, member: usize, answer: &Result<T, EngineError>) {
         let absent = |error: &EngineError| {
             matches!(

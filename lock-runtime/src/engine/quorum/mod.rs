@@ -1,10 +1,10 @@
 //! Locks on several independent deployments of Redis, as in
-//! [Redlock](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/): a lock is held
-//! where a majority of the members has it.
+//! [Redlock](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/): a lock is held if a
+//! majority of the members stores its token.
 //!
-//! Every acquisition is an election with a token of its own, in which all members are asked at once. A
-//! member gives a lock to one token at a time, and two majorities share a member, so that no two tokens
-//! win at the same time.
+//! Every acquisition is an election with its own token, in which all members are asked at once. A member
+//! votes for one token at a time, and any two majorities share a member, so no two tokens win at the same
+//! time.
 
 pub(crate) mod ballot;
 pub(crate) mod election;
@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long the first members to be connected wait for the others.
+/// How long connecting waits for the other members once a majority is connected.
 const STRAGGLER_GRACE: Duration = Duration::from_millis(100);
 
 pub(crate) struct QuorumEngine {
@@ -56,8 +56,8 @@ pub(crate) struct QuorumEngine {
 }
 
 impl QuorumEngine {
-    /// Waits until a majority is connected, and fails if that takes longer than the connect timeout. The other
-    /// members are connected when they can be reached.
+    /// Waits until a majority is connected, and fails if that takes longer than the connect timeout. The
+    /// other members are connected once they are reachable.
     pub(crate) async fn connect(
         io: IoThread,
         members: Vec<Arc<dyn Member>>,
@@ -76,7 +76,7 @@ impl QuorumEngine {
         while let Ok(Some((member, reply))) = io.timeout_at(wait_until, connected.recv()).await {
             members.record_reachability(member, &reply);
             tally.record(member, reply.map(|()| true));
-            // The other members that can be reached will have replied by then.
+            // The other reachable members will have replied by then.
             if tally.decided().is_some() {
                 wait_until = wait_until.min(deadline_in(STRAGGLER_GRACE));
             }
@@ -131,7 +131,7 @@ impl Engine for QuorumEngine {
         })
     }
 
-    // A late request of an election finds that it is over.
+    // No expiry is needed: a late request of an election finds that the election is over.
     fn enqueue<'a>(
         &'a self,
         claim: &'a Claim,
@@ -167,7 +167,7 @@ impl Engine for QuorumEngine {
             let certain = progress.wait_for(|progress| {
                 progress.released.decided().is_some() || progress.outstanding == 0
             });
-            // The withdrawal goes on at the other members.
+            // The withdrawal continues at the other members.
             let _ = self.members.io.timeout_at(deadline, certain).await;
             let released = progress.borrow().released.clone();
             released
@@ -189,7 +189,7 @@ impl Engine for QuorumEngine {
         ))
     }
 
-    /// Members that are clusters have the same slots.
+    /// All members that are clusters have the same slots.
     fn shard_of(&self, name: &str) -> Shard {
         let slots = self.members.list.iter().map(|member| member.slot(name));
         Shard {

@@ -1,4 +1,4 @@
-//! The entries of one claim in the members' queues.
+//! One claim's entries in the members' queues.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::QueueObservation;
@@ -49,7 +49,8 @@ impl QueueEntry {
         observation
     }
 
-    /// Removes the entry of a claim that waits no longer. The removal goes on if the returned future is dropped.
+    /// Removes the entry of a claim that no longer waits. The removal continues if the returned future is
+    /// dropped.
     pub(crate) fn remove(
         members: &Arc<Members>,
         registry: &Arc<Registry<QueueEntry>>,
@@ -71,7 +72,7 @@ impl QueueEntry {
         }
     }
 
-    /// Leaves all queues in which the claim still waits.
+    /// Leaves every queue in which the claim may still wait.
     async fn remove_all(self: Arc<Self>) {
         self.states.close();
         let mut left = self.members.ask_all(|member| {

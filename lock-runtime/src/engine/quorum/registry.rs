@@ -1,11 +1,11 @@
-//! What tokens leave at the members, until it is cleaned up.
+//! State of tokens at the members, kept until it is cleaned up.
 
 use crate::engine::token::Token;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// Entries by token, and how many of them are being cleaned up.
+/// Entries by token, and the number of cleanups under way.
 pub(crate) struct Registry<T> {
     entries: Mutex<HashMap<Token, Arc<T>>>,
     cleanups: watch::Sender<usize>,
@@ -48,7 +48,7 @@ impl<T> Registry<T> {
         self.cleanups.send_modify(|cleanups| *cleanups -= 1);
     }
 
-    /// Waits until nothing is being cleaned up.
+    /// Waits until no cleanup is under way.
     pub(crate) async fn drained(&self) {
         let mut cleanups = self.cleanups.subscribe();
         let _ = cleanups.wait_for(|cleanups| *cleanups == 0).await;

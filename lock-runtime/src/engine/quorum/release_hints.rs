@@ -1,8 +1,8 @@
-//! What members tell those who wait.
+//! Combines the members' messages to waiters.
 //!
-//! A member tells the first in its queue when a lock is freed there. A lock can be had when a majority
-//! of those members that answer at present has told so; what one member tells makes the claim ask
-//! somewhat sooner.
+//! A member notifies the first claim in its queue when the lock is released there. The lock can be acquired
+//! when a majority of the members that currently reply has notified the claim; a message from a single member
+//! makes the claim poll somewhat sooner.
 
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::quorum::majority::majority;
@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) struct ReleaseHints {
     handler: EventHandler,
-    /// Whether each member has answered lately.
+    /// `true` for each member that has replied lately.
     reachable: Vec<AtomicBool>,
-    /// For each claim that waits, which members have told it since it asked.
+    /// For each waiting claim, the members that have notified it since it last polled.
     notified_by: Mutex<HashMap<Token, Vec<bool>>>,
 }
 
@@ -28,15 +28,16 @@ impl ReleaseHints {
         })
     }
 
-    /// Where that member's news goes.
+    /// Returns the handler of that member's events.
     pub(crate) fn handler(self: &Arc<Self>, member: usize) -> EventHandler {
         let hints = self.clone();
         Arc::new(move |news| {
             let news = match news {
                 EngineEvent::AtFront(token) => hints.record(member, token),
-                // It may be free at that member only: soon enough is when others have been elected.
+                // The lock may be free at this member only. Poll soon, not at once: other claims may be
+                // holding an election.
                 EngineEvent::MayBeFree(token) => Some(EngineEvent::AtFront(token)),
-                // The others tell as well, and it is asked again before long.
+                // The other members notify the claim as well, and it polls again before long.
                 EngineEvent::Resubscribed => None,
                 // No member of a quorum grants a lock by itself.
                 EngineEvent::Granted(_) => None,
@@ -52,14 +53,14 @@ impl ReleaseHints {
         self.reachable[member].store(reachable, Ordering::Relaxed);
     }
 
-    /// The claim asks now. Whether it has been told by enough members before.
+    /// Starts a poll of the claim. Returns `true` if enough members had notified it before.
     pub(crate) fn begin_poll(&self, token: Token) -> bool {
         let none = vec![false; self.reachable.len()];
         let notified_by = self.notified_by().insert(token, none);
         notified_by.is_some_and(|notified_by| count(&notified_by) >= self.threshold())
     }
 
-    /// The claim waits no more.
+    /// Removes a claim that no longer waits.
     pub(crate) fn remove(&self, token: Token) {
         self.notified_by().remove(&token);
     }

@@ -1,7 +1,8 @@
-//! Renewal: a lease is longer where a majority has really made it so.
+//! Renewal: a lease is extended only if a majority has renewed it.
 //!
-//! A member that has lost the lock, as by a restart, is given it again. That counts for nothing: nobody
-//! knows who had the lock there meanwhile. The next renewal finds it there like everywhere else.
+//! A member that has lost the lock, for example by a restart, is asked to store it again. That does not count
+//! for this renewal, since another client may have held the lock there meanwhile. The next renewal finds the
+//! lock there as at the other members.
 
 use crate::engine::error::EngineError;
 use crate::engine::quorum::ballot::Ballot;
@@ -22,7 +23,7 @@ pub(crate) async fn renew(
     deadline: Instant,
 ) -> Result<Vec<Result<bool, EngineError>>, EngineError> {
     let (sender, mut answers) = mpsc::unbounded_channel();
-    // Which locks a majority still has, once that is known.
+    // Which locks a majority still holds, once that is known.
     let still_held = Arc::new(watch::Sender::new(None::<Arc<[bool]>>));
     for member in 0..members.count() {
         let (members, ballots) = (members.clone(), ballots.clone());
@@ -73,7 +74,7 @@ fn record_replies(tallies: &mut [Tally], member: usize, renewed: Renewed) {
     }
 }
 
-/// Gives a member the locks that it doesn't have and a majority does.
+/// Restores the locks that a member has lost and a majority still holds.
 fn repair(
     (members, ballots): (&Members, &Registry<Ballot>),
     member: usize,

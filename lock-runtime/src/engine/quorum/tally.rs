@@ -1,4 +1,4 @@
-//! The members' replies to a request that succeeds or not.
+//! The members' replies to a request that succeeds or fails.
 
 use crate::engine::error::EngineError;
 use crate::engine::member::Member;
@@ -21,7 +21,7 @@ impl Tally {
         self.replies[member] = Some(reply);
     }
 
-    /// Returns whether a majority agreed, as soon as that is certain.
+    /// Returns `Some(true)` once a majority agreed, `Some(false)` once none can agree, and `None` until then.
     pub(crate) fn decided(&self) -> Option<bool> {
         let members = self.replies.len();
         if self.count(true) >= majority(members) {
@@ -33,7 +33,7 @@ impl Tally {
         }
     }
 
-    /// Returns why it is not certain, member by member.
+    /// Returns the error for an undecided tally, which lists each member's reply.
     pub(crate) fn error(
         &self,
         members: &[Arc<dyn Member>],
@@ -60,7 +60,7 @@ mod tests {
     use crate::engine::error::EngineErrorKind;
 
     #[test]
-    fn it_is_decided_as_soon_as_the_rest_can_change_nothing() {
+    fn decided_once_missing_replies_cannot_change_the_result() {
         for (replies, decided) in [
             ("yy-", Some(true)),
             ("y-y", Some(true)),
@@ -78,7 +78,7 @@ mod tests {
                     b'-' => {}
                     b'x' => tally.record(
                         member,
-                        Err(EngineError::new(EngineErrorKind::NotConnected, "as told")),
+                        Err(EngineError::new(EngineErrorKind::NotConnected, "scripted")),
                     ),
                     _ => tally.record(member, Ok(letter == b'y')),
                 }

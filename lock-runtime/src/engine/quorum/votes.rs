@@ -7,20 +7,20 @@ use crate::engine::token::Token;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What each member has said so far when it was asked for one token.
+/// The members' votes for one token so far.
 pub(crate) struct Votes {
     our_token: Box<[u8]>,
     votes: Vec<Option<Vote>>,
 }
 
-/// How far the count has come.
+/// The phase of a count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CountPhase {
-    /// All that are missing may come at any moment.
+    /// Missing votes may arrive at any moment.
     Collecting,
-    /// Those that are missing take longer than the others did.
+    /// Missing votes take longer than the others did.
     Stragglers,
-    /// What is missing won't come any more.
+    /// No more votes will arrive.
     Closed,
 }
 
@@ -28,13 +28,13 @@ pub(crate) enum CountPhase {
 pub(crate) enum Verdict {
     Undecided,
     Won,
-    /// A majority is somebody else's.
+    /// A majority voted for one other claim.
     Lost,
-    /// The members are divided among several. One of them comes before the others: all see which.
+    /// Several claims split the votes. One of them leads, and all claims agree on which.
     Split {
         we_lead: bool,
     },
-    /// Too few have answered.
+    /// Too few members replied.
     NoQuorum,
 }
 
@@ -50,7 +50,8 @@ impl Votes {
         self.votes[member] = Some(vote);
     }
 
-    /// Those who may say something else when they are asked again, from whom nothing is missing.
+    /// Clears the votes that may differ if they are requested again, and returns their members. Missing votes
+    /// are not among them.
     pub(crate) fn take_retryable(&mut self) -> Vec<usize> {
         let again = |vote: &Option<Vote>| match vote {
             Some(Vote::Held { .. }) => true,
@@ -69,7 +70,7 @@ impl Votes {
         majority(self.votes.len())
     }
 
-    /// Those where somebody else has it.
+    /// Returns the members at which another claim holds the lock.
     pub(crate) fn held_by_others(&self) -> impl Iterator<Item = usize> {
         let votes = self.votes.iter().enumerate();
         votes.filter_map(|(member, vote)| match vote {
@@ -82,7 +83,7 @@ impl Votes {
         self.votes.iter().filter(|vote| vote.is_none()).count()
     }
 
-    /// How many have said whose the lock is.
+    /// Returns the number of members that replied with the lock's holder.
     pub(crate) fn answered(&self) -> usize {
         let answered = |vote: &&Option<Vote>| !matches!(vote, None | Some(Vote::Failed(_)));
         self.votes.iter().filter(answered).count()
@@ -111,7 +112,7 @@ impl Votes {
         }
     }
 
-    /// How long at least until a majority can be free.
+    /// Returns the least time until a majority can be free.
     pub(crate) fn earliest_free(&self) -> Duration {
         let ttl = |vote: &Option<Vote>| match vote {
             Some(Vote::Held { ttl, .. }) => *ttl,
@@ -122,7 +123,7 @@ impl Votes {
         ttl[self.majority() - 1]
     }
 
-    /// Why no majority was had, member by member.
+    /// Returns the error for a count without a majority, which lists each member's vote.
     pub(crate) fn error(&self, members: &[Arc<dyn Member>]) -> EngineError {
         let said = self.votes.iter().map(|vote| match vote {
             None => MemberReply::Text("no answer yet"),
@@ -138,7 +139,8 @@ impl Votes {
         self.votes.iter().filter(granted).count()
     }
 
-    /// Who else has most votes, and how many; of several the one whose token is the greatest.
+    /// Returns the number of votes and the token of the strongest other claim; among equals, the greatest
+    /// token.
     fn leading_rival(&self) -> (usize, &[u8]) {
         let holder = |vote| match vote {
             &Some(Vote::Held { ref holder, .. }) => Some(&**holder),
@@ -156,7 +158,8 @@ mod tests {
     use super::*;
     use crate::engine::error::EngineErrorKind;
 
-    /// One letter a member: `m` mine, `-` nothing yet, `x` no answer, any other somebody else's.
+    /// One letter per member: `m` for our claim, `-` for no reply yet, `x` for a failure, any other for
+    /// another claim.
     fn votes(told: &str) -> Votes {
         let mut votes = Votes::new(told.len(), Token::random());
         votes.our_token = b"m".as_slice().into();
@@ -165,7 +168,7 @@ mod tests {
             let vote = match said {
                 b'-' => continue,
                 b'm' => Vote::Granted,
-                b'x' => Vote::Failed(EngineError::new(EngineErrorKind::NotConnected, "as told")),
+                b'x' => Vote::Failed(EngineError::new(EngineErrorKind::NotConnected, "scripted")),
                 holder => Vote::Held {
                     holder: [holder].into(),
                     ttl,
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn less_than_a_majority_decides_nothing_until_all_have_had_their_time() {
+    fn without_a_majority_nothing_is_decided_until_stragglers_are_late() {
         for open in ["m--", "-a-", "am-", "mmaa-", "abc--", "xx---"] {
             assert_eq!(
                 verdict(open, CountPhase::Collecting),
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_the_one_with_most_votes_is_first_or_else_the_greatest_token() {
+    fn most_votes_lead_and_the_greatest_token_breaks_ties() {
         for (told, we_lead) in [
             ("mmaax", true),
             ("mmzzx", false),
@@ -235,9 +238,9 @@ mod tests {
         }
     }
 
-    /// Whoever asks, all see the same one first.
+    /// Every claim computes the same leader.
     #[test]
-    fn exactly_one_is_first() {
+    fn exactly_one_claim_leads() {
         for owners in ["aabbx", "abcde", "aabbc", "abbca", "xabbc"] {
             let as_seen_by = |me: char| owners.replace(me, "m").replace('m', &me.to_string());
             let first = |me: char| {
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_free_when_a_majority_is() {
+    fn a_lock_is_free_once_a_majority_is_free() {
         let seconds = |letter: u8| Duration::from_secs(u64::from(letter));
         assert_eq!(votes("abc").earliest_free(), seconds(b'b'));
         assert_eq!(votes("xbc").earliest_free(), seconds(b'b'));
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_said_no_is_asked_again_and_who_said_nothing_is_not() {
+    fn refusals_and_failures_are_retried_but_missing_votes_are_not() {
         let mut votes = votes("ma-xa");
         assert_eq!(votes.take_retryable(), [1, 3, 4]);
         assert_eq!(votes.outstanding(), 4);

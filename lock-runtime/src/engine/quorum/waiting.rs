@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long about claims wait that split an election, before they ask again.
+/// Approximately how long a claim waits before it polls again if it finds the votes split.
 const SPLIT_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// Enters the queues of all members, and acquires the lock if it is free.
@@ -32,7 +32,7 @@ pub(crate) async fn enqueue(
     {
         return Ok(standing);
     }
-    // What an election leaves behind must never be taken for the next one's.
+    // A new token, so that votes left over from an earlier election never count in this one.
     let token = Token::random();
     let claim = Claim {
         token,
@@ -51,7 +51,7 @@ pub(crate) async fn enqueue(
     }
 }
 
-/// Observes the lock at all members; `None` if it may be free.
+/// Observes the lock at all members; returns `None` if it may be free.
 async fn observe_all(
     members: &Arc<Members>,
     entry: &Arc<QueueEntry>,
@@ -91,7 +91,7 @@ async fn observe_all(
     })))
 }
 
-/// Tells the waiter to poll again after that time.
+/// Returns a status that makes the waiter poll again after that time.
 fn retry_in(ttl: Duration) -> QueueStatus {
     QueueStatus {
         server_time: ServerTime(Duration::ZERO),

@@ -66,14 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_check_value_of_the_standard() {
+    fn crc16_matches_the_standard_check_value() {
         assert_eq!(crc16("123456789"), 0x31c3);
         assert_eq!(crc16(""), 0);
     }
 
     /// As the server says by `CLUSTER KEYSLOT`.
     #[test]
-    fn braces_name_what_counts() {
+    fn only_the_hash_tag_counts() {
         let all = |key: &str| crc16(key) % SLOT_COUNT;
         for (key, counts) in [
             ("{user1000}.following", "user1000"),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn every_slot_has_a_tag_of_its_own() {
+    fn every_slot_has_its_own_hash_tag() {
         let mut greatest = 0;
         for of in 0..SLOT_COUNT {
             assert_eq!(slot_of(&format!("x:{{{}}}y", hash_tag_for(of))), of);

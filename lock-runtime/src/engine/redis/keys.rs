@@ -139,14 +139,14 @@ mod tests {
 
     /// As `PROTOCOL.md` says, for others to compare.
     #[test]
-    fn the_example_of_the_protocol() {
+    fn the_example_in_the_protocol_document() {
         let keys = Keys::new("lock:", true).unwrap();
         assert_eq!(slot_of("lock:order:42"), 1507);
         assert_eq!(keys.queue("lock:order:42"), "lock:::queue:{2245}order:42");
     }
 
     #[test]
-    fn a_prefix_may_name_the_slot_of_all_locks() {
+    fn a_hash_tag_in_the_prefix_puts_all_locks_in_one_slot() {
         let keys = Keys::new("{shop}:lock:", true).unwrap();
         for key in ["a", "{b}", "}{", "::"] {
             let lock = format!("{{shop}}:lock:{key}");
@@ -219,7 +219,7 @@ mod tests {
 
     /// Since no key begins with a colon.
     #[test]
-    fn a_colon_more_makes_another_prefix() {
+    fn prefixes_that_differ_by_a_colon_share_no_names() {
         let [short, long] = ["lock", "lock:"].map(|prefix| Keys::new(prefix, false).unwrap());
         let named = |keys: &Keys| -> HashSet<String> {
             let random = random_keys(10_000).filter(|key| !key.starts_with(':'));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_is_read_whatever_the_key() {
+    fn a_grant_is_parsed_for_any_key() {
         let token = "0123456789abcdef0123456789abcdef";
         let text = format!("grant {token} 1700000000000001 2000 lock:a b {{c}}");
         let Some(EngineEvent::Granted(grant)) = parse(&text) else {

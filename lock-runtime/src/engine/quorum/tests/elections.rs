@@ -1,4 +1,4 @@
-//! Elections: won, lost, and undecided.
+//! Elections that are won, lost or undecided.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::quorum::tests::{Bench, TTL, another, claim};
@@ -6,7 +6,7 @@ use crate::engine::traits::Engine;
 use crate::util::time::deadline_in;
 
 #[tokio::test]
-async fn who_loses_gives_up_what_it_has_got() {
+async fn a_losing_claim_withdraws_its_votes() {
     let bench = Bench::of(5);
     let (holder, loser) = (claim(), claim());
     for member in &bench.members[..3] {
@@ -18,7 +18,7 @@ async fn who_loses_gives_up_what_it_has_got() {
 }
 
 #[tokio::test]
-async fn without_a_majority_each_members_answer_is_told() {
+async fn without_a_majority_the_error_lists_each_members_reply() {
     let bench = Bench::of(5);
     bench.members[0].give(&claim());
     bench.members[1].pause();
@@ -28,8 +28,8 @@ async fn without_a_majority_each_members_answer_is_told() {
     let error = bench.acquire(&mine).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no 3 of 5 members agreed: `member-0`: held by another; `member-1`: no answer (as told); \
-         `member-2`: not reached (as told); `member-3`: not reached (as told); `member-4`: granted"
+        "no 3 of 5 members agreed: `member-0`: held by another; `member-1`: no answer (scripted); \
+         `member-2`: not reached (scripted); `member-3`: not reached (scripted); `member-4`: granted"
     );
     assert_eq!(error.kind, EngineErrorKind::NotReady);
     bench.members[1].is_down(true);
@@ -42,10 +42,10 @@ async fn without_a_majority_each_members_answer_is_told() {
     bench.nothing_is_left(&mine).await;
 }
 
-/// Each has got two of five, and one is away. The one that comes first by its token asks on, and the
-/// other gives up: nobody waits for a ttl, and nobody gives up for nothing.
+/// Each claim has two of five votes, and one member is unavailable. The claim that leads by its token
+/// requests votes again, and the other withdraws: neither waits for a ttl, and neither withdraws needlessly.
 #[tokio::test]
-async fn of_two_that_are_in_each_others_way_one_gets_it() {
+async fn one_of_two_claims_that_split_the_votes_wins() {
     for _ in 0..20 {
         let bench = Bench::of(5);
         let other = another(&bench.members);
@@ -81,9 +81,9 @@ async fn of_two_that_are_in_each_others_way_one_gets_it() {
     }
 }
 
-/// The members are divided among somebody who has died and one who comes.
+/// The votes are split between a new claim and claims of dead processes.
 #[tokio::test]
-async fn who_is_first_beside_the_dead_gives_up_in_the_end() {
+async fn a_leading_claim_gives_up_if_dead_claims_keep_their_votes() {
     let bench = Bench::of(5);
     for member in &bench.members[..2] {
         member.give(&claim());
@@ -100,16 +100,16 @@ async fn who_is_first_beside_the_dead_gives_up_in_the_end() {
     bench.nothing_is_left(&mine).await;
 }
 
-/// A member hears of the last release after it was asked for the next lock.
+/// A member receives the release of the previous holder after the request for the next vote.
 #[tokio::test]
-async fn who_has_not_let_go_yet_is_asked_again() {
+async fn a_member_that_has_not_released_yet_is_asked_again() {
     let bench = Bench::of(3);
     let (before, mine) = (claim(), claim());
     bench.members[2].give(&before);
     assert!(bench.acquire(&mine).await.unwrap());
     bench.members[2].forget();
     bench
-        .deadline("all have it", || bench.where_is(&mine).len() == 3)
+        .deadline("all members hold it", || bench.where_is(&mine).len() == 3)
         .await;
     assert!(bench.release(&mine).await.unwrap());
     bench.nothing_is_left(&mine).await;

@@ -1,11 +1,11 @@
-//! Fencing tokens, by two phases.
+//! Fencing tokens, in two phases.
 
 use crate::engine::quorum::tests::scripted::Scripted;
 use crate::engine::quorum::tests::{Bench, begin, claim};
 use std::pin::pin;
 
 #[tokio::test]
-async fn fencing_tokens_grow_whichever_majority_gives_them() {
+async fn fencing_tokens_increase_across_majorities() {
     let bench = Bench::of(5);
     let mut last = 0;
     for away in [[0, 1], [2, 3], [1, 4], [0, 3], [2, 4], [0, 1]] {
@@ -24,9 +24,9 @@ async fn fencing_tokens_grow_whichever_majority_gives_them() {
     }
 }
 
-/// A number counts when a majority knows of it that has the lock all along.
+/// A number counts once it is stored at a majority that has held the lock throughout.
 #[tokio::test]
-async fn a_fencing_token_that_too_few_know_of_is_none() {
+async fn a_fencing_token_without_a_majority_is_not_returned() {
     let bench = Bench::of(3);
     let mine = bench.hold().await;
     let mut token = pin!(bench.fencing_token(&mine));
@@ -39,7 +39,7 @@ async fn a_fencing_token_that_too_few_know_of_is_none() {
             asked(&bench.members[0]) && asked(&bench.members[1])
         })
         .await;
-    // They say a number, and lose the lock before they can keep it in mind.
+    // Both members return a number, and lose the lock before they can store one.
     for member in &bench.members[..2] {
         let mut state = member.state();
         let ask = state.pending.remove(0);
@@ -47,7 +47,7 @@ async fn a_fencing_token_that_too_few_know_of_is_none() {
         state.locks.clear();
     }
     bench
-        .deadline("both are told", || {
+        .deadline("both are asked to store", || {
             asked(&bench.members[0]) && asked(&bench.members[1])
         })
         .await;

@@ -1,4 +1,4 @@
-//! A quorum of members that stop, die and forget when they are told to.
+//! A quorum of members that pause, fail and forget on command.
 
 pub(crate) mod elections;
 pub(crate) mod fencing;
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Long enough for anything, and short enough for a test.
+/// Long enough for every operation, and short enough for a test.
 const PATIENCE: Duration = Duration::from_millis(150);
 const TTL: Duration = Duration::from_secs(30);
 
@@ -51,16 +51,16 @@ impl Bench {
         (0..self.members.len()).filter(has).collect()
     }
 
-    /// A claim that all members have given the lock.
+    /// Returns a claim that all members have granted.
     async fn hold(&self) -> Claim {
         let mine = claim();
         assert!(self.acquire(&mine).await.unwrap());
         let all = || self.where_is(&mine).len() == self.members.len();
-        self.deadline("all have it", all).await;
+        self.deadline("all members hold it", all).await;
         mine
     }
 
-    /// Nothing of it is left anywhere, in a moment.
+    /// Waits until no member holds the claim's lock.
     async fn nothing_is_left(&self, claim: &Claim) {
         let nowhere = || self.where_is(claim).is_empty();
         self.deadline("nothing is left", nowhere).await;
@@ -87,7 +87,7 @@ impl Bench {
             .await
     }
 
-    /// What goes on in the background comes to an end.
+    /// Waits for background work to reach a condition.
     async fn deadline(&self, what: &str, is_so: impl Fn() -> bool) {
         for _ in 0..1000 {
             if is_so() {
@@ -99,7 +99,7 @@ impl Bench {
     }
 }
 
-/// A process beside the first, with the same members.
+/// Returns the engine of another process with the same members.
 fn another(members: &[Arc<Scripted>]) -> Arc<QuorumEngine> {
     let hints = ReleaseHints::new(members.len(), Arc::new(|_| {}));
     let all = members.iter().map(|member| member.clone() as _).collect();

@@ -1,4 +1,4 @@
-//! Releases: nothing is left, however late it comes.
+//! Releases leave nothing behind, however late they arrive.
 
 use crate::engine::quorum::tests::{Bench, PATIENCE, begin, claim};
 use crate::engine::traits::Engine;
@@ -6,7 +6,7 @@ use crate::util::time::deadline_in;
 use std::pin::pin;
 
 #[tokio::test]
-async fn a_member_that_stops_is_not_waited_for_and_is_cleared_when_it_goes_on() {
+async fn a_paused_member_delays_no_release_and_is_cleaned_up_on_resume() {
     let bench = Bench::of(5);
     let claim = claim();
     bench.members[0].pause();
@@ -19,15 +19,15 @@ async fn a_member_that_stops_is_not_waited_for_and_is_cleared_when_it_goes_on() 
     bench.nothing_is_left(&claim).await;
 }
 
-/// Its vote comes when all have forgotten about it.
+/// The vote is granted when no caller waits for it any more.
 #[tokio::test]
-async fn a_vote_that_comes_after_the_release_is_cleared_away() {
+async fn a_vote_granted_after_the_release_is_withdrawn() {
     let bench = Bench::of(3);
     let claim = claim();
     bench.members[2].pause();
     assert!(bench.acquire(&claim).await.unwrap());
     assert!(bench.release(&claim).await.unwrap());
-    // Past the time that the vote was given.
+    // Longer than the deadline of the vote.
     tokio::time::sleep(PATIENCE * 2).await;
     bench.members[2].resume();
     bench.nothing_is_left(&claim).await;
@@ -35,7 +35,7 @@ async fn a_vote_that_comes_after_the_release_is_cleared_away() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_leaves_nothing() {
+async fn a_dropped_call_leaves_no_lock() {
     let bench = Bench::of(3);
     for paused in 0..4 {
         let claim = claim();
@@ -46,7 +46,7 @@ async fn a_call_that_is_dropped_leaves_nothing() {
             let mut acquire = pin!(bench.quorum.acquire(&claim, deadline_in(PATIENCE)));
             let _ = begin(acquire.as_mut());
         }
-        // The manager sees to it that nothing of it is left, before and after it is asked.
+        // The manager cleans up, whether or not the members have carried out the request.
         let released = bench.release(&claim).await;
         assert!(released.is_ok() || paused > 1, "{released:?}");
         for member in &bench.members {
@@ -57,7 +57,7 @@ async fn a_call_that_is_dropped_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_release_says_what_a_majority_has_found() {
+async fn a_release_reports_the_reply_of_the_majority() {
     let bench = Bench::of(5);
     let mine = bench.hold().await;
     bench.members[0].forget();
@@ -79,7 +79,7 @@ async fn a_release_says_what_a_majority_has_found() {
         error.to_string().ends_with("`member-4`: released"),
         "{error}"
     );
-    // It goes on, whether somebody asks or not.
+    // The release continues, whether or not a caller waits for it.
     for member in &bench.members[1..4] {
         member.is_down(false);
     }

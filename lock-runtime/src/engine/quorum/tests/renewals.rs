@@ -1,18 +1,18 @@
-//! Renewals, and what heals.
+//! Renewals and repairs.
 
 use crate::engine::quorum::tests::scripted::Scripted;
 use crate::engine::quorum::tests::{Bench, claim};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_lease_is_renewed_by_those_who_really_have_it() {
+async fn only_members_that_hold_the_lock_count_for_a_renewal() {
     let bench = Bench::of(5);
     let mine = bench.hold().await;
     assert!(bench.renew(&mine).await.unwrap());
     bench.members[0].is_down(true);
     bench.members[1].pause();
     assert!(bench.renew(&mine).await.unwrap());
-    // Two have it, two are away, and one has lost it.
+    // Two members hold the lock, two are unavailable, and one has lost it.
     bench.members[2].forget();
     let error = bench.renew(&mine).await.unwrap_err();
     assert!(error.is_retryable());
@@ -22,8 +22,8 @@ async fn a_lease_is_renewed_by_those_who_really_have_it() {
             .contains("`member-2`: not ours; `member-3`: renewed"),
         "{error}"
     );
-    assert_eq!(bench.where_is(&mine).len(), 4, "nothing was healed");
-    // Three have lost it.
+    assert_eq!(bench.where_is(&mine).len(), 4, "nothing was repaired");
+    // Three members have lost it.
     bench.members[3].forget();
     bench.members[0].is_down(false);
     bench.members[0].forget();
@@ -32,28 +32,28 @@ async fn a_lease_is_renewed_by_those_who_really_have_it() {
 }
 
 #[tokio::test]
-async fn who_has_lost_a_lock_gets_it_again_while_a_majority_has_it() {
+async fn a_member_that_lost_the_lock_is_repaired_while_a_majority_holds_it() {
     let bench = Bench::of(5);
     let mine = bench.hold().await;
     for member in 0..5 {
         bench.members[member].forget();
         assert!(bench.renew(&mine).await.unwrap());
         bench
-            .deadline("it is healed", || bench.members[member].has(&mine))
+            .deadline("it is repaired", || bench.members[member].has(&mine))
             .await;
     }
     assert!(bench.release(&mine).await.unwrap());
     bench.nothing_is_left(&mine).await;
 }
 
-/// Whom somebody else has taken meanwhile is left to him.
+/// A member at which another claim holds the lock keeps that claim.
 #[tokio::test]
-async fn nobody_is_healed_who_has_given_it_to_another() {
+async fn a_member_with_another_holder_is_not_repaired() {
     let bench = Bench::of(3);
     let (mine, theirs) = (claim(), claim());
     assert!(bench.acquire(&mine).await.unwrap());
     bench
-        .deadline("all have it", || bench.where_is(&mine).len() == 3)
+        .deadline("all members hold it", || bench.where_is(&mine).len() == 3)
         .await;
     bench.members[1].give(&theirs);
     assert!(bench.renew(&mine).await.unwrap());
@@ -62,15 +62,15 @@ async fn nobody_is_healed_who_has_given_it_to_another() {
     assert!(bench.members[1].has(&theirs));
 }
 
-/// A member is being healed while the lock is released.
+/// The lock is released while a member is being repaired.
 #[tokio::test]
-async fn what_heals_never_comes_after_the_release() {
+async fn a_repair_never_follows_the_release() {
     let bench = Bench::of(3);
     let mine = bench.hold().await;
     bench.members[2].forget();
     bench.members[2].pause();
     assert!(bench.renew(&mine).await.unwrap());
-    // The renewal is answered, what heals is sent and is not.
+    // The renewal is answered; the repair is sent and not answered.
     let pending = |count| move |member: &Scripted| member.state().pending.len() == count;
     bench
         .deadline("the renewal is sent", || pending(1)(&bench.members[2]))
@@ -78,7 +78,7 @@ async fn what_heals_never_comes_after_the_release() {
     let renewal = bench.members[2].state().pending.remove(0);
     renewal(&mut bench.members[2].state());
     bench
-        .deadline("it is sent", || pending(1)(&bench.members[2]))
+        .deadline("the repair is sent", || pending(1)(&bench.members[2]))
         .await;
     assert!(bench.release(&mine).await.unwrap());
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -88,9 +88,9 @@ async fn what_heals_never_comes_after_the_release() {
     assert_eq!(bench.members[2].state().votes, 2);
 }
 
-/// A member says that it has lost the lock when that is released already, and not yet everywhere.
+/// A member reports the loss when the lock has been released, though not at every member yet.
 #[tokio::test]
-async fn nobody_is_healed_of_a_lock_that_is_released() {
+async fn a_released_lock_is_not_repaired() {
     let bench = Bench::of(5);
     let mine = bench.hold().await;
     bench.members[4].forget();

@@ -1,4 +1,4 @@
-//! A member that does as it is told.
+//! A scripted member.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::{Member, QueueObservation, Vote};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Carries out what it is asked in order, when it runs.
+/// A member that carries out requests in order, unless it is paused or down.
 pub(crate) struct Scripted {
     pub(crate) address: String,
     pub(crate) state: Mutex<State>,
@@ -23,7 +23,7 @@ type Work = Box<dyn FnOnce(&mut State) + Send>;
 pub(crate) struct State {
     pub(crate) down: bool,
     pub(crate) paused: bool,
-    /// What came in while it was paused.
+    /// The requests that arrived while it was paused.
     pub(crate) pending: Vec<Work>,
     pub(crate) locks: HashMap<Arc<str>, Token>,
     pub(crate) queue: Vec<Token>,
@@ -40,7 +40,7 @@ impl Scripted {
         let (sender, answer) = oneshot::channel();
         let work = move |state: &mut State| drop(sender.send(work(state)));
         let mut state = self.state();
-        let error = |kind| EngineError::new(kind, "as told");
+        let error = |kind| EngineError::new(kind, "scripted");
         if state.down {
             return Box::pin(std::future::ready(Err(error(
                 EngineErrorKind::NotConnected,
@@ -75,7 +75,7 @@ impl Scripted {
         self.state().down = down;
     }
 
-    /// As a restart without persistence does.
+    /// Drops all locks, like a restart without persistence.
     pub(crate) fn forget(&self) {
         self.state().locks.clear();
     }

@@ -1,4 +1,4 @@
-//! EnqueueReply in the queues of all members.
+//! Waiting in the queues of all members.
 
 use crate::engine::event::EngineEvent;
 use crate::engine::quorum::release_hints::ReleaseHints;
@@ -10,7 +10,7 @@ use crate::util::time::deadline_in;
 use std::sync::{Arc, Mutex};
 
 #[tokio::test]
-async fn who_waits_gets_it_with_a_token_of_its_own_and_leaves_the_queues() {
+async fn a_waiter_acquires_with_a_new_token_and_leaves_the_queues() {
     let bench = Bench::of(3);
     let (holder, place) = (claim(), claim());
     assert!(bench.acquire(&holder).await.unwrap());
@@ -20,7 +20,7 @@ async fn who_waits_gets_it_with_a_token_of_its_own_and_leaves_the_queues() {
     };
     assert!(waiting.holder_ttl <= TTL && !waiting.has_others && waiting.position == 0);
     let votes = || -> usize { bench.members.iter().map(|it| it.state().votes).sum() };
-    assert_eq!(votes(), 3, "who waits only looks");
+    assert_eq!(votes(), 3, "a waiter only observes");
     assert!(bench.release(&holder).await.unwrap());
     bench
         .deadline("all are free", || bench.where_is(&holder).is_empty())
@@ -38,9 +38,9 @@ async fn who_waits_gets_it_with_a_token_of_its_own_and_leaves_the_queues() {
     assert!(bench.release(&elected).await.unwrap());
 }
 
-/// A member's queue is entered late, and left all the same.
+/// The claim enters a member's queue late, and leaves it nevertheless.
 #[tokio::test]
-async fn a_queue_that_is_entered_late_is_left() {
+async fn a_queue_entered_late_is_left() {
     let bench = Bench::of(3);
     let (holder, place) = (claim(), claim());
     assert!(bench.acquire(&holder).await.unwrap());
@@ -60,7 +60,7 @@ async fn a_queue_that_is_entered_late_is_left() {
 }
 
 #[test]
-fn a_release_is_told_when_a_majority_has_told_it() {
+fn a_release_is_reported_once_a_majority_has_notified() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let ear = told.clone();
     let hints = ReleaseHints::new(5, Arc::new(move |news| ear.lock().unwrap().push(news)));
@@ -77,15 +77,15 @@ fn a_release_is_told_when_a_majority_has_told_it() {
         told.into_iter().map(name).collect()
     };
     first(0);
-    assert!(take().is_empty(), "it doesn't wait");
+    assert!(take().is_empty(), "the claim does not wait");
     assert!(!hints.begin_poll(place));
     for member in [0, 0, 1, 1, 2, 3, 4] {
         first(member);
     }
     assert_eq!(take(), ["first", "free"]);
     assert!(hints.begin_poll(place));
-    assert!(!hints.begin_poll(place), "it has asked since");
-    // With two away, two are enough.
+    assert!(!hints.begin_poll(place), "it has polled since");
+    // With two members unreachable, two are enough.
     hints.set_reachable(3, false);
     hints.set_reachable(4, false);
     first(0);

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replicas_are_read() {
+    fn replicas_are_parsed() {
         let server = ServerInfo::for_test(
             "# Replication\r\nrole:master\r\nconnected_slaves:2\r\n\
              slave0:ip=10.0.0.2,port=6380,state=online,offset=14,lag=1\r\n\

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_many_does_not_stand_alone() {
+    fn a_cluster_node_or_sentinel_is_the_wrong_topology() {
         for mode in ["cluster", "sentinel"] {
             let server =
                 ServerInfo::for_test(&format!("redis_mode:{mode}\r\nrole:slave\r\n"), Ok(&[]));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_full_memory_evicts() {
+    fn eviction_is_reported_only_with_a_memory_limit_and_an_evicting_policy() {
         let warnings = |maxmemory, policy| {
             let information =
                 format!("maxmemory:{maxmemory}\r\nmaxmemory_policy:{policy}\r\naof_enabled:1\r\n");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_asked_is_said_to_be_unknown() {
+    fn an_unreadable_setting_is_reported_as_not_checked() {
         let server = ServerInfo::for_test("aof_enabled:1\r\n", Err("`CONFIG GET`: NOPERM"));
         let mut checks = ServerChecks::new(&server, TTL);
         checks.check_durability();

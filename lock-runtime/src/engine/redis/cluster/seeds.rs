@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_take_turns_and_those_of_the_url_stay_known() {
+    fn nodes_take_turns_and_seeds_stay_known() {
         let seeds = parse_url("h1,h2").unwrap();
         seeds.update(vec![("n1".to_owned(), 7)]);
         let mut met: Vec<_> = (0..3)

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_url_is_told_what_is_wrong() {
+    fn an_invalid_url_is_rejected_with_the_reason() {
         for (rest, word) in [
             ("", "host"),
             ("h1", "name of the master"),
