@@ -96,7 +96,7 @@ async fn one_that_is_away_is_asked_in_vain_for_no_longer_than_connecting_may_tak
     let locks = connected(config).await;
     server.pause();
     let warnings = within(millis(500) + NOISE, locks.check_servers()).await;
-    let told = [(WarningKind::NotChecked, "can't be asked")];
+    let told = [(WarningKind::NotChecked, "can't be queried")];
     assert_told(&warnings, &name(&server), &told);
     server.resume();
 }

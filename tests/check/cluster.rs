@@ -58,7 +58,7 @@ async fn all_nodes_are_looked_at() {
 
     cluster.node_mut(5).pause();
     let found = warnings(config(&cluster)).await;
-    let unknown = (WarningKind::NotChecked, "can't be asked");
+    let unknown = (WarningKind::NotChecked, "can't be queried");
     assert_told(&found, &name(cluster.node(5)), &[unknown]);
     cluster.node_mut(5).resume();
 }

@@ -111,7 +111,7 @@ async fn replicas_are_looked_at_too() {
         &found,
         &all,
         2,
-        &[(WarningKind::NotChecked, "can't be asked")],
+        &[(WarningKind::NotChecked, "can't be queried")],
     );
     all.server_mut(2).resume();
 }

@@ -61,7 +61,7 @@ impl Inspection {
     }
 
     pub(crate) fn add_unreachable(&mut self, server: &Arc<str>, error: &EngineError) {
-        let found = format!("it can't be asked ({error})");
+        let found = format!("it can't be queried ({error})");
         self.warnings
             .push(Warning::new(server, WarningKind::NotChecked, found));
     }

@@ -106,8 +106,8 @@ impl Config {
                         )
                     } else if error.source.is::<redis::RedisError>() {
                         format!(
-                            "`{server}` does not let us in: {error}; check the user, the password and \
-                         the database"
+                            "`{server}` rejected the connection: {error}; check the user, the password \
+                         and the database"
                         )
                     } else {
                         format!("`{server}` can't be used: {error}")

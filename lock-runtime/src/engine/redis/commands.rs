@@ -1,4 +1,4 @@
-//! The commands and scripts about locks, and over which connection they are sent.
+//! The commands and scripts for locks, and the connections they are sent over.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::keys::Keys;
@@ -17,7 +17,7 @@ use redis::{Cmd, FromRedisValue, ServerErrorKind};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Sends the commands that locks consist of.
+/// The commands and scripts for the locks of one deployment.
 pub(crate) struct LockCommands {
     pub(crate) router: Router,
     pub(crate) scripts: Scripts,
@@ -25,16 +25,17 @@ pub(crate) struct LockCommands {
     pub(crate) subscription: Subscription,
 }
 
-/// Over which connection a command is sent.
+/// The connection over which a command is sent.
 #[derive(Clone, Copy)]
 pub(crate) enum Via<'a> {
     Runtime(&'a RuntimeConnection),
     IoThread,
-    /// The same, waiting for a connection while there is none.
+    /// Like `IoThread`, but waits for a connection while there is none.
     Patient,
     /// The connection on which that number of replicas is awaited, without awaiting them.
     ReplicaLink(u32),
-    /// The same, awaiting them. The reply is a pair: the command's own, and how many replicas acknowledged.
+    /// Like `ReplicaLink`, but awaits the replicas. The reply is a pair: the command's own, and the number of
+    /// replicas that acknowledged it.
     ReplicaAck(u32),
 }
 
@@ -71,7 +72,7 @@ impl LockCommands {
         self.router.send(lock, request, deadline).await
     }
 
-    /// Calls a script on a lock's keys. `arguments` adds the keys, then the rest.
+    /// Calls a script on a lock's keys. `arguments` appends the keys, then the other arguments.
     pub(crate) async fn eval<T: FromRedisValue>(
         &self,
         via: Via<'_>,
@@ -139,7 +140,7 @@ impl LockCommands {
                 .arg(valid_until as u64);
         });
         let reply: Vec<u64> = match reply.await {
-            // While the slot moves from node to node there is no queue, but the lock can be acquired.
+            // While the slot moves between nodes there is no queue, but the lock can be acquired.
             Err(error) if is_try_again(&error) => {
                 match self.set_nx(Via::IoThread, claim, deadline).await? {
                     true => vec![1, milliseconds(claim.ttl)],
@@ -165,8 +166,8 @@ impl LockCommands {
         }
     }
 
-    /// Leaves the queue, or releases the lock if it was granted meanwhile; returns `true` if it was.
-    /// `unanswered`: a request of the claim may still arrive, and must find that it was cancelled.
+    /// Leaves the queue, or releases the lock if it was granted meanwhile; returns `true` if it was. With
+    /// `unanswered`, a request of the claim may still arrive, and must find the claim canceled.
     pub(crate) async fn cancel(
         &self,
         claim: &Claim,
@@ -192,7 +193,8 @@ impl LockCommands {
         held.await.map(|held: u8| held == 1)
     }
 
-    /// Releases the lock, and grants it to the first in its queue; returns `false` if it was not the claim's.
+    /// Releases the lock, and grants it to the first claim in its queue; returns `false` if the claim did not
+    /// own it.
     pub(crate) async fn release(
         &self,
         via: Via<'_>,
@@ -209,13 +211,13 @@ impl LockCommands {
                 .arg(claim.token.encode_hex(&mut [0; 32]));
         });
         match released.await {
-            // While the slot moves from node to node, one key can be used, but not several.
+            // While the slot moves between nodes, a script can use one key, but not several.
             Err(error) if is_try_again(&error) => self.delete_if_owner(via, claim, deadline).await,
             released => released.map(|released: u8| released == 1),
         }
     }
 
-    /// Releases the lock without regard to its queue; returns `false` if it was not the claim's.
+    /// Releases the lock regardless of its queue; returns `false` if the claim did not own it.
     pub(crate) async fn delete_if_owner(
         &self,
         via: Via<'_>,
@@ -231,7 +233,7 @@ impl LockCommands {
         deleted.await.map(|deleted: u8| deleted == 1)
     }
 
-    /// Renews each lock that is still the claim's, slot by slot.
+    /// Renews each lock that its claim still owns, slot by slot.
     pub(crate) async fn renew(
         &self,
         claims: &[Claim],
@@ -302,7 +304,7 @@ impl LockCommands {
             })
             .collect())
     }
-    /// Returns a number greater than any given out before, or `None` if the lock is not the claim's.
+    /// Returns a number greater than all before it, or `None` if the claim does not own the lock.
     pub(crate) async fn fencing_token(
         &self,
         claim: &Claim,

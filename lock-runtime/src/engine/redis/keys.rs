@@ -1,9 +1,9 @@
-//! Names of keys and channels.
+//! The names of keys and channels.
 
 use super::hash_slot::{hash_tag_for, slot_of};
 
-/// Names keys and channels. A lock never has the name of another key, since no lock's key begins with
-/// `::`.
+/// The naming scheme of keys and channels. A lock never has the name of another key, since no lock's key
+/// begins with `::`.
 #[derive(Clone)]
 pub(crate) struct Keys {
     prefix: String,
@@ -11,8 +11,8 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Names that begin with the prefix. In a cluster, all keys of a lock are in the lock's own slot; fails if
-    /// the prefix prevents that.
+    /// Creates the names that begin with the prefix. In a cluster, all keys of a lock are in the lock's own
+    /// slot; fails if the prefix prevents that.
     pub(crate) fn new(prefix: &str, cluster: bool) -> Result<Keys, &'static str> {
         let braces = prefix.split_once('{').map(|(_, rest)| rest.find('}'));
         match braces {
@@ -28,28 +28,28 @@ impl Keys {
         }
     }
 
-    /// The key of the lock's queue, in order of arrival.
+    /// Returns the key of the lock's queue, in order of arrival.
     pub(crate) fn queue(&self, lock: &str) -> String {
         self.derived_key(lock, "queue:", self.key(lock))
     }
 
-    /// The key of the waiters' data.
+    /// Returns the key of the waiters' data.
     pub(crate) fn waiters(&self, lock: &str) -> String {
         self.derived_key(lock, "waiters:", self.key(lock))
     }
 
-    /// The key that marks a token as cancelled.
+    /// Returns the key that marks a token as canceled.
     pub(crate) fn tombstone(&self, lock: &str, token: &str) -> String {
         self.derived_key(lock, "gone:", token)
     }
 
-    /// The key of the counter of fencing tokens.
+    /// Returns the key of the counter of fencing tokens.
     pub(crate) fn fencing_counter(&self, lock: &str) -> String {
         self.derived_key(lock, "fence", "")
     }
 
-    /// In a cluster, a key in the lock's slot that never exists: with it the server replies `TRYAGAIN` for the
-    /// whole script while the slot moves.
+    /// In a cluster, returns a key in the lock's slot that never exists. A script that names it fails as a
+    /// whole with `TRYAGAIN` while the slot moves.
     pub(crate) fn absent_key(&self, lock: &str) -> Option<String> {
         self.cluster.then(|| self.tombstone(lock, ""))
     }
@@ -60,17 +60,17 @@ impl Keys {
             .is_some_and(|key| !key.is_empty())
     }
 
-    /// A key that never exists, whatever the lock.
+    /// Returns a key that never exists, whatever the lock.
     pub(crate) fn never(&self) -> String {
         [&self.prefix, "::never"].concat()
     }
 
-    /// The pattern of all keys and channels.
+    /// Returns the pattern of all keys and channels.
     pub(crate) fn all(&self) -> String {
         [&self.prefix, "*"].concat()
     }
 
-    /// The channel on which a process is notified of grants.
+    /// Returns the channel on which a process is notified of grants.
     pub(crate) fn channel(&self, process: &str) -> String {
         [&self.prefix, "::grants:", process].concat()
     }
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(keys.channel("p"), "lock:::grants:p");
     }
 
-    /// As `PROTOCOL.md` says, for others to compare.
+    /// The example in `PROTOCOL.md`, for other clients to compare.
     #[test]
     fn the_example_in_the_protocol_document() {
         let keys = Keys::new("lock:", true).unwrap();
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Bit by bit, as the standard describes it, and not as it is computed elsewhere.
+    /// Computes the slot bit by bit, as the standard describes it, independently of the code under test.
     fn slot_by_the_book(key: &[u8]) -> u16 {
         let open = key.iter().position(|&byte| byte == b'{');
         let counts = open.and_then(|open| {
@@ -183,7 +183,7 @@ mod tests {
         (remainder % 16384) as u16
     }
 
-    /// Keys with all that may matter in them.
+    /// Returns keys with every character that may matter.
     fn random_keys(count: usize) -> impl Iterator<Item = String> {
         let parts = [
             "{", "}", "{}", "}{", "{{", "}}", "order:", "42", "a", ":", "::", " ", "é", "漢字",
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Since no key begins with a colon.
+    /// They cannot, since no key begins with a colon.
     #[test]
     fn prefixes_that_differ_by_a_colon_share_no_names() {
         let [short, long] = ["lock", "lock:"].map(|prefix| Keys::new(prefix, false).unwrap());

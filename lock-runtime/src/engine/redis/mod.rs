@@ -1,7 +1,7 @@
 //! Locks on Redis: on one server, on the master that Sentinels name, or on the nodes of a cluster.
 //!
-//! A lock is a plain string: `<prefix><key>` holds its holder's token and expires after the ttl, so
-//! every client that uses `SET NX PX` and compare-and-delete excludes and is excluded.
+//! A lock is a plain string: `<prefix><key>` stores its holder's token and expires after the ttl, so it
+//! interoperates with every client that uses `SET NX PX` and compare-and-delete.
 
 pub(crate) mod check;
 pub(crate) mod cluster;
@@ -145,7 +145,8 @@ impl Engine for RedisEngine {
         Box::pin(async move {
             let commands = &self.commands;
             if claim.replicas > 0 {
-                // After the acquisition, if that was not answered.
+                // On the acquisition's connection, so that the release follows an acquisition that is
+                // unanswered.
                 let via = Via::ReplicaLink(claim.replicas);
                 return commands.release(via, claim, deadline).await;
             }

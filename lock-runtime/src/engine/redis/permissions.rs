@@ -1,4 +1,4 @@
-//! Tries, when connecting, whether the server knows the commands that locks need, and permits them.
+//! Checks, when connecting, that the server knows and permits the commands that locks need.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::commands::{LockCommands, Via};
@@ -6,20 +6,20 @@ use crate::engine::redis::net::error::redis_error;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
-/// Beside the keys and channels that begin with the prefix.
+/// What a user needs besides the keys and channels that begin with the prefix.
 const COMMANDS: &str = "+@connection +set +get +del +pexpire +pttl +time +exists +eval +evalsha \
                         +script|load +zadd +zcard +zpopmin +zrange +zrank +zrem +hset +hget +hdel \
                         +hexists +publish +subscribe +pubsub|numsub";
 
 impl LockCommands {
-    /// Fails if the server can't keep locks. A command that can't be tried now counts as permitted.
+    /// Fails if the server cannot store locks. A command that cannot be tried now counts as permitted.
     pub(crate) async fn check_permissions(&self, deadline: Instant) -> Result<(), EngineError> {
         let name = self.keys.never();
         let send = |command| self.send::<Value>(Via::IoThread, &name, command, deadline);
         if let Err(error) = send(redis::cmd("HELLO")).await
             && is_unknown_command(&error)
         {
-            let words = "it does not know RESP3, which grants come by: Redis 6 or newer is needed";
+            let words = "the server does not support RESP3, which grants require; use Redis 6 or newer";
             return Err(EngineError::new(EngineErrorKind::Rejected, words));
         }
         let arguments = |command: &mut Cmd| {
@@ -37,7 +37,7 @@ impl LockCommands {
         kill.arg("KILL").arg("ID").arg(i64::MAX);
         for command in [info, kill] {
             match send(command).await {
-                // Some proxies know no connections but their own.
+                // Some proxies know only their own connections.
                 Err(error) if is_unknown_command(&error) => {}
                 answer => self.reject_if_permanent(answer)?,
             }
@@ -45,13 +45,13 @@ impl LockCommands {
         self.reject_if_permanent(self.subscription.try_once(deadline).await)
     }
 
-    /// Fails if the server will never carry the command out.
+    /// Fails if the server will never carry out the command.
     fn reject_if_permanent<T>(&self, answer: Result<T, EngineError>) -> Result<(), EngineError> {
         let Err(error) = answer else { return Ok(()) };
         let words = if is_forbidden(&error) {
             let all = self.keys.all();
             format!(
-                "the user has no permission that locks need ({error}); permit them all: \
+                "the user lacks a permission that locks need ({error}); grant all of them: \
                  `ACL SETUSER … ~{all} &{all} {COMMANDS}`"
             )
         } else if is_unknown_command(&error) {
@@ -67,7 +67,8 @@ fn is_forbidden(error: &EngineError) -> bool {
     redis_error(error).is_some_and(|error| error.code() == Some("NOPERM"))
 }
 
-/// Each version of the server has another message for this, and so do scripts.
+/// Returns `true` if the server does not know the command. Each version words this differently, and so do
+/// scripts.
 fn is_unknown_command(error: &EngineError) -> bool {
     let words = error.to_string().to_lowercase();
     [

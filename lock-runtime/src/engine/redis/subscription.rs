@@ -1,4 +1,4 @@
-//! The subscription to this process's channel, on a connection of its own, and the messages there.
+//! The subscription to this process's channel, on a connection of its own, and the messages it receives.
 
 use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler, Grant};
@@ -24,7 +24,7 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// Subscribes on connections that are made as `connector` makes them.
+    /// Creates a subscription whose connections are made like those of `connector`.
     pub(crate) fn new(connector: &Connector, keys: &Keys, handler: EventHandler) -> Self {
         let process = Token::random();
         let channel = keys.channel(process.encode_hex(&mut [0; 32]));
@@ -55,7 +55,7 @@ impl Subscription {
         }
     }
 
-    /// Waits until the subscription is made: before that, no client must grant a lock to this process.
+    /// Waits until the subscription is made: the server must not grant a lock to this process before.
     pub(crate) async fn subscribed(&self, deadline: Instant) -> Result<(), EngineError> {
         let subscribe =
             || Arc::new(ReconnectingConnection::connect_lazily(self.connector.clone()).0);
@@ -65,7 +65,7 @@ impl Subscription {
             .await
     }
 
-    /// Subscribes on a connection of its own, and closes it: it may be long until the first claim waits.
+    /// Subscribes once on a connection of its own, and closes it: the first claim may wait only much later.
     pub(crate) async fn try_once(&self, deadline: Instant) -> Result<(), EngineError> {
         let mut connector = self.connector.clone();
         let push_handler = connector.push_handler.as_mut();
@@ -75,13 +75,13 @@ impl Subscription {
         let connect = async move { connector.connect(|_| {}).await.map(drop) };
         match self.io.timeout_at(deadline, self.io.spawn(connect)).await {
             Ok(Ok(connected)) => connected,
-            // It is tried again when it is needed.
+            // Not an error: the subscription is tried again when it is needed.
             _ => Ok(()),
         }
     }
 
-    /// Pings the subscription, so that it is replaced if it is dead: a grant was found by polling before its
-    /// message came.
+    /// Pings the subscription, so that it is replaced if it is dead. Called when polling found a grant before
+    /// its message arrived.
     pub(crate) fn probe(&self) {
         if let Some(connection) = self.connection.get().cloned() {
             let deadline = deadline_in(self.timeout);
@@ -91,7 +91,7 @@ impl Subscription {
         }
     }
 
-    /// Subscribes anew: a message that should have come has not.
+    /// Subscribes again. Called when an expected message has not arrived.
     pub(crate) fn resubscribe(&self) {
         if let Some(connection) = self.connection.get() {
             connection.reconnect();
@@ -99,7 +99,7 @@ impl Subscription {
     }
 }
 
-/// Parses a message, which is a channel and a text. An invalid message is ignored.
+/// Parses a message, which is a channel and a text; returns `None` if it is invalid.
 fn parse_message(message: &[Value]) -> Option<EngineEvent> {
     let text = String::from_redis_value(message.last()?.clone()).ok()?;
     let (kind, rest) = text.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! What a server reports about itself: `INFO`, `CONFIG` and `TIME`.
+//! The properties that a server reports: `INFO`, `CONFIG` and `TIME`.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::{ClockOffset, ServerIdentity};
@@ -14,16 +14,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(crate) struct ServerInfo {
     pub(crate) server: Arc<str>,
     info: HashMap<String, String>,
-    /// The settings by name, or why they can't be read.
+    /// The settings by name, or why they cannot be read.
     config: Result<HashMap<String, String>, String>,
-    /// `None` if it can't be read.
+    /// `None` if the server does not report its time.
     pub(crate) clock: Option<ClockOffset>,
 }
 
 const CONFIG_NAMES: [&str; 3] = ["appendfsync", "min-replicas-*", "cluster-node-timeout"];
 
 impl ServerInfo {
-    /// Asks a server, on a connection of its own.
+    /// Queries a server, on a connection of its own.
     pub(crate) async fn fetch(
         io: IoThread,
         target: Arc<Target>,
@@ -52,7 +52,7 @@ impl ServerInfo {
         }
     }
 
-    /// Returns a field of `INFO`; empty if it is missing.
+    /// Returns a field of `INFO`, or an empty string if it is missing.
     pub(crate) fn info(&self, name: &str) -> &str {
         self.info.get(name).map_or("", String::as_str)
     }
@@ -61,7 +61,7 @@ impl ServerInfo {
         self.info(name).parse().unwrap_or(0)
     }
 
-    /// Returns a setting, or why it can't be read.
+    /// Returns a setting, or why it cannot be read.
     pub(crate) fn config(&self, name: &str) -> Result<&str, &str> {
         match &self.config {
             Ok(config) => Ok(config.get(name).map_or("", String::as_str)),
@@ -69,7 +69,7 @@ impl ServerInfo {
         }
     }
 
-    /// Returns `true` if it is a replica of that master.
+    /// Returns `true` if the server is a replica of `master`.
     pub(crate) fn is_replica_of(&self, master: &ServerInfo) -> bool {
         let history = "master_replid";
         self.info("role") == "slave"
@@ -77,9 +77,9 @@ impl ServerInfo {
             && self.info(history) == master.info(history)
     }
 
-    /// Returns the addresses of its replicas.
+    /// Returns the addresses of the server's replicas.
     pub(crate) fn replicas(&self) -> Vec<(String, u16)> {
-        // As many as are listed: `connected_slaves` may be any number.
+        // Count the listed replicas: `connected_slaves` may be any number.
         (0..)
             .map_while(|n| self.info.get(&format!("slave{n}")))
             .filter_map(|line| {
@@ -140,7 +140,8 @@ fn milliseconds_now() -> i64 {
     now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(0))
 }
 
-/// Reads the reply to a `TIME` that was sent and answered at these times of ours.
+/// Computes the offset from the reply to a `TIME` that was sent at `before` and answered at `after`, by our
+/// clock.
 fn clock_offset((seconds, micros): (i64, i64), before: i64, after: i64) -> ClockOffset {
     let server = seconds.saturating_mul(1000).saturating_add(micros / 1000);
     ClockOffset {

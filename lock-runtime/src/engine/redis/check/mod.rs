@@ -14,7 +14,7 @@ use crate::util::join_all::join_all;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A Sentinel counts from the last reply of the master, which it pings once a second.
+/// How often a Sentinel pings the master. It counts the silence from the master's last reply.
 const SENTINEL_PERIOD: Duration = Duration::from_secs(1);
 
 pub(crate) struct Inspector {
@@ -68,7 +68,7 @@ impl Inspector {
         found
     }
 
-    /// Fetches what the servers report about themselves. A server that fails to is a finding.
+    /// Fetches the servers' own reports. A server that cannot be queried becomes a finding.
     async fn fetch_info(
         &self,
         targets: impl IntoIterator<Item = Arc<Target>>,
@@ -92,8 +92,8 @@ impl Inspector {
     }
 }
 
-/// Checks servers that replace one another on a failover, which comes as `failover` says, or as their own
-/// settings do.
+/// Checks servers that replace one another on a failover. `failover` says when one happens; without it, the
+/// servers' own settings do.
 fn check_failover_group(
     servers: &[ServerInfo],
     (ttl, replicas): (Duration, u32),
@@ -103,7 +103,7 @@ fn check_failover_group(
     for server in servers {
         let mut checks = ServerChecks::new(server, ttl);
         checks.check_durability();
-        // If all replicas know of a lock, none grants it again.
+        // After a failover, no replica grants a lock that all replicas have acknowledged.
         let is_known = u64::from(replicas) >= server.info_u64("connected_slaves");
         if server.info("role") == "master" && !is_known {
             match failover {

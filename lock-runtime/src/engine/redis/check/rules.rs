@@ -1,19 +1,19 @@
-//! Rules: which settings of a server endanger locks.
+//! The rules: which settings of a server endanger locks.
 
 use crate::engine::redis::check::info::ServerInfo;
 use crate::warning::{Warning, WarningKind};
 use std::time::Duration;
 
-/// When another server replaces a master.
+/// A failover, in which another server replaces a master.
 #[derive(Clone, Debug)]
 pub(crate) struct Failover {
-    /// The shortest time from the last lock that the master granted.
+    /// The shortest time since the last lock that the master granted.
     pub(crate) after: Duration,
     /// The setting that determines it.
     pub(crate) setting: String,
 }
 
-/// Collects warnings of one server.
+/// The checks of one server, and their warnings.
 pub(crate) struct ServerChecks<'a> {
     server: &'a ServerInfo,
     ttl: Duration,
@@ -34,7 +34,7 @@ impl<'a> ServerChecks<'a> {
         self.warnings.push(warning);
     }
 
-    /// Checks a server whose URL names it alone. Returns `false` if other checks make no sense.
+    /// Checks a server whose URL names it alone. Returns `false` if other checks make no sense for it.
     pub(crate) fn check_topology(&mut self) -> bool {
         let kind = match self.server.info("redis_mode") {
             "cluster" => "a node of a Redis Cluster",
@@ -76,7 +76,7 @@ impl<'a> ServerChecks<'a> {
         }
     }
 
-    /// Checks that a lease has ended when another server may grant the lock.
+    /// Checks that every lease has ended before another server may grant the lock.
     pub(crate) fn check_failover(&mut self, failover: &Failover) {
         let Failover { after, setting } = failover;
         let (ttl, needed) = (self.ttl, self.ttl + margin(self.ttl));
@@ -104,7 +104,7 @@ impl<'a> ServerChecks<'a> {
         }
     }
 
-    /// The same, for the nodes of a cluster.
+    /// Like [`check_failover`](Self::check_failover), for a node of a cluster.
     pub(crate) fn check_cluster_failover(&mut self) {
         const NAME: &str = "cluster-node-timeout";
 
@@ -114,12 +114,12 @@ impl<'a> ServerChecks<'a> {
                 setting: format!("`{NAME}` is {}", after.as_millis()),
                 after,
             }),
-            Ok(Err(_)) => self.not_checked(&format!("`{NAME}`"), "it is no number"),
+            Ok(Err(_)) => self.not_checked(&format!("`{NAME}`"), "it is not a number"),
             Err(error) => self.not_checked(&format!("`{NAME}`"), error),
         }
     }
 
-    /// Checks that the clock of a server that may replace this one agrees with its own.
+    /// Checks that the server's clock agrees with that of a server that may replace it.
     pub(crate) fn check_clock_skew(&mut self, other: &ServerInfo) {
         let clocks = self.server.clock.zip(other.clock);
         let skew = clocks.map_or(Duration::ZERO, |(ours, theirs)| ours.skew(theirs));
@@ -137,7 +137,7 @@ impl<'a> ServerChecks<'a> {
     }
 }
 
-/// By how much clocks may drift apart during a ttl.
+/// Returns how far clocks may drift apart during a ttl.
 fn margin(ttl: Duration) -> Duration {
     ttl / 100 + Duration::from_millis(2)
 }

@@ -28,10 +28,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-/// How often a request is redirected at most; while a slot moves, twice is usual.
+/// The greatest number of redirects of one request; two are usual while a slot moves.
 const MAX_REDIRECTS: usize = 8;
 
-/// How often the slot map is refreshed without a request to.
+/// How often the slot map is refreshed without a request to do so.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The shortest and the longest pause between requested refreshes.
@@ -43,14 +43,14 @@ const STALE_REPLY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Cluster {
     io: IoThread,
     nodes: Arc<Nodes>,
-    /// Whether the last refresh succeeded.
+    /// `true` if the last refresh succeeded.
     refreshes: watch::Receiver<bool>,
     refresher: JoinHandle<()>,
 }
 
 impl Cluster {
-    /// Asks all nodes of the URL for their slot map, and applies the first. `handler` is notified when a node has
-    /// been replaced by another, which may not know all waiters.
+    /// Requests the slot map from all nodes in the URL, and applies the first reply. `handler` is notified
+    /// when another node has replaced a node, since it may not know all waiters.
     pub(crate) async fn connect(
         seeds: Arc<SeedNodes>,
         connector: Connector,
@@ -131,7 +131,7 @@ impl Cluster {
                 None => return Err(self.note_error(error)),
             }
         }
-        let words = "the nodes of the cluster don't agree on who serves the slot";
+        let words = "the nodes of the cluster disagree on the owner of the slot";
         Err(EngineError::new(EngineErrorKind::NotReady, words))
     }
 
@@ -153,7 +153,7 @@ impl Cluster {
                     false => Err(superseded()),
                 }
             }
-            // It has not been carried out.
+            // The node has not carried it out.
             Err(error)
                 if error.kind == EngineErrorKind::NotConnected || Redirect::is_redirect(&error) =>
             {
@@ -208,7 +208,7 @@ impl Cluster {
         owner.is_some_and(|owner| Arc::ptr_eq(&owner, node))
     }
 
-    /// Returns `true` if the slot map is recent enough to trust a reply to a request that was sent then.
+    /// Returns `true` if the slot map is recent enough to trust the reply to a request sent at `sent`.
     async fn topology_is_fresh(&self, sent: Instant, deadline: Instant) -> bool {
         elapsed_since(sent) < STALE_REPLY_AFTER || self.refresh(deadline).await
     }
@@ -260,9 +260,9 @@ async fn refresh_loop(
     }
 }
 
-/// A former master does not know the locks that the new one grants.
+/// Returns the error for a reply of a former master, which does not know the locks that the new one grants.
 fn superseded() -> EngineError {
-    let words = "the slot is served by another node by now";
+    let words = "another node serves the slot now";
     EngineError::new(EngineErrorKind::Indeterminate, words)
 }
 

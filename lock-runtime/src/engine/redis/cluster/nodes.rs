@@ -17,18 +17,18 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-/// How long a node that owns no slot any more is remembered. Requests already sent to it may still arrive, and
-/// its next connection must know the previous one to kill it.
+/// How long a node that no longer owns a slot is remembered. Requests already sent to it may still arrive,
+/// and its next connection must know the previous one to kill it.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
 
-/// How soon the next node is asked for its slot map as well.
+/// How long a refresh waits for one node before it also queries the next.
 const HEDGE_DELAY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Nodes {
     pub(crate) seeds: Arc<SeedNodes>,
-    /// How to connect to each of them, but for the address.
+    /// How to connect to each node, without its address.
     connector: Connector,
-    /// The nodes that were used lately, and when they were used last.
+    /// The nodes that were used lately, and the time of their last use.
     known: Mutex<HashMap<NodeAddress, (Arc<Node>, Instant)>>,
     owners: RwLock<Vec<Option<Arc<Node>>>>,
     next_node: AtomicUsize,
@@ -46,7 +46,7 @@ pub(crate) enum TopologyChange {
     None,
     /// Slots have other owners.
     SlotsMoved,
-    /// A node owns no slot any more.
+    /// A node no longer owns any slot.
     NodeReplaced,
 }
 
@@ -84,7 +84,7 @@ impl Nodes {
         }
     }
 
-    /// Returns the owner of a slot, as far as it is known.
+    /// Returns the owner of a slot, if it is known.
     pub(crate) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
         let owners = self.owners.read().unwrap_or_else(PoisonError::into_inner);
         owners.get(usize::from(slot))?.clone()
@@ -115,7 +115,7 @@ impl Nodes {
         })
     }
 
-    /// Returns the node at that address, and the result of connecting to it, if that has just begun.
+    /// Returns the node at that address, and the result of connecting to it if this call has started that.
     fn get_or_connect(
         &self,
         address: &NodeAddress,
@@ -172,8 +172,8 @@ impl Nodes {
         change
     }
 
-    /// Asks one node after the other for its slot map, and applies the first. Returns how it differs, or `None`
-    /// if no node replied.
+    /// Queries one node after the other for its slot map, and applies the first. Returns how it differs, or
+    /// `None` if no node replied.
     pub(crate) async fn refresh(self: &Arc<Self>) -> Option<TopologyChange> {
         let mut up: Vec<Arc<Node>> = {
             let known = self.lock_known();
@@ -183,7 +183,7 @@ impl Nodes {
                 .cloned()
                 .collect()
         };
-        // Another node first each time: one may be cut off from the others.
+        // Start with another node each time: one node may be cut off from the others.
         let next_node = self.next_node.fetch_add(1, Ordering::Relaxed) % up.len().max(1);
         up.rotate_left(next_node);
         let others = self.seeds.addresses();
@@ -213,7 +213,7 @@ impl Nodes {
         let deadline = deadline_in(self.connector.timeouts.command);
         let answer: Value = node.server.send(command, deadline).await?;
         SlotMap::parse(&answer, &node.host).ok_or_else(|| {
-            let words = "the node knows of no other that serves any slots";
+            let words = "the node reports no owner of any slot";
             EngineError::new(EngineErrorKind::NotReady, words)
         })
     }

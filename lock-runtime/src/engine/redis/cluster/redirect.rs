@@ -5,12 +5,12 @@ use crate::engine::redis::net::error::redis_error;
 use crate::engine::redis::net::target::NodeAddress;
 use redis::{ErrorKind, ServerErrorKind};
 
-/// Where a node redirects a request to, which it has not carried out.
+/// The node that a request is redirected to. The redirecting node has not carried it out.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Redirect {
-    /// To that node, from now on.
+    /// To that node from now on.
     Moved(NodeAddress),
-    /// To that node, this time.
+    /// To that node, this time only.
     Ask(NodeAddress),
 }
 
@@ -20,7 +20,7 @@ impl Redirect {
         redis_error(error).is_some_and(|error| error.redirect_node().is_some())
     }
 
-    /// Parses the error of the node at that host.
+    /// Parses an error that the node at `host` returned.
     pub(crate) fn parse(error: &EngineError, host: &str) -> Option<Redirect> {
         let error = redis_error(error)?;
         let (text, _) = error.redirect_node()?;

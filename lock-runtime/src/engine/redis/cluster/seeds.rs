@@ -1,4 +1,4 @@
-//! The nodes of a cluster that can be connected to first.
+//! The nodes through which a cluster can be reached.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::net::endpoint::{Discovery, Endpoint};
@@ -15,9 +15,9 @@ use tokio::sync::Notify;
 
 const DEFAULT_PORT: u16 = 6379;
 
-/// The known nodes: at first those in the URL.
+/// The known nodes, at first those in the URL.
 pub(crate) struct SeedNodes {
-    /// How to connect to each of them.
+    /// How to connect to each node, without its address.
     target: Target,
     seeds: Vec<NodeAddress>,
     nodes: RwLock<Vec<NodeAddress>>,
@@ -35,10 +35,10 @@ impl SeedNodes {
         };
         let hosts = MultiHostUrl::parse(rest, DEFAULT_PORT).map_err(wrong)?;
         if hosts.path.iter().any(|word| word != "0") || hosts.path.len() > 1 {
-            return Err(wrong("a cluster has no other database than 0"));
+            return Err(wrong("a cluster has only database 0"));
         }
         let auth = auth.with(auth.credentials.or(hosts.credentials.as_ref()));
-        // Each process starts with another node, and goes round from there.
+        // Each process starts with another node, and continues round-robin.
         let start = fraction(Duration::from_secs(1)).subsec_nanos();
         Ok(SeedNodes {
             target: Target::from_address("", 0, scheme.starts_with("rediss"), 0, &auth)?,
@@ -69,7 +69,7 @@ impl SeedNodes {
         self.target.with_address(address)
     }
 
-    /// Returns one of the nodes, another one each time.
+    /// Returns one of the nodes, a different one each time.
     pub(crate) fn next_target(&self) -> redis::RedisResult<Arc<Target>> {
         let all = self.addresses();
         let next = self.next.fetch_add(1, Ordering::Relaxed) % all.len().max(1);
@@ -86,7 +86,7 @@ impl SeedNodes {
     }
 }
 
-/// Any node will do.
+/// Connections go to any node.
 impl Discovery for SeedNodes {
     fn endpoint(&self) -> EngineFuture<'_, Endpoint> {
         let endpoint = match self.next_target() {

@@ -1,11 +1,11 @@
-//! Which node owns which slot, as a node reports it.
+//! The slot map: which node owns which slot.
 
 use crate::engine::redis::hash_slot::SLOT_COUNT;
 use crate::engine::redis::net::target::NodeAddress;
 use redis::{FromRedisValue, Value};
 use std::ops::RangeInclusive;
 
-/// What a node reports about its cluster.
+/// The slot map as one node reports it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct SlotMap {
     pub(crate) ranges: Vec<(RangeInclusive<u16>, NodeAddress)>,
@@ -14,7 +14,7 @@ pub(crate) struct SlotMap {
 }
 
 impl SlotMap {
-    /// Parses the reply to `CLUSTER SLOTS` of the node at that host; `None` if no slot has an owner.
+    /// Parses the reply to `CLUSTER SLOTS` from the node at `host`; returns `None` if no slot has an owner.
     pub(crate) fn parse(answer: &Value, host: &str) -> Option<SlotMap> {
         let Value::Array(entries) = answer else {
             return None;
@@ -51,8 +51,8 @@ fn number(value: &Value) -> Option<u16> {
     u16::from_redis_value_ref(value).ok()
 }
 
-/// A node that does not know its own host is the one that was asked; one that must not reveal its host name
-/// reports its IP address.
+/// Parses a node's address. A node that does not know its own host is the one that replied; a node that must
+/// not reveal its host name reports its IP address.
 fn address(node: &Value, host: &str) -> Option<NodeAddress> {
     let Value::Array(node) = node else {
         return None;

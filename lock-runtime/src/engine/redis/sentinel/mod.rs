@@ -1,8 +1,8 @@
 //! Sentinels: they name the master, and report failovers.
 //!
-//! Each Sentinel is subscribed to, and polled from time to time in case a message is lost. The view with the
-//! newest epoch wins, since each failover has a greater epoch than the one before. So a Sentinel that was
-//! cut off from the others leads no client back to a former master.
+//! The client subscribes to each Sentinel, and polls it from time to time in case a message is lost. The view
+//! with the newest epoch wins, since every failover increases the epoch. So a Sentinel that was cut off from
+//! the others leads no client back to a former master.
 
 pub(crate) mod url;
 pub(crate) mod views;
@@ -34,7 +34,7 @@ use tokio::time::timeout_at;
 /// How often each Sentinel is polled.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The Sentinels of one master. Dropping it ends polling.
+/// The Sentinels of one master. Dropping the value stops polling.
 pub(crate) struct Sentinels {
     monitor: Arc<Monitor>,
     pollers: Vec<JoinHandle<()>>,
@@ -48,7 +48,7 @@ struct Monitor {
     views: watch::Sender<Views>,
     /// The number of failovers that were followed.
     epoch: watch::Sender<u64>,
-    /// For each Sentinel: notified when it is to be polled at once.
+    /// Notified for each Sentinel that must be polled at once.
     poll_now: Vec<Notify>,
 }
 
@@ -98,7 +98,7 @@ impl Sentinels {
         let mut views = self.monitor.views.subscribe();
         let settled = views.wait_for(|views| views.master.is_some() || views.all_failed());
         let Ok(views) = settled.await else {
-            let words = "the Sentinels are polled no longer";
+            let words = "the Sentinel monitor has stopped";
             return Err(EngineError::new(EngineErrorKind::NotConnected, words));
         };
         match &views.master {
@@ -202,7 +202,8 @@ impl Monitor {
                 .arg(&self.master_name);
             command
         };
-        // The epoch first: if the master changes in between, the epoch is too small rather than too great.
+        // Query the epoch first: if the master changes in between, the epoch is too small rather than too
+        // great.
         let info = connection
             .send(command("MASTER"), deadline_in(timeout))
             .await;

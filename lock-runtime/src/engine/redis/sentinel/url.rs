@@ -6,7 +6,7 @@ use crate::error::LockError;
 
 const DEFAULT_PORT: u16 = 26379;
 
-/// Returns the hosts in a URL, the name of the master, and the database.
+/// Parses a URL into its hosts, the name of the master, and the database.
 pub(crate) fn parse_url(url: &str) -> Result<(MultiHostUrl, String, i64), LockError> {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let wrong = |what: &str| {
@@ -19,7 +19,7 @@ pub(crate) fn parse_url(url: &str) -> Result<(MultiHostUrl, String, i64), LockEr
         [name] => (name, 0),
         [name, database] => match database.parse() {
             Ok(database @ 0..) => (name, database),
-            _ => return Err(wrong("the database is no number")),
+            _ => return Err(wrong("the database is not a number")),
         },
         _ => return Err(wrong("only a database can follow the name of the master")),
     };

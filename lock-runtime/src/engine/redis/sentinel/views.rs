@@ -1,4 +1,4 @@
-//! What the Sentinels say about the master: the view with the newest epoch wins.
+//! The Sentinels' views of the master: the view with the newest epoch wins.
 
 use crate::engine::error::EngineError;
 use crate::engine::redis::net::target::{NodeAddress, Target};
@@ -13,7 +13,7 @@ pub(crate) struct Views {
     pub(crate) master: Option<(Arc<Target>, NodeAddress)>,
 }
 
-/// The last reply of a Sentinel; it stands until the same Sentinel replies otherwise.
+/// The last reply of a Sentinel, valid until the same Sentinel replies differently.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MasterView {
     pub(crate) epoch: u64,
@@ -30,7 +30,7 @@ impl Views {
             .all(|view| matches!(view, Some(Err(_))))
     }
 
-    /// Returns the master of the newest epoch, if it is another than the one that is followed.
+    /// Returns the master of the newest epoch, if it differs from the one that is followed.
     pub(crate) fn newer_master(&self) -> Option<NodeAddress> {
         let views = || self.by_sentinel.iter().flatten().flatten();
         let newest = views().map(|view| view.epoch).max()?;
