@@ -1,8 +1,8 @@
--- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] what is known of those in it
--- KEYS[4] the token's tombstone   KEYS[5] in a cluster: a key that is never there, as for a release
--- ARGV[1] the token   ARGV[2] how long the tombstone stands, in milliseconds; 0 for none, when no
--- request of the token can still be on its way
--- 1: the lock had been granted to it, and has been passed on. 0: it had not.
+-- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] its waiters' data
+-- KEYS[4] the token's tombstone   KEYS[5] in a cluster: a key that never exists, as for a release
+-- ARGV[1] the token   ARGV[2] the tombstone's ttl in milliseconds; 0 for no tombstone, if no request of the
+-- token can still be in flight
+-- 1: the token held the lock, which is granted to the next waiter or free. 0: it did not.
 local front_changed = redis.call('ZRANK', KEYS[2], ARGV[1]) == 0
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('HDEL', KEYS[3], ARGV[1])

@@ -1,20 +1,20 @@
 -- KEYS[1] a key that never exists   ARGV[1] a channel of this process
--- Calls what the other scripts call, in such a way that nothing comes of it. The first that the user may not
--- do, as an error; or nothing.
+-- Calls every command that the other scripts call, without any effect. Returns an error that names the first
+-- command that the user may not call, or nothing.
 local key = KEYS[1]
 local calls = {
   {'get', key}, {'set', key, '', 'XX', 'PX', 1}, {'del', key}, {'exists', key},
   {'pexpire', key, 1}, {'pttl', key}, {'time'},
   {'zadd', key, 'XX', 1, ''}, {'zcard', key}, {'zpopmin', key}, {'zrange', key, 0, 0},
   {'zrank', key, ''}, {'zrem', key, ''},
-  -- A field without its value.
+  -- A field without its value, so nothing is written.
   {'hset', key, '', '', ''}, {'hget', key, ''}, {'hdel', key, ''}, {'hexists', key, ''},
   {'publish', ARGV[1], ''},
 }
 for _, call in ipairs(calls) do
   local answer = redis.pcall(unpack(call))
   local words = type(answer) == 'table' and answer.err or ''
-  -- Each version says it in words of its own.
+  -- Each version of the server words this differently.
   if string.find(words, 'NOPERM') or string.find(words, 'ACL failure')
     or string.find(words, 'The user executing the script') then
     return redis.error_reply('NOPERM ' .. call[1] .. ': ' .. words)

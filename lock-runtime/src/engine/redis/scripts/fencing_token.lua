@@ -1,7 +1,7 @@
 -- KEYS[1] the lock   KEYS[2] the counter   ARGV[1] the holder's token
--- A number greater than any before, or nothing if the lock is not the holder's.
--- A counter that was lost starts again from the server's time in microseconds, which lies ahead of
--- every number given out so far as long as fewer than one a microsecond are.
+-- Returns a number greater than all before it, or nothing if the token does not hold the lock.
+-- A counter that was lost restarts from the server's time in microseconds. That is ahead of every number
+-- returned so far, as long as these were fewer than one per microsecond.
 if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
   return false
 end

@@ -1,6 +1,6 @@
--- The queue of a lock. KEYS[1] the lock   KEYS[2] its queue: tokens by order of arrival
--- KEYS[3] for each token in it: until when it counts as alive, its ttl, its process' channel
--- cluster, from the first line: who listens may do so at another server.
+-- The queue of a lock. KEYS[1] the lock   KEYS[2] its queue: tokens in order of arrival
+-- KEYS[3] for each token in it: until when it counts as alive, its ttl, its process's channel
+-- cluster, from the first line: a subscriber may be connected to another server.
 local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
 
 local function server_time()
@@ -27,8 +27,8 @@ local function remove(token)
   redis.call('HDEL', waiters, token)
 end
 
--- Whether the waiter's process may have heard the message. `PUBLISH` also counts clients that listen to a
--- pattern, so only its zero says something; a refused command says nothing.
+-- Returns true if the waiter's process may have received the message. `PUBLISH` also counts clients that
+-- subscribe to a pattern, so only its zero is conclusive; a rejected command is not.
 local function publish(channel, message)
   local heard = redis.pcall('PUBLISH', channel, message)
   if heard == 0 then
@@ -37,8 +37,8 @@ local function publish(channel, message)
   return cluster or redis.pcall('PUBSUB', 'NUMSUB', channel)[2] ~= 0
 end
 
--- Tells the first in the queue that it is: the first asks more often than the others. A waiter that is dead,
--- or can't hear, leaves the queue.
+-- Notifies the first waiter that it is at the front, where it polls more often. Waiters that are dead or not
+-- subscribed leave the queue.
 local function notify_front(now)
   local first = first_in_queue()
   while first do

@@ -1,5 +1,5 @@
--- The lock is free, and yet in the queue: whoever stands before the token is to ask at once, and counts as
--- dead after that many microseconds unless it does. The dead leave the queue.
+-- The lock is free, and yet tokens are ahead of this one in the queue: notifies them to poll at once. Each
+-- counts as dead after `patience` microseconds unless it polls. Dead waiters leave the queue.
 local function wake_before(token, patience, now)
   for _, other in ipairs(redis.call('ZRANGE', queue, 0, 99)) do
     if other == token then

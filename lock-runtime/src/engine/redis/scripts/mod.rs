@@ -9,7 +9,7 @@ pub(crate) struct Scripts {
     pub(crate) release: Script,
     pub(crate) renew: Script,
     pub(crate) fencing_token: Script,
-    /// A release that needs no key but the lock's.
+    /// A release that uses no key but the lock's.
     pub(crate) delete_if_owner: Script,
     pub(crate) check_permissions: Script,
     // For the members of a quorum.
@@ -72,7 +72,7 @@ impl Scripts {
     }
 }
 
-/// A script that the server knows by its digest once it has seen it.
+/// A script that a server can call by its digest once it has seen the source.
 #[derive(Debug)]
 pub(crate) struct Script {
     source: String,
@@ -88,12 +88,13 @@ impl Script {
         }
     }
 
-    /// The call by digest; the caller adds the keys, as many as it says, and the arguments.
+    /// Returns the call by digest. The caller appends `keys` keys, then the arguments.
     pub(crate) fn evalsha(&self, keys: usize) -> Cmd {
         call("EVALSHA", &self.digest, keys)
     }
 
-    /// The call by source, for a server that does not know the digest. The server knows it from then on.
+    /// Returns the call by source, for a server that does not know the digest. The server knows it from then
+    /// on.
     pub(crate) fn eval(&self, keys: usize) -> Cmd {
         call("EVAL", &self.source, keys)
     }
@@ -106,7 +107,7 @@ impl Script {
 }
 
 fn call(command: &str, script: &str, keys: usize) -> Cmd {
-    // Room for what follows: a command that grows argument by argument is copied as often.
+    // Reserve room for the arguments: a command that grows argument by argument is copied each time.
     let mut call = Cmd::with_capacity(3 + 3 * keys, script.len() + 72 * keys);
     call.arg(command).arg(script).arg(keys);
     call

@@ -1,8 +1,8 @@
--- ARGV[1] a token that stands in the queue of a quorum's member   ARGV[2] its ttl in milliseconds
--- ARGV[3] its process' channel   ARGV[4] for how many microseconds it counts as alive
--- ARGV[5] for how many one that is woken does
--- {ms, holder, ahead, length}: how long the holder has the lock for here, and its token, or 0 and nothing if
--- it is free; how many stand before the token, and how many in all.
+-- ARGV[1] a token that waits in the queue of a quorum member   ARGV[2] its ttl in milliseconds
+-- ARGV[3] its process's channel   ARGV[4] for how many microseconds it counts as alive
+-- ARGV[5] for how many a woken waiter does
+-- {ms, holder, ahead, length}: the rest of the holder's lease here, and its token, or 0 and nothing if the
+-- lock is free; the number of tokens ahead of this one, and of all in the queue
 local now = server_time()
 local holder = redis.pcall('GET', lock)
 if not holder then

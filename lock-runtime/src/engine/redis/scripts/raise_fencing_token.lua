@@ -1,5 +1,5 @@
 -- KEYS[1] the lock   KEYS[2] the counter   ARGV[1] the holder's token   ARGV[2] a fencing token
--- 1: no smaller one will be given out here. 0: the lock is not the holder's here.
+-- 1: this server will return no smaller one. 0: the token does not hold the lock here.
 if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end

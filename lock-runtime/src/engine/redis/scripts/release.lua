@@ -1,8 +1,8 @@
--- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] what is known of those in it
--- KEYS[4] in a cluster: a key that is never there, so that no part of this is done by a node that its
--- slot is leaving
+-- KEYS[1] the lock   KEYS[2] its queue   KEYS[3] its waiters' data
+-- KEYS[4] in a cluster: a key that never exists, so that a node that the slot is leaving executes no part of
+-- this
 -- ARGV[1] the holder's token
--- 1: it was the holder's, and has been passed on or is free. 0: it was not the holder's.
+-- 1: the token held the lock, which is granted to the next waiter or free. 0: it did not.
 local holder = redis.pcall('GET', KEYS[1])
 local held = holder == ARGV[1]
 if held then

@@ -1,5 +1,5 @@
 
--- Grants the lock, which nobody holds, to the first in the queue that is alive.
+-- Grants the lock, which is free, to the first waiter that is alive.
 local function grant_next(now)
   local first = redis.call('ZPOPMIN', queue)[1]
   while first do
@@ -9,7 +9,7 @@ local function grant_next(now)
       local lease = math.min(tonumber(ttl), 2000)
       redis.call('SET', lock, first, 'PX', lease)
       local times = string.format('%.0f %.0f ', now, lease)
-      -- Heard by nobody: that process is gone.
+      -- Without a subscriber, the waiter's process is gone.
       if publish(channel, 'grant ' .. first .. ' ' .. times .. lock) then
         return notify_front(now)
       end

@@ -1,6 +1,6 @@
 -- KEYS[1] the lock   ARGV[1] the token   ARGV[2] its ttl in milliseconds
--- And if it stands in the queue: KEYS[2] the queue   KEYS[3] what is known of those in it   ARGV[3] as what
--- {1}: the lock is the token's here. {0, ms, holder}: it is another's, for so long.
+-- For a claim that waits also: KEYS[2] the queue   KEYS[3] its waiters' data   ARGV[3] the queue token
+-- {1}: the token holds the lock here. {0, ms, holder}: another one does, for that long.
 local holder = redis.pcall('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then
   return {0, holder_ttl(), type(holder) == 'string' and holder or '?'}

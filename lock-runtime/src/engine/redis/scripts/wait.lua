@@ -1,10 +1,10 @@
 -- KEYS[4] the token's tombstone   ARGV[1] the token   ARGV[2] its ttl in milliseconds
--- ARGV[3] its process' channel    ARGV[4] for how many microseconds it counts as alive
--- ARGV[5] for how many one that is woken does
+-- ARGV[3] its process's channel   ARGV[4] for how many microseconds it counts as alive
+-- ARGV[5] for how many a woken waiter does
 -- ARGV[6] the server time after which this request is void; 0 for none
--- {0}: void. {1, ms}: the token gets the lock, for so long. {3, ms}: it had got it already.
--- {2, time, ms, ahead, length}: it waits; the server's time, how long the holder has it for, how many
--- stand before it, and how many in all.
+-- {0}: void. {1, ms}: the token acquires the lock, for that long. {3, ms}: it held the lock already.
+-- {2, time, ms, ahead, length}: it waits; the server's time, the rest of the holder's lease, the number of
+-- tokens ahead of it, and of all in the queue
 local token, ttl, channel, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[5])
 local now = server_time()
 local void_after = tonumber(ARGV[6])
@@ -12,11 +12,11 @@ if (void_after > 0 and now > void_after) or redis.call('EXISTS', KEYS[4]) == 1 t
   return {0}
 end
 
--- A key of another kind is an error here, and so somebody's.
+-- A key of another type is an error here, and counts as held by another client.
 local holder = redis.pcall('GET', lock)
 local is_free = not holder
 if is_free then
-  -- A write that a full server allows as the first one.
+  -- A server out of memory accepts this as the script's first write.
   redis.call('DEL', lock)
   wake_before(token, patience, now)
 end
@@ -28,7 +28,7 @@ if is_free or holder == '::reserved' then
     return {1, tonumber(ttl)}
   end
   if is_free then
-    -- Until those that were woken have asked, or count as dead, newcomers can't take it.
+    -- Until the woken waiters have polled or count as dead, newcomers cannot acquire the lock.
     redis.call('SET', lock, '::reserved', 'PX', math.ceil(patience / 1000) + 10)
   end
 end
