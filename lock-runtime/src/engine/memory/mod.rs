@@ -1,4 +1,4 @@
-//! The embedded engine: locks within one process, for tests and a first try.
+//! The embedded engine: locks within one process, for tests and first steps.
 
 #[cfg(test)]
 pub(crate) mod model_tests;
@@ -31,7 +31,7 @@ impl MemoryEngine {
         }
     }
 
-    /// Access to the store of that name; alone, if it has none.
+    /// Opens the store of that name; without a name, a store that no other engine shares.
     pub(crate) fn open(name: &str, handler: EventHandler) -> MemoryEngine {
         MemoryEngine {
             alone: name.is_empty(),
@@ -149,7 +149,7 @@ impl Engine for MemoryEngine {
         ready(self.acquire(claim))
     }
 
-    // Nothing is ever under way here, so that no request can be late.
+    // Requests are carried out at once, so none can be late.
     fn enqueue<'a>(
         &'a self,
         claim: &'a Claim,
@@ -253,11 +253,11 @@ mod tests {
         assert!(
             matches!(news_of_two.try_recv(), Ok(EngineEvent::MoreWaiters(token)) if token == first.token)
         );
-        assert!(waits(&two.enqueue(&first)), "asking again keeps the place");
+        assert!(waits(&two.enqueue(&first)), "polling again keeps the position");
         assert!(one.release(&holder));
-        assert!(!one.acquire(&holder), "it was passed on, and never free");
+        assert!(!one.acquire(&holder), "it was granted to the waiter, and never free");
         let Ok(EngineEvent::Granted(grant)) = news_of_two.try_recv() else {
-            panic!("the first is told");
+            panic!("the first waiter is notified");
         };
         assert_eq!((grant.token, grant.lease), (first.token, GRANT_TTL));
         assert!(

@@ -1,5 +1,5 @@
-//! The embedded engine beside the model of a server: every order in which requests of a few processes can
-//! arrive, and the engine must say and do the same.
+//! Compares the embedded engine with the model of a server: whatever the order in which requests of a few
+//! processes arrive, replies and state must be the same.
 
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::MemoryEngine;
@@ -17,11 +17,12 @@ use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(6220);
 
-/// A grant lasts less than a tick, and a waiter for four; for one that is woken, that's as good as over.
+/// A grant lasts less than a tick. A waiter lasts four ticks; the little more that it lasts is no longer than
+/// a woken waiter does.
 fn rules() -> Rules {
     assert!(GRANT_TTL < TICK && 4 * TICK < WAITER_TTL && WAITER_TTL <= 4 * TICK + WAKE_TTL);
     Rules {
-        // Queues stay, and nothing is ever late.
+        // Queues do not expire, and no request is late.
         stay: 0,
         void: false,
         fence_by_clock: false,
@@ -53,7 +54,7 @@ impl Stage {
     }
 
     fn play(&mut self, play: &Play) {
-        // As good as a store of its own.
+        // Equivalent to a new store.
         *self.memory.store.lock().0 = State {
             start: Some(self.clock.now()),
             ..State::default()
@@ -145,7 +146,7 @@ impl Stage {
                 self.clock.advance(time, time);
                 Answer::Was(true)
             }
-            Command::Die => panic!("nobody dies alone here"),
+            Command::Die => panic!("no process dies by itself here"),
         }
     }
 
@@ -167,7 +168,7 @@ impl Stage {
     }
 }
 
-/// Who is the first now is told oftener here.
+/// Returns `false` for an event that this engine reports more often than the model does.
 fn matters(news: &model::News) -> bool {
     !matches!(news, model::News::First(_))
 }

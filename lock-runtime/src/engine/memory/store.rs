@@ -1,4 +1,4 @@
-//! The table of locks and queues that managers in one process share.
+//! The table of locks and queues that all managers in the process share.
 
 use crate::engine::event::{EngineEvent, EventHandler, Grant};
 use crate::engine::request::{Claim, GRANT_TTL, ServerTime, WAKE_TTL};
@@ -35,13 +35,13 @@ pub(crate) struct Waiter {
     pub(crate) token: Token,
     pub(crate) ttl: Duration,
     pub(crate) last_seen: Timestamp,
-    /// How long it counts as alive after `last_seen`.
+    /// How long the waiter counts as alive after `last_seen`.
     pub(crate) patience: Duration,
     pub(crate) handler: EventHandler,
 }
 
 impl Store {
-    /// Returns the store of that name, which the whole process shares; without a name, a new one.
+    /// Returns the store of that name, which the whole process shares; without a name, returns a new one.
     pub(crate) fn open(name: &str) -> Arc<Store> {
         static STORES: Lazy<Mutex<HashMap<String, Weak<Store>>>> = Lazy::new(Mutex::default);
 
@@ -85,7 +85,7 @@ impl State {
         (now.elapsed_since(held.since) < held.ttl).then_some(held)
     }
 
-    /// Returns the lock, if it is the claim's.
+    /// Returns the lock if the claim owns it.
     pub(crate) fn held_by(&mut self, claim: &Claim, now: Timestamp) -> Option<&mut Holder> {
         let held = self.holder(&claim.name, now)?;
         (held.token == Some(claim.token)).then_some(held)
@@ -117,7 +117,7 @@ impl State {
         }
     }
 
-    /// Returns `true` if the claim was the first in the queue.
+    /// Removes the claim from the queue; returns `true` if it was the first.
     pub(crate) fn remove(&mut self, claim: &Claim) -> bool {
         let queue = self.queue(&claim.name);
         let first = queue.front().map(|first| first.token);
@@ -177,8 +177,8 @@ pub(crate) fn notify_front(queue: &mut VecDeque<Waiter>, now: Timestamp) {
     }
 }
 
-/// Makes all waiters before the claim poll at once, since the lock is free: a waiter that does not counts as
-/// dead soon. Dead waiters leave the queue.
+/// Notifies all waiters before the claim to poll at once, since the lock is free: a waiter that does not poll
+/// soon counts as dead. Dead waiters leave the queue.
 pub(crate) fn wake_before(queue: &mut VecDeque<Waiter>, claim: Token, now: Timestamp) {
     let before = queue.iter().take_while(|waiter| waiter.token != claim);
     let mut before = before.count();
