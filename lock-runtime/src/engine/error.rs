@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a request to an engine failed.
+/// The reason why a request to an engine failed.
 #[derive(Clone, Debug)]
 pub(crate) struct EngineError {
     pub(crate) kind: EngineErrorKind,

@@ -1,11 +1,11 @@
-//! Events that an engine reports without a request.
+//! The events that an engine reports without a request.
 
 use crate::engine::request::ServerTime;
 use crate::engine::token::Token;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Called with every [`EngineEvent`]. It must not block.
+/// A callback for every [`EngineEvent`]. It must not block.
 pub(crate) type EventHandler = Arc<dyn Fn(EngineEvent) + Send + Sync>;
 
 /// An event that an engine reports without a request.

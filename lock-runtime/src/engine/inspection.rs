@@ -12,7 +12,7 @@ pub(crate) struct Inspection {
     identities: Vec<ServerIdentity>,
 }
 
-/// Tells one server from another.
+/// The identity of a server.
 pub(crate) struct ServerIdentity {
     pub(crate) address: Arc<str>,
     /// Chosen by the server when it starts; empty if it is unknown.
@@ -31,7 +31,7 @@ pub(crate) struct ClockOffset {
 }
 
 impl ClockOffset {
-    /// Returns the least difference between two servers' clocks.
+    /// Returns the least possible difference between the two servers' clocks.
     pub(crate) fn skew(self, other: ClockOffset) -> Duration {
         let between =
             |one: ClockOffset, other: ClockOffset| one.min_ms.saturating_sub(other.max_ms);

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// One of the independent deployments that make up a quorum.
 pub(crate) trait Member: Send + Sync {
-    /// Returns its address, without secrets.
+    /// Returns the member's address, without secrets.
     fn address(&self) -> &str;
 
     /// Checks the member's servers for settings that endanger locks with that ttl.
@@ -32,8 +32,8 @@ pub(crate) trait Member: Send + Sync {
         0
     }
 
-    /// Acquires the lock at this member, if no other client holds it there. The claim leaves the queue in that
-    /// case, in which it waits as `queue_token`.
+    /// Acquires the lock at this member, if no other client holds it there. The claim then leaves the queue,
+    /// in which it waits as `queue_token`.
     fn vote<'a>(
         &'a self,
         claim: &'a Claim,
@@ -51,8 +51,8 @@ pub(crate) trait Member: Send + Sync {
     /// Leaves the member's queue.
     fn leave_queue<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> EngineFuture<'a, ()>;
 
-    /// Releases the lock at this member; returns `false` if it was not the claim's. `notify`: the first waiter
-    /// is notified.
+    /// Releases the lock at this member; returns `false` if the claim did not own it there. With `notify`,
+    /// the first waiter is notified.
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
@@ -60,23 +60,23 @@ pub(crate) trait Member: Send + Sync {
         deadline: Instant,
     ) -> EngineFuture<'a, bool>;
 
-    /// Renews each lock that is still the claim's at this member.
+    /// Renews each lock that its claim still owns at this member.
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],
         deadline: Instant,
     ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>>;
 
-    /// Returns a number greater than any that was given out or stored here before, or `None` if the lock is not
-    /// the claim's at this member.
+    /// Returns a number greater than any that this member has returned or stored before, or `None` if the
+    /// claim does not own the lock there.
     fn fencing_token<'a>(
         &'a self,
         claim: &'a Claim,
         deadline: Instant,
     ) -> EngineFuture<'a, Option<u64>>;
 
-    /// Makes all numbers that the member gives out later greater than that one; returns `false` if the lock is
-    /// not the claim's at this member.
+    /// Makes all later numbers of this member greater than `token`; returns `false` if the claim does not own
+    /// the lock there.
     fn raise_fencing_token<'a>(
         &'a self,
         claim: &'a Claim,
@@ -85,7 +85,7 @@ pub(crate) trait Member: Send + Sync {
     ) -> EngineFuture<'a, bool>;
 }
 
-/// A member's reply to a request for a lock.
+/// A member's reply to the request for a vote.
 #[derive(Clone, Debug)]
 pub(crate) enum Vote {
     Granted,
@@ -104,6 +104,6 @@ pub(crate) struct QueueObservation {
     pub(crate) holder: Option<(Box<[u8]>, Duration)>,
     /// The number of waiters ahead of the claim.
     pub(crate) ahead: u64,
-    /// Whether there are other waiters.
+    /// `true` if there are other waiters.
     pub(crate) others: bool,
 }

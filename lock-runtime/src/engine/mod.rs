@@ -1,7 +1,7 @@
-//! Where locks are kept.
+//! Engines: the storage of locks.
 //!
-//! [`traits::Engine`] is the seam: the rest of the crate knows no other type of an engine. An engine knows
-//! keys, tokens and times, and nothing of guards or tasks. Its files import nothing from this one.
+//! [`traits::Engine`] is the seam: the rest of the crate uses no other type of an engine. An engine knows
+//! keys, tokens and times, and nothing of guards or tasks. Engine files import nothing from this one.
 
 pub(crate) mod error;
 pub(crate) mod event;

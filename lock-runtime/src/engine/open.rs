@@ -1,4 +1,4 @@
-//! From a configuration to the engine that keeps the locks.
+//! Opens the engine that a configuration describes.
 
 use crate::config::{Config, Servers, invalid};
 use crate::engine::error::EngineErrorKind;
@@ -21,7 +21,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Config {
-    /// Opens the engine, and names it without secrets.
+    /// Opens the engine, and returns it with its address, without secrets.
     pub(crate) async fn open(
         &self,
         io: IoThread,
@@ -39,7 +39,7 @@ impl Config {
         }
     }
 
-    /// Where the deployment at that URL is.
+    /// Returns the topology of the deployment at that URL.
     fn topology(&self, io: IoThread, url: &str) -> Result<Topology, LockError> {
         let auth = AuthOptions {
             credentials: self.credentials.as_ref(),

@@ -7,14 +7,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The reply to one request, which comes by the deadline that the request names.
+/// The reply to one request, which arrives by the deadline of the request.
 pub(crate) type EngineFuture<'a, T> =
     Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'a>>;
 
-/// One attempt's claim to a lock: which, whose, for how long.
+/// One attempt to acquire a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
-    /// The name under which the engine keeps the lock: prefix and key.
+    /// The name under which the engine stores the lock: prefix and key.
     pub(crate) name: Arc<str>,
     pub(crate) token: Token,
     pub(crate) ttl: Duration,
@@ -25,11 +25,11 @@ pub(crate) struct Claim {
 /// The state of a claim after it has entered a queue.
 #[derive(Debug)]
 pub(crate) enum EnqueueReply {
-    /// The claim gets the lock, for that long from now.
+    /// The claim acquires the lock, for that long from now.
     Granted(Duration),
-    /// The claim held the lock already, and still does for that long.
+    /// The claim held the lock already, and still does, for that long.
     AlreadyHeld(Duration),
-    /// The claim gets the lock under another token, for that long from now, and leaves the queue.
+    /// The claim acquires the lock under another token, for that long from now, and leaves the queue.
     GrantedAs(Token, Duration),
     Queued(QueueStatus),
     /// The request was ignored: it came too late, or after the claim was canceled.
@@ -44,7 +44,7 @@ pub(crate) struct QueueStatus {
     pub(crate) holder_ttl: Duration,
     /// The number of claims ahead of this one.
     pub(crate) position: u64,
-    /// Whether other claims wait in the queue.
+    /// `true` if other claims wait in the queue.
     pub(crate) has_others: bool,
 }
 
@@ -55,8 +55,8 @@ pub(crate) struct ServerTime(pub(crate) Duration);
 /// How long a claim stays in a queue without polling.
 pub(crate) const WAITER_TTL: Duration = Duration::from_secs(25);
 
-/// The lease of a grant: short, so that a waiter that has died costs the others little. The scripts use the
-/// same value.
+/// The lease of a grant: short, so that a dead waiter delays the others little. The scripts use the same
+/// value.
 pub(crate) const GRANT_TTL: Duration = Duration::from_secs(2);
 
 /// How long a claim has to reply when another claim found the lock free. The lock is reserved for 10 ms

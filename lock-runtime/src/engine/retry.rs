@@ -1,10 +1,10 @@
-//! Pauses between the tries of one request.
+//! Pauses between the attempts of one request.
 
 use crate::engine::error::EngineError;
 use crate::util::backoff::Backoff;
 use std::time::Duration;
 
-/// What passes by itself is tried again sooner than what the server has refused.
+/// The pauses after failures: those that may pass are retried sooner than rejections.
 pub(crate) struct Retry {
     passing: Backoff,
     refused: Backoff,

@@ -1,11 +1,11 @@
-//! How long an engine waits for its servers.
+//! The timeouts of an engine.
 
 use std::time::Duration;
 
-/// How long to wait for what.
+/// How long an engine waits for its servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
-    /// A connection on which nothing has been answered for so long is given up.
+    /// A connection without a reply for this long is abandoned.
     pub(crate) command: Duration,
 }

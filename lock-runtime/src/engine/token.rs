@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-/// The identity of a hold: random, and new for every attempt.
+/// The random identity of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Token(Uuid);
 

@@ -1,4 +1,4 @@
-//! The trait of everything that keeps locks.
+//! The trait of all engines.
 
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Keeps locks. An engine knows keys, tokens and times, and nothing of guards or tasks.
+/// A store of locks. It knows keys, tokens and times, and nothing of guards or tasks.
 ///
 /// A request that fails with [`EngineErrorKind::Indeterminate`](crate::engine::error::EngineErrorKind) may
 /// have been carried out. Dropping the future of a request does not recall the request.
 pub(crate) trait Engine: Send + Sync {
-    /// Acquires the lock if it is free; returns `false` if it is not. The acquisition counts once as many
-    /// replicas have acknowledged it as the claim asks for.
+    /// Acquires the lock if it is free; returns `false` if it is not. The acquisition counts once at least
+    /// the claim's number of replicas have acknowledged it.
     fn acquire<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool>;
 
     /// Enters the lock's queue, or refreshes the claim's entry. Later grants are delivered to the
@@ -32,8 +32,8 @@ pub(crate) trait Engine: Send + Sync {
         deadline: Instant,
     ) -> EngineFuture<'a, EnqueueReply>;
 
-    /// Leaves the queue, or releases the lock if it was granted meanwhile; returns `true` if it was.
-    /// `in_flight`: an earlier request of the claim may still reach the server, and must not be carried out
+    /// Leaves the queue, or releases the lock if it was granted meanwhile; returns `true` if it was. With
+    /// `in_flight`, an earlier request of the claim may still reach the server, and must not be carried out
     /// after this one.
     fn cancel<'a>(
         &'a self,
@@ -67,19 +67,18 @@ pub(crate) trait Engine: Send + Sync {
         deadline: Instant,
     ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>>;
 
-    /// Returns the server and the slot that keep a lock. Locks of one shard are best renewed together; a slow
-    /// server must not delay the renewals of another.
+    /// Returns the server and the slot that store a lock. Locks of one shard are best renewed together; a
+    /// slow server must not delay the renewals of another.
     fn shard_of(&self, _name: &str) -> Shard {
         Shard { server: 0, slot: 0 }
     }
 
-    /// Returns the address of the node that keeps a lock, if there are several nodes.
+    /// Returns the address of the node that stores a lock, if there are several nodes.
     fn node_of(&self, _name: &str) -> Option<Arc<str>> {
         None
     }
 
-    /// Returns a number greater than all that were given out before, or `None` if the claim does not own the
-    /// lock.
+    /// Returns a number greater than all before it, or `None` if the claim does not own the lock.
     fn fencing_token<'a>(
         &'a self,
         claim: &'a Claim,
@@ -95,16 +94,16 @@ pub(crate) trait Engine: Send + Sync {
         Box::pin(std::future::ready(Inspection::default()))
     }
 
-    /// Drops the state kept for a claim that no caller asks for any more; it may not have been released.
+    /// Drops the state of a claim that is no longer needed; its lock may not have been released.
     fn forget(&self, _token: Token) {}
 
-    /// Waits, for a moment, for work that continues after requests were answered.
+    /// Waits, for a moment, for work that continues after its requests were answered.
     fn drain(&self) -> EngineFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
-/// Where a lock is kept.
+/// The server and the slot that store a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Shard {
     /// Identifies the server within the process.

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 /// The number of slots in a cluster.
 pub(crate) const SLOT_COUNT: u16 = 1 << 14;
 
-/// Returns the slot of a key. Only the hash tag counts, which is the text in its first pair of braces, unless
-/// that is missing or empty.
+/// Returns the slot of a key. Only the hash tag counts: the text in the first pair of braces, unless that is
+/// missing or empty.
 pub(crate) fn slot_of(key: &str) -> u16 {
     let tag = key
         .split_once('{')
@@ -38,7 +38,7 @@ pub(crate) fn hash_tag_for(slot: u16) -> u32 {
     HASH_TAGS[usize::from(slot % SLOT_COUNT)]
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, beginning with 0.
+/// Computes CRC-16/XMODEM: polynomial 0x1021, initial value 0.
 fn crc16(text: &str) -> u16 {
     const TABLE: [u16; 256] = {
         let mut table = [0; 256];
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(crc16(""), 0);
     }
 
-    /// As the server says by `CLUSTER KEYSLOT`.
+    /// The server reports the same for `CLUSTER KEYSLOT`.
     #[test]
     fn only_the_hash_tag_counts() {
         let all = |key: &str| crc16(key) % SLOT_COUNT;

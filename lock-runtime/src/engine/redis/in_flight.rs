@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Acquisitions whose caller no longer waits for the reply, with the runtime connection that they were sent
-/// over, unless the I/O thread sent them. Their release must follow them there.
+/// over, unless the I/O thread sent them. Their release must use the same connection.
 #[derive(Default)]
 pub(crate) struct UnansweredAcquires(Mutex<HashMap<Token, Option<Arc<RuntimeConnection>>>>);
 
@@ -31,7 +31,7 @@ impl UnansweredAcquires {
         }
     }
 
-    /// Returns over which connection an acquisition was sent that has not been answered.
+    /// Removes an acquisition that has not been answered, and returns the connection it was sent over.
     pub(crate) fn remove(&self, token: Token) -> Option<Option<Arc<RuntimeConnection>>> {
         self.lock().remove(&token)
     }
@@ -49,7 +49,7 @@ impl UnansweredAcquires {
 pub(crate) struct InFlightAcquire<'a> {
     unanswered: &'a UnansweredAcquires,
     token: Token,
-    /// Driven by the runtime that sends the acquisition.
+    /// The connection driven by the runtime that sends the acquisition.
     own: Option<Arc<RuntimeConnection>>,
     /// The connection that it is sent over; `None` is the I/O thread's.
     pub(crate) connection: Option<Arc<RuntimeConnection>>,

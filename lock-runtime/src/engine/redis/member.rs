@@ -1,4 +1,4 @@
-//! A quorum member that is a Redis deployment, which may not be reachable yet.
+//! A quorum member that is a Redis deployment, and may not be reachable yet.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
@@ -28,14 +28,14 @@ pub(crate) struct RedisMember {
 
 enum State {
     Connecting,
-    /// The last attempt to connect failed like this; more follow.
+    /// The last attempt to connect failed with this error; more attempts follow.
     Down(EngineError),
-    /// The engine keeps its connections alive by itself.
+    /// The engine keeps its own connections alive.
     Up(Arc<RedisEngine>),
 }
 
 impl RedisMember {
-    /// Begins to connect, and goes on until it has succeeded.
+    /// Starts connecting, and continues until that succeeds.
     pub(crate) fn open(
         io: IoThread,
         topology: Topology,

@@ -92,7 +92,7 @@ impl RedisEngine {
         Ok(engine)
     }
 
-    /// Returns the connection that the calling runtime drives to the server that keeps the lock.
+    /// Returns the connection that the calling runtime drives to the server that stores the lock.
     fn runtime_connection(&self, lock: &str) -> Option<Arc<RuntimeConnection>> {
         self.commands.router.runtime_connection(lock)
     }

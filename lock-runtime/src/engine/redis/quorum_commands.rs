@@ -1,6 +1,6 @@
 //! The commands to a deployment that is a member of a quorum.
 //!
-//! All of them go over the I/O thread's connection, so that a request never arrives after a later one.
+//! All of them use the I/O thread's connection, so that no request arrives after a later one.
 
 use crate::engine::error::EngineError;
 use crate::engine::member::{QueueObservation, Vote};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl LockCommands {
-    /// Acquires the lock if it is free, and leaves the queue in that case.
+    /// Acquires the lock if it is free, and then leaves the queue.
     pub(crate) async fn vote(
         &self,
         claim: &Claim,
@@ -110,8 +110,8 @@ impl LockCommands {
         left.await.map(|_: u8| ())
     }
 
-    /// Releases the lock at this member. Notifies the first waiter if the claim held the lock. If it never had
-    /// a majority, nothing has changed for the waiters.
+    /// Releases the lock at this member. Notifies the first waiter if the claim held the lock; if it never
+    /// had a majority, nothing has changed for the waiters.
     pub(crate) async fn release_at_member(
         &self,
         claim: &Claim,
@@ -149,7 +149,7 @@ impl LockCommands {
         freed.await.map(|freed: u8| freed == 1)
     }
 
-    /// Makes all fencing tokens that this member gives out later greater than that one.
+    /// Makes all later fencing tokens of this member greater than `token`.
     pub(crate) async fn raise_fencing_token(
         &self,
         claim: &Claim,

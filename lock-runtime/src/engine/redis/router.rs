@@ -1,4 +1,4 @@
-//! Where requests go: to the standalone server, or to the node of a cluster that owns the lock's slot.
+//! Routes requests: to the standalone server, or to the node of a cluster that owns the lock's slot.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
@@ -60,7 +60,7 @@ impl Router {
         }
     }
 
-    /// Returns the connection that the calling runtime drives to the server that keeps the lock.
+    /// Returns the connection that the calling runtime drives to the server that stores the lock.
     pub(crate) fn runtime_connection(&self, lock: &str) -> Option<Arc<RuntimeConnection>> {
         match self {
             Router::Standalone(server) => server.runtime_connection(),
@@ -86,8 +86,8 @@ impl Router {
         }
     }
 
-    /// Closes a runtime connection, so that no request about the lock is carried out that is still on its
-    /// way there.
+    /// Kills a runtime connection, so that no request about the lock already sent on it can still be carried
+    /// out.
     pub(crate) async fn kill(
         &self,
         connection: &RuntimeConnection,
@@ -95,13 +95,13 @@ impl Router {
         deadline: Instant,
     ) -> Result<(), EngineError> {
         match self {
-            // A node that does not own the slot any more rejects the request by itself.
+            // A node that no longer owns the slot rejects the request by itself.
             Router::Cluster(cluster) if !cluster.owns(connection, slot_of(lock)) => Ok(()),
             _ => connection.kill(deadline).await,
         }
     }
 
-    /// Returns the server and the slot that keep a lock.
+    /// Returns the server and the slot that store a lock.
     pub(crate) fn shard_of(&self, lock: &str) -> Shard {
         match self {
             Router::Standalone(_) => Shard { server: 0, slot: 0 },
@@ -115,7 +115,7 @@ impl Router {
         }
     }
 
-    /// Returns the address of the cluster's node that keeps a lock.
+    /// Returns the address of the cluster node that stores a lock.
     pub(crate) fn node_of(&self, lock: &str) -> Option<Arc<str>> {
         match self {
             Router::Standalone(_) => None,
@@ -124,7 +124,7 @@ impl Router {
     }
 }
 
-/// Returns what kind of server it is, if it says so. Otherwise the URL is right.
+/// Returns the server's mode, or `None` if it does not report one; then the URL counts as right.
 async fn mode(server: &Server, deadline: Instant) -> Option<String> {
     let fields: Vec<Value> = server.send(redis::cmd("HELLO"), deadline).await.ok()?;
     let text = |value: &Value| String::from_redis_value_ref(value).ok();
