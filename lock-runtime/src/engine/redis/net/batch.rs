@@ -1,7 +1,7 @@
 //! Requests of many callers, sent in few writes.
 //!
-//! What comes in while a batch is out goes out together in the next one. A lone request waits for
-//! nobody; under load the batches grow by themselves, and with them what a connection can carry.
+//! Requests that arrive while a batch is in flight are sent together in the next one. A lone request waits
+//! for no other; under load the batches grow by themselves, and so does the throughput of a connection.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisResult, Value};
@@ -9,26 +9,27 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// So many requests at once are enough; the server serves others in between.
+/// The greatest batch: the server serves other clients between batches.
 const MAX_BATCH: usize = 256;
 
-/// The way into a connection that sends in batches. Its task ends when it is dropped.
+/// The sender of a batched connection. Its task ends when it is dropped.
 pub(crate) struct Batcher {
     requests: UnboundedSender<QueuedRequest>,
     task: JoinHandle<()>,
 }
 
-/// A command, and what goes with it.
+/// A command, and how it is sent.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) command: Cmd,
-    /// A node of a cluster is told first that another one sent the command there.
+    /// `ASKING` is sent first: another node of the cluster redirected the command here.
     pub(crate) asking: bool,
-    /// It goes over the connection on which so many replicas are waited for; 0 is the usual one.
+    /// The number of replicas awaited on the connection that is used; 0 for the usual connection.
     pub(crate) replicas: u32,
-    /// Whether they are waited for. Then the answer is a pair: the command's own, and how many know.
+    /// `true` if they are awaited. Then the reply is a pair: the command's own, and the number of replicas
+    /// that acknowledged it.
     pub(crate) await_replicas: bool,
-    /// Whether it waits for a connection while there is none, instead of failing at once.
+    /// `true` if the request waits for a connection while there is none, instead of failing at once.
     pub(crate) patient: bool,
 }
 
@@ -50,8 +51,8 @@ impl From<Cmd> for Request {
 }
 
 impl Batcher {
-    /// Starts sending, on the present runtime. A batch with requests that are to be acknowledged ends
-    /// with the closing command.
+    /// Starts sending, on the current runtime. A batch with requests that await replicas ends with the
+    /// trailer.
     pub(crate) fn start(redis: MultiplexedConnection, trailer: Option<Cmd>) -> Batcher {
         let (requests, received) = mpsc::unbounded_channel();
         Batcher {
@@ -60,7 +61,7 @@ impl Batcher {
         }
     }
 
-    /// Hands a request in; its answer comes, unless the connection ends.
+    /// Submits a request. Its reply arrives unless the connection ends.
     pub(crate) fn submit(&self, request: Request) -> oneshot::Receiver<RedisResult<Value>> {
         let (reply, replied) = oneshot::channel();
         let _ = self.requests.send(QueuedRequest { request, reply });
@@ -85,7 +86,7 @@ async fn send(
         let mut replies = Vec::with_capacity(batch.len());
         let mut commands = 0;
         for QueuedRequest { request, reply } in batch.drain(..) {
-            // Nobody waits for it any more, and it has not been sent.
+            // The caller no longer waits, and the request has not been sent.
             if reply.is_closed() {
                 continue;
             }
@@ -108,7 +109,7 @@ async fn send(
                 let trailed = trailer.and_then(|_| values.pop());
                 let mut values = values.into_iter();
                 for (reply, asked, await_replicas) in replies {
-                    // What `ASKING` was answered tells nothing.
+                    // The reply to `ASKING` carries no information.
                     let Some(value) = values.nth(usize::from(asked)) else {
                         continue;
                     };

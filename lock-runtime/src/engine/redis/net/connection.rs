@@ -14,15 +14,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A replica is given up only after this time: reconnecting sooner may lead to the same server again.
+/// A connection to a replica is abandoned only after this time: reconnecting sooner may lead to the same
+/// server again.
 const REPLICA_GRACE: Duration = Duration::from_millis(500);
 
-pub(crate) const MASTER_CHANGED: &str = "the server is not the master any more";
+pub(crate) const MASTER_CHANGED: &str = "the server is no longer the master";
 
-/// Driven by the runtime it was made on.
+/// A connection, driven by the runtime it was made on.
 #[derive(Clone)]
 pub(crate) struct Connection {
-    /// Tells it from earlier and later connections to the same server.
+    /// Distinguishes it from earlier and later connections to the same server.
     pub(crate) generation: u64,
     pub(crate) client_id: Option<ClientId>,
     pub(crate) endpoint: Endpoint,
@@ -30,28 +31,28 @@ pub(crate) struct Connection {
     io: IoThread,
     transport: Transport,
     reply_timer: Arc<ReplyTimer>,
-    /// After this time without any reply the connection is given up.
+    /// After this time without any reply the connection is abandoned.
     silence_timeout: Duration,
 }
 
-/// How requests get to the server.
+/// The way requests reach the server.
 #[derive(Clone)]
 pub(crate) enum Transport {
     /// The caller sends each request.
     Direct(MultiplexedConnection),
-    /// The same, and the caller's runtime drives the connection.
+    /// Like `Direct`, and the caller's runtime drives the connection.
     Driven(MultiplexedConnection, Arc<Driver>),
     Batched(Arc<Batcher>),
 }
 
-/// Since when a request has been waiting without any reply coming in.
+/// The time since which a request has been waiting without any reply arriving.
 #[derive(Default)]
 struct ReplyTimer(Mutex<Option<Instant>>);
 
-/// Why a request got no reply.
+/// The reason why a request got no reply.
 pub(crate) struct SendError {
     pub(crate) error: EngineError,
-    /// The connection is of no more use.
+    /// The connection is no longer usable.
     pub(crate) broken: bool,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Connector {
     pub(crate) optional_commands: Vec<Cmd>,
     pub(crate) push_handler: Option<PushHandler>,
     pub(crate) send_mode: SendMode,
-    /// How many connections were attempted.
+    /// The number of connections attempted so far.
     pub(crate) generation: u64,
     /// The connection that was made last.
     pub(crate) previous_client: Option<ClientId>,
@@ -39,7 +39,7 @@ pub(crate) struct Connector {
 
 type MessageHandler = Arc<dyn Fn(&[Value]) + Send + Sync>;
 
-/// Handles what comes in on a connection without a request.
+/// Handles messages that arrive without a request.
 #[derive(Clone)]
 pub(crate) struct PushHandler {
     pub(crate) message: MessageHandler,
@@ -47,16 +47,16 @@ pub(crate) struct PushHandler {
     pub(crate) connected: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// How the requests of many callers are sent.
+/// The way requests of many callers are sent.
 #[derive(Clone)]
 pub(crate) enum SendMode {
-    /// Each by itself.
+    /// Each separately.
     Direct,
-    /// The same, and that runtime drives the connection.
+    /// Like `Direct`, and that runtime drives the connection.
     Driven(Handle),
-    /// In batches of those that came in meanwhile.
+    /// In batches of the requests that arrived meanwhile.
     Batched,
-    /// The same, followed by this command if a request of the batch awaits replicas.
+    /// Like `Batched`, followed by this command if a request of the batch awaits replicas.
     BatchedWithTrailer(Cmd),
 }
 

@@ -1,8 +1,8 @@
-//! What moves a connection: a future that its runtime polls, and the I/O thread as well as long as the
-//! runtime doesn't get round to it.
+//! The driver of a connection: a future that its runtime polls, and the I/O thread too while that runtime is
+//! stalled.
 //!
-//! A task that blocks its thread may keep the driver from running for as long, though others go on
-//! working: what was handed in would not even be sent. Whoever polls the driver, the requests stay in
+//! A task that blocks its thread may keep the driver from running, even though other threads of the runtime
+//! continue: submitted requests would not even be sent. Whichever thread polls the driver, requests stay in
 //! order and are sent once.
 
 use crate::util::io_thread::{self, Assisted};
@@ -16,32 +16,32 @@ use tokio::sync::Notify;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Ends when it is dropped.
+/// The handle of a driver, which ends when this is dropped.
 pub(crate) struct Driver(Arc<Shared>);
 
 struct Shared {
-    /// None once it has ended.
+    /// `None` once the driver has ended.
     work: Mutex<Option<Work>>,
-    /// The task on its own runtime.
+    /// Wakes the task on the driver's own runtime.
     owner: OnceLock<Waker>,
-    /// How often there was something to do, …
+    /// The number of times that there was something to do.
     wanted: AtomicU64,
-    /// … and how much of that was known when it was polled last.
+    /// The value of `wanted` at the last poll.
     polled: AtomicU64,
-    /// What had been polled when it was found to be behind.
+    /// The value of `polled` when the driver was found behind.
     behind: AtomicU64,
-    /// It was polled last by the I/O thread.
+    /// `true` if the I/O thread polled it last.
     helped: AtomicBool,
-    /// How many requests have no answer yet.
+    /// The number of requests without a reply.
     open: AtomicUsize,
     ended: Notify,
 }
 
-/// Not behind.
+/// The value of `behind` while the driver is not behind.
 const NEVER: u64 = u64::MAX;
 
 impl Driver {
-    /// Starts it as a task of that runtime, with which it ends.
+    /// Starts the driver as a task of that runtime, and ends with it.
     pub(crate) fn start(
         runtime: &Handle,
         work: impl Future<Output = ()> + Send + 'static,
@@ -62,7 +62,7 @@ impl Driver {
         Driver(shared)
     }
 
-    /// Polls a request, and notes each time that there may be something to do for it.
+    /// Polls a request, and records each time that there may be something to do for it.
     pub(crate) async fn follow<F: Future + Unpin>(&self, mut request: F) -> F::Output {
         let _open = Open::one_of(&self.0.open);
         poll_fn(|context| {
@@ -75,7 +75,7 @@ impl Driver {
         .await
     }
 
-    /// Whether its runtime doesn't get round to it: answers that have come may not have been read.
+    /// Returns `true` if the runtime is stalled: replies that have arrived may not have been read.
     pub(crate) fn is_stalled(&self) -> bool {
         self.0.helped.load(Ordering::Relaxed)
     }
@@ -84,13 +84,13 @@ impl Driver {
         self.0.end();
     }
 
-    /// Waits for its end.
+    /// Waits for the driver's end.
     pub(crate) async fn ended(&self) {
         self.0.ended.notified().await;
     }
 }
 
-/// A request that has no answer yet.
+/// A request without a reply.
 struct Open<'a>(&'a AtomicUsize);
 
 impl Open<'_> {
@@ -113,10 +113,10 @@ impl Drop for Driver {
 }
 
 impl Assisted for Shared {
-    /// Polls it from the I/O thread if nothing else has polled it since the last look.
+    /// Polls the driver from the I/O thread if nothing has polled it since the last look.
     fn look(self: Arc<Self>) -> bool {
         let polled = self.polled.load(Ordering::Acquire);
-        // Answers that come while its runtime stands still are read by nothing else.
+        // While the runtime is stalled, nothing else reads replies.
         let expects = self.helped.load(Ordering::Relaxed) && self.open.load(Ordering::Relaxed) > 0;
         if polled == self.wanted.load(Ordering::Acquire) && !expects {
             self.behind.store(NEVER, Ordering::Relaxed);
@@ -135,7 +135,7 @@ impl Assisted for Shared {
         if self.poll(work, &mut Context::from_waker(&waker)).is_ready() {
             self.wake_owner();
         }
-        // As long as the owner doesn't come back, what comes next is not left to it.
+        // While the owner is stalled, the I/O thread also does what comes next.
         let polled = self.polled.load(Ordering::Acquire);
         self.behind.store(polled, Ordering::Relaxed);
         true
@@ -170,14 +170,14 @@ impl Shared {
     }
 }
 
-/// What has panicked is not polled again.
+/// A future that panicked is not polled again.
 fn none(work: PoisonError<MutexGuard<'_, Option<Work>>>) -> MutexGuard<'_, Option<Work>> {
     let mut work = work.into_inner();
     *work = None;
     work
 }
 
-/// What the I/O thread polls with: the owner goes on if it can, and is helped again if it can't.
+/// The I/O thread's waker: the owner continues if it can, and is assisted again if it cannot.
 impl Wake for Shared {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();

@@ -1,4 +1,4 @@
-//! Where to connect, and for how long that is right.
+//! The server to connect to, and for how long that holds.
 
 use crate::engine::redis::net::target::Target;
 use crate::engine::request::EngineFuture;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::watch;
 
-/// Finds the server that a connection is to be made to. It displays as an address without secrets.
+/// Finds the server to connect to. Displays as an address without secrets.
 pub(crate) trait Discovery: fmt::Display + Send + Sync {
-    /// Returns where to connect now.
+    /// Returns the server to connect to now.
     fn endpoint(&self) -> EngineFuture<'_, Endpoint>;
 
-    /// A connection could not be made: the servers may have changed roles.
+    /// Called when a connection could not be made: the servers may have changed roles.
     fn connection_failed(&self) {}
 }
 
@@ -59,7 +59,7 @@ impl Endpoint {
         self.epoch.is_some()
     }
 
-    /// Returns `true` if another server is the master by now: a reply from this one counts no longer.
+    /// Returns `true` if another server is the master now: replies from this one no longer count.
     pub(crate) fn is_stale(&self) -> bool {
         self.epoch.as_ref().is_some_and(MasterEpoch::has_ended)
     }
@@ -79,7 +79,7 @@ impl Endpoint {
 }
 
 impl MasterEpoch {
-    /// The epoch that `current` counts at present.
+    /// Returns the epoch that `current` counts now.
     pub(crate) fn new(current: watch::Receiver<u64>) -> MasterEpoch {
         let number = *current.borrow();
         MasterEpoch { number, current }
@@ -93,7 +93,7 @@ impl MasterEpoch {
         let mut current = self.current.clone();
         let ended = current.wait_for(|current| *current != self.number);
         if ended.await.is_err() {
-            // The Sentinels are watched no longer.
+            // The Sentinel monitor has stopped.
             pending().await
         }
     }

@@ -1,8 +1,8 @@
 //! Runtime connections: one for each runtime that acquires locks, driven by that runtime itself.
 //!
 //! A request from a runtime with little to do then costs no hop to the I/O thread and back. With many
-//! requests at once the I/O thread's connection is the faster one, since it works beside the runtime;
-//! and it is there when a runtime connection has gone with its runtime.
+//! concurrent requests the I/O thread's connection is faster, since it works beside the runtime; and it
+//! remains when a runtime connection has ended with its runtime.
 
 use crate::engine::error::EngineError;
 use crate::engine::redis::net::connection::Connection;
@@ -16,33 +16,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::runtime::{Handle, Id};
 use tokio::time::Instant;
 
-/// A runtime that has asked so often is worth a connection.
+/// The number of requests after which a runtime gets a connection.
 const MIN_REQUESTS: u32 = 16;
 
-/// With so many acquisitions under way from a runtime, the I/O thread takes the next request: its
+/// The number of acquisitions under way from a runtime at which the I/O thread takes the next request: its
 /// connection sends many at once, and the fuller its batches the less each costs.
 const MAX_IN_FLIGHT: usize = 6;
 
-/// How many runtimes are remembered that have no home yet. Those of a process that makes one after the
-/// other must not fill its memory.
+/// The number of runtimes without a connection that are remembered. A process that creates one runtime after
+/// the other must not fill its memory.
 const MAX_COUNTING: usize = 1000;
 
 pub(crate) struct RuntimeConnections {
     connector: Connector,
-    /// The I/O thread's, to the same server.
+    /// The I/O thread's connection to the same server.
     main: Weak<ReconnectingConnection>,
     slots: Mutex<Slots>,
 }
 
 #[derive(Default)]
 struct Slots {
-    /// A runtime that has ended is removed by its home, if it has one.
+    /// A runtime that has ended is removed by the task of its connection, if it has one.
     all: HashMap<Id, Slot>,
     counting: usize,
 }
 
 enum Slot {
-    /// So often has the runtime asked.
+    /// The number of requests of the runtime so far.
     Counting(u32),
     /// A connection is being made.
     Connecting,
@@ -52,12 +52,12 @@ enum Slot {
 pub(crate) struct RuntimeConnection {
     connection: Connection,
     main: Weak<ReconnectingConnection>,
-    /// How many are under way from the runtime, by whatever connection.
+    /// The number of acquisitions under way from the runtime, over any connection.
     in_flight: AtomicUsize,
 }
 
 impl Slots {
-    /// The runtime's home, or how often it has asked so far.
+    /// Returns the runtime's connection, or the number of its requests so far.
     fn visit(&mut self, runtime: Id) -> Result<Arc<RuntimeConnection>, u32> {
         match self.all.get_mut(&runtime) {
             Some(Slot::Ready(connection)) => return Ok(connection.clone()),
@@ -69,7 +69,7 @@ impl Slots {
             None => {}
         }
         if self.counting == MAX_COUNTING {
-            // Those that are still there begin anew.
+            // Runtimes that still exist start counting anew.
             self.all
                 .retain(|_, slot| !matches!(slot, Slot::Counting(_)));
             self.counting = 0;
@@ -87,7 +87,7 @@ impl Slots {
 }
 
 impl RuntimeConnections {
-    /// Those at the server that `main` leads to.
+    /// Creates the runtime connections to the server that `main` leads to.
     pub(crate) fn new(
         connector: &Connector,
         main: &Arc<ReconnectingConnection>,
@@ -99,7 +99,7 @@ impl RuntimeConnections {
         })
     }
 
-    /// The home of the calling runtime, if it has one.
+    /// Returns the connection of the calling runtime, if it has one.
     pub(crate) fn current(self: &Arc<Self>) -> Option<Arc<RuntimeConnection>> {
         let runtime = Handle::try_current().ok()?;
         let mut slots = self.slots();
@@ -136,28 +136,28 @@ impl Drop for RuntimeConnections {
 }
 
 impl RuntimeConnection {
-    /// Whether a request is served best from here.
+    /// Returns `true` if this connection serves a request best.
     pub(crate) fn has_capacity(&self) -> bool {
         self.in_flight.load(Ordering::Relaxed) < MAX_IN_FLIGHT
             && !self.connection.endpoint.is_stale()
     }
 
-    /// An acquisition is about to be sent by this runtime, …
+    /// Counts an acquisition that this runtime is about to send.
     pub(crate) fn acquire_started(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// … and is under way no more.
+    /// Ends the count of an acquisition.
     pub(crate) fn acquire_finished(&self) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether that one leads to the same server.
+    /// Returns `true` if `main` leads to the same server.
     pub(crate) fn belongs_to(&self, main: &Arc<ReconnectingConnection>) -> bool {
         std::ptr::eq(self.main.as_ptr(), Arc::as_ptr(main))
     }
 
-    /// Has the server carry out nothing more of what was sent from here.
+    /// Kills this connection on the server, so that no request already sent on it can still be carried out.
     pub(crate) async fn kill(&self, deadline: Instant) -> Result<(), EngineError> {
         let (Some(peer), Some(main)) = (&self.connection.client_id, self.main.upgrade()) else {
             return Ok(());
@@ -182,7 +182,7 @@ impl RuntimeConnection {
         })
     }
 
-    /// It is of no more use.
+    /// Ends the connection, which is no longer usable.
     fn close(&self) {
         if let Some(driver) = self.connection.driver() {
             driver.end();
@@ -190,15 +190,15 @@ impl RuntimeConnection {
     }
 }
 
-/// Makes a home for a runtime, and stays until it is left or the runtime ends.
+/// Makes a runtime's connection, and runs until the connection or the runtime ends.
 async fn run(connections: Weak<RuntimeConnections>, runtime: Id, mut connector: Connector) {
-    // Dropped with this task, on whatever path.
+    // Runs on every path out of this task.
     let _leaving = RemoveOnDrop {
         connections: connections.clone(),
         runtime,
     };
     let connected = connector.connect(|_| {}).await;
-    // A runtime that ends must be gone.
+    // The connector holds a handle of the runtime, which must be able to end.
     drop(connector);
     let Ok(connection) = connected else {
         return;
@@ -231,7 +231,7 @@ impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         if let Some(connections) = self.connections.upgrade() {
             let left = connections.slots().all.remove(&self.runtime);
-            // Dropped only now: the place is free for another.
+            // Drop outside the mutex.
             drop(left);
         }
     }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_is_there_when_visitors_are_forgotten_settles_all_the_same() {
+    fn connecting_runtimes_are_not_counted() {
         let mut slots = Slots::default();
         let runtimes: Vec<_> = (0..MAX_COUNTING)
             .map(|_| Builder::new_current_thread().build().unwrap())

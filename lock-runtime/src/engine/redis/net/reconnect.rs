@@ -1,8 +1,8 @@
-//! A connection that is made again when it breaks.
+//! A connection that reconnects when it breaks.
 //!
-//! The driver of `redis::aio::MultiplexedConnection` lives on the I/O thread. A task beside it
-//! makes a new connection when the present one breaks or falls silent. While there is none, requests
-//! fail at once; nothing is ever sent twice.
+//! The driver of `redis::aio::MultiplexedConnection` runs on the I/O thread. A separate task makes a new
+//! connection when the current one breaks or stops replying. While there is none, requests fail at once;
+//! nothing is ever sent twice.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::net::batch::Request;
@@ -31,7 +31,7 @@ enum State {
     Up(Connection),
     /// The connection broke, and the first attempt to make a new one is under way.
     Reconnecting,
-    /// The last attempt failed like this; more follow.
+    /// The last attempt failed with this error; more attempts follow.
     Down(EngineError),
     /// The connection is no longer needed.
     Closed,
@@ -52,7 +52,7 @@ impl ReconnectingConnection {
         }
     }
 
-    /// Begins to connect, and goes on after the first attempt, whose result is returned.
+    /// Starts connecting, and continues after the first attempt, whose result is returned.
     pub(crate) fn connect_lazily(
         mut connector: Connector,
     ) -> (ReconnectingConnection, FirstConnect) {

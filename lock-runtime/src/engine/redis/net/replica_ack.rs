@@ -55,13 +55,13 @@ fn wait_command(replicas: u32, timeouts: Timeouts) -> Cmd {
     wait
 }
 
-/// How long replicas are awaited. A request that comes while others wait has to wait twice, and must still
-/// be answered in time.
+/// Returns how long replicas are awaited. A request that arrives while others wait has to wait twice, and
+/// must still be answered in time.
 fn wait_timeout(timeouts: Timeouts) -> Duration {
     timeouts.command * 2 / 5
 }
 
-/// Fails if fewer replicas have acknowledged a request than its claim asks for.
+/// Fails if fewer replicas have acknowledged a request than its claim requires.
 pub(crate) fn check_replica_count(known: u32, wanted: u32) -> Result<(), EngineError> {
     if known >= wanted {
         return Ok(());

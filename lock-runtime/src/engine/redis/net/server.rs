@@ -23,7 +23,7 @@ impl Server {
         Ok(Server::new(main, connector))
     }
 
-    /// Begins to connect, and goes on after the first attempt, whose result is returned.
+    /// Starts connecting, and continues after the first attempt, whose result is returned.
     pub(crate) fn connect_lazily(connector: &Connector) -> (Server, FirstConnect) {
         let (main, first) = ReconnectingConnection::connect_lazily(connector.clone());
         (Server::new(main, connector), first)

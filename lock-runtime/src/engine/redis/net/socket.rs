@@ -1,4 +1,4 @@
-//! A connection that a runtime of the caller's drives: its socket is registered there.
+//! A connection that a caller's runtime drives: its socket is registered there.
 
 use crate::engine::redis::net::driver::Driver;
 use crate::engine::redis::net::target::Target;
@@ -14,18 +14,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Id};
 
-/// A runtime without I/O has been met.
+/// `true` once a runtime without I/O was found.
 static HAS_NONE: AtomicBool = AtomicBool::new(false);
 
-/// Whether a runtime may be asked to drive a connection.
+/// Returns `true` if a runtime may drive a connection.
 ///
-/// tokio doesn't tell whether a runtime has I/O: it panics when a socket is registered with one that has
-/// none. That is found out on the I/O thread, once in a process, and never where a panic ends it.
+/// tokio does not reveal whether a runtime has I/O: it panics when a socket is registered with one that has
+/// none. That is found out on the I/O thread, once in a process, and never where a panic aborts the process.
 pub(super) fn may_be_driven() -> bool {
     !cfg!(panic = "abort") && !HAS_NONE.load(Ordering::Relaxed)
 }
 
-/// Connects to a server, to be called on the I/O thread.
+/// Connects to a server. Must be called on the I/O thread.
 pub(super) async fn connect(
     target: &Target,
     runtime: &Handle,
@@ -74,7 +74,7 @@ async fn tcp(
 
 fn register<S>(runtime: &Handle, stream: impl FnOnce() -> io::Result<S>) -> io::Result<Socket<S>> {
     let has_none = || io::Error::other("the runtime has no I/O");
-    // Another may have been met while this one was connecting.
+    // Another connection may have found such a runtime meanwhile.
     if !may_be_driven() {
         return Err(has_none());
     }
@@ -89,8 +89,8 @@ fn register<S>(runtime: &Handle, stream: impl FnOnce() -> io::Result<S>) -> io::
     })
 }
 
-/// Where its runtime stands still, the runtime's reactor does not say that anything has come in: another
-/// one that polls it looks for itself.
+/// A socket that can be read while its runtime is stalled. The runtime's reactor reports no input then, so a
+/// poll from another runtime reads the socket itself.
 struct Socket<S> {
     stream: S,
     runtime: Id,

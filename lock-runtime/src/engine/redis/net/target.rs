@@ -1,4 +1,4 @@
-//! Where a server is, and how it wants to be spoken to.
+//! A server's address, and how to connect to it.
 
 use crate::error::LockError;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Host and port.
 pub(crate) type NodeAddress = (String, u16);
 
-/// A server's address with everything needed to be let in. Shows the address only.
+/// A server's address with everything needed to authenticate. Displays the address only.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) client: Client,
@@ -18,7 +18,7 @@ pub(crate) struct Target {
     tls: Option<Arc<rustls::ClientConfig>>,
 }
 
-/// What lets a client in, beside the URL.
+/// What a client needs to authenticate, besides the URL.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AuthOptions<'a> {
     pub(crate) credentials: Option<&'a (String, String)>,
@@ -27,7 +27,7 @@ pub(crate) struct AuthOptions<'a> {
 }
 
 impl<'a> AuthOptions<'a> {
-    /// The same, with other credentials.
+    /// Returns the same options with other credentials.
     pub(crate) fn with(mut self, credentials: Option<&'a (String, String)>) -> AuthOptions<'a> {
         self.credentials = credentials;
         self
@@ -35,21 +35,21 @@ impl<'a> AuthOptions<'a> {
 }
 
 impl Target {
-    /// Reads a URL; the credentials of `access` win over those in it.
+    /// Parses a URL; the credentials of `access` override those in it.
     pub(crate) fn parse(url: &str, access: &AuthOptions<'_>) -> Result<Target, LockError> {
         check_tls(url.starts_with("rediss:"))?;
         check_parameters(url)?;
         let info = url.into_connection_info().map_err(|error| {
             invalid(
-                "the URL can't be read; write `redis://user:password@host:port/db`, with what is \
-                 special in the password percent-encoded",
+                "the URL can't be read; write `redis://user:password@host:port/db`, with special \
+                 characters in the password percent-encoded",
                 Some(error),
             )
         })?;
         Target::new(info, access)
     }
 
-    /// The server that listens there.
+    /// Returns the target at that host and port.
     pub(crate) fn from_address(
         host: &str,
         port: u16,
@@ -105,7 +105,7 @@ impl Target {
         })
     }
 
-    /// The same, reached by another client.
+    /// Returns the same target with another client.
     fn by(&self, client: Client) -> Target {
         Target {
             client,
@@ -114,7 +114,7 @@ impl Target {
         }
     }
 
-    /// Speaks TLS from here on.
+    /// Encrypts a stream with TLS.
     #[cfg(feature = "tls")]
     pub(super) async fn encrypt<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(
         &self,
@@ -132,7 +132,7 @@ impl Target {
             .await
     }
 
-    /// Another server that is spoken to in the same way.
+    /// Returns a target at another address that is connected to in the same way.
     pub(crate) fn with_address(&self, (host, port): &NodeAddress) -> redis::RedisResult<Target> {
         let mut address = self.addr().clone();
         match &mut address {
@@ -157,7 +157,7 @@ impl Target {
         matches!(self.addr(), ConnectionAddr::TcpTls { .. })
     }
 
-    /// The same server, spoken to in another version of its protocol.
+    /// Returns the same target with another version of the protocol.
     pub(crate) fn with_protocol(&self, protocol: ProtocolVersion) -> Target {
         let info = self.client.get_connection_info();
         let redis = info.redis_settings().clone().set_protocol(protocol);
@@ -192,18 +192,18 @@ fn with_settings(info: ConnectionInfo, credentials: Option<&(String, String)>) -
     info.set_redis_settings(redis).set_tcp_settings(tcp)
 }
 
-/// The driver panics when a process has no cryptography provider installed, or can't tell which.
+/// Installs a cryptography provider, without which the driver panics, as it does if several are possible.
 #[cfg(feature = "tls")]
 fn install_crypto_provider() {
     use rustls::crypto::{CryptoProvider, ring};
 
     if CryptoProvider::get_default().is_none() {
-        // An error says that another thread was first.
+        // An error means that another thread was first.
         let _ = ring::default_provider().install_default();
     }
 }
 
-/// What the driver does not know, it passes over.
+/// Fails if the URL has an unknown parameter, which the driver would ignore.
 fn check_parameters(url: &str) -> Result<(), LockError> {
     let known: &[&str] = match url.split_once(':') {
         Some(("redis" | "rediss" | "valkey" | "valkeys", _)) => &["protocol"],
@@ -221,7 +221,7 @@ fn check_parameters(url: &str) -> Result<(), LockError> {
     }
 }
 
-/// How TLS is spoken: with trust in the authorities that are given, or in those that browsers know.
+/// Returns the TLS configuration, which trusts the given authorities, or those that browsers trust.
 #[cfg(feature = "tls")]
 fn tls(root_certificate: Option<&[u8]>) -> Result<Arc<rustls::ClientConfig>, LockError> {
     use rustls::pki_types::{CertificateDer, pem::PemObject};
@@ -231,10 +231,10 @@ fn tls(root_certificate: Option<&[u8]>) -> Result<Arc<rustls::ClientConfig>, Loc
         Some(pem) => {
             let readable = CertificateDer::pem_slice_iter(pem)
                 .all(|certificate| certificate.is_ok_and(|it| roots.add(it).is_ok()));
-            // The driver takes a file without certificates for one that trusts nobody.
+            // The driver accepts a file without certificates, and would trust no server.
             if !readable || roots.is_empty() {
                 return Err(invalid(
-                    "`root_certificate` is no certificate in PEM; give it the authority's certificate, \
+                    "`root_certificate` is not a PEM certificate; give it the authority's certificate, \
                      from `-----BEGIN CERTIFICATE-----` to `-----END CERTIFICATE-----`",
                     None,
                 ));

@@ -3,7 +3,7 @@
 use crate::engine::redis::net::target::NodeAddress;
 use std::net::Ipv6Addr;
 
-/// What follows `scheme://`, taken apart.
+/// The parts of a URL after `scheme://`.
 #[derive(Debug, PartialEq)]
 pub(crate) struct MultiHostUrl {
     pub(crate) credentials: Option<(String, String)>,
@@ -12,13 +12,13 @@ pub(crate) struct MultiHostUrl {
 }
 
 impl MultiHostUrl {
-    /// Reads it; hosts that name no port have that one. An error says what is wrong, and nothing of
-    /// what stands there, which may be a secret.
+    /// Parses the text after `scheme://`; `port` applies to hosts that name none. Errors quote nothing of the
+    /// text, which may be a secret.
     pub(crate) fn parse(rest: &str, port: u16) -> Result<MultiHostUrl, &'static str> {
         if rest.contains(['?', '#']) {
             return Err(
-                "`?` and `#` have no meaning in it; what is special in a password is \
-                        percent-encoded",
+                "it cannot contain `?` or `#`; percent-encode special characters in \
+                        a password",
             );
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -43,7 +43,7 @@ impl MultiHostUrl {
     }
 }
 
-/// A host and a port, as they are written in a URL.
+/// Formats a host and a port as in a URL.
 pub(crate) fn format_address((host, port): &NodeAddress) -> String {
     match host.contains(':') {
         true => format!("[{host}]:{port}"),
@@ -62,11 +62,11 @@ fn parse_host(text: &str, port: u16) -> Result<NodeAddress, &'static str> {
             let (address, rest) = text.split_once(']').ok_or("a `[` is not closed")?;
             let address: Ipv6Addr = address
                 .parse()
-                .map_err(|_| "what stands in brackets is no IPv6 address")?;
+                .map_err(|_| "the text in brackets is not an IPv6 address")?;
             (address.to_string(), rest)
         }
         None if text.matches(':').count() > 1 => {
-            return Err("an IPv6 address stands in brackets: `[::1]:26379`");
+            return Err("an IPv6 address must be in brackets: `[::1]:26379`");
         }
         None => {
             let end = text.find(':').unwrap_or(text.len());
@@ -75,7 +75,7 @@ fn parse_host(text: &str, port: u16) -> Result<NodeAddress, &'static str> {
                 return Err("a host is missing");
             }
             if host.contains(|c: char| c.is_whitespace() || c.is_control() || "@[]/".contains(c)) {
-                return Err("a host has characters that no host has");
+                return Err("invalid characters in a host name");
             }
             (host, &text[end..])
         }
@@ -89,7 +89,7 @@ fn parse_host(text: &str, port: u16) -> Result<NodeAddress, &'static str> {
     match number.parse() {
         // Rust reads `+1` as a number too.
         Ok(port @ 1..) if !number.starts_with('+') => Ok((host, port)),
-        _ => Err("a port is no number from 1 to 65535"),
+        _ => Err("a port is not a number from 1 to 65535"),
     }
 }
 
@@ -107,7 +107,7 @@ fn percent_decode(text: &str) -> Result<String, &'static str> {
             _ => return Err("a `%` is not followed by two hexadecimal digits; write `%25`"),
         }
     }
-    String::from_utf8(bytes).map_err(|_| "what is percent-encoded is no UTF-8")
+    String::from_utf8(bytes).map_err(|_| "the percent-encoded text is not UTF-8")
 }
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
         let credentials = ("us@er".to_owned(), "p/a:ss".to_owned());
         assert_eq!(parsed.credentials, Some(credentials));
         assert_eq!(parsed.path, ["my master", "3"]);
-        // A password that was not encoded is read all the same, where it can be.
+        // A password that was not encoded is accepted where it is unambiguous.
         let parsed = parse(":p@ss@one").unwrap();
         assert_eq!(parsed.credentials, Some((String::new(), "p@ss".to_owned())));
         assert!(parsed.path.is_empty());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_a_secret() {
+    fn errors_reveal_no_secret() {
         for (rest, word) in [
             ("", "host"),
             ("one,", "host"),
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Whatever stands there, it is read or refused.
+    /// Any text is parsed or rejected.
     #[test]
     fn nothing_panics() {
         let parts = [
