@@ -59,8 +59,8 @@ pub(crate) trait Engine: Send + Sync {
     /// if the claim does not own it.
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool>;
 
-    /// Restores the whole ttl of each lock that its claim still owns. Returns for each claim whether it does,
-    /// or why that is unknown.
+    /// Restores the whole ttl of each lock that its claim still owns. Returns for each claim `true` if it
+    /// does, or why that is unknown.
     fn renew<'a>(
         &'a self,
         claims: &'a [Claim],

@@ -253,9 +253,15 @@ mod tests {
         assert!(
             matches!(news_of_two.try_recv(), Ok(EngineEvent::MoreWaiters(token)) if token == first.token)
         );
-        assert!(waits(&two.enqueue(&first)), "polling again keeps the position");
+        assert!(
+            waits(&two.enqueue(&first)),
+            "polling again keeps the position"
+        );
         assert!(one.release(&holder));
-        assert!(!one.acquire(&holder), "it was granted to the waiter, and never free");
+        assert!(
+            !one.acquire(&holder),
+            "it was granted to the waiter, and never free"
+        );
         let Ok(EngineEvent::Granted(grant)) = news_of_two.try_recv() else {
             panic!("the first waiter is notified");
         };

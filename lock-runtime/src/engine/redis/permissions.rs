@@ -19,7 +19,8 @@ impl LockCommands {
         if let Err(error) = send(redis::cmd("HELLO")).await
             && is_unknown_command(&error)
         {
-            let words = "the server does not support RESP3, which grants require; use Redis 6 or newer";
+            let words =
+                "the server does not support RESP3, which grants require; use Redis 6 or newer";
             return Err(EngineError::new(EngineErrorKind::Rejected, words));
         }
         let arguments = |command: &mut Cmd| {
