@@ -1,4 +1,4 @@
-//! Who leaves the line takes nothing along and leaves nothing behind.
+//! A canceled waiter neither keeps the lock nor leaves a queue entry.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -21,12 +21,12 @@ use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
 const CANCELS: u64 = 10_000;
 const WAITERS: usize = 200;
 
-/// What all of them together have seen.
+/// Counts over all tasks.
 struct Log {
     start: Stopwatch,
     cancelled: AtomicU64,
     had: AtomicU64,
-    /// When somebody last had the lock, in microseconds, and the longest time in which nobody had.
+    /// Time of the last acquisition in microseconds, and the longest gap between two acquisitions.
     last: AtomicU64,
     gap: AtomicU64,
 }
@@ -40,7 +40,7 @@ impl Log {
     }
 }
 
-/// Polls the future so often, then drops it.
+/// Polls the future `polls` times, then drops it.
 async fn polled<F: Future>(mut polls: u64, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|context| {
@@ -49,7 +49,7 @@ async fn polled<F: Future>(mut polls: u64, future: F) -> Option<F::Output> {
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending if polls == 0 => Poll::Ready(None),
             Poll::Pending => {
-                // Polled again without anything having happened, now and then.
+                // Spurious polls.
                 if polls.is_multiple_of(2) {
                     context.waker().wake_by_ref();
                 }
@@ -60,7 +60,7 @@ async fn polled<F: Future>(mut polls: u64, future: F) -> Option<F::Output> {
     .await
 }
 
-/// Asks for the lock and gives up, in one way or another, unless it comes first.
+/// Starts to acquire the lock and gives up in one of several ways, unless the lock arrives first.
 async fn try_and_give_up(locks: &LockManager, log: &Log, dice: &mut Dice) {
     let patience = Duration::from_micros(dice.roll(6000));
     let lock = locks.lock("door").wait(LONG);
@@ -75,12 +75,12 @@ async fn try_and_give_up(locks: &LockManager, log: &Log, dice: &mut Dice) {
             match dice.roll(3) {
                 0 => guard.release().await.unwrap(),
                 1 => drop(guard),
-                // A release that is given up too.
+                // A canceled release.
                 _ => drop(polled(1, guard.release()).await),
             }
         }
         None => drop(log.cancelled.fetch_add(1, Relaxed)),
-        // It may have been too short a time for the server to answer at all.
+        // The timeout may be too short for the server to reply at all.
         Some(Err(error)) => {
             assert!(error.is_busy() || error.is_unavailable(), "{error}");
             log.cancelled.fetch_add(1, Relaxed);
@@ -89,7 +89,7 @@ async fn try_and_give_up(locks: &LockManager, log: &Log, dice: &mut Dice) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_who_give_up_cost_nobody_the_lock() {
+async fn ten_thousand_canceled_waiters_lose_no_grant() {
     let server = Server::start();
     let managers = managers(&server.url(), 4).await;
     let log = Arc::new(Log {
@@ -115,19 +115,19 @@ async fn ten_thousand_who_give_up_cost_nobody_the_lock() {
     within(LONG, waiters.join_all()).await;
     let had = log.had.load(Relaxed);
     let gap = Duration::from_micros(log.gap.load(Relaxed));
-    println!("had {had} times, {CANCELS} cancelled; at most {gap:?} in which nobody had it");
-    assert!(had > WAITERS as u64 + 100, "had {had} times");
+    println!("acquired {had} times, {CANCELS} canceled; at most {gap:?} without a holder");
+    assert!(had > WAITERS as u64 + 100, "acquired {had} times");
     assert!(
         gap < millis(1500),
-        "nobody had it for {gap:?}: a grant was lost"
+        "no holder for {gap:?}: a grant was lost"
     );
     server.until_waiting("door", 0);
     server.until_gone("lock:door", NOISE);
 }
 
-/// The lock comes and the waiter goes in the same moment.
+/// The grant arrives at the moment the waiter is canceled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grant_for_somebody_who_has_just_left_is_given_back() {
+async fn grant_for_canceled_waiter_is_released() {
     let server = Server::start();
     let managers = managers(&server.url(), 3).await;
     let mut dice = Dice::new();
@@ -137,7 +137,7 @@ async fn a_grant_for_somebody_who_has_just_left_is_given_back() {
         server.until_waiting("door", 1);
         let pause = Duration::from_micros(dice.roll(500));
         let release = tokio::spawn(holder.release());
-        // Far more exact than a timer.
+        // Spins, since a timer is far less precise.
         let start = Instant::now();
         while start.elapsed() < pause {
             std::hint::spin_loop();
@@ -152,9 +152,9 @@ async fn a_grant_for_somebody_who_has_just_left_is_given_back() {
     assert_eq!(server.waiting("door"), 0);
 }
 
-/// The server has given it the lock, and the answer is on its way when it leaves.
+/// The server has granted the lock, and its reply is in flight when the waiter is canceled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_comes_when_nobody_is_left_is_given_back() {
+async fn lock_acquired_by_canceled_waiter_is_released() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let locks = connected(proxy.url()).await;
@@ -164,22 +164,26 @@ async fn a_lock_that_comes_when_nobody_is_left_is_given_back() {
     proxy.delay(millis(40));
     server.query::<()>("DEL lock:door");
     let granted = || server.exists("lock:door");
-    eventually(millis(1500), "it asks again and gets it", granted);
+    eventually(
+        millis(1500),
+        "the waiter polls and acquires the lock",
+        granted,
+    );
     waiter.abort();
     server.until_gone("lock:door", NOISE);
     assert_eq!(server.waiting("door"), 0);
 }
 
-/// A claim that the process has given up, for another one, is granted after all.
+/// The server grants a claim that the process has replaced by another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grant_that_nobody_expects_is_given_back() {
+async fn grant_for_replaced_claim_is_released() {
     let server = Server::start();
     let managers = managers(&server.url(), 2).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();
     let waiter = waits(&managers[1], "door");
     server.until_waiting("door", 1);
     let claims: Vec<String> = server.query("ZRANGE lock:::queue:door 0 0");
-    // As if it had been cancelled: then it's void, and the process stands in line with a new one.
+    // The claim looks canceled, so its requests are void, and the process queues again with a new claim.
     server.query::<()>(&format!("SET {} x PX 5000", tombstone(&claims[0])));
     server.until_waiting("door", 2);
     holder.release().await.unwrap();
@@ -188,25 +192,21 @@ async fn a_grant_that_nobody_expects_is_given_back() {
     assert_eq!(server.waiting("door"), 0);
 }
 
-/// After that, the queue is empty, the lock comes free at its release, and the next one in the same
-/// process doesn't find anybody before it.
+/// Asserts that the queue is empty, that a release frees the lock, and that the next waiter of the same
+/// process is first in the queue.
 async fn nothing_is_left(server: &Server, locks: &LockManager, holder: &LockManager) {
     server.until_waiting("door", 0);
     assert!(!server.exists("lock:::waiters:door"));
     let had = server.calls(&["publish"]);
     let guard = holder.lock("door").try_acquire().await.unwrap();
-    guard
-        .expect("it was never granted")
-        .release()
-        .await
-        .unwrap();
+    guard.expect("the lock is free").release().await.unwrap();
     let next = locks.lock("door").wait(millis(200)).acquire();
     next.await.unwrap().release().await.unwrap();
     assert_eq!(server.calls(&["publish"]), had);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_waiter_leaves_nothing() {
+async fn dropped_waiter_leaves_no_queue_entry() {
     let server = Server::start();
     let managers = managers(&server.url(), 2).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();
@@ -219,7 +219,7 @@ async fn a_dropped_waiter_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_time_is_over_leaves_nothing() {
+async fn timed_out_waiter_leaves_no_queue_entry() {
     let server = Server::start();
     let managers = managers(&server.url(), 2).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();
@@ -237,7 +237,7 @@ async fn a_waiter_whose_time_is_over_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_runtime_is_dropped_leaves_nothing() {
+async fn waiter_of_dropped_runtime_leaves_no_queue_entry() {
     let server = Server::start();
     let managers = managers(&server.url(), 2).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();
@@ -252,9 +252,10 @@ async fn a_waiter_whose_runtime_is_dropped_leaves_nothing() {
     nothing_is_left(&server, &managers[1], &managers[0]).await;
 }
 
-/// Its runtime neither runs nor ends: the lock is granted to nobody who could take it for long.
+/// The waiter's runtime is idle while the lock is granted, so the waiter cannot take the lock before the
+/// runtime is dropped.
 #[test]
-fn a_runtime_that_ends_with_the_lock_just_granted_gives_it_back() {
+fn lock_granted_to_dropped_runtime_is_released() {
     let server = Server::start();
     crate::support::worker::block_on(async {
         let managers = managers(&server.url(), 2).await;
@@ -271,7 +272,7 @@ fn a_runtime_that_ends_with_the_lock_just_granted_gives_it_back() {
         server.until_waiting("door", 1);
         let theirs = thread.join().unwrap();
         holder.release().await.unwrap();
-        // Granted, and never polled again.
+        // The lock is granted, and the waiter is never polled again.
         server.until_waiting("door", 0);
         tokio::time::sleep(millis(50)).await;
         std::thread::spawn(move || drop(theirs)).join().unwrap();
@@ -282,7 +283,7 @@ fn a_runtime_that_ends_with_the_lock_just_granted_gives_it_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn shutdown_sends_those_who_wait_away() {
+async fn shutdown_fails_waiters_and_removes_queue_entries() {
     let server = Server::start();
     let managers = managers(&server.url(), 3).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();
@@ -292,7 +293,7 @@ async fn shutdown_sends_those_who_wait_away() {
         server.until_waiting("door", before + 1);
         waiting.push(waiters);
     }
-    // The first, one in the middle; and last the one whose own guard is still held.
+    // The first waiter, one in the middle, and last the manager that also holds the lock.
     for (which, left) in [(1, 2), (2, 1), (0, 0)] {
         within(millis(500), managers[which].shutdown()).await;
         for waiter in &mut waiting[which] {

@@ -1,4 +1,4 @@
-//! Managers that share nothing but the server, as processes would, and those who wait with them.
+//! Managers that share only the server, as separate processes would, and waiters on them.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub async fn managers_with(count: usize, config: impl Fn() -> Config) -> Vec<Loc
     managers
 }
 
-/// Nobody is served before somebody who came earlier.
+/// Disables local handoff, so that locks are acquired strictly in arrival order.
 pub fn fair(url: &str) -> Config {
     Config::new(url).local_handoff(0, Duration::ZERO)
 }

@@ -1,4 +1,4 @@
-//! Processes that die in line, or stop there.
+//! Processes that are killed or stopped while they wait in the queue.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, millis, within};
 use crate::support::worker::{Worker, arguments, block_on, tell};
 
-/// How long a lock is granted for at first.
+/// The initial lease of a granted lock.
 pub const GRANT: Duration = Duration::from_secs(2);
 
-/// In the other process: waits, and tells what it comes to believe.
+/// In the other process: waits, and reports the guard's state.
 pub fn stand(url: &str) {
     block_on(async {
         let locks = connected(fair(url)).await;
@@ -33,8 +33,8 @@ pub struct Line {
     pub workers: Vec<Worker>,
 }
 
-/// The test stands in line behind so many processes, which it then does something to; the holder
-/// releases. How long it has waited from then on.
+/// Waits behind `processes` other processes, applies `happens` to them, and releases the lock. Returns the
+/// wait from then on.
 pub fn behind<T: Fn() + Copy>(
     test: T,
     processes: usize,
@@ -47,7 +47,7 @@ pub fn behind<T: Fn() + Copy>(
     Some(behind_on(Server::start(), test, processes, happens))
 }
 
-/// The same on that server, in the test's own process.
+/// As [`behind`], on the given server and in the test's own process.
 pub fn behind_on<T: Fn() + Copy>(
     server: Server,
     test: T,
@@ -80,27 +80,27 @@ pub fn behind_on<T: Fn() + Copy>(
 }
 
 #[test]
-fn a_killed_first_costs_the_others_nothing() {
+fn killed_first_waiter_causes_no_delay() {
     let kill = |workers: &mut [Worker]| workers[0].kill();
-    let line = behind(a_killed_first_costs_the_others_nothing, 1, kill);
+    let line = behind(killed_first_waiter_causes_no_delay, 1, kill);
     if let Some((_line, waited)) = line {
         assert!(waited < millis(1000), "{waited:?}");
     }
 }
 
 #[test]
-fn a_line_of_killed_processes_costs_the_others_nothing() {
+fn five_killed_waiters_cause_no_delay() {
     let kill = |workers: &mut [Worker]| workers.iter_mut().for_each(Worker::kill);
-    let line = behind(a_line_of_killed_processes_costs_the_others_nothing, 5, kill);
+    let line = behind(five_killed_waiters_cause_no_delay, 5, kill);
     if let Some((_line, waited)) = line {
         assert!(waited < millis(1000), "{waited:?}");
     }
 }
 
 #[test]
-fn a_killed_one_in_the_middle_costs_the_others_nothing() {
+fn killed_middle_waiter_causes_no_delay() {
     let kill = |workers: &mut [Worker]| workers[1].kill();
-    let line = behind(a_killed_one_in_the_middle_costs_the_others_nothing, 3, kill);
+    let line = behind(killed_middle_waiter_causes_no_delay, 3, kill);
     if let Some((mut line, waited)) = line {
         assert!(waited < millis(1000), "{waited:?}");
         for worker in [0, 2] {
@@ -110,26 +110,30 @@ fn a_killed_one_in_the_middle_costs_the_others_nothing() {
     }
 }
 
-/// It's handed the lock and doesn't take it; when it goes on, it knows that it has nothing.
+/// The stopped waiter is granted the lock but does not renew it; when resumed, it knows that it does not hold
+/// the lock.
 #[test]
-fn a_stopped_first_costs_the_others_the_lease_of_a_grant() {
+fn stopped_first_waiter_delays_others_by_one_grant_lease() {
     let stop = |workers: &mut [Worker]| workers[0].pause();
     let line = behind(
-        a_stopped_first_costs_the_others_the_lease_of_a_grant,
+        stopped_first_waiter_delays_others_by_one_grant_lease,
         1,
         stop,
     );
     if let Some((mut line, waited)) = line {
         assert!(waited < GRANT + millis(1500), "{waited:?}");
-        assert!(waited > GRANT / 2, "{waited:?}: it was never granted");
-        // Somebody else has it now, for longer than the first one sleeps.
+        assert!(
+            waited > GRANT / 2,
+            "{waited:?}: the lock was never granted to the stopped waiter"
+        );
+        // Another client holds the lock, for longer than the waiter is stopped.
         line.server.query::<()>("SET lock:door somebody PX 60000");
         line.workers[0].resume();
         line.server.until_waiting("door", 1);
         assert_eq!(
             line.workers[0].event(millis(300)),
             None,
-            "it believes it holds"
+            "the resumed waiter reports that it holds the lock"
         );
         line.server.query::<()>("DEL lock:door");
         line.workers[0].expect("had true true", NOISE + millis(1000));
@@ -137,9 +141,9 @@ fn a_stopped_first_costs_the_others_the_lease_of_a_grant() {
     }
 }
 
-/// Not so long that its lease ended: it has the lock, and may believe so.
+/// The stop is shorter than the grant's lease, so the waiter still holds the lock.
 #[test]
-fn who_was_stopped_for_a_moment_has_the_lock() {
+fn briefly_stopped_waiter_keeps_its_grant() {
     if let Some(arguments) = arguments() {
         return stand(&arguments[0]);
     }
@@ -148,7 +152,7 @@ fn who_was_stopped_for_a_moment_has_the_lock() {
         let locks = connected(server.url()).await;
         let holder = locks.lock("door").acquire().await.unwrap();
         let url = server.url();
-        let mut worker = Worker::start(who_was_stopped_for_a_moment_has_the_lock, &[&url]);
+        let mut worker = Worker::start(briefly_stopped_waiter_keeps_its_grant, &[&url]);
         server.until_waiting("door", 1);
         worker.expect("waits", LONG);
         worker.pause();
@@ -160,15 +164,18 @@ fn who_was_stopped_for_a_moment_has_the_lock() {
     });
 }
 
-/// Nobody tells those behind it that the first has died, nor that the lock was deleted.
+/// No message reports the death of the first waiter or the deletion of the lock.
 #[test]
-fn a_killed_first_hides_no_foreign_delete() {
+fn foreign_delete_is_noticed_behind_killed_waiter() {
     if let Some(arguments) = arguments() {
         return stand(&arguments[0]);
     }
     let server = Server::start();
     server.query::<()>("SET lock:door somebody");
-    let mut worker = Worker::start(a_killed_first_hides_no_foreign_delete, &[&server.url()]);
+    let mut worker = Worker::start(
+        foreign_delete_is_noticed_behind_killed_waiter,
+        &[&server.url()],
+    );
     server.until_waiting("door", 1);
     block_on(async {
         let locks = connected(fair(&server.url())).await;
@@ -182,9 +189,10 @@ fn a_killed_first_hides_no_foreign_delete() {
     });
 }
 
-/// The holder is killed, and the first in line with it: the lease ends, and the next one has it.
+/// The holder and the first waiter are killed together: the lease expires, and the next waiter acquires the
+/// lock.
 #[test]
-fn a_killed_holder_and_a_killed_first() {
+fn lock_is_acquired_after_holder_and_first_waiter_are_killed() {
     if let Some(arguments) = arguments() {
         return block_on(async {
             let locks = connected(fair(&arguments[0])).await;
@@ -197,14 +205,17 @@ fn a_killed_holder_and_a_killed_first() {
         });
     }
     let server = Server::start();
-    let mut worker = Worker::start(a_killed_holder_and_a_killed_first, &[&server.url()]);
+    let mut worker = Worker::start(
+        lock_is_acquired_after_holder_and_first_waiter_are_killed,
+        &[&server.url()],
+    );
     worker.expect("held", LONG);
     server.until_waiting("door", 1);
     block_on(async {
         let locks = connected(fair(&server.url())).await;
         let next = waits(&locks, "door");
         server.until_waiting("door", 2);
-        // Past what was left of the lease when the next one asked: it has been renewed since.
+        // Past the lease that the next waiter saw when it polled: the holder has renewed it since.
         tokio::time::sleep(millis(1600)).await;
         worker.kill();
         let guard = within(millis(1500 + 1000), next).await.unwrap().unwrap();

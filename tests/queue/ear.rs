@@ -1,4 +1,4 @@
-//! A process' subscription, read by hand.
+//! A process's subscription, parsed by hand.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -26,7 +26,7 @@ impl Ear {
         ear
     }
 
-    /// What has been published until now, in order: each with its channel.
+    /// Returns all messages published so far in order, each with its channel.
     pub fn heard(&mut self) -> Vec<(String, String)> {
         self.send("PING");
         let mut heard = Vec::new();
@@ -47,7 +47,7 @@ impl Ear {
             .unwrap();
     }
 
-    /// An array of texts, and of numbers, which are passed over.
+    /// Reads an array of strings; numbers in it are skipped.
     fn frame(&mut self) -> Vec<String> {
         let parts = self.number();
         (0..parts).filter_map(|_| self.text()).collect()

@@ -1,4 +1,4 @@
-//! Clients that know no queue, and locks that need none.
+//! Clients that do not use the queue, and locks that do not need it.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::support::time::{NOISE, millis, within};
 
 const SOON: Duration = Duration::from_secs(1);
 
-/// A client in another language frees the lock by `DEL`: nothing is published.
+/// Another client frees the lock by `DEL`, which publishes no message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreign_delete_wakes_the_queue() {
+async fn foreign_delete_serves_whole_queue() {
     let server = Server::start();
     let managers = managers(&server.url(), 3).await;
     server.query::<()>("SET lock:door somebody");
@@ -20,7 +20,7 @@ async fn a_foreign_delete_wakes_the_queue() {
         waiting.push(waits(locks, "door"));
         server.until_waiting("door", before + 1);
     }
-    // By now the first asks as seldom as it ever will.
+    // By now the first waiter polls at its longest interval.
     tokio::time::sleep(millis(2500)).await;
     server.query::<()>("DEL lock:door");
     for waiter in waiting {
@@ -29,9 +29,9 @@ async fn a_foreign_delete_wakes_the_queue() {
     }
 }
 
-/// The first in the queue has given up before: the next one is the first now, and must know.
+/// The first waiter gives up before the delete; the next one must learn that it is first now.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreign_delete_wakes_the_queue_when_its_first_has_left() {
+async fn foreign_delete_is_noticed_after_first_waiter_left() {
     let server = Server::start();
     let managers = managers(&server.url(), 2).await;
     server.query::<()>("SET lock:door somebody");
@@ -47,9 +47,9 @@ async fn a_foreign_delete_wakes_the_queue_when_its_first_has_left() {
     guard.release().await.unwrap();
 }
 
-/// The queue has moved on since the next one last asked: it was behind others then.
+/// The queue has advanced since the next waiter last polled; it was behind others then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreign_delete_wakes_the_queue_when_its_first_has_been_served() {
+async fn foreign_delete_is_noticed_after_first_waiter_was_served() {
     let server = Server::start();
     let managers = managers_with(3, || fair(&server.url())).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();
@@ -66,7 +66,7 @@ async fn a_foreign_delete_wakes_the_queue_when_its_first_has_been_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_never_expires_is_waited_for() {
+async fn lock_without_expiry_is_busy_until_deleted() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     server.query::<()>("SET lock:door somebody");
@@ -77,7 +77,7 @@ async fn a_lock_that_never_expires_is_waited_for() {
     let busy = locks.lock("door").wait(millis(300)).acquire().await;
     assert!(
         busy.unwrap_err().is_busy(),
-        "a key of another kind is somebody's"
+        "a key of another type counts as held"
     );
     server.query::<()>("DEL lock:door");
     within(NOISE, locks.lock("door").acquire())
@@ -88,9 +88,9 @@ async fn a_lock_that_never_expires_is_waited_for() {
         .unwrap();
 }
 
-/// Somebody overwrites one lock by something else: it's lost, and no other is.
+/// Another client overwrites one key with another type: that lock is lost, and no other.
 #[tokio::test]
-async fn a_key_of_another_kind_takes_no_other_lock_along() {
+async fn key_of_wrong_type_loses_only_its_lock() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     let mut guards = Vec::new();
@@ -114,7 +114,7 @@ async fn a_key_of_another_kind_takes_no_other_lock_along() {
     server.query::<()>("DEL lock:row:4");
 }
 
-/// What is asked about locks, beside what a new connection begins with.
+/// Returns the commands that concern locks, without those that a new connection sends.
 fn about_locks(monitor: Monitor, server: &Server) -> Vec<String> {
     let mut commands = monitor.commands(server);
     commands.retain(|command| !command.starts_with(r#""SCRIPT""#) && command.contains("lock:"));
@@ -122,12 +122,12 @@ fn about_locks(monitor: Monitor, server: &Server) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn without_waiting_nobody_queues() {
+async fn zero_wait_sends_one_set_without_queueing() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     let other = connected(server.url()).await;
     let holder = other.lock("door").acquire().await.unwrap();
-    // Connecting tries what is permitted.
+    // Connecting checks permissions.
     server.query::<()>("CONFIG RESETSTAT");
     let monitor = server.monitor();
     for _ in 0..20 {
@@ -150,10 +150,10 @@ async fn without_waiting_nobody_queues() {
 }
 
 #[tokio::test]
-async fn a_free_lock_costs_two_commands() {
+async fn free_lock_costs_two_commands() {
     let server = Server::start();
     let locks = connected(server.url()).await;
-    // Connecting tries what is permitted.
+    // Connecting checks permissions.
     server.query::<()>("CONFIG RESETSTAT");
     let monitor = server.monitor();
     for n in 0..20 {
@@ -171,9 +171,9 @@ async fn a_free_lock_costs_two_commands() {
     assert_eq!(server.calls(&["zadd", "hset", "subscribe", "publish"]), 0);
 }
 
-/// What a queue costs the server doesn't grow with it.
+/// The load on the server does not grow with the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_wait_behind_others_are_calm() {
+async fn waiters_behind_others_poll_rarely() {
     let server = Server::start();
     let managers = managers(&server.url(), 20).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();

@@ -1,5 +1,5 @@
-//! Every order in which the requests of a few processes can arrive, on the real scripts: beside them runs
-//! the model of a server, and the real one must say and do the same.
+//! Plays every order in which requests of a few processes can arrive against the real scripts and the model
+//! of the server, and compares their replies and messages.
 
 use lock_model::left_out;
 use lock_model::scene::{Play, SCENES, SCENES_OF_A_NETWORK, all};
@@ -11,7 +11,7 @@ use lock_model::world::{Faults, Setting};
 use crate::support::server::Server;
 
 #[test]
-fn scenes() {
+fn real_scripts_match_model_in_all_scenes() {
     let server = Server::start();
     let mut stage = Stage::open(&server.socket());
     let mut orders = 0;
@@ -22,9 +22,9 @@ fn scenes() {
     println!("{orders} orders");
 }
 
-/// In four steps, or as many as `LOCK_STEPS` says.
+/// Takes four steps, or `LOCK_STEPS`.
 #[test]
-fn all_that_three_can_say() {
+fn real_scripts_match_model_for_three_clients() {
     let steps = std::env::var("LOCK_STEPS").map_or(4, |steps| steps.parse().unwrap());
     let server = Server::start();
     let mut stage = Stage::open(&server.socket());
@@ -36,9 +36,9 @@ fn all_that_three_can_say() {
     }
 }
 
-/// By chance, 2000 times, or as often as `LOCK_WALKS` says.
+/// Takes 2000 random walks, or `LOCK_WALKS`.
 #[test]
-fn what_clients_ask_when_much_goes_wrong() {
+fn real_scripts_match_model_in_random_faulty_walks() {
     let walks = std::env::var("LOCK_WALKS").map_or(2000, |walks| walks.parse().unwrap());
     let server = Server::start();
     let mut stage = Stage::open(&server.socket());
@@ -64,15 +64,15 @@ fn what_clients_ask_when_much_goes_wrong() {
     println!("{steps} steps in {walks} walks");
 }
 
-/// What comes of a rule that clients leave out is what would come of it here. A server that leaves one out
-/// is not like this one.
+/// Rules that clients omit have the same consequences on the real server. A model whose server omits a rule
+/// differs from the real server.
 #[test]
-fn rules_left_out() {
+fn real_server_differs_only_from_model_without_server_rule() {
     let server = Server::start();
     let mut stage = Stage::open(&server.socket());
     for case in left_out::all() {
         let trace = case.counter_example().expect(case.what);
-        // A server's grants are shorter than a tick.
+        // Grants of a real server are shorter than a tick.
         if case.with.rules.grant > 1 {
             continue;
         }

@@ -1,13 +1,13 @@
-//! The library's own scripts, called from outside.
+//! Calls the library's own scripts directly.
 
 use redis::{Connection, FromRedisValue, RedisResult, Script};
 
 use crate::support::server::Server;
 
-/// For how long a claim counts as alive, in microseconds, and how long a tombstone stands.
+/// How long a claim counts as alive, in microseconds, and how long a tombstone lasts.
 pub const ALIVE: u64 = 25_000_000;
 pub const TOMBSTONE: u64 = 500;
-/// For how long one that is woken counts as alive, in microseconds: so long that a step is not late.
+/// How long a woken waiter counts as alive, in microseconds: long enough that no step is late.
 pub const WOKEN: u64 = 2_000_000;
 
 pub struct Lua {
@@ -18,7 +18,7 @@ pub struct Lua {
     pub fence: Script,
 }
 
-/// Of the parts that the library makes it of, with a first line if it needs one.
+/// Concatenates the library's script parts, with an optional first line.
 macro_rules! script {
     ($($first_line:literal,)? [$($file:literal),+]) => {
         Script::new(concat!(
@@ -55,7 +55,7 @@ impl Lua {
     }
 }
 
-/// What belongs to one lock on the server.
+/// The keys of one lock on the server.
 #[derive(Clone)]
 pub struct Names {
     pub lock: String,
@@ -81,7 +81,7 @@ pub fn channel(token: &str) -> String {
     format!("lock:::grants:{token}")
 }
 
-/// A connection over the unix socket: not among those that tests count as the library's.
+/// Connects over the Unix socket, so that tests do not count the connection as the library's.
 pub fn connect(server: &Server) -> Connection {
     let url = format!("redis+unix://{}", server.socket().display());
     redis::Client::open(url).unwrap().get_connection().unwrap()
@@ -135,7 +135,7 @@ impl Lua {
     }
 }
 
-/// A command with arguments that may hold spaces.
+/// Sends a command whose arguments may contain spaces.
 #[track_caller]
 pub fn ask<T: FromRedisValue>(to: &mut Connection, words: &[&str]) -> T {
     let mut command = redis::cmd(words[0]);

@@ -1,4 +1,5 @@
-//! Waiting for a lock, in order and pushed: the scripts, the queue, and what goes wrong with both.
+//! Tests the server queue on Redis: the scripts, arrival order, lost messages, outages, and dead or canceled
+//! waiters.
 
 mod cancels;
 mod crew;

@@ -1,4 +1,4 @@
-//! The lock goes to who came first, wherever that is.
+//! Locks are granted in arrival order, across managers and processes.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,13 +13,13 @@ use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
 const MANY: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn grants_come_in_order_of_arrival() {
+async fn grants_follow_arrival_order() {
     let server = Server::start();
     let managers = managers_with(MANY, || fair(&server.url())).await;
     let holder = managers[5].lock("door").acquire().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = JoinSet::new();
-    // Not in the order in which they have connected.
+    // An order that differs from the order of connecting.
     let arrivals: Vec<_> = (0..MANY).map(|n| n * 7 % MANY).collect();
     for (before, n) in arrivals.iter().enumerate() {
         let (lock, order, n) = (managers[*n].lock("door").wait(LONG), order.clone(), *n);
@@ -35,9 +35,9 @@ async fn grants_come_in_order_of_arrival() {
     assert_eq!(*order.lock().unwrap(), arrivals);
 }
 
-/// Those who come back stand behind those who were there.
+/// A waiter that returns queues behind all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_comes_back_stands_last() {
+async fn returning_waiter_queues_last() {
     const ROUNDS: usize = 30;
     let server = Server::start();
     let managers = managers_with(4, || fair(&server.url())).await;
@@ -51,7 +51,7 @@ async fn who_comes_back_stands_last() {
             for _ in 0..ROUNDS {
                 let guard = next.await.unwrap().unwrap();
                 order.lock().unwrap().push(n);
-                // In line again before it has left.
+                // It queues again before it releases.
                 let again = waits(&locks, "door");
                 tokio::time::sleep(millis(5)).await;
                 guard.release().await.unwrap();
@@ -67,13 +67,18 @@ async fn who_comes_back_stands_last() {
     for turns in order.chunks(4) {
         let mut turns = turns.to_vec();
         turns.sort_unstable();
-        assert_eq!(turns, [0, 1, 2, 3], "each once a round: {order:?}");
+        assert_eq!(
+            turns,
+            [0, 1, 2, 3],
+            "each waiter has one turn a round: {order:?}"
+        );
     }
 }
 
-/// A lease hardly longer than its way: it may end before it's known, and then comes again.
+/// The lease is hardly longer than a round trip: it may end before the waiter learns of it, and is granted
+/// again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_shortest_leases_are_served_too() {
+async fn shortest_ttl_serves_all_waiters() {
     let server = Server::start();
     let managers = managers_with(4, || fair(&server.url()).ttl(millis(10))).await;
     let mut waiters = JoinSet::new();
@@ -89,7 +94,7 @@ async fn the_shortest_leases_are_served_too() {
     within(millis(10_000), waiters.join_all()).await;
 }
 
-/// In the other process: stands in line when it's told to, and tells its number.
+/// In the other process: queues when ordered to, and reports its fencing token.
 fn stand(url: &str) {
     block_on(async {
         let locks = connected(fair(url)).await;
@@ -103,14 +108,14 @@ fn stand(url: &str) {
 }
 
 #[test]
-fn grants_come_in_order_of_arrival_over_processes() {
+fn grants_follow_arrival_order_across_processes() {
     if let Some(arguments) = arguments() {
         return stand(&arguments[0]);
     }
     let server = Server::start();
     let start = |_| {
         Worker::start(
-            grants_come_in_order_of_arrival_over_processes,
+            grants_follow_arrival_order_across_processes,
             &[&server.url()],
         )
     };

@@ -1,4 +1,4 @@
-//! The server goes away while many wait.
+//! Outages of the server or the network while many callers wait.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, within};
 
-/// Each has the lock once, one after the other, from now on.
+/// Asserts that all waiters acquire the lock, one after the other, within `limit`.
 async fn all_are_served(waiting: Vec<super::crew::Waiter>, limit: Duration) {
     let mut turns = JoinSet::new();
     for waiter in waiting {
@@ -30,7 +30,7 @@ async fn line(server: &Server, managers: &[LockManager]) -> Vec<super::crew::Wai
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_who_wait_are_served_by_a_server_that_came_back_empty() {
+async fn waiters_are_served_after_restart_without_data() {
     let mut server = Server::start();
     let managers = managers(&server.url(), 4).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();
@@ -42,7 +42,7 @@ async fn all_who_wait_are_served_by_a_server_that_came_back_empty() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_who_wait_are_served_when_the_server_is_back() {
+async fn waiters_are_served_after_outage() {
     let mut server = Server::start();
     let managers = managers(&server.url(), 4).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();
@@ -56,9 +56,9 @@ async fn all_who_wait_are_served_when_the_server_is_back() {
     managers[0].shutdown().await;
 }
 
-/// Those who waited for nobody but the server are told so.
+/// Waiters that only the outage kept from the lock fail as unavailable, not as busy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_for_a_server_that_stays_away_is_told() {
+async fn waiters_fail_as_unavailable_during_long_outage() {
     let mut server = Server::start();
     let managers = managers(&server.url(), 2).await;
     let mut guards = Vec::new();
@@ -78,18 +78,14 @@ async fn who_waits_for_a_server_that_stays_away_is_told() {
     let honest = ends
         .iter()
         .filter(|end| end.as_ref().unwrap_err().is_unavailable());
-    assert_eq!(
-        honest.count(),
-        60,
-        "the others were told that somebody else has it"
-    );
+    assert_eq!(honest.count(), 60, "the other waiters failed as busy");
     server.restart();
     drop(guards);
 }
 
-/// The lock came free while they couldn't be reached.
+/// The lock becomes free while the waiters are unreachable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_cut_off_is_served_when_the_network_is_back() {
+async fn disconnected_waiters_are_served_after_reconnecting() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let holders = connected(fair(&server.url())).await;
@@ -104,9 +100,9 @@ async fn who_was_cut_off_is_served_when_the_network_is_back() {
     all_are_served(waiting, millis(1500)).await;
 }
 
-/// Nobody is told that the network carries nothing: a grant goes into the void.
+/// No connection reports an error while the network drops all data, so the grant is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_in_a_black_hole_is_served_when_it_is_gone() {
+async fn black_holed_waiters_are_served_after_recovery() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let holders = connected(fair(&server.url())).await;
@@ -120,9 +116,9 @@ async fn who_was_in_a_black_hole_is_served_when_it_is_gone() {
     all_are_served(waiting, millis(3500)).await;
 }
 
-/// One process is in a black hole; the others wait for no more than a grant's lease.
+/// One process is black-holed; the others wait for at most the lease of one grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_in_a_black_hole_costs_the_others_the_lease_of_a_grant() {
+async fn black_holed_waiter_delays_others_by_one_grant_lease() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let holders = connected(fair(&server.url())).await;
@@ -143,10 +139,10 @@ async fn a_process_in_a_black_hole_costs_the_others_the_lease_of_a_grant() {
     within(LONG, lost.shutdown()).await;
 }
 
-/// It has given up before the network was back: then what it had asked for, and what it was granted
-/// meanwhile, is given back.
+/// The waiter gives up before the network recovers; its queue entry and any lock granted meanwhile are
+/// released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_left_while_it_was_cut_off_gets_nothing() {
+async fn waiter_that_gave_up_during_outage_releases_grant() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let holders = connected(fair(&server.url())).await;
@@ -165,9 +161,5 @@ async fn who_left_while_it_was_cut_off_gets_nothing() {
     server.until_gone("lock:door", millis(1000));
     within(NOISE, locks.shutdown()).await;
     let guard = holders.lock("door").try_acquire().await.unwrap();
-    guard
-        .expect("nobody has come back")
-        .release()
-        .await
-        .unwrap();
+    guard.expect("the lock is free").release().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Messages that get lost delay those who wait, and that is all.
+//! Lost messages delay waiters and have no other effect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,8 +13,7 @@ use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, millis, within};
 
-/// Each of the managers takes the lock so often, over and over, from the others. The longest that
-/// anybody has waited.
+/// Acquires the lock `rounds` times on each manager, concurrently. Returns the longest wait.
 async fn take_turns(managers: &[LockManager], rounds: usize) -> Duration {
     let longest = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
@@ -37,13 +36,13 @@ async fn take_turns(managers: &[LockManager], rounds: usize) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_messages_delay_nobody_for_long() {
+async fn lost_messages_delay_waiters_briefly() {
     let server = Server::start();
     let proxy = Proxy::losing_messages(server.port(), 5);
     let managers = managers_with(4, || fair(&proxy.url())).await;
     let longest = take_turns(&managers, 60).await;
     let lost = proxy.lost_messages();
-    println!("{lost} messages lost; nobody waited longer than {longest:?}");
+    println!("{lost} messages lost; the longest wait was {longest:?}");
     assert!(lost > 3, "{lost} messages lost");
     assert!(
         longest < Duration::from_secs(3),
@@ -51,9 +50,9 @@ async fn lost_messages_delay_nobody_for_long() {
     );
 }
 
-/// The line is served by asking alone.
+/// Without messages, polling alone serves the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_any_message_all_are_served() {
+async fn waiters_are_served_without_messages() {
     let server = Server::start();
     let proxy = Proxy::losing_messages(server.port(), 100);
     let managers = managers_with(3, || fair(&proxy.url())).await;
@@ -62,9 +61,9 @@ async fn without_any_message_all_are_served() {
     assert!(longest < Duration::from_secs(10), "{longest:?}");
 }
 
-/// A grant that wasn't told is found by asking, within the time that the first asks again.
+/// Polling finds a grant whose message was lost, within the polling interval of the first waiter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_grant_is_found() {
+async fn lost_grant_message_is_found_by_polling() {
     let server = Server::start();
     let holders = connected(server.url()).await;
     let proxy = Proxy::losing_messages(server.port(), 100);
@@ -75,7 +74,7 @@ async fn a_lost_grant_is_found() {
         server.until_waiting("door", 1);
         holder.release().await.unwrap();
         let guard = within(millis(1000), waiter).await.unwrap().unwrap();
-        // And it stays: what it was granted for is renewed.
+        // The grant's lease is renewed.
         assert!(guard.remaining() > millis(500), "{:?}", guard.remaining());
         guard.release().await.unwrap();
     }
@@ -83,7 +82,7 @@ async fn a_lost_grant_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_subscriptions_delay_nobody_for_long() {
+async fn killed_subscriptions_delay_waiters_briefly() {
     let server = Arc::new(Server::start());
     let managers = managers_with(4, || fair(&server.url())).await;
     let done = Arc::new(AtomicBool::new(false));
@@ -101,7 +100,7 @@ async fn killed_subscriptions_delay_nobody_for_long() {
     let longest = take_turns(&managers, 150).await;
     done.store(true, Relaxed);
     let killed = killer.join().unwrap();
-    println!("{killed} subscriptions killed; nobody waited longer than {longest:?}");
+    println!("{killed} subscriptions killed; the longest wait was {longest:?}");
     assert!(killed > 5, "{killed} subscriptions killed");
     assert!(
         longest < Duration::from_secs(4),
@@ -109,9 +108,9 @@ async fn killed_subscriptions_delay_nobody_for_long() {
     );
 }
 
-/// It's asked again at once when the subscription is back: nothing that was missed is waited for.
+/// Waiters poll as soon as the subscription is back, so a missed message causes no further delay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_cut_off_while_the_lock_came_free_asks_at_once() {
+async fn waiter_polls_at_once_after_resubscribing() {
     let server = Server::start();
     let managers = managers_with(3, || Config::new(server.url())).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();
@@ -127,10 +126,10 @@ async fn who_was_cut_off_while_the_lock_came_free_asks_at_once() {
     within(NOISE, async { tokio::join!(first, second) }).await;
 }
 
-/// It asks, and gets the lock past somebody who is gone: it's both answered and told. The guard is
-/// good, whichever comes first.
+/// The waiter polls and acquires the lock past a dead waiter, so both a reply and a message report it. The
+/// guard is valid, whichever arrives first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grant_that_is_told_late_takes_nothing_away() {
+async fn late_grant_message_keeps_lock_held() {
     let server = Server::start();
     let locks = connected(fair(&server.url())).await;
     for _ in 0..40 {
@@ -140,7 +139,7 @@ async fn a_grant_that_is_told_late_takes_nothing_away() {
         server.query::<()>("ZADD lock:::queue:door 0 ghost");
         server.query::<()>("DEL lock:door");
         let guard = within(millis(1500), waiter).await.unwrap().unwrap();
-        guard.release().await.expect("it was the guard's own");
+        guard.release().await.expect("the guard held the lock");
         server.until_gone("lock:door", NOISE);
     }
     locks.shutdown().await;

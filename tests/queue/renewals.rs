@@ -1,5 +1,5 @@
-//! The lease of a lock that was granted to a waiter, or passed on within the process, while renewals of
-//! it fail, are lost or are answered late.
+//! The lease of a lock that was granted to a waiter or handed off within the process, while its renewals
+//! fail, get lost or are answered late.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, comes_true, eventually, millis, within};
 
-/// The ttls of the granted locks: the default, a longer one, and one of which a grant is a small part.
+/// TTLs of the granted locks: the default, a longer one, and one far longer than a grant.
 const TTLS: [Duration; 3] = [millis(30_000), millis(60_000), millis(600_000)];
 
-/// Locks that were granted to waiters just now, so that their leases are short.
+/// Returns locks that were just granted to waiters, so that their leases are short.
 async fn granted(server: &Server, locks: &LockManager, each: usize) -> Vec<LockGuard> {
     let holder = connected(fair(&server.url())).await;
     let (mut held, mut waiters) = (Vec::new(), Vec::new());
@@ -36,13 +36,13 @@ async fn granted(server: &Server, locks: &LockManager, each: usize) -> Vec<LockG
     guards
 }
 
-/// Waits until so much is left of the first lease that ends.
+/// Waits until `left` remains of the lease that ends first.
 async fn until_left(guards: &[LockGuard], left: Duration) {
     let first = guards.iter().map(LockGuard::remaining).min().unwrap();
     tokio::time::sleep(first.saturating_sub(left)).await;
 }
 
-/// Waits until each lock is held with a lease of its ttl, or lost. Returns those that are lost.
+/// Waits until each lock either has a lease of its TTL or is lost. Returns the keys of the lost ones.
 async fn lost(guards: &[LockGuard]) -> Vec<String> {
     let renewed = |guard: &LockGuard| guard.remaining() > millis(15_000);
     let ended = |guard: &LockGuard| !guard.is_valid();
@@ -56,8 +56,8 @@ async fn lost(guards: &[LockGuard]) -> Vec<String> {
     lost.map(|guard| guard.key().to_owned()).collect()
 }
 
-/// Grants locks, does harm to the network or the server until all leases are settled, and finds none lost.
-/// A run in which the machine itself stood still for long is repeated.
+/// Grants locks, harms the network or the server until all leases are settled, and asserts that none is lost.
+/// Repeats runs in which the machine itself stalled.
 async fn none_is_lost(harm: impl AsyncFn(&Server, &Proxy, &[LockGuard])) {
     for _ in 0..5 {
         let server = Server::start();
@@ -79,7 +79,7 @@ async fn none_is_lost(harm: impl AsyncFn(&Server, &Proxy, &[LockGuard])) {
     panic!("the machine stalled in each run");
 }
 
-/// The server is away when the first renewal is due, and back 1.16 s before the leases end.
+/// The server is unavailable when the first renewal is due, and recovers 1.16 s before the leases end.
 async fn away(harm: impl Fn(&Proxy), proxy: &Proxy, guards: &[LockGuard]) {
     until_left(guards, millis(1160 + 270)).await;
     harm(proxy);
@@ -88,40 +88,40 @@ async fn away(harm: impl Fn(&Proxy), proxy: &Proxy, guards: &[LockGuard]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_granted_lock_outlives_a_server_that_is_away_for_a_moment() {
+async fn granted_lock_survives_short_outage() {
     none_is_lost(async |_, proxy, guards| away(Proxy::cut, proxy, guards).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_granted_lock_outlives_a_renewal_that_is_not_answered() {
+async fn granted_lock_survives_unanswered_renewal() {
     none_is_lost(async |_, proxy, guards| away(Proxy::black_hole, proxy, guards).await).await;
 }
 
-/// The connection stays dead; only a new one gets through.
+/// The connection stays dead; only a new one works.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_granted_lock_outlives_a_connection_that_falls_silent() {
+async fn granted_lock_survives_silent_connection() {
     none_is_lost(async |_, proxy, _| proxy.strand()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_granted_lock_outlives_connections_that_end_every_20_ms() {
+async fn granted_lock_survives_connections_closed_every_20_ms() {
     none_is_lost(async |server, _, guards| {
         let short = |guard: &LockGuard| guard.is_valid() && guard.remaining() < millis(2000);
         while guards.iter().any(short) {
             let start = Instant::now();
             server.query::<u64>("CLIENT KILL TYPE normal SKIPME yes");
-            // A busy machine takes long to make a new one.
-            eventually(LONG, "another is made", || server.connections() > 0);
+            // On a busy machine reconnecting takes long.
+            eventually(LONG, "the client reconnects", || server.connections() > 0);
             tokio::time::sleep(millis(20) + 2 * start.elapsed()).await;
         }
     })
     .await;
 }
 
-/// The lock passes from a long ttl to a short one and back to a long one while the answer to a renewal of
-/// the first is on its way. A renewal of the second follows it, and its answer comes too late.
+/// The lock is handed from a long TTL to a short one and back to a long one while the reply to a renewal of
+/// the first is in flight. A renewal of the second follows, and its reply arrives too late.
 #[tokio::test]
-async fn a_late_answer_gives_no_more_than_a_shorter_renewal_leaves() {
+async fn late_renewal_reply_cannot_extend_shorter_lease() {
     let (long, short) = (millis(6000), millis(800));
     let server = Server::start();
     let proxy = Proxy::to(server.port());
@@ -138,10 +138,10 @@ async fn a_late_answer_gives_no_more_than_a_shorter_renewal_leaves() {
         left() < millis(4400)
     });
     proxy.delay(millis(60));
-    eventually(long, "it is carried out", || left() > millis(5000));
+    eventually(long, "the renewal is executed", || left() > millis(5000));
     drop(first);
     let second = within(LONG, second).await.unwrap().unwrap();
-    // Its renewal is on its way, behind the first.
+    // The renewal of the second is in flight, behind the first.
     tokio::time::sleep(millis(15)).await;
     drop(second);
     let third = within(LONG, third).await.unwrap().unwrap();
@@ -154,6 +154,6 @@ async fn a_late_answer_gives_no_more_than_a_shorter_renewal_leaves() {
     locks.shutdown().await;
     assert!(
         !gone || believed.is_zero(),
-        "it is free on the server, and believed for {believed:?}"
+        "the lock is free on the server, but the guard has {believed:?} left"
     );
 }

@@ -1,4 +1,4 @@
-//! Rows of waiters that have died: at most 2 s for the grant of the first, and 0.2 s for each of them.
+//! Consecutive dead waiters delay others by at most 2 s for the first one's grant and 0.2 s for each waiter.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -16,8 +16,8 @@ use crate::support::server::Server;
 use crate::support::time::{Stopwatch, eventually, millis, within};
 use crate::support::worker::{Worker, arguments};
 
-/// What a row of so many dead waiters costs those behind it at most, on a machine that stood still for so
-/// long.
+/// Returns the longest delay that `dead` consecutive dead waiters may cause, plus the time the machine
+/// stalled.
 fn most(dead: usize, stalls: &Stopwatch) -> Duration {
     GRANT + millis(200) * dead as u32 + millis(50) + stalls.stalled()
 }
@@ -29,7 +29,7 @@ fn stopped<T: Fn() + Copy>(test: T, dead: usize) {
         let most = most(dead, &stalls);
         println!("{dead} stopped: {waited:?} of {most:?}");
         assert!(waited < most, "{waited:?}, and {most:?} at most");
-        // They lost their places, and nothing else.
+        // The stopped waiters lost their queue entries, and nothing else.
         for worker in &line.workers {
             worker.resume();
         }
@@ -41,23 +41,23 @@ fn stopped<T: Fn() + Copy>(test: T, dead: usize) {
 }
 
 #[test]
-fn one_stopped_waiter_costs_2_s_and_a_fifth() {
-    stopped(one_stopped_waiter_costs_2_s_and_a_fifth, 1);
+fn one_stopped_waiter_delays_others_by_2_2_s() {
+    stopped(one_stopped_waiter_delays_others_by_2_2_s, 1);
 }
 
 #[test]
-fn three_stopped_waiters_cost_2_s_and_a_fifth_each() {
-    stopped(three_stopped_waiters_cost_2_s_and_a_fifth_each, 3);
+fn three_stopped_waiters_delay_others_by_2_6_s() {
+    stopped(three_stopped_waiters_delay_others_by_2_6_s, 3);
 }
 
 #[test]
-fn eight_stopped_waiters_cost_2_s_and_a_fifth_each() {
-    stopped(eight_stopped_waiters_cost_2_s_and_a_fifth_each, 8);
+fn eight_stopped_waiters_delay_others_by_3_6_s() {
+    stopped(eight_stopped_waiters_delay_others_by_3_6_s, 8);
 }
 
-/// `PUBLISH` counts it as one that has heard.
+/// `PUBLISH` counts the pattern listener as a receiver.
 #[test]
-fn killed_waiters_cost_nothing_while_another_client_listens_to_all_channels() {
+fn killed_waiters_are_skipped_despite_pattern_listener() {
     if let Some(arguments) = arguments() {
         return stand(&arguments[0]);
     }
@@ -67,16 +67,16 @@ fn killed_waiters_cost_nothing_while_another_client_listens_to_all_channels() {
     let stalls = Stopwatch::start();
     let (_line, waited) = behind_on(
         server,
-        killed_waiters_cost_nothing_while_another_client_listens_to_all_channels,
+        killed_waiters_are_skipped_despite_pattern_listener,
         3,
         |workers| workers.iter_mut().for_each(Worker::kill),
     );
     assert!(waited < millis(1000) + stalls.stalled(), "{waited:?}");
 }
 
-/// Their connections stand, and nothing comes through.
+/// Their connections stay open but carry no data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_that_are_cut_off_cost_2_s_and_a_fifth_each() {
+async fn black_holed_waiters_delay_others_by_2_s_and_a_fifth_each() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let locks = connected(fair(&server.url())).await;
@@ -100,12 +100,12 @@ async fn waiters_that_are_cut_off_cost_2_s_and_a_fifth_each() {
     proxy.heal();
     guard.release().await.unwrap();
     dead.iter().for_each(JoinHandle::abort);
-    eventually(LONG, "all have left", || server.waiting("door") == 0);
+    eventually(LONG, "the queue is empty", || server.waiting("door") == 0);
 }
 
-/// Places that nobody took back, as a failover may leave them, though their processes are still there.
+/// Stale queue entries, as a failover may leave them, whose processes are still subscribed.
 #[tokio::test]
-async fn forgotten_places_cost_a_fifth_of_a_second_together() {
+async fn stale_queue_entries_delay_waiter_by_a_fifth_of_a_second() {
     let server = Server::start();
     server.query::<()>("SET lock:door somebody PX 1000");
     let (lua, names) = (Lua::new(), Names::of("door"));
@@ -122,7 +122,7 @@ async fn forgotten_places_cost_a_fifth_of_a_second_together() {
     let start = Instant::now();
     let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
     let waited = start.elapsed();
-    // The lease, its turn behind the four, the chance that these are given, and its turn once more.
+    // The lease, its poll behind the four, the time the woken entries have to respond, and its next poll.
     let most = millis(1000 + 200 + 200 + 200 + 100) + stalls.stalled();
     assert!(waited < most, "{waited:?}, and {most:?} at most");
     guard.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! What the scripts promise, step by step.
+//! The guarantees of the scripts, step by step.
 
 use redis::Connection;
 
@@ -9,7 +9,7 @@ use super::table::{TTL, Table, play};
 use crate::support::server::Server;
 
 #[test]
-fn asking_again_says_that_it_is_mine_and_prolongs_nothing() {
+fn repeated_wait_by_holder_reports_held_and_keeps_lease() {
     play(&[
         Waits('a', Gets),
         Lease(TTL - 2000, TTL),
@@ -21,12 +21,12 @@ fn asking_again_says_that_it_is_mine_and_prolongs_nothing() {
 }
 
 #[test]
-fn what_was_taken_without_a_queue_is_mine_too() {
+fn wait_after_acquire_reports_held() {
     play(&[Takes('a', true), Waits('a', Has), Waits('b', Stands(0, 1))]);
 }
 
 #[test]
-fn a_claim_has_one_place_however_often_it_asks() {
+fn repeated_wait_keeps_one_queue_entry() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -39,7 +39,7 @@ fn a_claim_has_one_place_however_often_it_asks() {
 }
 
 #[test]
-fn grants_come_in_order_of_arrival() {
+fn grants_follow_arrival_order() {
     play(&[
         Takes('d', true),
         Waits('c', Stands(0, 1)),
@@ -67,7 +67,7 @@ fn grants_come_in_order_of_arrival() {
 }
 
 #[test]
-fn order_outlives_those_who_leave() {
+fn cancel_keeps_order_of_remaining_waiters() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -83,7 +83,7 @@ fn order_outlives_those_who_leave() {
 }
 
 #[test]
-fn a_granted_lock_is_not_to_be_taken() {
+fn granted_lock_cannot_be_acquired() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -96,7 +96,7 @@ fn a_granted_lock_is_not_to_be_taken() {
 }
 
 #[test]
-fn a_vacant_lock_goes_to_the_first_and_not_to_who_asks() {
+fn free_lock_is_reserved_for_first_waiter() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -124,7 +124,7 @@ fn a_vacant_lock_goes_to_the_first_and_not_to_who_asks() {
 }
 
 #[test]
-fn nobody_overtakes_those_who_are_woken() {
+fn woken_waiters_are_not_overtaken() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -143,9 +143,9 @@ fn nobody_overtakes_those_who_are_woken() {
     ]);
 }
 
-/// One chance for all of them, and not one after the other.
+/// All silent waiters are woken together, not one after the other.
 #[test]
-fn who_does_not_ask_when_it_is_woken_is_dead() {
+fn woken_waiter_that_does_not_poll_is_removed() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -171,7 +171,7 @@ fn who_does_not_ask_when_it_is_woken_is_dead() {
 }
 
 #[test]
-fn who_was_woken_in_vain_is_not_granted_the_lock() {
+fn unresponsive_woken_waiter_is_not_granted_lock() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -190,7 +190,7 @@ fn who_was_woken_in_vain_is_not_granted_the_lock() {
 }
 
 #[test]
-fn who_is_woken_and_gives_up_makes_room() {
+fn canceled_woken_waiter_makes_room_for_next() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -207,7 +207,7 @@ fn who_is_woken_and_gives_up_makes_room() {
 }
 
 #[test]
-fn the_first_who_asks_for_a_vacant_lock_gets_it() {
+fn first_waiter_acquires_free_lock() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -219,7 +219,7 @@ fn the_first_who_asks_for_a_vacant_lock_gets_it() {
 }
 
 #[test]
-fn a_late_release_finds_the_lock_vacant_and_passes_it_on() {
+fn late_release_grants_free_lock_to_first_waiter() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -231,7 +231,7 @@ fn a_late_release_finds_the_lock_vacant_and_passes_it_on() {
 }
 
 #[test]
-fn a_cancel_finds_the_lock_vacant_and_passes_it_on() {
+fn cancel_grants_free_lock_to_next_waiter() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -246,7 +246,7 @@ fn a_cancel_finds_the_lock_vacant_and_passes_it_on() {
 }
 
 #[test]
-fn a_cancel_gives_up_what_was_granted_already() {
+fn cancel_releases_granted_lock() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -261,12 +261,12 @@ fn a_cancel_gives_up_what_was_granted_already() {
 }
 
 #[test]
-fn a_cancel_gives_up_what_was_taken_without_a_queue() {
+fn cancel_releases_acquired_lock() {
     play(&[Takes('a', true), Cancels('a', true), Free]);
 }
 
 #[test]
-fn after_a_cancel_a_late_request_of_the_claim_is_void() {
+fn late_wait_after_cancel_is_void() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -282,7 +282,7 @@ fn after_a_cancel_a_late_request_of_the_claim_is_void() {
 }
 
 #[test]
-fn a_cancel_may_overtake_the_only_request() {
+fn wait_overtaken_by_cancel_is_void() {
     play(&[
         CancelsUnanswered('a', false),
         Waits('a', Void),
@@ -294,7 +294,7 @@ fn a_cancel_may_overtake_the_only_request() {
 }
 
 #[test]
-fn a_request_is_void_once_its_time_is_over() {
+fn expired_wait_is_void() {
     play(&[
         WaitsVoidAfter('a', -1, Void),
         Free,
@@ -308,7 +308,7 @@ fn a_request_is_void_once_its_time_is_over() {
 }
 
 #[test]
-fn who_fell_silent_is_passed_over() {
+fn silent_waiter_is_skipped() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -325,7 +325,7 @@ fn who_fell_silent_is_passed_over() {
 }
 
 #[test]
-fn who_asks_again_counts_as_alive_again() {
+fn silent_waiter_that_polls_counts_as_alive() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -339,7 +339,7 @@ fn who_asks_again_counts_as_alive_again() {
 }
 
 #[test]
-fn whose_process_is_gone_is_passed_over() {
+fn disconnected_waiter_is_skipped() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -355,7 +355,7 @@ fn whose_process_is_gone_is_passed_over() {
 }
 
 #[test]
-fn when_all_who_wait_are_gone_the_lock_is_free() {
+fn lock_is_free_when_all_waiters_are_gone() {
     for silent in [true, false] {
         let gone = |who| {
             if silent {
@@ -379,7 +379,7 @@ fn when_all_who_wait_are_gone_the_lock_is_free() {
 }
 
 #[test]
-fn behind_the_dead_a_vacant_lock_goes_to_who_asks() {
+fn free_lock_behind_dead_waiter_goes_to_new_caller() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -392,7 +392,7 @@ fn behind_the_dead_a_vacant_lock_goes_to_who_asks() {
 }
 
 #[test]
-fn behind_the_dead_a_vacant_lock_goes_to_the_next_in_the_queue_who_asks() {
+fn free_lock_behind_dead_waiter_goes_to_next_waiter() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -408,7 +408,7 @@ fn behind_the_dead_a_vacant_lock_goes_to_the_next_in_the_queue_who_asks() {
 }
 
 #[test]
-fn a_grant_lasts_two_seconds_or_the_ttl_if_that_is_shorter() {
+fn grant_lasts_two_seconds_or_shorter_ttl() {
     play(&[
         Takes('d', true),
         WaitsFor('a', 500, Stands(0, 1)),
@@ -427,7 +427,7 @@ fn a_grant_lasts_two_seconds_or_the_ttl_if_that_is_shorter() {
 }
 
 #[test]
-fn a_ttl_asked_for_anew_counts() {
+fn repeated_wait_updates_ttl() {
     play(&[
         Takes('d', true),
         WaitsFor('a', 60_000, Stands(0, 1)),
@@ -438,7 +438,7 @@ fn a_ttl_asked_for_anew_counts() {
 }
 
 #[test]
-fn the_first_is_told_when_it_is_no_longer_alone() {
+fn first_waiter_is_notified_of_second_waiter() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -455,9 +455,9 @@ fn the_first_is_told_when_it_is_no_longer_alone() {
     ]);
 }
 
-/// The first asks more often than the others: who becomes it must know.
+/// A waiter that becomes first must know it, because the first waiter polls more often.
 #[test]
-fn who_moves_up_to_the_first_place_is_told() {
+fn waiter_that_becomes_first_is_notified() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -483,7 +483,7 @@ fn who_moves_up_to_the_first_place_is_told() {
 }
 
 #[test]
-fn the_first_whose_process_is_gone_makes_room() {
+fn disconnected_next_waiter_is_skipped_when_first_leaves() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -497,7 +497,7 @@ fn the_first_whose_process_is_gone_makes_room() {
 }
 
 #[test]
-fn a_full_server_still_passes_locks_on() {
+fn full_server_grants_locks_to_waiters() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -520,7 +520,7 @@ fn a_full_server_still_passes_locks_on() {
 }
 
 #[test]
-fn a_full_server_still_passes_locks_on_over_the_dead() {
+fn full_server_skips_dead_waiters() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -539,7 +539,7 @@ fn a_full_server_still_passes_locks_on_over_the_dead() {
 }
 
 #[test]
-fn a_full_server_gives_a_vacant_lock_to_the_first() {
+fn full_server_reserves_free_lock_for_first_waiter() {
     play(&[
         Takes('d', true),
         Waits('a', Stands(0, 1)),
@@ -556,7 +556,7 @@ fn a_full_server_gives_a_vacant_lock_to_the_first() {
 }
 
 #[test]
-fn all_that_a_queue_is_made_of_expires() {
+fn queue_keys_expire() {
     let mut table = Table::new(Server::start(), "door");
     table.play(&[
         Takes('d', true),
@@ -567,7 +567,7 @@ fn all_that_a_queue_is_made_of_expires() {
     let Names { queue, waiters, .. } = table.names.clone();
     for key in [queue, waiters, tombstone("c")] {
         let left: i64 = ask(&mut table.connection, &["PTTL", &key]);
-        assert!((1..=50_000).contains(&left), "`{key}` stays for {left} ms");
+        assert!((1..=50_000).contains(&left), "`{key}` expires in {left} ms");
     }
     table.play(&[Cancels('d', true), Forgets('c')]);
     table.leave();
@@ -589,7 +589,7 @@ const ODD_KEYS: [&str; 12] = [
 ];
 
 #[test]
-fn a_key_may_be_anything() {
+fn any_key_is_accepted() {
     let mut server = Server::start();
     for key in ODD_KEYS {
         let mut table = Table::new(server, key);
@@ -612,7 +612,7 @@ fn a_key_may_be_anything() {
     }
 }
 
-/// A user of the server who may touch nothing but what belongs to one lock.
+/// Connects as a user that may access only the keys of one lock.
 fn confined(server: &Server, names: &Names, tokens: &[&str]) -> Connection {
     let mut connection = connect(server);
     let mut user = redis::cmd("ACL");
@@ -634,7 +634,7 @@ fn confined(server: &Server, names: &Names, tokens: &[&str]) -> Connection {
 }
 
 #[test]
-fn scripts_touch_nothing_but_what_belongs_to_their_lock() {
+fn scripts_access_only_keys_of_their_lock() {
     let server = Server::start();
     let (lua, names) = (Lua::new(), Names::of("door"));
     let mut narrow = confined(&server, &names, &["a", "b", "c"]);
@@ -657,9 +657,9 @@ fn scripts_touch_nothing_but_what_belongs_to_their_lock() {
     assert!(!lua.cancel(&mut narrow, &b, 0).unwrap());
 }
 
-/// Somebody keeps a hash where the lock should be: it is taken, and nobody else is harmed.
+/// The key holds a hash of another client: the lock counts as held, and other locks are unaffected.
 #[test]
-fn a_key_of_another_kind_is_somebodys() {
+fn key_of_wrong_type_counts_as_held() {
     let server = Server::start();
     let (lua, names) = (Lua::new(), Names::of("door"));
     let mut connection = connect(&server);
@@ -684,6 +684,6 @@ fn a_key_of_another_kind_is_somebodys() {
     renew.key("lock:door").key("lock:gate");
     renew.arg("a").arg(TTL).arg("a").arg(TTL);
     let renewed: Vec<u8> = renew.invoke(&mut connection).expect("a renewal");
-    assert_eq!(renewed, [0, 1], "the others' leases are their own");
+    assert_eq!(renewed, [0, 1], "the other lock is renewed");
     ask::<()>(&mut connection, &["DEL", "lock:door", "lock:gate"]);
 }

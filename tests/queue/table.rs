@@ -1,5 +1,5 @@
-//! Clients named by letters take turns at one lock on a real server; each step says what must come
-//! of it.
+//! Plays steps of clients named by letters against one lock on a real server; each step states its expected
+//! result.
 
 use std::collections::HashMap;
 
@@ -11,46 +11,46 @@ use crate::support::server::Server;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// `SET NX PX`: whether that got the lock.
+    /// `SET NX PX`; `true` if it acquires the lock.
     Takes(char, bool),
     Waits(char, Answer),
-    /// With a ttl of its own, in milliseconds.
+    /// Waits with its own TTL in milliseconds.
     WaitsFor(char, u64, Answer),
-    /// A request that is void so many milliseconds after now.
+    /// A wait that is void after this many milliseconds from now.
     WaitsVoidAfter(char, i64, Answer),
-    /// Whether the lock was its own.
+    /// `true` if the client held the lock.
     Releases(char, bool),
     Cancels(char, bool),
-    /// It cancels, and a request of its is still on its way.
+    /// Cancels while a request of the client is still in flight.
     CancelsUnanswered(char, bool),
-    /// It has been told that the lock is its own, for so many milliseconds.
+    /// The client received a grant with this lease in milliseconds.
     Told(char, u64),
-    /// It has been told that it is no longer alone.
+    /// The client was notified that it is no longer alone in the queue.
     ToldOfOthers(char),
-    /// It has been told that nobody is before it any more.
+    /// The client was notified that it is first in the queue.
     ToldFirst(char),
-    /// It has been woken, since the lock is free.
+    /// The client was woken because the lock is free.
     ToldFree(char),
-    /// Nobody has been told anything else, but perhaps that it's the first now.
+    /// No client received any other message, except perhaps that it is first.
     Quiet,
     Holder(char),
     Free,
-    /// Nobody has it, and only the first in the queue can take it.
+    /// No client holds the lock, and only the first in the queue can acquire it.
     Reserved,
-    /// Who waits, in order.
+    /// The waiters in order.
     Queue(&'static str),
-    /// What is left of the lease, in milliseconds.
+    /// Bounds of the remaining lease in milliseconds.
     Lease(u64, u64),
     LeaseIsCutTo(u64),
-    /// The lease ends; or somebody who knows nothing of queues deletes the lock.
+    /// The lease expires, or a client that does not use queues deletes the lock.
     Expires,
-    /// It hasn't been heard of for longer than it counts as alive.
+    /// The client has not polled for longer than it counts as alive.
     FallsSilent(char),
-    /// Those that were woken, and have not asked since, had time enough; and so had the reservation.
+    /// The time that woken waiters have to poll is over, and so is the reservation.
     ChanceIsOver,
-    /// The same, with the lock held by that one.
+    /// As `ChanceIsOver`, while this client holds the lock.
     ChanceIsOverBut(char),
-    /// Its process is gone, and its subscription with it.
+    /// The client's process ends, and its subscription with it.
     Disconnects(char),
     Forgets(char),
     MemoryIsFull,
@@ -63,7 +63,7 @@ use Step::*;
 pub enum Answer {
     Gets,
     Has,
-    /// How many stand before it, and how many in all.
+    /// The number of waiters ahead, and the length of the queue.
     Stands(i64, i64),
     Void,
 }
@@ -74,14 +74,14 @@ pub struct Table {
     lua: Lua,
     ears: HashMap<char, Ear>,
     news: HashMap<char, Vec<String>>,
-    /// Who has been told that it is the first now, since that was last looked at.
+    /// Clients notified that they are first, since this was last read.
     firsts: Vec<char>,
     pub server: Server,
 }
 
 pub const TTL: u64 = 30_000;
 
-/// Plays the steps on a server of their own.
+/// Plays the steps on a new server.
 pub fn play(steps: &[Step]) {
     let mut table = Table::new(Server::start(), "door");
     table.play(steps);
@@ -113,7 +113,7 @@ impl Table {
         }
     }
 
-    /// All cancel: then nothing is left on the server, or the server's end complains.
+    /// Cancels all clients, so that the server is left empty, as its drop requires.
     pub fn leave(&mut self) {
         for who in 'a'..='d' {
             self.cancel(who, 0);
@@ -180,7 +180,7 @@ impl Table {
                 let range = ["ZRANGE", &*names.queue, "0", "-1"];
                 let queue: Vec<String> = ask(&mut self.connection, &range);
                 same(&*queue.concat(), expected)?;
-                // And no more is known of others than of these.
+                // The hash has no other waiters.
                 let known: usize = ask(&mut self.connection, &["HLEN", &names.waiters]);
                 same(known, queue.len())
             }
@@ -188,7 +188,7 @@ impl Table {
                 let left: u64 = ask(&mut self.connection, &["PTTL", &self.names.lock]);
                 match (least..=most).contains(&left) {
                     true => Ok(()),
-                    false => Err(format!("{left} ms are left")),
+                    false => Err(format!("the remaining lease is {left} ms")),
                 }
             }
             LeaseIsCutTo(left) => {
@@ -292,7 +292,7 @@ impl Table {
         self.listen(who);
         let news = self.news.entry(who).or_default();
         if news.is_empty() {
-            return Err(format!("`{who}` has been told nothing"));
+            return Err(format!("`{who}` received no message"));
         }
         Ok(news.remove(0))
     }

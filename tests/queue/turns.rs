@@ -1,4 +1,5 @@
-//! Within a process the lock passes from hold to hold without the server, for a while.
+//! Local handoff: within a process the lock passes between holds without the server, up to the configured
+//! limits.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,16 +13,16 @@ use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, comes_true, eventually, millis, within};
 
-/// Everything that asks the server about a lock.
+/// All commands that concern a lock.
 const ALL: [&str; 6] = ["set", "get", "evalsha", "eval", "del", "pexpire"];
 
-/// Nobody else waits, so that a process may keep a lock to itself.
+/// Local handoff limits that no test reaches.
 fn generous(url: &str) -> Config {
     Config::new(url).local_handoff(100_000, Duration::from_secs(20))
 }
 
 #[tokio::test]
-async fn passing_on_costs_no_command() {
+async fn local_handoff_sends_no_command() {
     let server = Server::start();
     let locks = connected(generous(&server.url())).await;
     let holder = locks.lock("door").acquire().await.unwrap();
@@ -49,7 +50,7 @@ async fn passing_on_costs_no_command() {
     waiters.join_all().await;
 }
 
-/// The lock passes to one with those options; what it gets.
+/// Hands the lock to a waiter with these options. Returns its guard.
 async fn passed(
     locks: &LockManager,
     before: LockGuard,
@@ -62,7 +63,7 @@ async fn passed(
 }
 
 #[tokio::test]
-async fn each_hold_keeps_to_its_own_bounds() {
+async fn each_hold_obeys_its_own_max_hold() {
     let server = Server::start();
     let locks = connected(generous(&server.url())).await;
     let guard = locks.lock("door").acquire().await.unwrap();
@@ -78,7 +79,7 @@ async fn each_hold_keeps_to_its_own_bounds() {
     );
     let guard = passed(&locks, guard, |lock| lock.max_hold(millis(300))).await;
     assert!(guard.remaining() <= millis(300), "{:?}", guard.remaining());
-    assert_eq!(server.calls(&["set"]), 0, "it was passed on");
+    assert_eq!(server.calls(&["set"]), 0, "the lock was handed off locally");
     let loss = within(millis(300) + NOISE, guard.lost()).await;
     assert!(loss.to_string().contains("max_hold"), "{loss}");
     let next = waits(&locks, "door");
@@ -89,7 +90,7 @@ async fn each_hold_keeps_to_its_own_bounds() {
 }
 
 #[tokio::test]
-async fn a_hold_that_is_not_renewed_ends_though_the_one_before_was() {
+async fn hold_without_renewal_ends_after_renewed_hold() {
     let server = Server::start();
     let locks = connected(generous(&server.url())).await;
     let guard = locks.lock("door").acquire().await.unwrap();
@@ -103,9 +104,9 @@ async fn a_hold_that_is_not_renewed_ends_though_the_one_before_was() {
     guard.release().await.unwrap();
 }
 
-/// A lock that is passed on to somebody with a short ttl must not outlive it by a long one.
+/// A lock handed to a hold with a short TTL must not keep the previous long lease.
 #[tokio::test]
-async fn the_lease_on_the_server_becomes_that_of_the_next_hold() {
+async fn server_lease_follows_ttl_of_next_hold() {
     let server = Server::start();
     let locks = connected(generous(&server.url())).await;
     let guard = locks
@@ -115,21 +116,21 @@ async fn the_lease_on_the_server_becomes_that_of_the_next_hold() {
         .await
         .unwrap();
     let guard = passed(&locks, guard, |lock| lock.ttl(millis(1500))).await;
-    eventually(millis(1500), "the lease is the second's", || {
+    eventually(millis(1500), "the lease is that of the second hold", || {
         server.query::<u64>("PTTL lock:door") <= 1500
     });
     let guard = passed(&locks, guard, |lock| lock.ttl(millis(30_000))).await;
-    eventually(millis(1500), "the lease is the third's", || {
+    eventually(millis(1500), "the lease is that of the third hold", || {
         server.query::<u64>("PTTL lock:door") > 20_000
     });
     let believed = || guard.remaining() > millis(20_000);
-    eventually(NOISE, "and known to be", believed);
+    eventually(NOISE, "the guard knows the new lease", believed);
     guard.release().await.unwrap();
 }
 
-/// Nobody has answered to the request that made the lease shorter; the server has carried it out.
+/// The server executed the request that shortened the lease, but its reply is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_made_shorter_is_not_believed_in_for_longer() {
+async fn unconfirmed_shorter_lease_is_not_exceeded() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let locks = connected(generous(&proxy.url())).await;
@@ -153,12 +154,15 @@ async fn a_lease_made_shorter_is_not_believed_in_for_longer() {
     proxy.heal();
     drop(guard);
     locks.shutdown().await;
-    assert!(!gone || !valid, "it is anybody's on the server");
+    assert!(
+        !gone || !valid,
+        "the lock is free on the server, but the guard is valid"
+    );
 }
 
-/// A lock that comes from another process comes with a short lease; what was asked for counts.
+/// A lock granted by another process starts with a short lease; the guard still lasts for its TTL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grant_that_is_not_renewed_lasts_its_ttl() {
+async fn granted_lock_without_renewal_lasts_its_ttl() {
     let server = Server::start();
     let locks = connected(fair(&server.url())).await;
     let other = connected(fair(&server.url())).await;
@@ -179,7 +183,7 @@ async fn a_grant_that_is_not_renewed_lasts_its_ttl() {
     locks.shutdown().await;
 }
 
-/// In which order one other process had its turn among twelve holds of the first.
+/// Returns the position at which a waiter of another process is served among twelve local holds.
 async fn turn_of_another(config: impl FnOnce(Config) -> Config, body: Duration) -> usize {
     let server = Server::start();
     let locks = connected(config(Config::new(server.url()))).await;
@@ -202,7 +206,7 @@ async fn turn_of_another(config: impl FnOnce(Config) -> Config, body: Duration) 
     }
     for _ in 0..12 {
         stand(&locks, "own");
-        // On this one thread it has now begun to wait.
+        // On this single thread, the spawned task now waits.
         yield_now().await;
     }
     holder.release().await.unwrap();
@@ -212,28 +216,28 @@ async fn turn_of_another(config: impl FnOnce(Config) -> Config, body: Duration) 
 }
 
 #[tokio::test]
-async fn others_have_their_turn_after_so_many() {
+async fn other_process_is_served_after_handoff_count() {
     let often = |config: Config| config.local_handoff(3, LONG);
     let turn = turn_of_another(often, millis(1)).await;
     assert!((1..=3).contains(&turn), "after {turn}");
 }
 
 #[tokio::test]
-async fn others_have_their_turn_after_so_long() {
+async fn other_process_is_served_after_handoff_time() {
     let long = |config: Config| config.local_handoff(u32::MAX, millis(100));
     let turn = turn_of_another(long, millis(30)).await;
     assert!((1..=4).contains(&turn), "after {turn}");
 }
 
 #[tokio::test]
-async fn others_have_their_turn_at_once_if_it_must_be_so() {
+async fn other_process_is_served_first_without_local_handoff() {
     let never = |config: Config| config.local_handoff(0, LONG);
     assert_eq!(turn_of_another(never, millis(1)).await, 0);
 }
 
-/// Those who come while the process keeps the lock to itself are heard of, and have their turn.
+/// A waiter of another process that arrives during local handoffs is noticed and served.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_comes_later_has_its_turn_too() {
+async fn late_waiter_of_other_process_is_served() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     let other = connected(server.url()).await;
