@@ -1,4 +1,4 @@
-//! What cannot work is refused with an error that says what, in time, and keeps secrets.
+//! Invalid input is rejected in time, with an error that names the cause and reveals no secret.
 
 use std::error::Error;
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use crate::support::time::{NOISE, Stopwatch, millis, within};
 
 const SECRET: &str = "correct-horse";
 
-/// What the user of this configuration is told, when connecting or at the first lock; within 2 s.
+/// Returns the error of connecting with this configuration, or of the first acquisition; within 2 s.
 async fn refusal(config: impl Into<Config>) -> LockError {
     let config = config
         .into()
@@ -53,11 +53,11 @@ fn text(error: &LockError) -> String {
 #[track_caller]
 fn keeps_secrets(shown: &impl std::fmt::Debug) {
     for text in [format!("{shown:?}"), format!("{shown:#?}")] {
-        assert!(!text.contains(SECRET), "the secret is told: {text}");
+        assert!(!text.contains(SECRET), "the secret is shown: {text}");
     }
 }
 
-/// The words must be in what the user sees, whatever their case; the secret must not.
+/// Asserts that the error contains one of the words, in any case, and not the secret.
 #[track_caller]
 fn says(error: &LockError, words: &[&str]) {
     let text = text(error);
@@ -66,11 +66,11 @@ fn says(error: &LockError, words: &[&str]) {
         words.iter().any(|word| small.contains(word)),
         "none of {words:?} in: {text}"
     );
-    assert!(!text.contains(SECRET), "the secret is told: {text}");
+    assert!(!text.contains(SECRET), "the secret is shown: {text}");
 }
 
 #[tokio::test]
-async fn bad_urls() {
+async fn bad_url_is_rejected() {
     for (url, words) in [
         ("", ["url", "empty"]),
         ("localhost", ["url", "redis://"]),
@@ -110,7 +110,7 @@ async fn bad_urls() {
 }
 
 #[tokio::test]
-async fn wrong_password() {
+async fn wrong_password_is_rejected() {
     let server = Server::with_password("right");
     let wrong = format!("redis://:{SECRET}@127.0.0.1:{}", server.port());
     says(&refusal(wrong).await, &["password", "credentials"]);
@@ -125,7 +125,7 @@ async fn wrong_password() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_not_there() {
+async fn missing_database_is_rejected() {
     let server = Server::start();
     let error = refusal(format!("redis://127.0.0.1:{}/4000", server.port())).await;
     assert!(
@@ -136,7 +136,7 @@ async fn a_database_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_password_for_a_server_that_has_none() {
+async fn password_for_server_without_password_is_rejected() {
     let server = Server::start();
     let config = Config::new(server.url()).credentials("", SECRET);
     let error = refusal(config).await;
@@ -148,7 +148,7 @@ async fn a_password_for_a_server_that_has_none() {
 }
 
 #[tokio::test]
-async fn a_sentinel_taken_for_a_server() {
+async fn sentinel_url_as_server_url_is_rejected() {
     let sentinels = crate::support::sentinel::Sentinels::start();
     let port = sentinels.sentinel_ports().next().unwrap();
     let error = refusal(format!("redis://127.0.0.1:{port}")).await;
@@ -160,7 +160,7 @@ async fn a_sentinel_taken_for_a_server() {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn unreachable_address_is_unavailable() {
     let port = free_port();
     let error = refusal(format!("redis://clerk:{SECRET}@127.0.0.1:{port}")).await;
     assert!(error.is_unavailable(), "{error:?}");
@@ -172,7 +172,7 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
-async fn nobody_answers() {
+async fn silent_server_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     for scheme in ["redis", "rediss"] {
@@ -183,7 +183,7 @@ async fn nobody_answers() {
 }
 
 #[tokio::test]
-async fn somebody_else_answers() {
+async fn http_server_is_rejected() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -199,16 +199,16 @@ async fn somebody_else_answers() {
 }
 
 #[tokio::test]
-async fn wrong_tls() {
+async fn wrong_tls_setup_is_rejected() {
     let certificates = Certificates::new();
     let server = Server::with_tls(&certificates);
     let port = server.port();
-    // No TLS where it's needed.
+    // No TLS where it is required.
     says(
         &refusal(format!("redis://:{SECRET}@127.0.0.1:{port}")).await,
         &[&port.to_string()],
     );
-    // An authority that nobody knows, and one that vouched for somebody else.
+    // An unknown authority, and a wrong one.
     let url = format!("rediss://:{SECRET}@127.0.0.1:{port}");
     says(&refusal(url.as_str()).await, &["certificate", "tls"]);
     let other = Config::new(url).root_certificate(Certificates::new().authority);
@@ -233,7 +233,7 @@ async fn wrong_tls() {
 }
 
 #[tokio::test]
-async fn keys() {
+async fn invalid_key_is_rejected() {
     let site = Site::start().await;
     let empty = site.locks().lock("").acquire().await.unwrap_err();
     assert!(matches!(empty, LockError::InvalidKey { .. }), "{empty:?}");
@@ -247,13 +247,13 @@ async fn keys() {
     assert!(matches!(error, LockError::InvalidKey { .. }));
     assert!(
         text(&error).len() < 1000 && format!("{error:?}").len() < 1000,
-        "told in short"
+        "the error does not contain the whole key"
     );
     says(&error, &["512"]);
 }
 
 #[tokio::test]
-async fn times_that_do_not_fit() {
+async fn invalid_duration_is_rejected() {
     let site = Site::start().await;
     let refused = async |lock: lock_runtime::Lock| {
         within(NOISE, lock.acquire())
@@ -284,12 +284,12 @@ async fn times_that_do_not_fit() {
         "{error:?}"
     );
     says(&error, &["max_hold"]);
-    assert_eq!(site.query::<usize>("DBSIZE"), 0, "nothing was taken");
+    assert_eq!(site.query::<usize>("DBSIZE"), 0, "no lock was acquired");
 }
 
-/// The key belongs to somebody who keeps a list there.
+/// Another client stores a list at the key.
 #[tokio::test]
-async fn a_key_of_another_kind_is_busy() {
+async fn key_of_wrong_type_is_busy() {
     let site = Site::start().await;
     site.query::<()>("RPUSH lock:row a b");
     let lock = site.locks().lock("row").wait(millis(100));
@@ -298,7 +298,7 @@ async fn a_key_of_another_kind_is_busy() {
 }
 
 #[tokio::test]
-async fn a_manager_tells_no_secret() {
+async fn debug_output_shows_no_secret() {
     let server = Server::with_password(SECRET);
     let url = format!("redis://:{SECRET}@127.0.0.1:{}", server.port());
     let locks = connected(url).await;

@@ -1,4 +1,4 @@
-//! A thread that's blocked keeps its lock; runtimes come and go under the global manager.
+//! A blocked thread keeps its lock; runtimes come and go under the global manager.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -32,21 +32,21 @@ async fn is_kept(locks: &LockManager, server: &Server) {
         if matches!(kept, Ok(true)) {
             return;
         }
-        // Where the machine stalls for so long, a lease ends.
+        // A machine that stalls this long loses leases.
         assert!(watch.stalled() > millis(500), "{kept:?}");
     }
-    panic!("the machine stalls all the time");
+    panic!("the machine stalled in each run");
 }
 
 #[tokio::test]
-async fn for_three_times_its_ttl_on_the_only_thread() {
+async fn lock_is_renewed_while_only_thread_is_blocked() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     is_kept(&locks, &server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn for_three_times_its_ttl_on_the_only_worker() {
+async fn lock_is_renewed_while_only_worker_is_blocked() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     tokio::spawn(async move { is_kept(&locks, &server).await })
@@ -59,9 +59,9 @@ async fn global(value: u32) -> Result<u32, LockError> {
     Ok(value)
 }
 
-/// As `#[tokio::test]`s do it, one after the other in one process.
+/// Like consecutive `#[tokio::test]`s of one process.
 #[test]
-fn runtimes_in_a_row_share_the_global_manager() {
+fn consecutive_runtimes_share_global_manager() {
     if let Some(arguments) = arguments() {
         for n in 0..4 {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -76,7 +76,7 @@ fn runtimes_in_a_row_share_the_global_manager() {
         return tell("done");
     }
     let server = Server::start();
-    let mut worker = Worker::start(runtimes_in_a_row_share_the_global_manager, &[&server.url()]);
+    let mut worker = Worker::start(consecutive_runtimes_share_global_manager, &[&server.url()]);
     worker.expect("done", Duration::from_secs(20));
     worker.succeeds(Duration::from_secs(5));
 }
@@ -87,7 +87,7 @@ struct Visits {
     threads: Mutex<HashSet<ThreadId>>,
 }
 
-/// Counts as badly as can be: only the lock makes it right.
+/// Counts without atomicity: correct only under the lock.
 #[distributed_lock(key = "visits", wait = "20s")]
 async fn visit(visits: web::Data<Visits>) -> Result<String, LockError> {
     let count = visits.count.load(Relaxed);
@@ -102,7 +102,7 @@ async fn visit(visits: web::Data<Visits>) -> Result<String, LockError> {
 }
 
 #[test]
-fn four_actix_workers_share_the_global_manager() {
+fn four_actix_workers_share_global_manager() {
     const CALLERS: usize = 16;
     const CALLS: usize = 5;
     if let Some(arguments) = arguments() {
@@ -126,7 +126,7 @@ fn four_actix_workers_share_the_global_manager() {
             let callers = (0..CALLERS).map(|_| {
                 let url = url.clone();
                 thread::spawn(move || {
-                    // A connection for each call, so that the workers take turns.
+                    // One connection per call, so that all workers serve some.
                     for _ in 0..CALLS {
                         ureq::post(&url).send_empty().unwrap();
                     }
@@ -156,10 +156,7 @@ fn four_actix_workers_share_the_global_manager() {
         });
     }
     let server = Server::start();
-    let mut worker = Worker::start(
-        four_actix_workers_share_the_global_manager,
-        &[&server.url()],
-    );
+    let mut worker = Worker::start(four_actix_workers_share_global_manager, &[&server.url()]);
     worker.expect("done", Duration::from_secs(40));
     worker.succeeds(Duration::from_secs(5));
 }

@@ -1,4 +1,4 @@
-//! That clocks go wrong as they are told.
+//! Checks that the fake clocks deviate as ordered.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ use crate::support::worker::{Worker, arguments, next_order, tell};
 const HOUR: Duration = Duration::from_secs(3600);
 const LONG: Duration = Duration::from_secs(30);
 
-/// By how much the hands of the other process are ahead of the time, in milliseconds.
+/// Returns how far the other process's clocks are ahead of real time, in milliseconds.
 fn ahead(worker: &mut Worker) -> [i64; ALL.len()] {
     worker.order("tell");
     let told = worker.expect("clocks", LONG);
@@ -29,7 +29,7 @@ fn read() -> [i64; ALL.len()] {
 }
 
 #[test]
-fn hands_go_wrong_one_by_one() {
+fn each_clock_deviates_separately() {
     if arguments().is_some() {
         while next_order() == "tell" {
             let [wall, monotonic, boot] = read();
@@ -38,12 +38,12 @@ fn hands_go_wrong_one_by_one() {
         return;
     }
     let clocks = Clocks::new();
-    let mut worker = Worker::start_by(hands_go_wrong_one_by_one, &[], &clocks);
+    let mut worker = Worker::start_by(each_clock_deviates_separately, &[], &clocks);
     let mut expect = |wall: i64, monotonic: i64, boot: i64| {
         let told = ahead(&mut worker);
         for (told, expected) in told.into_iter().zip([wall, monotonic, boot]) {
             let late = expected - told;
-            // Read before we read ours.
+            // The worker's clocks are read before this process's.
             assert!((0..800).contains(&late), "{told} ms instead of {expected}");
         }
     };
@@ -55,7 +55,7 @@ fn hands_go_wrong_one_by_one() {
     expect(-hour, 0, hour);
     clocks.set_right();
     expect(0, 0, 0);
-    // A clock that runs at a thousandth of the time.
+    // A clock at a thousandth of its speed.
     clocks.gain(&[Hand::Monotonic], -999_000);
     let start = std::time::Instant::now();
     std::thread::sleep(2 * NOISE);
@@ -73,7 +73,7 @@ fn hands_go_wrong_one_by_one() {
 }
 
 #[test]
-fn a_server_goes_by_its_clocks() {
+fn server_uses_fake_clocks() {
     let server = Server::by(Clocks::new(), &[]);
     let ahead = || {
         let (seconds, _): (u64, u64) = server.query("TIME");

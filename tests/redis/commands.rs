@@ -1,4 +1,4 @@
-//! What goes over the wire.
+//! Checks the commands that are sent to the server.
 
 use lock_runtime::{LockError, LockManager, distributed_lock};
 
@@ -12,7 +12,7 @@ async fn ship(locks: &LockManager, id: u32) -> Result<u32, LockError> {
 }
 
 #[tokio::test]
-async fn an_uncontended_call_is_two_commands() {
+async fn uncontended_call_sends_two_commands() {
     let site = Site::start().await;
     ship(site.locks(), 1).await.unwrap();
 
@@ -27,10 +27,7 @@ async fn an_uncontended_call_is_two_commands() {
     let ["SET", "lock:order:42", token, "NX", "PX", "30000"] = words[..] else {
         panic!("{set}")
     };
-    assert!(
-        token.len() >= 22,
-        "`{token}` is a token that nobody guesses"
-    );
+    assert!(token.len() >= 22, "`{token}` cannot be guessed");
     assert!(release.starts_with("\"EVALSHA\" "), "{release}");
     assert!(
         release.contains("\"lock:order:42\"") && release.contains(token),
@@ -39,7 +36,7 @@ async fn an_uncontended_call_is_two_commands() {
 }
 
 #[tokio::test]
-async fn every_hold_has_a_token_of_its_own() {
+async fn every_hold_has_unique_token() {
     let site = Site::start().await;
     let mut tokens = std::collections::HashSet::new();
     for _ in 0..20 {
@@ -50,7 +47,7 @@ async fn every_hold_has_a_token_of_its_own() {
 }
 
 #[tokio::test]
-async fn the_prefix_and_the_options_are_what_was_asked_for() {
+async fn configured_prefix_and_ttl_are_used() {
     let site = Site::start().await;
     let config = lock_runtime::Config::new(site.url())
         .prefix("shop/")
@@ -66,9 +63,9 @@ async fn the_prefix_and_the_options_are_what_was_asked_for() {
     guard.release().await.unwrap();
 }
 
-/// Keys that look like patterns, hash tags or other keys' derivatives are only names.
+/// Keys that look like patterns, hash tags or derived keys have no special meaning.
 #[tokio::test]
-async fn any_key_is_only_a_name() {
+async fn any_key_is_a_plain_name() {
     let site = Site::start().await;
     for key in [
         "{user:1}:cart",

@@ -1,4 +1,4 @@
-//! Fencing tokens where the server forgets, and where the lock is somebody else's.
+//! Fencing tokens after the server lost its data, and after the lock was lost.
 
 use lock_runtime::LockManager;
 
@@ -17,7 +17,7 @@ async fn next_token(locks: &LockManager) -> u64 {
 }
 
 #[tokio::test]
-async fn they_grow_when_all_keys_are_flushed() {
+async fn fencing_tokens_increase_after_flush() {
     let site = Site::start().await;
     let mut last = next_token(site.locks()).await;
     for _ in 0..3 {
@@ -29,13 +29,13 @@ async fn they_grow_when_all_keys_are_flushed() {
 }
 
 #[tokio::test]
-async fn they_grow_when_an_empty_server_starts() {
+async fn fencing_tokens_increase_after_restart_without_data() {
     let mut server = Server::start();
     let locks = connected(server.url()).await;
     let mut last = next_token(&locks).await;
     for _ in 0..3 {
         server.restart();
-        // One that knows nothing of the past, and one that does.
+        // A new manager, and one that has seen earlier tokens.
         for locks in [&connected(server.url()).await, &locks] {
             let token = next_token(locks).await;
             assert!(token > last, "{token} after {last}");
@@ -45,7 +45,7 @@ async fn they_grow_when_an_empty_server_starts() {
 }
 
 #[tokio::test]
-async fn none_is_given_once_the_lock_was_stolen() {
+async fn stolen_lock_gets_no_fencing_token() {
     let site = Site::start().await;
     for theft in ["SET lock:row thief PX 60000", "DEL lock:row"] {
         let guard = site.locks().lock("row").acquire().await.unwrap();
@@ -54,16 +54,16 @@ async fn none_is_given_once_the_lock_was_stolen() {
         assert!(error.is_lost() && error.key() == Some("row"), "{error}");
         assert!(
             !guard.is_valid(),
-            "what the server said holds for the guard too"
+            "the server's reply invalidates the guard"
         );
         drop(guard);
         site.query::<()>("DEL lock:row");
     }
 }
 
-/// A counter for every order would fill the server.
+/// One counter per key would fill the server.
 #[tokio::test]
-async fn they_leave_no_counter_per_key() {
+async fn fencing_tokens_leave_no_counter_per_key() {
     let site = Site::start().await;
     for n in 0..50 {
         let guard = site

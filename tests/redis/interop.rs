@@ -1,4 +1,4 @@
-//! Others that lock by `SET NX PX` and compare-and-delete exclude us, and we exclude them.
+//! Clients that lock by `SET NX PX` and compare-and-delete exclude this library, and are excluded by it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::support::worker::Worker;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Python's `redis.lock.Lock`, which does what it's ordered to.
+/// Starts Python's `redis.lock.Lock`, which follows orders.
 fn python(site: &Site) -> Worker {
     let libraries = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
     let mut command = Command::new("python3");
@@ -37,13 +37,13 @@ fn python(site: &Site) -> Worker {
     worker
 }
 
-/// One after the other, since the first installs what the others use.
+/// A single test, since its first step installs redis-py.
 #[tokio::test]
-async fn redis_py() {
+async fn redis_py_and_library_exclude_each_other() {
     let site = Site::start().await;
     let mut python = python(&site);
 
-    // We wait for it, and have the lock when it releases.
+    // The library waits for redis-py, and acquires the lock at its release.
     python.order("acquire");
     python.expect("acquired", LONG);
     assert!(
@@ -62,16 +62,17 @@ async fn redis_py() {
     python.expect("released", LONG);
     let guard = within(NOISE, waiter).await.unwrap().unwrap();
 
-    // It waits for us, and has the lock when we release.
+    // redis-py waits for the library, and acquires the lock at its release.
     python.order("try");
     python.expect("busy", LONG);
     python.order("acquire");
     tokio::time::sleep(millis(200)).await;
-    assert!(guard.is_valid(), "it didn't break in");
+    assert!(guard.is_valid(), "redis-py did not take the lock");
     guard.release().await.unwrap();
     python.expect("acquired", LONG);
 
-    // Its lease ends, we come after it, and its late release leaves us alone.
+    // The lease of redis-py ends, the library acquires the lock, and the late release of redis-py does not
+    // affect it.
     site.query::<()>("PEXPIRE lock:row 50");
     let guard = within(millis(50) + NOISE, site.locks().lock("row").acquire())
         .await
@@ -84,7 +85,7 @@ async fn redis_py() {
 }
 
 #[tokio::test]
-async fn a_raw_set_nx_px() {
+async fn raw_set_nx_px_and_library_exclude_each_other() {
     let site = Site::start().await;
     assert_eq!(
         site.query::<String>("SET lock:row somebody NX PX 60000"),

@@ -1,5 +1,5 @@
-//! A lease that can no longer be proven ends the body: at its next await point, no later than
-//! the deadline, and its caller gets `Lost`.
+//! A lease that can no longer be proven ends the body at its next await point, no later than the deadline,
+//! and its caller gets `Lost`.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -16,10 +16,10 @@ use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, millis, within};
 
 const TTL: Duration = millis(1200);
-/// A renewal comes after a third of the ttl, a tenth more or less.
+/// A renewal is sent after a third of the TTL, plus or minus a tenth.
 const NEXT_RENEWAL: Duration = millis(1200 / 3 + 1200 / 30);
 
-/// Tells when it is dropped.
+/// Records that it was dropped.
 struct Ended<'a>(&'a AtomicBool);
 
 impl Drop for Ended<'_> {
@@ -39,14 +39,15 @@ async fn hold(
     pending().await
 }
 
-/// The body that never ends gets cancelled, at most this long after `fault`; the caller gets `Lost`.
+/// Asserts that a body that never ends is canceled at most `at_most` after `fault`, and that the caller gets
+/// `Lost`.
 async fn is_cancelled(locks: &LockManager, at_most: Duration, fault: impl FnOnce()) {
     let ended = AtomicBool::new(false);
     let (inside, entered) = tokio::sync::oneshot::channel();
     let call = hold(locks, &ended, inside);
     let fault = async {
         within(NOISE, entered).await.unwrap();
-        // Past a renewal, so that the lease is one that was renewed.
+        // Past a renewal, so that the lease has been renewed.
         tokio::time::sleep(NEXT_RENEWAL + millis(100)).await;
         let start = Stopwatch::start();
         fault();
@@ -62,19 +63,19 @@ async fn is_cancelled(locks: &LockManager, at_most: Duration, fault: impl FnOnce
     assert_eq!(error.key(), Some("row"));
     assert!(
         ended.load(Relaxed),
-        "the body is gone when the caller hears of it"
+        "the body is dropped before the caller gets the error"
     );
     assert!(took <= at_most + NOISE, "{took:?} after the fault");
 }
 
 #[tokio::test]
-async fn key_deleted() {
+async fn deleted_key_cancels_body() {
     let site = Site::start().await;
     is_cancelled(site.locks(), NEXT_RENEWAL, || site.query("DEL lock:row")).await;
 }
 
 #[tokio::test]
-async fn key_stolen_and_the_thief_left_alone() {
+async fn stolen_key_cancels_body_and_is_left_unchanged() {
     let site = Site::start().await;
     is_cancelled(site.locks(), NEXT_RENEWAL, || {
         site.query("SET lock:row thief PX 60000")
@@ -83,15 +84,12 @@ async fn key_stolen_and_the_thief_left_alone() {
     site.locks().shutdown().await;
     assert_eq!(site.query::<String>("GET lock:row"), "thief");
     let left: u64 = site.query("PTTL lock:row");
-    assert!(
-        left > 50_000,
-        "nobody shortens the thief's lease to {left} ms"
-    );
+    assert!(left > 50_000, "the thief's lease is {left} ms");
     site.query::<()>("DEL lock:row");
 }
 
 #[tokio::test]
-async fn server_frozen() {
+async fn paused_server_cancels_body() {
     let mut server = Server::start();
     let locks = connected(server.url()).await;
     is_cancelled(&locks, TTL, || server.pause()).await;
@@ -99,14 +97,14 @@ async fn server_frozen() {
 }
 
 #[tokio::test]
-async fn server_killed() {
+async fn killed_server_cancels_body() {
     let mut server = Server::start();
     let locks = connected(server.url()).await;
     is_cancelled(&locks, TTL, || server.kill()).await;
 }
 
 #[tokio::test]
-async fn server_restarted_without_its_keys() {
+async fn server_restarted_without_data_cancels_body() {
     let mut server = Server::start();
     let locks = connected(server.url()).await;
     is_cancelled(&locks, TTL, || server.restart()).await;
@@ -120,31 +118,31 @@ async fn behind_a_proxy() -> (Server, Proxy, LockManager) {
 }
 
 #[tokio::test]
-async fn connection_cut() {
+async fn cut_connection_cancels_body() {
     let (_server, proxy, locks) = behind_a_proxy().await;
     is_cancelled(&locks, TTL, || proxy.cut()).await;
 }
 
 #[tokio::test]
-async fn black_hole() {
+async fn black_holed_connection_cancels_body() {
     let (_server, proxy, locks) = behind_a_proxy().await;
     is_cancelled(&locks, TTL, || proxy.black_hole()).await;
     proxy.heal();
 }
 
-/// Renewals arrive and prolong the key, but nobody knows: the lock isn't ours any more, and
-/// not renewed for ever.
+/// Renewals arrive and extend the key, but their replies are lost: the lock counts as lost, and renewals
+/// stop.
 #[tokio::test]
-async fn replies_black_holed() {
+async fn lost_renewal_replies_cancel_body() {
     let (server, proxy, locks) = behind_a_proxy().await;
     is_cancelled(&locks, TTL, || proxy.hold_replies()).await;
     proxy.heal();
     server.until_gone("lock:row", TTL + NOISE);
 }
 
-/// Not an instant longer than the time to live, whatever it was: exact, without any noise.
+/// A guard is never valid after its TTL. This bound is exact and allows for no noise.
 #[tokio::test]
-async fn validity_never_outlasts_the_key() {
+async fn guard_is_never_valid_after_ttl() {
     let site = Site::start().await;
     for ttl in [millis(150), millis(400)] {
         let lock = site.locks().lock("row").ttl(ttl).renew(false);
@@ -152,7 +150,7 @@ async fn validity_never_outlasts_the_key() {
         let had = Instant::now();
         let margin = ttl / 100 + millis(2);
         assert!(guard.remaining() <= ttl - margin, "{:?}", guard.remaining());
-        // No later than it was looked at, however long this thread stood still in between.
+        // The time is taken before the check, so a stalled thread cannot move it back.
         let mut valid_at = Duration::ZERO;
         loop {
             let looked_at = had.elapsed();
@@ -176,18 +174,18 @@ async fn validity_never_outlasts_the_key() {
 }
 
 #[tokio::test]
-async fn ensure_looks_ahead() {
+async fn ensure_valid_for_rejects_longer_duration_and_keeps_lock() {
     let site = Site::start().await;
     let lock = site.locks().lock("row").ttl(millis(5000)).renew(false);
     let guard = lock.acquire().await.unwrap();
     guard.ensure_valid_for(millis(2000)).unwrap();
     assert!(guard.ensure_valid_for(millis(5000)).is_err());
-    assert!(guard.is_valid(), "a look ahead loses nothing");
+    assert!(guard.is_valid(), "the check does not lose the lock");
     guard.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn without_renewal_the_body_has_its_ttl() {
+async fn body_without_renewal_ends_after_ttl() {
     let site = Site::start().await;
     let start = Instant::now();
     let run = site.locks().lock("row").ttl(millis(300)).renew(false);
@@ -234,7 +232,7 @@ async fn goes_on(locks: &LockManager, server: &Server) -> Result<&'static str, L
 }
 
 #[tokio::test]
-async fn with_continue_the_body_goes_on_and_the_guard_says_so() {
+async fn continue_on_lost_keeps_body_running_with_invalid_guard() {
     let site = Site::start().await;
     assert_eq!(goes_on(site.locks(), &site).await.unwrap(), "done");
     assert_eq!(site.query::<String>("GET lock:row"), "thief");
@@ -256,9 +254,9 @@ async fn with_continue_the_body_goes_on_and_the_guard_says_so() {
     assert!(!valid.unwrap());
 }
 
-/// The body ends before anybody noticed: what it gave is never replaced.
+/// The body ends before the loss is noticed: its result is returned.
 #[tokio::test]
-async fn the_result_of_a_body_that_ended_stays() {
+async fn result_of_finished_body_is_kept() {
     let site = Site::start().await;
     let run = site.locks().lock("row").run(async |_| {
         site.query::<()>("DEL lock:row");
@@ -276,7 +274,7 @@ async fn the_result_of_a_body_that_ended_stays() {
 }
 
 #[tokio::test]
-async fn a_release_tells_what_it_found() {
+async fn release_of_lost_lock_reports_loss() {
     let site = Site::start().await;
     let guard = site.locks().lock("row").acquire().await.unwrap();
     site.query::<()>("DEL lock:row");
@@ -287,7 +285,7 @@ async fn a_release_tells_what_it_found() {
     assert_eq!(site.query::<String>("GETDEL lock:row"), "thief");
 }
 
-/// Half of the lease, at the worst moment: right before a renewal.
+/// Asserts that a fault for a third of the lease, beginning right before a renewal, does not lose the lock.
 async fn is_survived(locks: &LockManager, mut fault: impl FnMut(), mut repair: impl FnMut()) {
     let ttl = millis(3000);
     for _ in 0..5 {
@@ -301,29 +299,29 @@ async fn is_survived(locks: &LockManager, mut fault: impl FnMut(), mut repair: i
             lock.ensure_valid_for(ttl / 4)
         });
         let survived = within(ttl * 3, run).await.flatten();
-        // Where the machine stalls for so long, a lease ends.
+        // A machine that stalls this long loses leases.
         if survived.is_ok() || watch.stalled() < ttl / 6 {
             return survived.unwrap();
         }
         repair();
     }
-    panic!("the machine stalls all the time");
+    panic!("the machine stalled in each run");
 }
 
 #[tokio::test]
-async fn a_short_cut_is_survived() {
+async fn lock_survives_short_cut() {
     let (_server, proxy, locks) = behind_a_proxy().await;
     is_survived(&locks, || proxy.cut(), || proxy.heal()).await;
 }
 
 #[tokio::test]
-async fn a_short_black_hole_is_survived() {
+async fn lock_survives_short_black_hole() {
     let (_server, proxy, locks) = behind_a_proxy().await;
     is_survived(&locks, || proxy.black_hole(), || proxy.heal()).await;
 }
 
 #[tokio::test]
-async fn a_short_freeze_of_the_server_is_survived() {
+async fn lock_survives_short_server_pause() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     let server = RefCell::new(server);
@@ -334,9 +332,9 @@ async fn a_short_freeze_of_the_server_is_survived() {
     is_survived(&locks, pause, resume).await;
 }
 
-/// The lock is renewed for as long as it's held, and not an instant longer.
+/// A lock is renewed while it is held, and never after its release.
 #[tokio::test]
-async fn a_held_lock_is_renewed_and_a_released_one_is_not() {
+async fn lock_is_renewed_until_release() {
     let site = Site::start().await;
     let guard = site
         .locks()

@@ -1,4 +1,4 @@
-//! A command whose reply is lost may have run. Nobody must be left with a lock that nobody has.
+//! A command whose reply is lost may have been executed. No lock may stay without a holder.
 
 use lock_runtime::{Config, LockManager};
 use tokio::task::JoinSet;
@@ -12,7 +12,7 @@ async fn behind_a_proxy() -> (Server, Proxy, LockManager) {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let locks = connected(proxy.url()).await;
-    // Scripts are loaded and the connection is warm.
+    // Loads the scripts and opens the connection.
     locks
         .lock("warm")
         .acquire()
@@ -25,7 +25,7 @@ async fn behind_a_proxy() -> (Server, Proxy, LockManager) {
 }
 
 #[tokio::test]
-async fn an_acquire_is_asked_again_and_held_once() {
+async fn unanswered_acquire_is_retried_and_held_once() {
     let (server, proxy, locks) = behind_a_proxy().await;
     proxy.lose_next_reply();
     let guard = within(millis(2000), locks.lock("row").acquire())
@@ -39,7 +39,7 @@ async fn an_acquire_is_asked_again_and_held_once() {
 }
 
 #[tokio::test]
-async fn a_release_is_sent_again() {
+async fn unanswered_release_is_retried() {
     let (server, proxy, locks) = behind_a_proxy().await;
     let guard = locks.lock("row").acquire().await.unwrap();
     proxy.lose_next_reply();
@@ -47,7 +47,7 @@ async fn a_release_is_sent_again() {
     eventually(NOISE, "the reply is lost", || proxy.lost_replies() == 1);
     server.until_gone("lock:row", millis(1000));
 
-    // Awaited, it ends well or says that it couldn't be confirmed; never that the lock was lost.
+    // An awaited release either succeeds or reports that it could not be confirmed; it never reports a loss.
     let guard = locks.lock("row").acquire().await.unwrap();
     proxy.lose_next_reply();
     let released = within(millis(2500), guard.release()).await;
@@ -57,7 +57,7 @@ async fn a_release_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_release_without_a_network_goes_on_until_there_is_one() {
+async fn release_during_outage_is_retried_until_recovery() {
     for black_hole in [false, true] {
         let (server, proxy, locks) = behind_a_proxy().await;
         let dropped = locks.lock("dropped").acquire().await.unwrap();
@@ -86,9 +86,9 @@ async fn a_release_without_a_network_goes_on_until_there_is_one() {
     }
 }
 
-/// Shutting down waits for the releases that still have to be confirmed.
+/// Shutdown waits for pending releases.
 #[tokio::test]
-async fn shutdown_waits_for_a_release_that_is_sent_again() {
+async fn shutdown_waits_for_retried_release() {
     let (server, proxy, locks) = behind_a_proxy().await;
     let guard = locks.lock("row").acquire().await.unwrap();
     proxy.cut();
@@ -102,7 +102,7 @@ async fn shutdown_waits_for_a_release_that_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_call_dropped_while_its_acquire_is_in_flight_has_nothing() {
+async fn call_dropped_during_acquire_leaves_no_lock() {
     let (server, proxy, locks) = behind_a_proxy().await;
     proxy.hold_replies();
     {
@@ -122,9 +122,9 @@ async fn a_call_dropped_while_its_acquire_is_in_flight_has_nothing() {
     server.until_gone("lock:row", millis(1000));
 }
 
-/// The request is still under way when the caller has gone: it mustn't take the lock for nobody.
+/// The request is still in flight when its caller is dropped: it must not leave a lock without a holder.
 #[tokio::test]
-async fn an_acquire_that_arrives_after_its_caller_has_gone_is_taken_back() {
+async fn acquire_arriving_after_its_caller_was_dropped_is_released() {
     let (server, proxy, locks) = behind_a_proxy().await;
     proxy.black_hole();
     {
@@ -140,31 +140,33 @@ async fn an_acquire_that_arrives_after_its_caller_has_gone_is_taken_back() {
     server.until_gone("lock:row", millis(1000));
 }
 
-/// A request that got stuck on its way arrives long after its caller has taken another way.
+/// A delayed request arrives long after its caller has gone to another connection.
 #[tokio::test]
-async fn an_acquire_that_arrives_when_nobody_expects_it_is_taken_back() {
+async fn acquire_arriving_after_its_connection_was_replaced_is_released() {
     let (server, proxy, locks) = behind_a_proxy().await;
-    eventually(NOISE, "what connecting tries is over", || {
-        proxy.ended() == 1
-    });
+    eventually(
+        NOISE,
+        "the connections of the permission check are closed",
+        || proxy.ended() == 1,
+    );
     proxy.strand();
     let gave_up = locks.lock("given-up").wait(millis(700)).acquire();
     drop(within(millis(700) + NOISE, gave_up).await);
-    // Those who come later aren't stuck.
+    // Later requests are not stuck.
     let guard = within(millis(500) + NOISE, locks.lock("row").acquire())
         .await
         .unwrap();
     guard.release().await.unwrap();
     server.until_gone("lock:given-up", NOISE);
-    assert_eq!(proxy.ended(), 1, "the request is still under way");
+    assert_eq!(proxy.ended(), 1, "the request is still in flight");
     proxy.heal();
     eventually(NOISE, "the late request has arrived", || proxy.ended() == 2);
     server.until_gone("lock:given-up", millis(3000));
 }
 
-/// The runtime has a connection of its own by the time its caller goes, and that one is faster.
+/// By the time the caller is dropped, the runtime has its own connection, which is faster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_is_taken_back_the_way_it_went() {
+async fn acquire_is_released_over_its_own_connection() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let config = Config::new(proxy.url()).command_timeout(millis(20_000));
@@ -178,7 +180,7 @@ async fn an_acquire_is_taken_back_the_way_it_went() {
     eventually(NOISE, "there is a second connection", || {
         server.connections() == 2
     });
-    // It has to be known here, too.
+    // This process must know of it, too.
     tokio::time::sleep(millis(100)).await;
     acquires.shutdown().await;
     tokio::time::sleep(millis(100)).await;
@@ -187,9 +189,9 @@ async fn an_acquire_is_taken_back_the_way_it_went() {
     server.until_gone("lock:row:0", millis(1000));
 }
 
-/// The connection is dead, as after a firewall has forgotten it, and nobody was told.
+/// The connection is dead without an error, as after a firewall has dropped its state.
 #[tokio::test]
-async fn a_dead_connection_is_replaced_while_a_request_waits_on_it() {
+async fn dead_connection_is_replaced_during_request() {
     let (server, proxy, locks) = behind_a_proxy().await;
     proxy.strand();
     let acquire = locks.lock("row").wait(millis(20_000)).acquire();
@@ -201,7 +203,7 @@ async fn a_dead_connection_is_replaced_while_a_request_waits_on_it() {
 }
 
 #[tokio::test]
-async fn an_acquire_that_gave_up_leaves_nothing() {
+async fn timed_out_acquire_leaves_no_lock() {
     let (server, proxy, locks) = behind_a_proxy().await;
     for hole in [Proxy::black_hole, Proxy::hold_replies] {
         hole(&proxy);
@@ -227,9 +229,9 @@ async fn an_acquire_that_gave_up_leaves_nothing() {
     assert!(!server.exists("lock:row"));
 }
 
-/// Slow, but not lost: everything works, only later.
+/// High latency only slows calls down.
 #[tokio::test]
-async fn a_slow_network_is_only_slow() {
+async fn slow_network_only_delays_calls() {
     let (server, proxy, locks) = behind_a_proxy().await;
     proxy.delay(millis(60));
     let guard = within(millis(2000), locks.lock("row").acquire())

@@ -1,4 +1,5 @@
-//! The promises of the lock on broken networks, with killed servers and killed processes.
+//! Tests locks on a single Redis server: broken networks, killed servers and processes, permissions and
+//! invalid input.
 
 mod bad_input;
 mod blocked;

@@ -1,4 +1,4 @@
-//! Ten thousand locks at once: released within a second, and nothing of them stays.
+//! Ten thousand locks at once: all are released soon, and they leave nothing behind.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::support::server::Server;
 use crate::support::time::{Stopwatch, eventually, millis};
 use crate::support::worker::{Worker, arguments, next_order, tell};
 
-/// How many guards each round has. What the process uses is compared over those of 2,000: what many need
-/// for a moment would hide a leak.
+/// The number of guards in each round. Memory is compared over the rounds of 2,000: the temporary needs of
+/// more would hide a leak.
 const ROUNDS: [usize; 13] = {
     let mut rounds = [2_000; 13];
     rounds[12] = 10_000;
@@ -34,7 +34,7 @@ async fn take(locks: &LockManager, count: usize) -> Vec<lock_runtime::LockGuard>
     tasks.join_all().await.into_iter().flatten().collect()
 }
 
-/// Threads and resident KiB of this process; nothing where there's no `/proc`.
+/// Returns the threads and resident KiB of this process; zeros without `/proc`.
 fn usage() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let value = |name: &str| {
@@ -45,7 +45,7 @@ fn usage() -> (u64, u64) {
     (value("Threads:"), value("VmRSS:"))
 }
 
-/// In a process of its own, so that what it uses is its own.
+/// In the other process, so that its usage is measured alone.
 fn take_and_drop(url: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -69,7 +69,7 @@ fn take_and_drop(url: &str) {
             threads.iter().all(|n| *n == threads[0]),
             "threads: {threads:?}"
         );
-        // The allocator takes more for a while and gives it back; what leaks only grows.
+        // The allocator's usage rises and falls; only a leak keeps growing.
         let memory =
             |rounds: std::ops::Range<usize>| used[rounds].iter().map(|(_, memory)| *memory);
         let (early, late) = (memory(1..6).max().unwrap(), memory(6..12).min().unwrap());
@@ -80,12 +80,12 @@ fn take_and_drop(url: &str) {
 }
 
 #[test]
-fn guards_dropped_at_once() {
+fn ten_thousand_dropped_guards_are_released() {
     if let Some(arguments) = arguments() {
         return take_and_drop(&arguments[0]);
     }
     let server = Server::start();
-    let mut worker = Worker::start(guards_dropped_at_once, &[&server.url()]);
+    let mut worker = Worker::start(ten_thousand_dropped_guards_are_released, &[&server.url()]);
     let mut connections = 0;
     for (round, guards) in ROUNDS.into_iter().enumerate() {
         worker.expect("held", Duration::from_secs(60));
@@ -100,7 +100,7 @@ fn guards_dropped_at_once() {
             server.query::<usize>("DBSIZE") == 0
         });
         let took = start.elapsed();
-        // Much less than a second where nothing else runs; never a ttl.
+        // Much less than a second on an idle machine; never a TTL.
         assert!(took < millis(20_000), "released in {took:?}");
         assert_eq!(server.connections(), connections);
         worker.order("go on");
@@ -109,7 +109,7 @@ fn guards_dropped_at_once() {
     worker.succeeds(Duration::from_secs(5));
 }
 
-/// Many names, once each, in a process of its own.
+/// In the other process: locks many names, once each.
 fn take_each_name(url: &str, names: u64) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -148,16 +148,16 @@ fn take_each_name(url: &str, names: u64) {
     });
 }
 
-/// `LOCK_NAMES=1000000` is a million of them.
+/// `LOCK_NAMES` sets the number of names.
 #[test]
-fn a_name_that_was_locked_once_leaves_nothing() {
+fn name_locked_once_leaves_no_memory() {
     if let Some(arguments) = arguments() {
         return take_each_name(&arguments[0], arguments[1].parse().unwrap());
     }
     let names = std::env::var("LOCK_NAMES").unwrap_or("20000".into());
     let server = Server::start();
     let url = server.url();
-    let mut worker = Worker::start(a_name_that_was_locked_once_leaves_nothing, &[&url, &names]);
+    let mut worker = Worker::start(name_locked_once_leaves_no_memory, &[&url, &names]);
     let used = worker.expect("done", Duration::from_secs(600));
     println!("{names} names: {used}");
     worker.succeeds(Duration::from_secs(5));
@@ -166,7 +166,7 @@ fn a_name_that_was_locked_once_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn guards_that_are_held_are_renewed_together() {
+async fn held_guards_are_renewed_in_batches() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     let mut guards = Vec::new();
@@ -177,7 +177,7 @@ async fn guards_that_are_held_are_renewed_together() {
     server.query::<()>("CONFIG RESETSTAT");
     tokio::time::sleep(millis(4500)).await;
     let requests = server.calls(&["evalsha", "eval"]);
-    // One by one that would be 1,500 at least.
+    // One by one, at least 1,500.
     assert!(
         (1..500).contains(&requests),
         "{requests} requests renew 500 locks 3 to 5 times"

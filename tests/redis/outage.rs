@@ -1,4 +1,4 @@
-//! While the server is away nobody waits longer than asked for; when it's back, all is well soon.
+//! During an outage calls fail within their `wait`; after it, locks work again soon.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ async fn away_and_back(away: fn(&mut Server), back: fn(&mut Server)) {
             .await
             .unwrap();
         away(&mut server);
-        // Once when nobody knows yet, once when everybody does.
+        // The first call discovers the outage, the second already knows of it.
         for _ in 0..2 {
             let start = Stopwatch::start();
             let error = locks
@@ -43,18 +43,18 @@ async fn away_and_back(away: fn(&mut Server), back: fn(&mut Server)) {
 }
 
 #[tokio::test]
-async fn server_killed_and_started_again() {
+async fn killed_server_works_after_restart() {
     away_and_back(Server::kill, Server::restart).await;
 }
 
 #[tokio::test]
-async fn server_frozen_and_thawed() {
+async fn paused_server_works_after_resuming() {
     away_and_back(Server::pause, Server::resume).await;
 }
 
-/// Who waits when the server goes away is served when it comes back in time.
+/// A waiter is served if the server recovers in time.
 #[tokio::test]
-async fn a_waiter_outlives_a_restart() {
+async fn waiter_survives_server_restart() {
     let mut server = Server::start();
     server.query::<()>("SET lock:row somebody PX 60000");
     let locks = connected(server.url()).await;
@@ -69,9 +69,9 @@ async fn a_waiter_outlives_a_restart() {
     guard.release().await.unwrap();
 }
 
-/// What a frozen server has been sent it does when it is back: only then does the ttl begin.
+/// A paused server executes the requests it received after it is resumed; the TTL starts only then.
 #[tokio::test]
-async fn an_acquisition_that_is_carried_out_late_leaves_no_lock() {
+async fn acquire_executed_late_leaves_no_lock() {
     let ttl = millis(4000);
     let mut server = Server::start();
     let locks = connected(server.url()).await;
@@ -83,13 +83,15 @@ async fn an_acquisition_that_is_carried_out_late_leaves_no_lock() {
     let frozen = ttl + millis(500);
     tokio::time::sleep(frozen.saturating_sub(start.elapsed())).await;
     server.resume();
-    eventually(NOISE, "it is carried out", || server.calls(&["set"]) > set);
+    eventually(NOISE, "the server executes the request", || {
+        server.calls(&["set"]) > set
+    });
     server.until_gone("lock:row", ttl / 2);
 }
 
-/// Neither releases nor those that wait need longer than their ttl.
+/// Neither releases nor waiters take longer than their TTL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn shutdown_takes_no_longer_than_the_ttl_while_the_server_is_away() {
+async fn shutdown_during_outage_ends_within_ttl() {
     let ttl = millis(1000);
     let mut server = Server::start();
     let locks = connected(server.url()).await;
@@ -109,9 +111,9 @@ async fn shutdown_takes_no_longer_than_the_ttl_while_the_server_is_away() {
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
 }
 
-/// An empty script cache is nobody's problem.
+/// An empty script cache causes no failure.
 #[tokio::test]
-async fn scripts_may_be_flushed() {
+async fn flushed_scripts_are_loaded_again() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     for _ in 0..3 {
@@ -121,7 +123,7 @@ async fn scripts_may_be_flushed() {
         assert!(token > 0);
         server.query::<()>("SCRIPT FLUSH");
         tokio::time::sleep(millis(2000)).await;
-        assert!(guard.is_valid(), "it was renewed");
+        assert!(guard.is_valid(), "the lock was renewed");
         server.query::<()>("SCRIPT FLUSH");
         guard.release().await.unwrap();
         assert!(!server.exists("lock:row"));
@@ -129,7 +131,7 @@ async fn scripts_may_be_flushed() {
 }
 
 #[tokio::test]
-async fn connections_may_be_closed_by_the_server() {
+async fn connections_closed_by_server_are_replaced() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     let guard = locks.lock("row").acquire().await.unwrap();
@@ -147,14 +149,14 @@ async fn connections_may_be_closed_by_the_server() {
             .unwrap();
     }
     guard.release().await.unwrap();
-    // One of the process, and one of this runtime.
+    // One of the I/O thread, and one of this runtime.
     let left = server.connections();
     assert!((1..=2).contains(&left), "{left} connections");
 }
 
-/// Nothing new can be written, but what is held is kept and released.
+/// A full server rejects new locks, but held locks are renewed and released.
 #[tokio::test]
-async fn a_full_server_still_renews_and_releases() {
+async fn full_server_renews_and_releases_locks() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
@@ -172,9 +174,9 @@ async fn a_full_server_still_renews_and_releases() {
     assert!(!server.exists("lock:row"));
 }
 
-/// As after a failover: no lock is had there, and soon after it's back in charge all is well.
+/// As after a failover: a replica grants no locks; once it is a master again, locks work soon.
 #[tokio::test]
-async fn a_server_that_may_not_write_is_unavailable() {
+async fn read_only_server_is_unavailable() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     server.query::<()>("REPLICAOF 127.0.0.1 1");

@@ -1,4 +1,4 @@
-//! What a user must be permitted, and what a server must know, is found out when connecting.
+//! Connecting checks the user's permissions and the commands that the server knows.
 
 use lock_runtime::{Config, LockError, LockManager};
 
@@ -9,7 +9,7 @@ use crate::support::time::{NOISE, eventually, millis, within};
 
 const LONG: std::time::Duration = millis(20_000);
 
-/// As the README and `PROTOCOL.md` have it.
+/// The commands listed in the README and `PROTOCOL.md`.
 const COMMANDS: &str = "+@connection +set +get +del +pexpire +pttl +time +exists +eval +evalsha \
     +script|load +zadd +zcard +zpopmin +zrange +zrank +zrem +hset +hget +hdel +hexists \
     +publish +subscribe +pubsub|numsub";
@@ -28,7 +28,7 @@ async fn refused(config: Config) -> String {
     error.to_string()
 }
 
-/// The lock passes from one process to another, which hears of it.
+/// Asserts that the lock is granted from one manager to a waiter of another.
 async fn passes_on(server: &Server, config: Config) {
     let locks = connected(config.clone()).await;
     let other = connected(config).await;
@@ -42,18 +42,18 @@ async fn passes_on(server: &Server, config: Config) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_least_rule_is_enough() {
+async fn minimal_permissions_suffice() {
     let server = Server::start();
     let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
     passes_on(&server, config).await;
-    // Where it can't be told who listens to a channel, `PUBLISH` tells something like it.
+    // Without `PUBSUB NUMSUB`, the reply of `PUBLISH` approximates the number of subscribers.
     let commands = COMMANDS.replace(" +pubsub|numsub", "");
     let config = clerk(&server, &format!("~lock:* &lock:* {commands}"));
     passes_on(&server, config).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_user_without_channels_is_told_when_connecting() {
+async fn missing_channel_permission_is_reported_on_connect() {
     let server = Server::start();
     let words = refused(clerk(&server, "~lock:* resetchannels +@all")).await;
     assert!(words.contains("publish"), "{words}");
@@ -63,13 +63,13 @@ async fn a_user_without_channels_is_told_when_connecting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_command_that_is_missing_is_named_when_connecting() {
+async fn missing_command_permission_is_named_on_connect() {
     let server = Server::start();
     let tried = COMMANDS.split_whitespace().filter(|rule| {
-        // Locks can do without these.
+        // Locks work without these.
         !["+script|load", "+pubsub|numsub"].contains(rule)
     });
-    // What the scripts call may be known to the server from others.
+    // The server may have cached the scripts from another client.
     let _other = connected(server.url()).await;
     for rule in tried {
         let commands = COMMANDS.replace(&format!("{rule} "), "");
@@ -82,14 +82,14 @@ async fn each_command_that_is_missing_is_named_when_connecting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_left_by_trying() {
+async fn permission_check_leaves_no_keys() {
     let server = Server::start();
     let _locks = connected(server.url()).await;
     assert_eq!(server.query::<usize>("DBSIZE"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_permission_that_is_taken_away_is_found_by_a_check() {
+async fn revoked_permission_is_found_by_check() {
     let server = Server::start();
     let config = clerk(
         &server,
@@ -105,9 +105,9 @@ async fn a_permission_that_is_taken_away_is_found_by_a_check() {
     assert!(found("publish", &warnings), "{warnings:?}");
 }
 
-/// The lock is passed on all the same, and found by asking.
+/// The lock is granted nevertheless, and the waiter finds it by polling.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_that_may_not_publish_is_done() {
+async fn release_without_publish_permission_succeeds() {
     let server = Server::start();
     let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
     let locks = connected(config).await;
@@ -121,17 +121,17 @@ async fn a_release_that_may_not_publish_is_done() {
     guard.release().await.unwrap();
 }
 
-/// What the user was refused is done as soon as it is permitted.
+/// Denies `EVAL` and `EVALSHA` to the user until one request was rejected.
 async fn refused_for_a_moment(server: &Server) {
     let refusals = || server.query::<Vec<redis::Value>>("ACL LOG").len();
     server.query::<()>("ACL LOG RESET");
     server.query::<()>("ACL SETUSER clerk -eval -evalsha");
-    eventually(LONG, "it is refused", || refusals() > 0);
+    eventually(LONG, "a request is rejected", || refusals() > 0);
     server.query::<()>("ACL SETUSER clerk +eval +evalsha");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_is_repeated_though_it_was_refused() {
+async fn rejected_release_is_retried() {
     let server = Server::start();
     let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
     let locks = connected(config).await;
@@ -149,7 +149,7 @@ async fn a_release_is_repeated_though_it_was_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_outlives_a_refusal_of_a_moment() {
+async fn waiter_survives_temporary_rejection() {
     let server = Server::start();
     let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
     let config = config.command_timeout(millis(5000));
@@ -164,7 +164,7 @@ async fn a_waiter_outlives_a_refusal_of_a_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_that_the_server_does_not_know_is_named_when_connecting() {
+async fn unknown_command_is_reported_on_connect() {
     for command in ["SUBSCRIBE", "EVALSHA"] {
         let server = Server::start();
         let unknown = "ERR unknown command, with args beginning with: `x`, ";
@@ -177,13 +177,13 @@ async fn a_command_that_the_server_does_not_know_is_named_when_connecting() {
 const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL.";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_subscription_that_is_refused_once_is_made() {
+async fn rejected_subscription_is_retried() {
     let server = Server::start();
     let front = Refusing::to(server.port(), "SUBSCRIBE", BUSY, 2);
     let locks = connected(front.url()).await;
     server.query::<()>("SET lock:door somebody");
     let waiter = tokio::spawn(locks.lock("door").wait(LONG).acquire());
-    eventually(millis(2000) + NOISE, "it listens", || {
+    eventually(millis(2000) + NOISE, "the process is subscribed", || {
         let listens: Vec<String> = server.query("PUBSUB CHANNELS lock:::grants:*");
         !listens.is_empty()
     });
@@ -192,9 +192,9 @@ async fn a_subscription_that_is_refused_once_is_made() {
     guard.release().await.unwrap();
 }
 
-/// What was sent on the last connection must not be carried out later.
+/// Requests sent on the previous connection must not be executed later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_connection_is_killed_though_that_is_refused_once() {
+async fn rejected_kill_of_previous_connection_is_retried() {
     let server = Server::start();
     let front = Refusing::to(server.port(), "CLIENT KILL", BUSY, 0);
     let locks = connected(front.url()).await;
@@ -202,14 +202,16 @@ async fn the_last_connection_is_killed_though_that_is_refused_once() {
     let tried = front.carried_out();
     front.refuse(1);
     server.query::<()>("CLIENT KILL TYPE normal SKIPME yes");
-    // It is asked something.
+    // This sends a request.
     drop(guard);
-    eventually(millis(5000), "it is killed", || front.carried_out() > tried);
+    eventually(millis(5000), "the previous connection is killed", || {
+        front.carried_out() > tried
+    });
     locks.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_knows_no_resp3_is_refused() {
+async fn server_without_resp3_is_rejected() {
     let server = Server::start();
     let unknown = "ERR unknown command `HELLO`, with args beginning with: `3`, ";
     let front = Refusing::to(server.port(), "HELLO", unknown, usize::MAX);

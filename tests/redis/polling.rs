@@ -1,4 +1,4 @@
-//! A lock that's held by another process is looked for by one waiter of each process, calmly.
+//! For a lock that another process holds, one waiter of each process polls, at a low rate.
 
 use tokio::task::JoinSet;
 
@@ -6,7 +6,8 @@ use crate::support::manager::connected;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis, within};
 
-/// What `waiters` of one process send in half a second, while they wait for a foreign lock.
+/// Returns the number of commands that `waiters` of one process send in half a second while they wait for a
+/// foreign lock.
 async fn commands(waiters: usize) -> u64 {
     let server = Server::start();
     let locks = connected(server.url()).await;
@@ -24,7 +25,7 @@ async fn commands(waiters: usize) -> u64 {
         let lock = locks.lock("door").wait(millis(800));
         waiting.spawn(async move { lock.acquire().await.map(drop) });
     }
-    // Each has come and has found the door closed.
+    // By now each waiter has found the lock held.
     tokio::time::sleep(millis(200)).await;
     server.query::<()>("CONFIG RESETSTAT");
     tokio::time::sleep(millis(500)).await;
@@ -38,7 +39,7 @@ async fn commands(waiters: usize) -> u64 {
 }
 
 #[tokio::test]
-async fn one_poller_for_a_key_and_a_process() {
+async fn fifty_waiters_of_one_process_poll_as_one() {
     let alone = commands(1).await;
     let crowd = commands(50).await;
     assert!(
@@ -52,7 +53,7 @@ async fn one_poller_for_a_key_and_a_process() {
 }
 
 #[tokio::test]
-async fn a_foreign_lock_that_expires_is_had_soon() {
+async fn expired_foreign_lock_is_acquired_soon() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     server.query::<()>("SET lock:door somebody PX 400");
@@ -62,14 +63,14 @@ async fn a_foreign_lock_that_expires_is_had_soon() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_is_dropped_leaves_no_trace() {
+async fn dropped_waiter_stops_polling_and_leaves_no_keys() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     server.query::<()>("SET lock:door somebody PX 60000");
     for _ in 0..3 {
         let waiter = locks.lock("door").wait(millis(20_000));
         let waiting = tokio::time::timeout(millis(150), waiter.acquire());
-        assert!(waiting.await.is_err(), "somebody has the lock");
+        assert!(waiting.await.is_err(), "another client holds the lock");
         eventually(NOISE, "only the lock is left", || {
             server.query::<usize>("DBSIZE") == 1
         });
@@ -79,7 +80,7 @@ async fn a_waiter_that_is_dropped_leaves_no_trace() {
     assert_eq!(
         server.calls(&["set", "evalsha", "eval"]),
         0,
-        "nobody asks any more"
+        "no waiter polls"
     );
     server.query::<()>("DEL lock:door");
 }

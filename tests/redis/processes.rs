@@ -1,4 +1,4 @@
-//! Several processes, some of which are killed or frozen.
+//! Several processes, some of which are killed or stopped.
 
 use std::future::pending;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Read, think, write: right only if nobody else does it at the same time.
+/// Reads, sleeps, writes: correct only under mutual exclusion.
 async fn increment(path: &Path) {
     let value = Database::open(path).value();
     tokio::time::sleep(millis(2)).await;
@@ -32,7 +32,7 @@ async fn increment_alone(locks: &LockManager, path: &Path) -> Result<(), LockErr
 const PROCESSES: usize = 4;
 const TASKS: usize = 50;
 
-/// In each process: all its tasks at once, when it's ordered to.
+/// In each process: runs all tasks at once when ordered to.
 fn increment_often(url: &str, path: &str, alone: bool) {
     block_on(async {
         let locks = connected(url).await;
@@ -53,7 +53,7 @@ fn increment_often(url: &str, path: &str, alone: bool) {
     });
 }
 
-/// What the counter says when all tasks of all processes have incremented it once.
+/// Returns the counter after all tasks of all processes have incremented it once.
 fn count<T: Fn() + Copy>(test: T, alone: bool) -> usize {
     let server = Server::start();
     let directory = TempDir::new().unwrap();
@@ -79,24 +79,21 @@ fn counted(test: impl Fn() + Copy, alone: bool) -> Option<usize> {
 }
 
 #[test]
-fn two_hundred_tasks_lose_no_update() {
-    if let Some(counted) = counted(two_hundred_tasks_lose_no_update, true) {
+fn two_hundred_tasks_with_lock_lose_no_update() {
+    if let Some(counted) = counted(two_hundred_tasks_with_lock_lose_no_update, true) {
         assert_eq!(counted, PROCESSES * TASKS);
     }
 }
 
-/// The control: what the test above measures does go wrong where there's no lock.
+/// The control: without a lock, the test above does lose updates.
 #[test]
-fn two_hundred_tasks_without_the_lock_lose_some() {
-    if let Some(counted) = counted(two_hundred_tasks_without_the_lock_lose_some, false) {
-        assert!(
-            counted < PROCESSES * TASKS,
-            "{counted} updates and none lost"
-        );
+fn two_hundred_tasks_without_lock_lose_updates() {
+    if let Some(counted) = counted(two_hundred_tasks_without_lock_lose_updates, false) {
+        assert!(counted < PROCESSES * TASKS, "{counted} updates, none lost");
     }
 }
 
-/// In the other process: takes the lock and keeps it.
+/// In the other process: acquires the lock and keeps it.
 fn keep(url: &str) {
     block_on(async {
         let locks = connected(url).await;
@@ -107,18 +104,18 @@ fn keep(url: &str) {
 }
 
 #[test]
-fn a_killed_holder_is_followed_within_its_ttl() {
+fn killed_holder_is_replaced_within_its_ttl() {
     if let Some(arguments) = arguments() {
         return keep(&arguments[0]);
     }
     let server = Server::start();
-    let mut worker = Worker::start(a_killed_holder_is_followed_within_its_ttl, &[&server.url()]);
+    let mut worker = Worker::start(killed_holder_is_replaced_within_its_ttl, &[&server.url()]);
     worker.expect("held", LONG);
     block_on(async {
         let locks = connected(server.url()).await;
         let waiter = locks.lock("row").wait(LONG);
         let waiter = tokio::spawn(async move { waiter.acquire().await });
-        // Past the first lease, so that only renewals have kept it.
+        // Past the first lease, so that only renewals have kept the lock.
         tokio::time::sleep(millis(1700)).await;
         assert!(!waiter.is_finished(), "the holder renews its lock");
         worker.kill();
@@ -127,9 +124,9 @@ fn a_killed_holder_is_followed_within_its_ttl() {
     });
 }
 
-/// Waiters that are killed are in nobody's way.
+/// A killed waiter does not delay others.
 #[test]
-fn a_killed_waiter_is_passed_over() {
+fn killed_waiter_is_skipped() {
     if let Some(arguments) = arguments() {
         return block_on(async {
             let locks = connected(arguments[0].as_str()).await;
@@ -138,7 +135,7 @@ fn a_killed_waiter_is_passed_over() {
         });
     }
     let server = Server::start();
-    let mut worker = Worker::start(a_killed_waiter_is_passed_over, &[&server.url()]);
+    let mut worker = Worker::start(killed_waiter_is_skipped, &[&server.url()]);
     block_on(async {
         let locks = connected(server.url()).await;
         let guard = locks.lock("row").acquire().await.unwrap();
@@ -156,7 +153,7 @@ fn a_killed_waiter_is_passed_over() {
     });
 }
 
-/// In the other process: a step that awaits, or one that doesn't; then a write with the token.
+/// In the other process: takes a step that either awaits or blocks, then writes with its fencing token.
 fn hold_and_write(url: &str, path: &str, awaits: bool) {
     let body = async |guard: &LockGuard| {
         let token = guard.fencing_token().await.unwrap();
@@ -181,8 +178,8 @@ fn hold_and_write(url: &str, path: &str, awaits: bool) {
     });
 }
 
-/// The holder is frozen past its ttl; another one writes; the holder thaws with its next step
-/// ready to be taken.
+/// The holder is stopped past its TTL, another client writes, and the holder resumes with its next step
+/// ready.
 fn freeze<T: Fn()>(test: T, awaits: bool) -> Option<(Worker, Database, TempDir)> {
     if let Some(arguments) = arguments() {
         hold_and_write(&arguments[0], &arguments[1], arguments[2] == "true");
@@ -210,30 +207,30 @@ fn freeze<T: Fn()>(test: T, awaits: bool) -> Option<(Worker, Database, TempDir)>
         worker.succeeds(LONG);
         guard
             .ensure_valid_for(millis(500))
-            .expect("the one that thawed took nothing away");
+            .expect("the resumed holder did not take the lock");
         guard.release().await.unwrap();
     });
     Some((worker, database, directory))
 }
 
 #[test]
-fn a_thawed_holder_takes_no_further_step() {
-    if let Some((_, database, _directory)) = freeze(a_thawed_holder_takes_no_further_step, true) {
+fn resumed_holder_takes_no_further_step() {
+    if let Some((_, database, _directory)) = freeze(resumed_holder_takes_no_further_step, true) {
         assert_eq!(database.value(), 2);
     }
 }
 
 #[test]
-fn the_late_write_of_a_thawed_holder_is_refused() {
-    let late = freeze(the_late_write_of_a_thawed_holder_is_refused, false);
+fn late_write_of_resumed_holder_is_rejected() {
+    let late = freeze(late_write_of_resumed_holder_is_rejected, false);
     if let Some((_, database, _directory)) = late {
         assert_eq!(database.value(), 2);
     }
 }
 
-/// A process that ends normally takes its locks along, if it awaits `shutdown`.
+/// A process that awaits `shutdown` before it ends releases its locks.
 #[test]
-fn a_process_that_shuts_down_leaves_no_lock() {
+fn process_that_shuts_down_leaves_no_lock() {
     if let Some(arguments) = arguments() {
         block_on(async {
             lock_runtime::init(arguments[0].as_str()).await.unwrap();
@@ -251,7 +248,7 @@ fn a_process_that_shuts_down_leaves_no_lock() {
         return;
     }
     let server = Server::start();
-    let mut worker = Worker::start(a_process_that_shuts_down_leaves_no_lock, &[&server.url()]);
+    let mut worker = Worker::start(process_that_shuts_down_leaves_no_lock, &[&server.url()]);
     worker.expect("held", LONG);
     worker.succeeds(LONG);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The ways to a server: TCP, a unix socket, TLS; a database; a password, a user.
+//! Ways to connect: TCP, a Unix socket, TLS; with a database, a password or a user.
 
 use lock_runtime::{Config, LockManager};
 
@@ -6,7 +6,7 @@ use crate::support::certificates::Certificates;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, within};
 
-/// A lock is taken, seen in that database, and released.
+/// Asserts that a lock can be acquired, appears in `database`, and can be released.
 async fn works(server: &Server, config: impl Into<Config>, database: u32) {
     let locks = within(NOISE * 4, LockManager::connect(config))
         .await
@@ -23,7 +23,7 @@ async fn works(server: &Server, config: impl Into<Config>, database: u32) {
 }
 
 #[tokio::test]
-async fn tcp_and_a_database() {
+async fn tcp_url_selects_database() {
     let server = Server::start();
     works(&server, server.url(), 0).await;
     works(&server, format!("redis://localhost:{}", server.port()), 0).await;
@@ -31,7 +31,7 @@ async fn tcp_and_a_database() {
 }
 
 #[tokio::test]
-async fn a_unix_socket() {
+async fn unix_socket_url_selects_database() {
     let server = Server::start();
     let socket = server.socket().display().to_string();
     works(&server, format!("redis+unix://{socket}"), 0).await;
@@ -39,7 +39,7 @@ async fn a_unix_socket() {
 }
 
 #[tokio::test]
-async fn a_password() {
+async fn password_authenticates_in_url_and_config() {
     let server = Server::with_password("open sesame");
     let port = server.port();
     works(
@@ -63,9 +63,9 @@ async fn a_password() {
     .await;
 }
 
-/// A user who may do no more than locking needs.
+/// A user with only the permissions that locks need.
 #[tokio::test]
-async fn a_user() {
+async fn user_with_minimal_permissions_authenticates() {
     let server = Server::start();
     server.query::<()>(
         "ACL SETUSER clerk on >s3cret ~lock:* &lock:* -@all +@connection \
@@ -90,7 +90,7 @@ async fn a_user() {
 }
 
 #[tokio::test]
-async fn tls_with_an_authority_of_ones_own() {
+async fn tls_accepts_custom_root_certificate() {
     let certificates = Certificates::new();
     let server = Server::with_tls(&certificates);
     for host in ["127.0.0.1", "localhost"] {

@@ -1,4 +1,4 @@
-//! Runtimes and threads as a service may have them: without I/O, blocked, short-lived, ending.
+//! Runtimes and threads as services have them: without I/O, blocked, short-lived, ending.
 
 use std::cell::RefCell;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis};
 use crate::support::worker::{Worker, arguments, tell};
 
-/// How often a runtime asks before it has a connection of its own, and more.
+/// More requests than a runtime makes before it gets its own connection.
 const OFTEN: usize = 40;
 
 fn current_thread() -> Runtime {
@@ -31,7 +31,7 @@ fn workers(threads: usize) -> Runtime {
         .unwrap()
 }
 
-/// Takes and releases a lock, again and again.
+/// Acquires and releases locks `OFTEN` times.
 async fn often(locks: &LockManager) {
     for n in 0..OFTEN {
         let lock = locks.lock(format!("often:{n}"));
@@ -39,20 +39,23 @@ async fn often(locks: &LockManager) {
     }
 }
 
-/// Until the runtime has a connection of its own, beside that of the I/O thread.
+/// Makes requests until the runtime has its own connection beside that of the I/O thread.
 async fn settled(locks: &LockManager, server: &Server) {
     let deadline = Instant::now() + Duration::from_secs(20);
-    // The other one is that of the I/O thread.
+    // The other connection belongs to the I/O thread.
     while server.clients().len() < 2 {
         often(locks).await;
-        assert!(Instant::now() < deadline, "no connection of its own");
+        assert!(
+            Instant::now() < deadline,
+            "the runtime has no connection of its own"
+        );
     }
-    // What was asked while it was made has gone by the other one.
+    // Requests made while that connection was being opened went over the other one.
     often(locks).await;
 }
 
 #[tokio::test]
-async fn a_runtime_drives_a_connection_of_its_own_over_tls() {
+async fn runtime_drives_its_own_tls_connection() {
     let certificates = Certificates::new();
     let server = Server::with_tls(&certificates);
     let url = format!("rediss://localhost:{}", server.port());
@@ -62,11 +65,11 @@ async fn a_runtime_drives_a_connection_of_its_own_over_tls() {
     locks.shutdown().await;
 }
 
-/// The threads on which something has panicked.
+/// The threads that have panicked.
 static PANICKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 #[test]
-fn a_runtime_without_io_is_served_without_a_panic_in_it() {
+fn runtime_without_io_is_served_without_panicking() {
     if let Some(arguments) = arguments() {
         std::panic::set_hook(Box::new(|panic| {
             let thread = thread::current().name().unwrap_or_default().to_owned();
@@ -89,21 +92,21 @@ fn a_runtime_without_io_is_served_without_a_panic_in_it() {
             });
         }
         let panicked = PANICKED.lock().unwrap();
-        // Whether a runtime has I/O is found out on the thread of the library, and once.
+        // The library probes a runtime for I/O once, on its own thread.
         assert!(panicked.iter().all(|thread| thread == "lock-io"));
         assert!(panicked.len() <= 1, "{panicked:?}");
         return tell("done");
     }
     let server = Server::start();
     let mut worker = Worker::start(
-        a_runtime_without_io_is_served_without_a_panic_in_it,
+        runtime_without_io_is_served_without_panicking,
         &[&server.url()],
     );
     worker.expect("done", Duration::from_secs(20));
     worker.succeeds(Duration::from_secs(5));
 }
 
-/// How long the server has the lock after a task has dropped its guard and blocked its thread.
+/// Returns how long the lock stays on the server after a task has dropped its guard and blocked its thread.
 fn blocked_release(runtime: &Runtime, server: &Server, locks: &LockManager) -> Duration {
     let (dropped, told) = channel();
     runtime.block_on(async {
@@ -125,13 +128,13 @@ fn blocked_release(runtime: &Runtime, server: &Server, locks: &LockManager) -> D
 }
 
 #[test]
-fn a_task_that_blocks_its_thread_after_a_drop_delays_no_release() {
+fn blocked_thread_does_not_delay_release() {
     for runtime in [current_thread(), workers(1), workers(2), workers(4)] {
         let server = Server::start();
         let locks = runtime
             .block_on(LockManager::connect(server.url()))
             .unwrap();
-        // One of three: the machine may be busy.
+        // One of three must be fast: the machine may be busy.
         let mut released = (0..3).map(|_| blocked_release(&runtime, &server, &locks));
         assert!(released.any(|released| released < millis(200)));
         runtime.block_on(locks.shutdown());
@@ -139,7 +142,7 @@ fn a_task_that_blocks_its_thread_after_a_drop_delays_no_release() {
 }
 
 #[test]
-fn a_task_that_blocks_its_thread_fails_no_try_of_another_lock() {
+fn blocked_thread_does_not_fail_try_acquire_of_other_lock() {
     for threads in [2, 4] {
         let (runtime, server) = (workers(threads), Server::start());
         runtime.block_on(async {
@@ -168,9 +171,9 @@ fn a_task_that_blocks_its_thread_fails_no_try_of_another_lock() {
     }
 }
 
-/// The answers are there when the thread goes on, though the time for them has passed.
+/// The replies have arrived when the thread continues, though the command timeout has passed.
 #[test]
-fn requests_are_answered_though_their_thread_is_blocked_meanwhile() {
+fn requests_succeed_after_thread_was_blocked_past_timeout() {
     let (runtime, server) = (current_thread(), Server::start());
     runtime.block_on(async {
         let config = Config::new(server.url()).command_timeout(millis(400));
@@ -188,7 +191,7 @@ fn requests_are_answered_though_their_thread_is_blocked_meanwhile() {
 }
 
 #[test]
-fn a_guard_that_is_dropped_at_the_end_of_its_runtime_is_released_at_once() {
+fn guard_dropped_before_block_on_returns_is_released_at_once() {
     let (runtime, server) = (current_thread(), Server::start());
     let connected = runtime.block_on(LockManager::connect(server.url()));
     let locks = connected.unwrap();
@@ -197,7 +200,7 @@ fn a_guard_that_is_dropped_at_the_end_of_its_runtime_is_released_at_once() {
             settled(&locks, &server).await;
             drop(locks.lock("last").acquire().await.unwrap());
         });
-        // Nothing drives the runtime any more, and it is still there.
+        // The runtime still exists, but nothing drives it.
         let dropped = Instant::now();
         server.until_gone("lock:last", Duration::from_secs(5));
         dropped.elapsed()
@@ -212,16 +215,16 @@ thread_local! {
 }
 
 #[test]
-fn a_guard_in_a_thread_local_is_released_when_the_thread_ends() {
+fn guard_in_thread_local_is_released_at_thread_exit() {
     if let Some(arguments) = arguments() {
         let runtime = current_thread();
         let locks = runtime.block_on(LockManager::connect(arguments[0].as_str()));
         let locks = locks.unwrap();
         let keep = |guard| KEPT.with(|kept| *kept.borrow_mut() = Some(guard));
-        // On a thread that has a runtime, on one that has had one, and on one that never had.
+        // On a thread that has a runtime, on one that has had one, and on one that never had one.
         let (lock, waits) = (locks.lock("kept"), locks.lock("kept"));
         let taken = thread::spawn(move || {
-            // It is to be gone before tokio's thread-locals, or after them.
+            // Covers destruction before and after tokio's thread-locals.
             KEPT.with(|_| {});
             let runtime = current_thread();
             keep(runtime.block_on(lock.acquire()).unwrap());
@@ -251,17 +254,14 @@ fn a_guard_in_a_thread_local_is_released_when_the_thread_ends() {
     }
     let server = Server::start();
     for url in [&*server.url(), "memory://"] {
-        let mut worker = Worker::start(
-            a_guard_in_a_thread_local_is_released_when_the_thread_ends,
-            &[url],
-        );
+        let mut worker = Worker::start(guard_in_thread_local_is_released_at_thread_exit, &[url]);
         worker.expect("done", Duration::from_secs(20));
         worker.succeeds(Duration::from_secs(5));
     }
 }
 
 #[test]
-fn a_grant_of_nonsense_is_no_grant() {
+fn malformed_grant_messages_are_ignored() {
     let (runtime, server) = (workers(2), Server::start());
     let locks = runtime
         .block_on(async {
@@ -272,7 +272,7 @@ fn a_grant_of_nonsense_is_no_grant() {
     let guard = runtime.block_on(locks.lock("taken").acquire()).unwrap();
     let waits = locks.lock("taken").wait(Duration::from_secs(20));
     let waits = runtime.spawn(async move { waits.acquire().await?.release().await });
-    // A process asks the server when it has others beside it.
+    // A process uses the server queue when other processes wait beside it.
     let other = runtime.block_on(async {
         let config = Config::new(server.url()).prefix("é:");
         connected(config).await
@@ -280,17 +280,21 @@ fn a_grant_of_nonsense_is_no_grant() {
     let other_waits = other.lock("taken").wait(Duration::from_secs(20));
     let other_waits = runtime.spawn(async move { other_waits.acquire().await?.release().await });
     let mut channels: Vec<String> = Vec::new();
-    eventually(Duration::from_secs(5), "two listen", || {
-        channels = server.query("PUBSUB CHANNELS *grants*");
-        channels.len() == 2
-    });
+    eventually(
+        Duration::from_secs(5),
+        "both processes are subscribed",
+        || {
+            channels = server.query("PUBSUB CHANNELS *grants*");
+            channels.len() == 2
+        },
+    );
     let token = "0123456789abcdef0123456789abcdef";
     for channel in &channels {
         for name in ["x", "\u{ea}:x", "xé", "", "é", "grant", "é:", "é:x"] {
             for number in ["1", "18446744073709551615"] {
                 let message = format!("grant {token} {number} {number} {name}");
                 let heard: usize = server.ask(&["PUBLISH", channel, &message]).unwrap();
-                assert_eq!(heard, 1, "it still listens");
+                assert_eq!(heard, 1, "the process is still subscribed");
             }
         }
     }
@@ -303,6 +307,6 @@ fn a_grant_of_nonsense_is_no_grant() {
             other.shutdown().await;
         };
         let ended = tokio::time::timeout(Duration::from_secs(10), shutdown).await;
-        assert!(ended.is_ok(), "the shutdown doesn't end");
+        assert!(ended.is_ok(), "the shutdown does not end");
     });
 }

@@ -7,7 +7,7 @@ use lock_runtime::LockManager;
 use crate::support::manager::connected;
 use crate::support::server::Server;
 
-/// Dropped in this order: the managers first, then the server looks for what they left.
+/// Fields drop in order: first the manager, then the server, which checks for leftovers.
 pub struct Site {
     locks: LockManager,
     server: Server,
