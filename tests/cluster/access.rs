@@ -1,4 +1,4 @@
-//! The ways in, and what is said where there is none.
+//! Ways to connect to a cluster, and the errors when that fails.
 
 use std::error::Error;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
 
 const SECRET: &str = "correct-horse";
 
-/// Locks of all nodes are taken, waited for in two processes, renewed, and released.
+/// Asserts that locks of all nodes can be acquired, waited for by another process, renewed and released.
 async fn works(config: impl Into<Config>) {
     let config = config.into();
     let locks = connected(config.clone()).await;
@@ -41,7 +41,7 @@ async fn works(config: impl Into<Config>) {
     others.shutdown().await;
 }
 
-/// What the user is told, in time and without the secret.
+/// Returns the error of connecting; asserts that it comes in time and hides the secret.
 async fn refusal(config: impl Into<Config>) -> (LockError, String) {
     let config = config.into().connect_timeout(millis(5000));
     let start = Stopwatch::start();
@@ -67,7 +67,7 @@ async fn is_misconfigured(config: impl Into<Config>, word: &str) {
 }
 
 #[tokio::test]
-async fn the_url_must_fit_the_server() {
+async fn url_that_does_not_fit_server_is_rejected() {
     let cluster = shared::cluster();
     is_misconfigured(cluster.node(0).url(), "`redis-cluster://`").await;
     is_misconfigured(cluster.node(4).url(), "`redis-cluster://`").await;
@@ -83,9 +83,9 @@ async fn the_url_must_fit_the_server() {
     works(Config::new(cluster.url()).prefix("{all in one}:")).await;
 }
 
-/// Any node will do, a replica too, and those that are not there cost nothing.
+/// Any node suffices, also a replica, and unreachable nodes cost no time.
 #[tokio::test]
-async fn one_node_that_is_there_is_enough() {
+async fn one_reachable_node_is_enough() {
     let mut cluster = Cluster::start();
     let one = |node: usize| format!("127.0.0.1:{}", cluster.node(node).port());
     let nobody = format!("127.0.0.1:{}", free_port());
@@ -107,30 +107,34 @@ async fn one_node_that_is_there_is_enough() {
     assert!(error.is_unavailable(), "{text}");
 }
 
-/// Whatever the nodes call themselves.
+/// Nodes may announce any name.
 #[tokio::test]
-async fn announced_names() {
+async fn announced_node_names_are_resolved() {
     let cluster = Cluster::start();
     let url = format!("redis-cluster://localhost:{}", cluster.node(2).port());
     let announce = |option: &str| {
         (0..cluster.len()).for_each(|n| cluster.node(n).query(&format!("CONFIG SET {option}")));
     };
     let told = |name: Option<&str>| {
-        eventually(Duration::from_secs(10), "all nodes know it", || {
-            let known = |n| {
-                type Entry = Vec<redis::Value>;
-                let slots: Vec<Entry> = cluster.node(n).query("CLUSTER SLOTS");
-                slots.iter().all(|entry| match &entry[2] {
-                    redis::Value::Array(node) => match (&node[0], name) {
-                        (redis::Value::BulkString(host), Some(name)) => host == name.as_bytes(),
-                        (redis::Value::Nil, None) => true,
+        eventually(
+            Duration::from_secs(10),
+            "all nodes announce the name",
+            || {
+                let known = |n| {
+                    type Entry = Vec<redis::Value>;
+                    let slots: Vec<Entry> = cluster.node(n).query("CLUSTER SLOTS");
+                    slots.iter().all(|entry| match &entry[2] {
+                        redis::Value::Array(node) => match (&node[0], name) {
+                            (redis::Value::BulkString(host), Some(name)) => host == name.as_bytes(),
+                            (redis::Value::Nil, None) => true,
+                            _ => false,
+                        },
                         _ => false,
-                    },
-                    _ => false,
-                })
-            };
-            (0..cluster.len()).all(known)
-        });
+                    })
+                };
+                (0..cluster.len()).all(known)
+            },
+        );
     };
     announce("cluster-preferred-endpoint-type unknown-endpoint");
     told(None);
@@ -144,7 +148,7 @@ async fn announced_names() {
 }
 
 #[tokio::test]
-async fn a_password_and_tls() {
+async fn password_and_tls_are_accepted() {
     let certificates = Certificates::new();
     let authority = certificates.authority.clone();
     let plan = Cluster::plan().password("pass@word").tls(certificates);
@@ -164,9 +168,9 @@ async fn a_password_and_tls() {
     assert!(text.to_lowercase().contains("certificate"), "{text}");
 }
 
-/// As much as `PROTOCOL.md` says that a user needs.
+/// Uses the permissions that `PROTOCOL.md` lists.
 #[tokio::test]
-async fn permissions() {
+async fn documented_permissions_suffice() {
     let protocol = include_str!("../../PROTOCOL.md");
     let (_, permissions) = protocol.split_once("## Permissions").unwrap();
     let (needed, _) = permissions.split_once("With Sentinels").unwrap();

@@ -1,4 +1,4 @@
-//! Waiters that have died in a cluster, where `PUBLISH` doesn't say who hears.
+//! Killed waiters in a cluster, where `PUBLISH` does not report the number of receivers.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ fn fair(url: &str) -> Config {
 }
 
 #[test]
-fn killed_waiters_cost_2_s_and_a_fifth_each() {
+fn killed_waiters_delay_others_by_2_s_and_a_fifth_each() {
     if let Some(arguments) = arguments() {
         return block_on(async {
             let locks = connected(fair(&arguments[0])).await;
@@ -34,7 +34,7 @@ fn killed_waiters_cost_2_s_and_a_fifth_each() {
         let holder = locks.lock(KEY).acquire().await.unwrap();
         let mut dead = Vec::new();
         for before in 0..DEAD {
-            let test = killed_waiters_cost_2_s_and_a_fifth_each;
+            let test = killed_waiters_delay_others_by_2_s_and_a_fifth_each;
             dead.push(Worker::start(test, &[&cluster.url()]));
             dead[before].expect("waits", LONG);
             cluster.until_waiting(KEY, before + 1);

@@ -1,4 +1,4 @@
-//! A master goes, and its replica takes its place.
+//! Failover of a master to its replica.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -13,9 +13,9 @@ use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Holders keep their locks, and those in the queue their places.
+/// Holders keep their locks, and waiters their positions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn holders_and_waiters_stay_what_they_are() {
+async fn failover_keeps_locks_and_queue_order() {
     let mut cluster = Cluster::start();
     let fair = || Config::new(cluster.url()).local_handoff(0, Duration::ZERO);
     let holders = connected(fair()).await;
@@ -42,7 +42,7 @@ async fn holders_and_waiters_stay_what_they_are() {
     assert!(cluster.node(1).until_replicated(1));
     cluster.node_mut(1).kill();
     cluster.replace(1);
-    // All that is held is renewed where it is now.
+    // All held locks are renewed on the new master.
     tokio::time::sleep(millis(2300)).await;
     for guard in &held {
         guard.ensure_valid_for(millis(2000)).unwrap();
@@ -57,9 +57,9 @@ async fn holders_and_waiters_stay_what_they_are() {
     assert_eq!(*order.lock().unwrap(), [0, 1, 2]);
 }
 
-/// It doesn't answer, and nobody says that it is gone; later it comes back and knows of nothing.
+/// The master stops responding without an error; when it resumes, it does not know that it was replaced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_master_is_left_and_never_believed_again() {
+async fn paused_master_is_replaced_and_its_late_replies_are_ignored() {
     let mut cluster = Cluster::start();
     let locks = connected(cluster.url()).await;
     let keys = cluster.keys_at(0, 41);
@@ -73,7 +73,7 @@ async fn a_frozen_master_is_left_and_never_believed_again() {
             .await
             .unwrap();
     }
-    // It has all the time in the world.
+    // A timeout that outlasts the failover.
     let patient = Config::new(cluster.url()).command_timeout(LONG);
     let patient = connected(patient).await;
     let lock = patient.lock(&keys[40]).ttl(LONG);
@@ -87,7 +87,7 @@ async fn a_frozen_master_is_left_and_never_believed_again() {
     cluster.node_mut(0).pause();
     let frozen = Instant::now();
     let asked_of_old = tokio::spawn(lock.try_acquire());
-    // Many want what it keeps: those who tell the map are not asked by each of them.
+    // Many callers need locks of the paused master; they must not each request the slot map.
     let asked = |cluster: &Cluster| -> u64 {
         let running = (0..cluster.len()).filter(|n| cluster.node(*n).runs());
         running
@@ -105,14 +105,14 @@ async fn a_frozen_master_is_left_and_never_believed_again() {
             guard.release().await.unwrap();
         });
     }
-    eventually(LONG, "they look where it is", || {
+    eventually(LONG, "the slot map is requested", || {
         asked(&cluster) > before + 2
     });
     cluster.replace(0);
     let replaced = Stopwatch::start();
     within(LONG, tasks.join_all()).await;
     println!(
-        "replaced after {:?}, all had theirs {:?} later",
+        "replaced after {:?}, all locks acquired {:?} later",
         frozen.elapsed(),
         replaced.elapsed()
     );
@@ -123,36 +123,42 @@ async fn a_frozen_master_is_left_and_never_believed_again() {
     );
     assert_eq!(had.load(Relaxed), 400);
     let seconds = frozen.elapsed().as_secs() + 1;
-    // What the test itself asks is not among them.
+    // Requests of the test itself are not counted.
     let looks = asked(&cluster) - before;
-    println!("{looks} looks at the map in {seconds} s");
-    assert!(looks <= 10 + 5 * seconds, "{looks} looks in {seconds} s");
+    println!("{looks} requests for the slot map in {seconds} s");
+    assert!(
+        looks <= 10 + 5 * seconds,
+        "{looks} requests for the slot map in {seconds} s"
+    );
 
-    // What the old master does when it goes on, not knowing better, counts for nothing.
+    // Requests that the old master executes after it resumes do not count.
     assert!(!asked_of_old.is_finished());
     cluster.node_mut(0).resume();
     let guard = within(LONG, asked_of_old).await.unwrap().unwrap();
     let guard = guard.expect("the lock was free");
     let done = cluster.node(0).tells("INFO commandstats", "cmdstat_set");
-    println!("the old master was told in vain: {done:?}");
+    println!("the old master executed: {done:?}");
     let name = format!("lock:{}", guard.key());
-    assert!(cluster.node(3).exists(&name), "the new master keeps it");
+    assert!(
+        cluster.node(3).exists(&name),
+        "the lock is on the new master"
+    );
     guard.release().await.unwrap();
 
     for key in &keys {
         let guard = locks.lock(key).ttl(LONG).acquire().await.unwrap();
         assert!(
             cluster.node(3).exists(&format!("lock:{key}")),
-            "`{key}` is kept by the new master"
+            "`{key}` is on the new master"
         );
         guard.release().await.unwrap();
     }
     cluster.until_ok();
 }
 
-/// Masters that are replaced in good order, one after the other.
+/// Planned failovers, one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_come_and_go() {
+async fn locks_work_through_planned_failovers() {
     let mut cluster = Cluster::start();
     let locks = connected(cluster.url()).await;
     let (done, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -175,10 +181,12 @@ async fn nodes_come_and_go() {
     for node in [0, 1] {
         cluster.node(node + 3).query::<()>("CLUSTER FAILOVER");
         cluster.until_replaced(node);
-        // The old one leaves, and comes back as a replica.
+        // The old master leaves, and rejoins as a replica.
         cluster.node_mut(node).kill();
         let before = done.load(Relaxed);
-        eventually(LONG, "locks are had", || done.load(Relaxed) > before + 100);
+        eventually(LONG, "locks are acquired", || {
+            done.load(Relaxed) > before + 100
+        });
         cluster.node_mut(node).restart();
         cluster.until_ok();
     }

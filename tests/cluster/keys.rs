@@ -1,4 +1,4 @@
-//! All keys of a lock are in its slot, as the servers see it.
+//! All keys of a lock map to its slot, as computed by the servers.
 
 use std::collections::HashSet;
 
@@ -9,22 +9,16 @@ use crate::support::dice::Dice;
 use crate::support::manager::connected;
 use crate::support::time::{millis, patient};
 
-#[allow(
-    dead_code,
-    reason = "the library's own, of which a part is needed here"
-)]
+#[allow(dead_code, reason = "the library's module, used in part")]
 #[path = "../../lock-runtime/src/engine/redis/hash_slot.rs"]
 pub mod hash_slot;
-#[allow(
-    dead_code,
-    reason = "the library's own, of which a part is needed here"
-)]
+#[allow(dead_code, reason = "the library's module, used in part")]
 #[path = "../../lock-runtime/src/engine/redis/keys.rs"]
 mod lock_keys;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// With all that may matter in it. Never empty, and never one that is reserved.
+/// Returns a key made of parts that may matter for hashing. Never empty and never reserved.
 fn random_key(dice: &mut Dice) -> String {
     let parts = [
         "{", "}", "{}", "}{", "{{", "}}", "order:", "42", "a", ":", " ", "é", "漢字", "🔒", "\0",
@@ -41,7 +35,7 @@ fn random_key(dice: &mut Dice) -> String {
 }
 
 #[test]
-fn the_servers_agree_on_the_slots() {
+fn servers_compute_the_same_slots() {
     let cluster = shared::cluster();
     let mut dice = Dice::new();
     for prefix in ["lock:", "", "{app}:", "}é{🔒}"] {
@@ -64,9 +58,9 @@ fn the_servers_agree_on_the_slots() {
     }
 }
 
-/// Each request that names several keys would be refused if they were in different slots.
+/// The cluster rejects a request whose keys are in different slots.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_the_key_it_can_be_locked_and_waited_for() {
+async fn any_key_can_be_locked_and_waited_for() {
     let cluster = shared::cluster();
     let locks = connected(patient(cluster.url())).await;
     let others = connected(patient(cluster.url())).await;

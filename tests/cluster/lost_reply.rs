@@ -1,4 +1,4 @@
-//! A request whose reply is lost may have been carried out. Nobody sends it again unasked.
+//! A request whose reply is lost may have been executed. The library never sends it twice.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::support::proxy::Proxy;
 use crate::support::server::Monitor;
 use crate::support::time::{NOISE, eventually, millis, within};
 
-/// A cluster whose nodes tell everybody to come through proxies.
+/// A cluster whose nodes announce proxies as their addresses.
 struct Site {
     proxies: Vec<Proxy>,
     cluster: Cluster,
@@ -18,7 +18,7 @@ struct Site {
 
 impl Site {
     fn start() -> Self {
-        // Replicas would come through the proxies too.
+        // Replicas would use the proxies too.
         let cluster = Cluster::plan().without_replicas().start();
         let mut proxies = Vec::new();
         for n in 0..cluster.len() {
@@ -28,9 +28,11 @@ impl Site {
             proxies.push(proxy);
         }
         let site = Self { proxies, cluster };
-        eventually(Duration::from_secs(10), "all know of the proxies", || {
-            (0..site.cluster.len()).all(|n| site.is_known_to(n))
-        });
+        eventually(
+            Duration::from_secs(10),
+            "all nodes know the proxies",
+            || (0..site.cluster.len()).all(|n| site.is_known_to(n)),
+        );
         site
     }
 
@@ -40,12 +42,12 @@ impl Site {
         self.proxies.iter().all(announced)
     }
 
-    /// A manager whose requests go out from the I/O thread, or from the test's own.
+    /// Connects a manager whose requests are sent by the I/O thread, or by the test's own runtime.
     async fn connect(&self, from: From) -> LockManager {
         let seed = self.proxies[0].port();
         let locks = LockManager::connect(Config::new(format!("redis-cluster://127.0.0.1:{seed}")));
         let locks = locks.await.unwrap();
-        // Scripts are loaded and all connections are warm.
+        // Loads the scripts and opens all connections.
         let times = match from {
             From::Io => 20,
             From::Home => 150,
@@ -70,7 +72,7 @@ enum From {
     Home,
 }
 
-/// Each acquisition that came in, by its token: never the same one twice.
+/// Returns the number of acquisitions that arrived; asserts that none was sent twice.
 fn acquisitions(monitor: Monitor, site: &Site, node: usize) -> usize {
     let mut seen = HashMap::new();
     for command in monitor.commands(site.cluster.node(node)) {
@@ -83,7 +85,7 @@ fn acquisitions(monitor: Monitor, site: &Site, node: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_carried_out_twice() {
+async fn acquire_with_lost_reply_is_never_sent_twice() {
     let site = Site::start();
     carries_out_nothing_twice(&site, From::Io).await;
     carries_out_nothing_twice(&site, From::Home).await;
@@ -100,7 +102,7 @@ async fn carries_out_nothing_twice(site: &Site, from: From) {
         .await
         .unwrap();
     assert_eq!(site.proxies[node].lost_replies(), lost + 1);
-    // The one that was lost, and given up; and the one that was had.
+    // The one whose reply was lost, and the one that acquired the lock.
     assert_eq!(acquisitions(monitor, site, node), 2);
     assert!(guard.is_valid() && site.cluster.exists("lock:row"));
 
@@ -108,15 +110,15 @@ async fn carries_out_nothing_twice(site: &Site, from: From) {
     let released = within(millis(3000), guard.release()).await;
     assert!(released.is_ok() || released.unwrap_err().is_unavailable());
     let free = || !site.cluster.exists("lock:row");
-    eventually(millis(1000), "it is free", free);
+    eventually(millis(1000), "the lock is free", free);
 
-    // What is lost in silence is given up as well, and what it did is undone.
+    // A request without a reply is given up as well, and its effect is undone.
     let monitor = site.cluster.node(node).monitor();
     site.proxies[node].hold_replies();
     let error = within(millis(500) + NOISE, locks.lock("row").try_acquire()).await;
     assert!(error.unwrap_err().is_unavailable());
     site.proxies[node].heal();
-    eventually(millis(5000), "it is free", free);
+    eventually(millis(5000), "the lock is free", free);
     assert_eq!(acquisitions(monitor, site, node), 1);
     let guard = within(millis(5000), locks.lock("row").acquire())
         .await
@@ -125,9 +127,9 @@ async fn carries_out_nothing_twice(site: &Site, from: From) {
     locks.shutdown().await;
 }
 
-/// Requests on their way when a connection breaks are not carried out after the next one was made.
+/// Requests in flight when a connection breaks are not executed after its replacement is made.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_on_its_way_is_stopped_on_every_node() {
+async fn requests_in_flight_are_killed_with_their_connection() {
     let site = Site::start();
     stops_what_was_on_its_way(&site, From::Io).await;
     stops_what_was_on_its_way(&site, From::Home).await;
@@ -136,11 +138,11 @@ async fn what_was_on_its_way_is_stopped_on_every_node() {
 async fn stops_what_was_on_its_way(site: &Site, from: From) {
     let locks = site.connect(from).await;
     let node = site.master_of("row");
-    // Requests are held up on this connection, and on this one alone.
+    // Only requests on this connection are held back.
     site.proxies[node].strand();
     let error = within(millis(500) + NOISE, locks.lock("row").try_acquire()).await;
     assert!(error.unwrap_err().is_unavailable());
-    // The next one is made, and what the first one holds arrives.
+    // The next connection is made, and the requests on the first one arrive.
     let guard = within(millis(5000), locks.lock("row").acquire())
         .await
         .unwrap();
@@ -149,11 +151,11 @@ async fn stops_what_was_on_its_way(site: &Site, from: From) {
         || !site.cluster.exists("lock:row"),
         site.proxies[node].ended(),
     );
-    eventually(millis(1000), "it is free", free);
+    eventually(millis(1000), "the lock is free", free);
     site.proxies[node].heal();
     eventually(millis(5000), "the old connection has ended", || {
         site.proxies[node].ended() > ended
     });
-    assert!(free(), "nobody holds it");
+    assert!(free(), "the lock is still free");
     locks.shutdown().await;
 }

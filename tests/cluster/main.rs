@@ -1,4 +1,4 @@
-//! Locks on a Redis Cluster: slots that move, nodes that come and go.
+//! Tests locks on a Redis Cluster: slot migration, node failures, replicas, routing and permissions.
 
 mod access;
 mod dead;

@@ -1,4 +1,4 @@
-//! A slot that moves back and forth under four processes that want its locks, and a master that dies.
+//! A slot that migrates back and forth while four processes use its locks, and a master that dies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::support::time::{NOISE, eventually, millis};
 use crate::support::worker::{Worker, arguments, next_order, tell};
 
 const LONG: Duration = Duration::from_secs(60);
-/// What the dead master granted last is over before another takes its place.
+/// The last grants of the dead master expire before its replacement.
 const TTL: Duration = Duration::from_secs(1);
 const PROCESSES: usize = 4;
 const KEYS: u64 = 6;
 
-/// Some are in the slot that moves, and one is not.
+/// All but one are in the slot that migrates.
 fn key(number: u64) -> String {
     match number {
         0 => "elsewhere".to_owned(),
@@ -28,7 +28,7 @@ fn key(number: u64) -> String {
     }
 }
 
-/// In each process, until it is ordered to stop: takes locks, and waits as long as it takes.
+/// In each process, until ordered to stop: acquires locks, mostly with a long `wait`.
 async fn compete(url: &str) {
     let locks = connected(url).await;
     let over = Arc::new(AtomicBool::new(false));
@@ -42,7 +42,7 @@ async fn compete(url: &str) {
                 let start = Instant::now();
                 let lock = locks.lock(key(number)).ttl(TTL).wait(LONG);
                 let acquired = match dice.one_in(8) {
-                    // Some give up.
+                    // A few give up early.
                     true => lock.wait(millis(dice.roll(300))).acquire().await,
                     false => match lock.acquire().await {
                         Err(error) => {
@@ -84,14 +84,19 @@ fn errors(cluster: &Cluster, kind: &str) -> u64 {
 }
 
 #[test]
-fn nobody_is_lost_and_nothing_is_had_twice() {
+fn migration_and_failover_lose_no_waiter_and_grant_no_lock_twice() {
     if let Some(arguments) = arguments() {
         let runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = { runtime }.worker_threads(2).enable_all().build();
         return runtime.unwrap().block_on(compete(&arguments[0]));
     }
     let mut cluster = Cluster::start();
-    let start = || Worker::start(nobody_is_lost_and_nothing_is_had_twice, &[&cluster.url()]);
+    let start = || {
+        Worker::start(
+            migration_and_failover_lose_no_waiter_and_grant_no_lock_twice,
+            &[&cluster.url()],
+        )
+    };
     let mut workers: Vec<Worker> = (0..PROCESSES).map(|_| start()).collect();
     workers
         .iter()
@@ -111,10 +116,10 @@ fn nobody_is_lost_and_nothing_is_had_twice() {
     for kind in ["MOVED", "ASK", "TRYAGAIN"] {
         let count = errors(&cluster, kind);
         println!("{count} times {kind}");
-        assert!(count > 0, "nobody met {kind}");
+        assert!(count > 0, "no request was answered {kind}");
     }
 
-    eventually(LONG, "all know where the slot is", || {
+    eventually(LONG, "all nodes know the slot's owner", || {
         cluster.master_of(slot) == Some(here)
     });
     cluster.node_mut(here).kill();
@@ -126,14 +131,14 @@ fn nobody_is_lost_and_nothing_is_had_twice() {
     let mut told = Vec::new();
     for (number, worker) in workers.iter_mut().enumerate() {
         loop {
-            let event = worker.event(LONG).expect("it goes on");
+            let event = worker.event(LONG).expect("the worker reports an event");
             if event == "over" {
                 break;
             }
             if let Some(longest) = event.strip_prefix("longest ") {
-                println!("nobody waited for longer than {longest} ms");
+                println!("the longest wait was {longest} ms");
                 let longest = millis(longest.parse().unwrap());
-                // A failover, and a lease that somebody could not give back.
+                // A failover, and a lease that could not be released.
                 assert!(longest < millis(6000) + TTL + NOISE, "{longest:?}");
             }
             assert!(!event.starts_with("wrong"), "{event}");
@@ -146,7 +151,7 @@ fn nobody_is_lost_and_nothing_is_had_twice() {
     assert!(history.len() > 200);
     assert_eq!(overlaps(&history), [""; 0]);
     assert_eq!(disorder(&history), [""; 0]);
-    // A token that came to the wrong one came twice. Locks of one slot share a counter.
+    // A fencing token issued to the wrong holder appears twice. Locks of one slot share a counter.
     let mut tokens = BTreeMap::new();
     for belief in &history {
         if let Some(fence) = &belief.fence
@@ -156,7 +161,7 @@ fn nobody_is_lost_and_nothing_is_had_twice() {
         }
     }
     (0..KEYS).for_each(|n| {
-        eventually(TTL + NOISE, "all are free", || {
+        eventually(TTL + NOISE, "all locks are free", || {
             !cluster.exists(&format!("lock:{}", key(n)))
         });
     });

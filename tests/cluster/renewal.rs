@@ -1,4 +1,4 @@
-//! Many leases at once, over all nodes.
+//! Renewal of many leases over all nodes.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn take(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thousands_of_locks_are_renewed_slot_by_slot() {
+async fn thousands_of_locks_are_renewed_in_batches_per_slot() {
     let cluster = Cluster::plan().without_replicas().start();
     let locks = connected(patient(cluster.url())).await;
     let ttl = millis(4000);
@@ -39,13 +39,13 @@ async fn thousands_of_locks_are_renewed_slot_by_slot() {
     let before = calls();
     let together = take(&locks, (0..2000).map(|n| format!("{{one slot}}:{n}")), ttl).await;
     let from = std::time::Instant::now();
-    // Past the first lease, so that only renewals have kept them.
+    // Past the first lease, so that only renewals have kept the locks.
     tokio::time::sleep(ttl * 3 / 2).await;
     for guard in spread.iter().chain(&together) {
         guard.ensure_valid_for(millis(100)).unwrap();
     }
     let rounds = from.elapsed().as_millis() as u64 / (ttl.as_millis() as u64 / 3) + 2;
-    // Those of one slot go together, at most 200 at a time, and as they fall due.
+    // Locks of one slot are renewed in batches of at most 200, as they fall due.
     let most = rounds * (3000 + 2000 / 10);
     assert!(
         calls() - before <= most,
@@ -56,9 +56,9 @@ async fn thousands_of_locks_are_renewed_slot_by_slot() {
     locks.shutdown().await;
 }
 
-/// A node that is frozen takes only its own locks along.
+/// A paused node loses only its own locks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_node_holds_up_nobody_elses_renewals() {
+async fn paused_node_does_not_delay_renewals_on_others() {
     let mut cluster = Cluster::plan().without_replicas().start();
     let locks = connected(patient(cluster.url())).await;
     let ttl = millis(4000);
@@ -72,7 +72,7 @@ async fn a_frozen_node_holds_up_nobody_elses_renewals() {
             true => {
                 assert!(
                     !guard.is_valid(),
-                    "`{}` can't be known to be held",
+                    "`{}` cannot be confirmed as held",
                     guard.key()
                 );
                 lost += 1;

@@ -1,4 +1,4 @@
-//! Locks that replicas must know of: those of the node that keeps the lock.
+//! Locks that replicas must acknowledge: those of the node that stores the lock.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::support::manager::connected;
 use crate::support::time::{NOISE, millis, patient, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_is_acknowledged_by_the_replica_of_its_own_node() {
+async fn lock_is_acknowledged_by_replica_of_its_own_node() {
     let mut cluster = Cluster::start();
     let locks = connected(patient(cluster.url())).await;
     let keys = [0, 1, 2].map(|node| cluster.keys_at(node, 1).remove(0));
@@ -24,9 +24,12 @@ async fn a_lock_is_acknowledged_by_the_replica_of_its_own_node() {
     assert!(held.release().await.unwrap_err().is_lost());
     let error = lock(&keys[0]).acquire().await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
-    assert!(other.is_valid(), "another node's replica knows");
+    assert!(
+        other.is_valid(),
+        "the replica of the other node acknowledges"
+    );
     other.release().await.unwrap();
-    // The process may have listened to the node that is paused: then it finds out by asking.
+    // The process may have been subscribed to the paused node; then it learns of the grant by polling.
     let handed = within(millis(3000) + NOISE, waiter).await.unwrap().unwrap();
     handed.release().await.unwrap();
     cluster.node_mut(3).resume();

@@ -1,4 +1,4 @@
-//! A slot that moves, for as long as it takes.
+//! A slot under migration.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use crate::support::time::{eventually, millis, patient, within};
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// Both nodes have a part of the slot, and stay like that.
+/// Both nodes hold part of the slot until the test ends the migration.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn locks_can_be_had_while_their_slot_moves() {
+async fn locks_work_during_slot_migration() {
     let cluster = Cluster::plan().without_replicas().start();
     let locks = connected(patient(cluster.url())).await;
     let others = connected(patient(cluster.url())).await;
@@ -29,7 +29,7 @@ async fn locks_can_be_had_while_their_slot_moves() {
     cluster.begin_to_move(slot, from, to);
     cluster.move_key(&format!("lock:{}", key(1)), from, to);
 
-    // New ones are had where the slot goes, and exclude as ever.
+    // New locks are acquired on the target node, and exclude as usual.
     let new = within(LONG, locks.lock(key(2)).ttl(ttl).acquire())
         .await
         .unwrap();
@@ -37,12 +37,12 @@ async fn locks_can_be_had_while_their_slot_moves() {
         let taken = within(LONG, others.lock(&key).try_acquire()).await.unwrap();
         assert!(taken.is_none(), "`{key}` is held");
     }
-    // All are renewed, wherever they are.
+    // All locks are renewed, on whichever node they are.
     tokio::time::sleep(ttl * 2).await;
     for guard in [&before, &moved, &new] {
         guard.ensure_valid_for(millis(50)).unwrap();
     }
-    // Released, they are free at once, and had by those who wait.
+    // Released locks are free at once, and their waiters acquire them.
     let next = others.lock(key(1)).wait(LONG);
     let next = tokio::spawn(async move { next.acquire().await.unwrap() });
     tokio::time::sleep(millis(100)).await;
@@ -61,7 +61,7 @@ async fn locks_can_be_had_while_their_slot_moves() {
     assert!(next.fencing_token().await.unwrap() > token);
     next.release().await.unwrap();
     waiting.release().await.unwrap();
-    // Nobody is left who knew of the slot elsewhere.
+    // Afterwards each manager finds the slot on its new node.
     for locks in [&locks, &others] {
         let guard = locks.lock(key(0)).acquire().await.unwrap();
         guard.release().await.unwrap();

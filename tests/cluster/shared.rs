@@ -1,10 +1,10 @@
-//! A cluster for all tests that leave it as it is.
+//! A cluster shared by all tests that do not change it.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::support::cluster::Cluster;
 
-/// Started by the first who needs it, and killed by the last.
+/// Returns the shared cluster. The first user starts it, and the last one kills it.
 pub fn cluster() -> Arc<Cluster> {
     static CLUSTER: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
     let mut shared = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);

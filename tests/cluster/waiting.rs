@@ -1,4 +1,4 @@
-//! Who waits hears of the lock, whichever node keeps it and whichever node is listened to.
+//! Waiters receive grants, whichever node stores the lock and whichever node they are subscribed to.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::support::time::{NOISE, eventually, millis, patient, within};
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// The nodes that somebody listens to.
+/// Returns the nodes that have subscribers.
 fn listened_to(cluster: &Cluster) -> Vec<usize> {
     let is_heard = |node: &usize| {
         let channels = "PUBSUB CHANNELS lock:::grants:*";
@@ -37,13 +37,13 @@ impl Two {
         }
     }
 
-    /// How long a lock takes from one process to the other.
+    /// Returns how long a released lock takes to reach a waiter of the other process.
     async fn pass_on(&self, cluster: &Cluster, key: &str) -> Duration {
         let held = self.holders.lock(key).acquire().await.unwrap();
         let lock = self.waiters.lock(key).wait(LONG);
         let waiter = tokio::spawn(async move { (lock.acquire().await.unwrap(), Instant::now()) });
         cluster.until_waiting(key, 1);
-        // By then it asks less often.
+        // By then the waiter polls less often.
         tokio::time::sleep(millis(250)).await;
         let released = Instant::now();
         held.release().await.unwrap();
@@ -52,7 +52,7 @@ impl Two {
         had - released
     }
 
-    /// Sooner than by asking.
+    /// Asserts that a grant arrives sooner than by polling.
     async fn is_pushed(&self, cluster: &Cluster, key: &str) {
         let mut quickest = LONG;
         for _ in 0..5 {
@@ -67,7 +67,7 @@ impl Two {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grant_comes_over_any_node() {
+async fn grant_arrives_from_every_node_over_one_subscription() {
     let cluster = shared::cluster();
     let two = Two::on(&cluster).await;
     for node in 0..3 {
@@ -76,18 +76,18 @@ async fn a_grant_comes_over_any_node() {
     assert_eq!(
         listened_to(&cluster).len(),
         1,
-        "one subscription serves all"
+        "one subscription serves all nodes"
     );
 }
 
-/// A node that is listened to dies, and another one freezes.
+/// A node with subscribers is killed, and another one is paused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_node_is_listened_to() {
-    // The locks are to stay where they are.
+async fn subscription_moves_from_dead_or_paused_node() {
+    // Keeps the locks on their nodes.
     let plan = Cluster::plan().option("cluster-require-full-coverage", "no");
     let mut cluster = plan.start();
     let mut all = Vec::new();
-    // Until somebody listens to a replica.
+    // Adds managers until one subscribes to a replica.
     let replica = loop {
         let two = Two::on(&cluster).await;
         let before = listened_to(&cluster);
@@ -97,14 +97,14 @@ async fn another_node_is_listened_to() {
         if let Some(replica) = listened_to(&cluster).into_iter().find(new) {
             break replica;
         }
-        assert!(all.len() < 50, "each begins somewhere else");
+        assert!(all.len() < 50, "no manager has subscribed to a replica");
     };
     let two = all.pop().unwrap();
     drop(all);
     cluster.node_mut(replica).kill();
     let only_one_is_listened_to = |cluster: &Cluster| {
         let only_one = || listened_to(cluster).len() == 1;
-        eventually(LONG, "one that runs is listened to", only_one);
+        eventually(LONG, "one running node has subscribers", only_one);
     };
     only_one_is_listened_to(&cluster);
     two.is_pushed(&cluster, &cluster.keys_at(1, 1)[0]).await;
