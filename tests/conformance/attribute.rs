@@ -1,4 +1,4 @@
-//! The attribute's options, on a manager that is named.
+//! The attribute's options on a named manager.
 
 use std::future::pending;
 use std::time::Duration;
@@ -38,7 +38,7 @@ async fn ship(locks: &LockManager, key: &str, way: Way) -> Result<u32, Failure> 
     Ok(1)
 }
 
-pub async fn releases_whatever_the_body_gives(site: Site) {
+pub async fn attribute_releases_lock_on_every_result(site: Site) {
     let order = site.key("order");
     let ends = [
         (Way::End, Ok(1)),
@@ -61,7 +61,7 @@ async fn in_words(locks: &LockManager, key: &str) -> String {
     "in".to_owned()
 }
 
-pub async fn tries_once(site: Site) {
+pub async fn attribute_with_zero_wait_tries_once(site: Site) {
     let door = site.key("door");
     let holder = site.other().lock(&*door).acquire().await.unwrap();
     let start = Stopwatch::start();
@@ -73,7 +73,7 @@ pub async fn tries_once(site: Site) {
     assert_eq!(at_once(site.locks(), &door).await.unwrap(), "in");
 }
 
-pub async fn says_what_it_found(site: Site) {
+pub async fn attribute_error_names_key_and_cause(site: Site) {
     let door = site.key("door");
     let holder = site.other().lock(&*door).acquire().await.unwrap();
     let words = in_words(site.locks(), &door).await;
@@ -87,7 +87,7 @@ pub async fn says_what_it_found(site: Site) {
         "{error:?}"
     );
     holder.release().await.unwrap();
-    // One that has given up may have been granted it meanwhile, and gives it back.
+    // A caller that gave up may have been granted the lock meanwhile, and releases it.
     site.until_free(&door, NOISE * 2).await;
     assert_eq!(in_words(site.locks(), &door).await, "in");
 }
@@ -97,7 +97,7 @@ async fn ship_soon(locks: &LockManager, key: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-pub async fn cancels_a_body_that_is_held_for_too_long(site: Site) {
+pub async fn attribute_cancels_body_after_max_hold(site: Site) {
     #[distributed_lock(key = "<key>", manager = locks, max_hold = "400ms")]
     async fn hangs(locks: &LockManager, key: &str) -> Result<(), LockError> {
         pending().await
@@ -121,7 +121,7 @@ impl Service {
     }
 }
 
-pub async fn works_on_methods(site: Site) {
+pub async fn attribute_works_on_methods(site: Site) {
     let locks = site.locks().clone();
     let service = Service { locks, site };
     let first = service.token("row").await.unwrap();
@@ -134,7 +134,7 @@ pub async fn works_on_methods(site: Site) {
 }
 
 /// The call may return before the lock is free.
-pub async fn releases_in_the_background(site: Site) {
+pub async fn attribute_releases_in_background(site: Site) {
     #[distributed_lock(key = "<key>", manager = locks, release = "background")]
     async fn call(locks: &LockManager, key: &str) -> Result<(), LockError> {
         Ok(())

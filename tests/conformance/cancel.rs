@@ -1,5 +1,5 @@
-//! A call can be dropped at every await point: after one poll, after two, after each more,
-//! until it gets to its end. Every time the lock is free at once and stays free.
+//! A call can be dropped at every await point: after each number of polls until it ends. Each time the lock
+//! is free at once and stays free.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -12,7 +12,7 @@ use tokio::task::{JoinSet, yield_now};
 use super::site::Site;
 use crate::support::time::{NOISE, millis, within};
 
-/// Polls the future whenever it's woken, `polls` times, then drops it: its output, if it had one.
+/// Polls the future whenever it is woken, at most `polls` times, then drops it. Returns its output, if any.
 async fn polled<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;
@@ -44,14 +44,15 @@ async fn guard_by_hand(locks: LockManager, key: String) -> Result<(), LockError>
     guard.release().await
 }
 
-/// Drops `call` after each poll in turn; `contended` holds the lock until the call waits.
+/// Drops `call` after each number of polls; if `contended`, another client holds the lock while the call
+/// waits.
 async fn at_every_await_point(site: Site, contended: bool, call: Call) {
     let locks = site.another().await;
     let mut completed = 0;
     let mut keys = Vec::new();
     while completed < 3 {
         let polls = keys.len() + 1;
-        assert!(polls < 500, "the call never gets to its end");
+        assert!(polls < 500, "the call never ends");
         let key = site.key(&polls.to_string());
         let mut attempt = pin!(polled(polls, call(locks.clone(), key.clone())));
         let output = if contended {
@@ -76,26 +77,26 @@ async fn at_every_await_point(site: Site, contended: bool, call: Call) {
     }
     within(NOISE * 2, locks.shutdown()).await;
     for key in keys {
-        assert!(!site.is_held(&key).await, "`{key}` came back");
+        assert!(!site.is_held(&key).await, "`{key}` is held again");
     }
 }
 
-pub async fn a_call_at_every_await_point(site: Site) {
+pub async fn call_dropped_at_any_await_point_frees_lock(site: Site) {
     at_every_await_point(site, false, |locks, key| Box::pin(call(locks, key))).await;
 }
 
-pub async fn a_waiting_call_at_every_await_point(site: Site) {
+pub async fn waiting_call_dropped_at_any_await_point_frees_lock(site: Site) {
     at_every_await_point(site, true, |locks, key| Box::pin(call(locks, key))).await;
 }
 
-pub async fn a_guard_at_every_await_point(site: Site) {
+pub async fn guard_dropped_at_any_await_point_frees_lock(site: Site) {
     at_every_await_point(site, false, |locks, key| {
         Box::pin(guard_by_hand(locks, key))
     })
     .await;
 }
 
-pub async fn a_hundred_calls_dropped_together(site: Site) {
+pub async fn hundred_dropped_calls_free_their_locks(site: Site) {
     let locks = site.another().await;
     let mut calls = JoinSet::new();
     for n in 0..100 {
@@ -111,12 +112,12 @@ pub async fn a_hundred_calls_dropped_together(site: Site) {
     }
 }
 
-/// The answer is on its way, or about to be, or has just come.
-pub async fn an_acquisition_dropped_sooner_or_later(site: Site) {
+/// The reply is in flight, about to be sent, or has just arrived.
+pub async fn acquire_dropped_around_its_reply_frees_lock(site: Site) {
     for n in 0..150 {
         let key = site.key(&n.to_string());
         let acquisition = tokio::spawn(site.locks().lock(&*key).acquire());
-        // What is spawned runs first.
+        // Lets the spawned task run first.
         yield_now().await;
         spin(n * 10);
         acquisition.abort();
@@ -125,7 +126,7 @@ pub async fn an_acquisition_dropped_sooner_or_later(site: Site) {
     }
 }
 
-/// Less than any sleep could be.
+/// Waits for less time than a sleep can.
 fn spin(micros: u64) {
     let moment = Instant::now() + Duration::from_micros(micros);
     while Instant::now() < moment {
@@ -133,15 +134,15 @@ fn spin(micros: u64) {
     }
 }
 
-/// The lock is released to a waiter that goes away in the same moment, a little sooner or later.
-pub async fn a_waiter_dropped_while_the_lock_comes(site: Site) {
+/// The lock is released at about the moment its waiter is dropped.
+pub async fn waiter_dropped_around_its_grant_frees_lock(site: Site) {
     for n in 0..100 {
         let key = site.key(&n.to_string());
         let holder = site.other().lock(&*key).acquire().await.unwrap();
         let waiter = tokio::spawn(site.locks().lock(&*key).wait(millis(20_000)).acquire());
         tokio::time::sleep(millis(4)).await;
         let release = tokio::spawn(holder.release());
-        // From before the release is sent until after the waiter has been told.
+        // From before the release is sent until after the waiter is notified.
         yield_now().await;
         spin(n * 20);
         waiter.abort();

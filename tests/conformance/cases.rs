@@ -1,4 +1,4 @@
-//! All cases, and how they are run: at once, on keys of their own.
+//! Lists all cases, and runs them concurrently on separate keys.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -29,88 +29,88 @@ macro_rules! cases {
 
 const CASES: &[(&str, Case)] = cases! {
     attribute:
-        releases_whatever_the_body_gives
-        tries_once
-        says_what_it_found
-        cancels_a_body_that_is_held_for_too_long
-        works_on_methods
-        releases_in_the_background;
+        attribute_releases_lock_on_every_result
+        attribute_with_zero_wait_tries_once
+        attribute_error_names_key_and_cause
+        attribute_cancels_body_after_max_hold
+        attribute_works_on_methods
+        attribute_releases_in_background;
     cancel:
-        a_call_at_every_await_point
-        a_waiting_call_at_every_await_point
-        a_guard_at_every_await_point
-        a_hundred_calls_dropped_together
-        an_acquisition_dropped_sooner_or_later
-        a_waiter_dropped_while_the_lock_comes;
+        call_dropped_at_any_await_point_frees_lock
+        waiting_call_dropped_at_any_await_point_frees_lock
+        guard_dropped_at_any_await_point_frees_lock
+        hundred_dropped_calls_free_their_locks
+        acquire_dropped_around_its_reply_frees_lock
+        waiter_dropped_around_its_grant_frees_lock;
     exit:
-        when_the_body_panics
-        when_run_ends_and_when_it_panics
-        when_a_guard_is_released_or_dropped
-        when_a_guard_is_dropped_outside_any_runtime
-        when_the_call_is_dropped_while_its_body_runs
-        when_select_drops_the_call
-        when_a_timeout_drops_the_call
-        a_call_dropped_while_it_waits_never_has_the_lock
-        when_a_current_thread_runtime_is_dropped
-        when_a_multi_thread_runtime_is_dropped
-        when_a_runtime_is_shut_down_in_the_background
-        when_the_runtime_that_took_the_lock_is_never_polled_again
-        the_body_is_dropped_before_the_lock_is_released
-        background_releases_keep_their_order
-        shutdown_refuses_new_locks_and_waits_for_the_releases;
+        panic_in_body_releases_lock
+        run_releases_lock_at_end_and_on_panic
+        released_or_dropped_guard_frees_lock
+        guard_dropped_outside_runtime_frees_lock
+        call_dropped_in_body_frees_lock
+        call_dropped_by_select_frees_lock
+        call_dropped_by_timeout_frees_lock
+        call_dropped_while_waiting_never_acquires_lock
+        dropped_current_thread_runtime_frees_its_locks
+        dropped_multi_thread_runtime_frees_its_locks
+        runtime_shut_down_in_background_frees_its_locks
+        guard_of_idle_runtime_frees_lock
+        body_is_dropped_before_lock_is_released
+        background_releases_do_not_block_next_call
+        shutdown_rejects_new_locks_and_waits_for_releases;
     fencing:
-        they_grow_with_holds_whoever_holds
-        a_hold_has_one
-        they_grow_along_a_line_of_waiters;
+        fencing_tokens_increase_across_processes
+        hold_has_one_fencing_token
+        fencing_tokens_increase_across_waiters;
     keys:
-        odd_ones
-        invalid_ones_are_refused
-        many_at_once;
+        unusual_keys_work
+        invalid_keys_are_rejected
+        many_keys_are_held_and_released_at_once;
     lease:
-        a_lock_is_renewed_as_long_as_it_is_held
-        many_locks_are_renewed_together
-        a_blocked_thread_keeps_its_lock
-        without_renewal_the_body_has_its_ttl
+        lock_is_renewed_while_held
+        many_locks_are_renewed
+        lock_is_renewed_while_thread_is_blocked
+        body_without_renewal_ends_after_ttl
         renewal_ends_at_max_hold
-        short_leases_are_kept
-        validity_never_outlasts_the_ttl
-        ensure_looks_ahead;
+        short_lease_is_renewed
+        guard_is_never_valid_after_ttl
+        ensure_valid_for_rejects_longer_duration_and_keeps_lock;
     loss:
-        a_deleted_lock_ends_the_body
-        a_stolen_lock_ends_the_body_and_stays_the_thiefs
-        with_continue_the_body_goes_on
-        a_release_tells_what_it_found
-        the_result_of_a_body_that_ended_stays
-        no_fencing_token_for_a_lock_that_is_gone;
+        deleted_lock_cancels_body
+        stolen_lock_cancels_body_and_is_left_unchanged
+        continue_on_lost_keeps_body_running
+        release_of_lost_lock_reports_loss
+        result_of_finished_body_is_kept
+        lost_lock_gets_no_fencing_token;
     queue:
-        a_released_lock_is_with_the_next_process_at_once
-        a_lock_that_was_handed_on_is_kept
-        a_waiter_that_leaves_is_passed_over
-        many_who_leave_cost_nobody_the_lock
-        a_busy_process_lets_others_in
-        other_processes_have_their_turn
-        shutdown_sends_those_who_wait_away;
+        released_lock_reaches_next_process_at_once
+        granted_lock_is_renewed_by_new_holder
+        waiter_that_leaves_is_skipped
+        many_canceled_waiters_lose_no_grant
+        busy_process_does_not_starve_others
+        waiter_of_other_process_is_served_between_local_waiters
+        shutdown_fails_waiters_and_removes_queue_entries;
     waiting:
-        it_is_bounded
-        it_is_bounded_behind_others_of_the_same_process
-        no_wait_is_one_try
-        who_waits_for_ever_gets_it_in_the_end
-        waiters_of_a_process_come_in_order
-        any_waiter_may_give_up
-        keys_do_not_wait_for_one_another
-        one_holder_at_a_time
-        an_expired_guard_is_in_nobodys_way;
+        wait_is_bounded
+        wait_is_bounded_behind_local_waiters
+        zero_wait_tries_once
+        unbounded_wait_acquires_lock
+        local_waiters_are_served_in_order
+        canceled_waiter_does_not_delay_others
+        different_keys_do_not_block_each_other
+        lock_has_one_holder_at_a_time
+        expired_guard_does_not_block_next_holder;
 };
 
-/// So many cases at once, over all topologies: more of them measure one another.
+/// The limit on concurrent cases over all topologies; more would disturb each other's timing.
 static AT_ONCE: Semaphore = Semaphore::const_new(12);
 
-/// Says of every case that fails which it is and why, when all have ended.
+/// Runs all cases, then reports the name and the cause of each that failed.
 pub fn run(topology: impl Topology + 'static) {
     run_with(topology, Builder::new_multi_thread().worker_threads(3));
 }
 
-/// As most tests of services do.
+/// Runs all cases on a single thread, as most tests of services do.
 pub fn run_on_one_thread(topology: impl Topology + 'static) {
     run_with(topology, &mut Builder::new_current_thread());
 }
@@ -151,7 +151,7 @@ fn run_with(topology: impl Topology + 'static, runtime: &mut Builder) {
     );
 }
 
-/// What it says first.
+/// Returns the beginning of the panic message.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

@@ -1,6 +1,5 @@
-//! Release on every exit path. A key that was not released would be held for the whole ttl
-//! of half a minute; the cases look for it at once, or for a while where the release goes on
-//! in the background.
+//! Release on every exit path. A lock that is not released stays held for its TTL of half a minute; the cases
+//! expect it to be free at once, or soon where the release continues in the background.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use crate::support::time::{NOISE, begin, millis, within};
 
 const SOON: Duration = millis(1500);
 
-/// Tells when its body runs, then never ends.
+/// Reports that its body runs, then never ends.
 #[distributed_lock(key = "<key>", manager = locks)]
 async fn stay(
     locks: LockManager,
@@ -28,7 +27,7 @@ async fn stay(
     pending().await
 }
 
-pub async fn when_the_body_panics(site: Site) {
+pub async fn panic_in_body_releases_lock(site: Site) {
     #[distributed_lock(key = "<key>", manager = locks)]
     async fn panics(locks: LockManager, key: String) -> Result<(), LockError> {
         tokio::task::yield_now().await;
@@ -41,7 +40,7 @@ pub async fn when_the_body_panics(site: Site) {
     site.until_free(&order, SOON).await;
 }
 
-pub async fn when_run_ends_and_when_it_panics(site: Site) {
+pub async fn run_releases_lock_at_end_and_on_panic(site: Site) {
     let order = site.key("order");
     let run = site.locks().lock(&*order);
     let value = run.run(async |lock| lock.key().len()).await;
@@ -57,7 +56,7 @@ pub async fn when_run_ends_and_when_it_panics(site: Site) {
     site.until_free(&order, SOON).await;
 }
 
-pub async fn when_a_guard_is_released_or_dropped(site: Site) {
+pub async fn released_or_dropped_guard_frees_lock(site: Site) {
     let order = site.key("order");
     let guard = site.locks().lock(&*order).acquire().await.unwrap();
     assert!(site.is_held(&order).await);
@@ -68,14 +67,14 @@ pub async fn when_a_guard_is_released_or_dropped(site: Site) {
     site.until_free(&order, SOON).await;
 }
 
-pub async fn when_a_guard_is_dropped_outside_any_runtime(site: Site) {
+pub async fn guard_dropped_outside_runtime_frees_lock(site: Site) {
     let order = site.key("order");
     let guard = site.locks().lock(&*order).acquire().await.unwrap();
     std::thread::spawn(move || drop(guard)).join().unwrap();
     site.until_free(&order, SOON).await;
 }
 
-pub async fn when_the_call_is_dropped_while_its_body_runs(site: Site) {
+pub async fn call_dropped_in_body_frees_lock(site: Site) {
     let order = site.key("order");
     let (inside, entered) = oneshot::channel();
     let task = tokio::spawn(stay(site.locks().clone(), order.clone(), inside));
@@ -86,7 +85,7 @@ pub async fn when_the_call_is_dropped_while_its_body_runs(site: Site) {
     site.until_free(&order, SOON).await;
 }
 
-pub async fn when_select_drops_the_call(site: Site) {
+pub async fn call_dropped_by_select_frees_lock(site: Site) {
     let order = site.key("order");
     let (inside, entered) = oneshot::channel();
     tokio::select! {
@@ -96,7 +95,7 @@ pub async fn when_select_drops_the_call(site: Site) {
     site.until_free(&order, SOON).await;
 }
 
-pub async fn when_a_timeout_drops_the_call(site: Site) {
+pub async fn call_dropped_by_timeout_frees_lock(site: Site) {
     let order = site.key("order");
     let (inside, mut entered) = oneshot::channel();
     let call = stay(site.locks().clone(), order.clone(), inside);
@@ -106,7 +105,7 @@ pub async fn when_a_timeout_drops_the_call(site: Site) {
     site.until_free(&order, SOON).await;
 }
 
-pub async fn a_call_dropped_while_it_waits_never_has_the_lock(site: Site) {
+pub async fn call_dropped_while_waiting_never_acquires_lock(site: Site) {
     let order = site.key("order");
     let holder = site.other().lock(&*order).acquire().await.unwrap();
     let (inside, mut entered) = oneshot::channel();
@@ -120,7 +119,7 @@ pub async fn a_call_dropped_while_it_waits_never_has_the_lock(site: Site) {
     assert!(entered.try_recv().is_err(), "its body never ran");
 }
 
-/// `end` makes away with the runtime that holds the lock.
+/// Checks the locks of a runtime that `end` shuts down.
 async fn with_a_runtime_that_ends(site: Site, holder: Runtime, end: fn(Runtime)) {
     let here = Handle::current();
     let ends = spawn_blocking(move || {
@@ -128,7 +127,7 @@ async fn with_a_runtime_that_ends(site: Site, holder: Runtime, end: fn(Runtime))
         let (inside, entered) = oneshot::channel();
         let _task = holder.spawn(stay(site.locks().clone(), first.clone(), inside));
         holder.block_on(within(NOISE * 2, entered)).unwrap();
-        // One more that was taken there and lives longer than its runtime.
+        // A second lock that was acquired on this runtime and outlives it.
         let guard = site.locks().lock(&*second).acquire();
         let guard = holder.block_on(guard).unwrap();
         end(holder);
@@ -150,20 +149,20 @@ fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-pub async fn when_a_current_thread_runtime_is_dropped(site: Site) {
+pub async fn dropped_current_thread_runtime_frees_its_locks(site: Site) {
     with_a_runtime_that_ends(site, current_thread(), drop).await;
 }
 
-pub async fn when_a_multi_thread_runtime_is_dropped(site: Site) {
+pub async fn dropped_multi_thread_runtime_frees_its_locks(site: Site) {
     with_a_runtime_that_ends(site, Runtime::new().unwrap(), drop).await;
 }
 
-pub async fn when_a_runtime_is_shut_down_in_the_background(site: Site) {
+pub async fn runtime_shut_down_in_background_frees_its_locks(site: Site) {
     with_a_runtime_that_ends(site, Runtime::new().unwrap(), Runtime::shutdown_background).await;
 }
 
-/// The runtime stands still with the guard in it: dropping happens on another thread.
-pub async fn when_the_runtime_that_took_the_lock_is_never_polled_again(site: Site) {
+/// The runtime is idle while the guard is dropped on another thread.
+pub async fn guard_of_idle_runtime_frees_lock(site: Site) {
     let order = site.key("order");
     let take = |idle: Runtime| {
         let lock = site.locks().lock(&*order);
@@ -179,12 +178,12 @@ pub async fn when_the_runtime_that_took_the_lock_is_never_polled_again(site: Sit
     idle.shutdown_background();
 }
 
-pub async fn the_body_is_dropped_before_the_lock_is_released(site: Site) {
+pub async fn body_is_dropped_before_lock_is_released(site: Site) {
     struct OnDrop(Arc<AtomicBool>, Site, String);
     impl Drop for OnDrop {
         fn drop(&mut self) {
             let look = || current_thread().block_on(self.1.is_held(&self.2));
-            // On a thread of its own: this one is inside a runtime.
+            // On a separate thread, since this one is inside a runtime.
             let held = std::thread::scope(|scope| scope.spawn(look).join().unwrap());
             self.0.store(held, Relaxed);
         }
@@ -198,13 +197,13 @@ pub async fn the_body_is_dropped_before_the_lock_is_released(site: Site) {
     run.await.unwrap();
     assert!(
         held_on_drop.load(Relaxed),
-        "what the body owns goes while the lock is held"
+        "the body's values are dropped while the lock is held"
     );
     assert!(!site.is_held(&order).await);
 }
 
-/// The next call of the same task never finds what the last one has left.
-pub async fn background_releases_keep_their_order(site: Site) {
+/// The next call of the same task is never blocked by the release of the previous one.
+pub async fn background_releases_do_not_block_next_call(site: Site) {
     let order = site.key("order");
     for n in 0..200 {
         let lock = site.locks().lock(&*order).release(ReleaseMode::Background);
@@ -215,7 +214,7 @@ pub async fn background_releases_keep_their_order(site: Site) {
     guard.await.unwrap().release().await.unwrap();
 }
 
-pub async fn shutdown_refuses_new_locks_and_waits_for_the_releases(site: Site) {
+pub async fn shutdown_rejects_new_locks_and_waits_for_releases(site: Site) {
     let locks = site.another().await;
     let mut guards = Vec::new();
     for n in 0..50 {

@@ -1,11 +1,11 @@
-//! Fencing tokens grow with holds.
+//! Fencing tokens increase from hold to hold.
 
 use tokio::task::JoinSet;
 
 use super::site::Site;
 use crate::support::time::{NOISE, millis, within};
 
-pub async fn they_grow_with_holds_whoever_holds(site: Site) {
+pub async fn fencing_tokens_increase_across_processes(site: Site) {
     let row = site.key("row");
     let managers = site.both();
     let mut last = 0;
@@ -18,7 +18,7 @@ pub async fn they_grow_with_holds_whoever_holds(site: Site) {
     }
 }
 
-pub async fn a_hold_has_one(site: Site) {
+pub async fn hold_has_one_fencing_token(site: Site) {
     let guard = site.locks().lock(site.key("row")).acquire().await.unwrap();
     let (a, b) = tokio::join!(guard.fencing_token(), guard.fencing_token());
     let first = a.unwrap();
@@ -27,8 +27,8 @@ pub async fn a_hold_has_one(site: Site) {
     guard.release().await.unwrap();
 }
 
-/// However the lock passes from one to the next.
-pub async fn they_grow_along_a_line_of_waiters(site: Site) {
+/// Whether by local handoff or by a grant.
+pub async fn fencing_tokens_increase_across_waiters(site: Site) {
     let row = site.key("row");
     let managers = site.both();
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();

@@ -1,4 +1,4 @@
-//! Any text is a key, and keys have nothing to do with one another.
+//! Any text is a valid key, and keys do not affect each other.
 
 use lock_runtime::LockError;
 use tokio::task::JoinSet;
@@ -36,13 +36,13 @@ fn odd_keys() -> Vec<String> {
     keys
 }
 
-/// Each is taken, waited for from another process, handed on, fenced and released.
-pub async fn odd_ones(site: Site) {
+/// Each key is acquired, waited for by another process, granted, fenced and released.
+pub async fn unusual_keys_work(site: Site) {
     let mut tasks = JoinSet::new();
     for odd in odd_keys() {
         let site = site.clone();
         tasks.spawn(async move {
-            // As it is, and with something before it.
+            // With the odd part at the beginning, and at the end.
             for key in [format!("{odd}{}", site.key("")), site.key(&odd)] {
                 let guard = site.locks().lock(&*key).acquire().await.unwrap();
                 assert_eq!(guard.key(), key);
@@ -64,15 +64,15 @@ pub async fn odd_ones(site: Site) {
     }
 }
 
-pub async fn invalid_ones_are_refused(site: Site) {
+pub async fn invalid_keys_are_rejected(site: Site) {
     for key in ["", ":", ":a", "::fence", "::queue:a"] {
         let error = site.locks().lock(key).acquire().await.unwrap_err();
         assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
     }
 }
 
-/// Hundreds are held together, each by itself, and released together.
-pub async fn many_at_once(site: Site) {
+/// Hundreds of locks are held and released at the same time.
+pub async fn many_keys_are_held_and_released_at_once(site: Site) {
     let keys: Vec<_> = (0..300).map(|n| site.key(&n.to_string())).collect();
     let take = |key: &String| site.locks().lock(&**key).wait(millis(20_000)).acquire();
     let taken: JoinSet<_> = keys.iter().map(take).collect();
@@ -89,7 +89,7 @@ pub async fn many_at_once(site: Site) {
                 .is_none()
         );
     }
-    eventually(NOISE, "all are held", || {
+    eventually(NOISE, "all locks are held", || {
         guards.iter().all(|guard| guard.is_valid())
     });
     drop(guards);

@@ -1,5 +1,5 @@
-//! A lease lasts as long as it can be proven: renewed while it is held, and never believed in for
-//! longer than the server keeps it.
+//! A lease lasts as long as it can be proven: it is renewed while held, and a guard is never valid for longer
+//! than the server keeps the lock.
 
 use std::future::pending;
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use tokio::task::{JoinSet, spawn_blocking, yield_now};
 use super::site::Site;
 use crate::support::time::{NOISE, Stopwatch, millis, within};
 
-/// Long enough for a machine that is busy with all the other cases.
+/// Long enough for a machine that also runs all other cases.
 const TTL: Duration = millis(2100);
-/// Well past it.
+/// Well past the TTL.
 const LONGER: Duration = millis(3600);
 
-pub async fn a_lock_is_renewed_as_long_as_it_is_held(site: Site) {
+pub async fn lock_is_renewed_while_held(site: Site) {
     let row = site.key("row");
     let guard = site.locks().lock(&*row).ttl(TTL).acquire().await.unwrap();
     let token = guard.fencing_token().await.unwrap();
@@ -29,23 +29,23 @@ pub async fn a_lock_is_renewed_as_long_as_it_is_held(site: Site) {
     assert!(!site.is_held(&row).await);
 }
 
-pub async fn many_locks_are_renewed_together(site: Site) {
+pub async fn many_locks_are_renewed(site: Site) {
     for _ in 0..5 {
         let watch = Stopwatch::start();
         let lost = lost_of_many(&site).await;
-        // Where the machine stalls for so long, leases end.
+        // A machine that stalls this long loses leases.
         if lost == 0 || watch.stalled() < TTL / 3 {
             return assert_eq!(lost, 0);
         }
     }
-    panic!("the machine stalls all the time");
+    panic!("the machine stalled in each run");
 }
 
 async fn lost_of_many(site: &Site) -> usize {
     let mut taken = JoinSet::new();
     for n in 0..250 {
         let lock = site.locks().lock(site.key(&n.to_string()));
-        // Not all at the same time.
+        // TTLs differ, so that not all renewals are due at the same time.
         let ttl = TTL + millis(n % 10 * 50);
         taken.spawn(lock.ttl(ttl).wait(millis(20_000)).acquire());
     }
@@ -60,8 +60,8 @@ async fn lost_of_many(site: &Site) -> usize {
     lost
 }
 
-/// On a runtime of its own that has no other thread.
-pub async fn a_blocked_thread_keeps_its_lock(site: Site) {
+/// On a separate runtime with a single thread.
+pub async fn lock_is_renewed_while_thread_is_blocked(site: Site) {
     let blocks = spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -78,7 +78,7 @@ pub async fn a_blocked_thread_keeps_its_lock(site: Site) {
     blocks.await.unwrap();
 }
 
-pub async fn without_renewal_the_body_has_its_ttl(site: Site) {
+pub async fn body_without_renewal_ends_after_ttl(site: Site) {
     let row = site.key("row");
     let start = Instant::now();
     let run = site.locks().lock(&*row).ttl(millis(500)).renew(false);
@@ -101,8 +101,8 @@ pub async fn renewal_ends_at_max_hold(site: Site) {
     site.until_free(&row, NOISE).await;
 }
 
-/// This busy machine may stall for longer than such a lease lasts; it doesn't every time.
-pub async fn short_leases_are_kept(site: Site) {
+/// A busy machine may stall for longer than such a lease, but not every time.
+pub async fn short_lease_is_renewed(site: Site) {
     let (row, ttl) = (site.key("row"), millis(200));
     let watch = Stopwatch::start();
     for _ in 0..10 {
@@ -119,15 +119,15 @@ pub async fn short_leases_are_kept(site: Site) {
     );
 }
 
-/// Not an instant longer than the time to live, whatever it was: exact, without any noise.
-pub async fn validity_never_outlasts_the_ttl(site: Site) {
+/// A guard is never valid after its TTL. This bound is exact and allows for no noise.
+pub async fn guard_is_never_valid_after_ttl(site: Site) {
     for ttl in [millis(150), millis(400)] {
         let lock = site.locks().lock(site.key("row")).wait(NOISE * 2);
         let guard = lock.ttl(ttl).renew(false).acquire().await.unwrap();
         let had = Instant::now();
         let margin = ttl / 100 + millis(2);
         assert!(guard.remaining() <= ttl - margin, "{:?}", guard.remaining());
-        // No later than it was looked at, however long this thread stood still in between.
+        // The time is taken before the check, so a stalled thread cannot move it back.
         let mut valid_at = Duration::ZERO;
         loop {
             let looked_at = had.elapsed();
@@ -150,11 +150,11 @@ pub async fn validity_never_outlasts_the_ttl(site: Site) {
     }
 }
 
-pub async fn ensure_looks_ahead(site: Site) {
+pub async fn ensure_valid_for_rejects_longer_duration_and_keeps_lock(site: Site) {
     let lock = site.locks().lock(site.key("row")).ttl(millis(8000));
     let guard = lock.renew(false).acquire().await.unwrap();
     guard.ensure_valid_for(millis(2000)).unwrap();
     assert!(guard.ensure_valid_for(millis(8000)).unwrap_err().is_lost());
-    assert!(guard.is_valid(), "a look ahead loses nothing");
+    assert!(guard.is_valid(), "the check does not lose the lock");
     guard.release().await.unwrap();
 }

@@ -1,5 +1,5 @@
-//! What a client of another kind does to a lock ends the body that relied on it. Where there is none,
-//! nothing can be taken away.
+//! A foreign client that deletes or overwrites a lock ends the body that relied on it. Topologies without
+//! foreign clients never lose a lock this way.
 
 use std::future::pending;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::site::Site;
 use crate::support::time::{NOISE, millis, within};
 
 const TTL: Duration = millis(1200);
-/// A renewal comes after a third of the ttl, a tenth more or less.
+/// A renewal is sent after a third of the TTL, plus or minus a tenth.
 const NEXT_RENEWAL: Duration = millis(1200 / 3 + 1200 / 30);
 
 #[distributed_lock(key = "<key>", ttl = "1200ms", manager = locks)]
@@ -24,7 +24,7 @@ async fn hold(
     pending().await
 }
 
-/// The body that never ends gets cancelled, at the next renewal after that happened.
+/// Asserts that a body that never ends is canceled at the next renewal after `tampers`.
 async fn is_cancelled(site: &Site, key: &str, tampers: impl Fn(&str) -> bool) {
     let (inside, entered) = oneshot::channel();
     let call = tokio::spawn(hold(site.locks().clone(), key.to_owned(), inside));
@@ -40,27 +40,24 @@ async fn is_cancelled(site: &Site, key: &str, tampers: impl Fn(&str) -> bool) {
     assert_eq!(error.key(), Some(key));
 }
 
-pub async fn a_deleted_lock_ends_the_body(site: Site) {
+pub async fn deleted_lock_cancels_body(site: Site) {
     let row = site.key("row");
     is_cancelled(&site, &row, |key| site.deleted(key)).await;
     site.until_free(&row, TTL).await;
 }
 
-pub async fn a_stolen_lock_ends_the_body_and_stays_the_thiefs(site: Site) {
+pub async fn stolen_lock_cancels_body_and_is_left_unchanged(site: Site) {
     let row = site.key("row");
     is_cancelled(&site, &row, |key| site.stolen(key)).await;
     tokio::time::sleep(millis(100)).await;
     if site.deleted(&site.key("nothing")) {
-        assert!(
-            site.is_held(&row).await,
-            "nobody releases what is the thief's"
-        );
+        assert!(site.is_held(&row).await, "the thief still holds the lock");
     }
     site.deleted(&row);
     site.until_free(&row, TTL).await;
 }
 
-pub async fn with_continue_the_body_goes_on(site: Site) {
+pub async fn continue_on_lost_keeps_body_running(site: Site) {
     #[distributed_lock(key = "<key>", ttl = "1200ms", on_lost = "continue", guard = lock, manager = locks)]
     async fn goes_on(
         locks: LockManager,
@@ -85,7 +82,7 @@ pub async fn with_continue_the_body_goes_on(site: Site) {
     site.deleted(&row);
 }
 
-pub async fn a_release_tells_what_it_found(site: Site) {
+pub async fn release_of_lost_lock_reports_loss(site: Site) {
     let row = site.key("row");
     for tampers in [Site::deleted, Site::stolen] {
         let guard = site.locks().lock(&*row).acquire().await.unwrap();
@@ -96,8 +93,8 @@ pub async fn a_release_tells_what_it_found(site: Site) {
     }
 }
 
-/// The body ends before anybody noticed: what it gave is never replaced.
-pub async fn the_result_of_a_body_that_ended_stays(site: Site) {
+/// The body ends before the loss is noticed: its result is returned.
+pub async fn result_of_finished_body_is_kept(site: Site) {
     let row = site.key("row");
     let run = site.locks().lock(&*row).run(async |_| {
         site.deleted(&row);
@@ -106,7 +103,7 @@ pub async fn the_result_of_a_body_that_ended_stays(site: Site) {
     assert_eq!(run.await.unwrap(), "done");
 }
 
-pub async fn no_fencing_token_for_a_lock_that_is_gone(site: Site) {
+pub async fn lost_lock_gets_no_fencing_token(site: Site) {
     let row = site.key("row");
     for tampers in [Site::deleted, Site::stolen] {
         let guard = site.locks().lock(&*row).acquire().await.unwrap();
@@ -115,7 +112,7 @@ pub async fn no_fencing_token_for_a_lock_that_is_gone(site: Site) {
             assert!(error.is_lost() && error.key() == Some(&*row), "{error}");
             assert!(
                 !guard.is_valid(),
-                "what the server said holds for the guard too"
+                "the server's reply invalidates the guard"
             );
         }
         drop(guard);

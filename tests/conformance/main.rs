@@ -1,7 +1,7 @@
-//! What every engine and every deployment must do alike: each case is written once, and runs on all.
+//! Requirements for every engine and topology: each case is written once, and runs on all of them.
 //!
-//! `LOCK_CASES=queue::` runs only those that have that in their name, and `LOCK_CASE_TIMES=1` says how
-//! long each took.
+//! `LOCK_CASES=queue::` runs only the cases whose names contain that, and `LOCK_CASE_TIMES=1` prints how long
+//! each case took.
 
 mod attribute;
 mod cancel;

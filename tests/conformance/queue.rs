@@ -1,4 +1,4 @@
-//! Several processes wait for one lock: each is served, and who leaves takes nothing along.
+//! Several processes wait for one lock: each is served, and a waiter that leaves does not keep the lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -20,9 +20,8 @@ fn waits(
     tokio::spawn(locks.lock(key).wait(wait).acquire())
 }
 
-/// Nothing is waited for but the release. Who waits asks for himself after 50 ms, and more seldom
-/// later.
-pub async fn a_released_lock_is_with_the_next_process_at_once(site: Site) {
+/// The release alone wakes the waiter: by itself it polls after 50 ms, and less often later.
+pub async fn released_lock_reaches_next_process_at_once(site: Site) {
     let door = site.key("door");
     let managers = site.both();
     let mut guard = managers[0].lock(&*door).acquire().await.unwrap();
@@ -38,7 +37,7 @@ pub async fn a_released_lock_is_with_the_next_process_at_once(site: Site) {
         assert!(guard.is_valid());
     }
     guard.release().await.unwrap();
-    // On a machine that is busy many turns are slow, however they come; none is quick that is asked for.
+    // On a busy machine many turns are slow either way, but a turn that relies on polling is never fast.
     let quick = times.into_iter().min().unwrap();
     let limit = if site.has_queue() {
         millis(40)
@@ -48,9 +47,8 @@ pub async fn a_released_lock_is_with_the_next_process_at_once(site: Site) {
     assert!(quick < limit, "{quick:?} for the quickest turn");
 }
 
-/// A lock that was handed on is held for as long as its guard lives, and not only for the moment
-/// for which it was granted.
-pub async fn a_lock_that_was_handed_on_is_kept(site: Site) {
+/// A granted lock is held for as long as its guard lives, not only for the lease of the grant.
+pub async fn granted_lock_is_renewed_by_new_holder(site: Site) {
     let door = site.key("door");
     let holder = site.other().lock(&*door).acquire().await.unwrap();
     let waiter = waits(site.locks(), &door, LONG);
@@ -63,7 +61,7 @@ pub async fn a_lock_that_was_handed_on_is_kept(site: Site) {
     site.until_free(&door, NOISE).await;
 }
 
-pub async fn a_waiter_that_leaves_is_passed_over(site: Site) {
+pub async fn waiter_that_leaves_is_skipped(site: Site) {
     let third = site.another().await;
     for (n, leaves_by_itself) in [true, false].into_iter().enumerate() {
         let door = site.key(&format!("door:{n}"));
@@ -88,7 +86,7 @@ pub async fn a_waiter_that_leaves_is_passed_over(site: Site) {
     third.shutdown().await;
 }
 
-pub async fn many_who_leave_cost_nobody_the_lock(site: Site) {
+pub async fn many_canceled_waiters_lose_no_grant(site: Site) {
     let door = site.key("door");
     let managers = site.both();
     let mut tasks = JoinSet::new();
@@ -109,7 +107,7 @@ pub async fn many_who_leave_cost_nobody_the_lock(site: Site) {
     }
     let waited = within(LONG, tasks.join_all()).await;
     let longest = waited.into_iter().max().unwrap();
-    // A grant that is lost costs two seconds, a lock that is lost half a minute.
+    // A lost grant costs two seconds, a lost lock half a minute.
     let limit = if site.has_queue() {
         millis(1900)
     } else {
@@ -119,8 +117,8 @@ pub async fn many_who_leave_cost_nobody_the_lock(site: Site) {
     site.until_free(&door, NOISE).await;
 }
 
-/// One process that takes the lock over and over doesn't keep another one from it.
-pub async fn a_busy_process_lets_others_in(site: Site) {
+/// A process that acquires the lock over and over does not starve another one.
+pub async fn busy_process_does_not_starve_others(site: Site) {
     let door = site.key("door");
     let over = Arc::new(AtomicBool::new(false));
     let taken = Arc::new(AtomicUsize::new(0));
@@ -141,7 +139,7 @@ pub async fn a_busy_process_lets_others_in(site: Site) {
         let before = taken.load(Relaxed);
         let next = within(NOISE * 4, waits(site.other(), &door, LONG)).await;
         next.unwrap().unwrap().release().await.unwrap();
-        // Nor the other way round.
+        // Nor does the other process starve this one.
         let served = async {
             while taken.load(Relaxed) == before {
                 tokio::time::sleep(millis(1)).await;
@@ -153,8 +151,8 @@ pub async fn a_busy_process_lets_others_in(site: Site) {
     within(NOISE * 4, crowd.join_all()).await;
 }
 
-/// Many in one process don't keep the one in another process waiting till they all have had it.
-pub async fn other_processes_have_their_turn(site: Site) {
+/// Many waiters of one process do not make a waiter of another process wait for all of them.
+pub async fn waiter_of_other_process_is_served_between_local_waiters(site: Site) {
     let door = site.key("door");
     let holder = site.locks().lock(&*door).acquire().await.unwrap();
     let served = Arc::new(AtomicUsize::new(0));
@@ -175,11 +173,11 @@ pub async fn other_processes_have_their_turn(site: Site) {
     let guest = within(millis(20_000), guest).await.unwrap().unwrap();
     let before = served.load(Relaxed);
     guest.release().await.unwrap();
-    assert!(before < 200, "{before} of 300 came before it");
+    assert!(before < 200, "{before} of 300 were served first");
     within(LONG, waiters.join_all()).await;
 }
 
-pub async fn shutdown_sends_those_who_wait_away(site: Site) {
+pub async fn shutdown_fails_waiters_and_removes_queue_entries(site: Site) {
     let door = site.key("door");
     let closes = site.another().await;
     let holder = site.locks().lock(&*door).acquire().await.unwrap();

@@ -1,4 +1,4 @@
-//! What a case is given: managers of two processes, and a name of its own for its keys.
+//! The fixture of a case: managers of two processes, and a prefix for its keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ pub struct Site {
     case: &'static str,
 }
 
-/// What all cases share. Dropped in this order: the managers, then the servers, which look for what
-/// was left in them.
+/// The fixture that all cases share. Fields drop in order: first the managers, then the servers, which check
+/// for leftovers.
 pub struct Ground {
     locks: LockManager,
     other: LockManager,
@@ -51,7 +51,7 @@ impl Site {
         Self { ground, case }
     }
 
-    /// A key that no other case has.
+    /// Returns a key that no other case uses.
     pub fn key(&self, name: &str) -> String {
         format!("{}:{name}", self.case)
     }
@@ -60,17 +60,17 @@ impl Site {
         &self.ground.locks
     }
 
-    /// It shares nothing with the first but the server, as another process would.
+    /// Returns a manager that shares only the server with the first, as another process would.
     pub fn other(&self) -> &LockManager {
         &self.ground.other
     }
 
-    /// Both, for those who take turns.
+    /// Returns both managers.
     pub fn both(&self) -> [LockManager; 2] {
         [self.locks().clone(), self.other().clone()]
     }
 
-    /// One for this case alone, which may shut it down.
+    /// Connects a manager for this case alone, which may shut it down.
     pub async fn another(&self) -> LockManager {
         connected(self.config()).await
     }
@@ -83,12 +83,12 @@ impl Site {
         self.ground.topology.has_queue()
     }
 
-    /// The lock is deleted by a client of another kind; false where there is none.
+    /// Deletes the lock as a foreign client. Returns `false` if the topology has no such clients.
     pub fn deleted(&self, key: &str) -> bool {
         self.ground.topology.tamper(&format!("lock:{key}"), None)
     }
 
-    /// The lock is overwritten by a client of another kind; false where there is none.
+    /// Overwrites the lock as a foreign client. Returns `false` if the topology has no such clients.
     pub fn stolen(&self, key: &str) -> bool {
         let name = format!("lock:{key}");
         self.ground.topology.tamper(&name, Some("thief"))
@@ -101,7 +101,7 @@ impl Site {
         }
     }
 
-    /// Most locks have a ttl of half a minute: who finds one free sees a release.
+    /// Waits until the lock is free. Most locks have a TTL of half a minute, so a free lock was released.
     pub async fn until_free(&self, key: &str, limit: Duration) {
         let start = Stopwatch::start();
         while self.is_held(key).await {

@@ -1,4 +1,4 @@
-//! Where the cases run.
+//! The topologies that the cases run on.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -9,14 +9,14 @@ use crate::support::sentinel::Sentinels;
 use crate::support::server::Server;
 
 pub trait Topology: Send + Sync {
-    /// Where a service would connect to.
+    /// Returns the configuration that a service would use.
     fn config(&self) -> Config;
 
-    /// What no client of ours does: the lock of that name is deleted, or becomes a thief's. False
-    /// where there are no other clients.
+    /// Deletes the lock of this name, or overwrites it with `thief`, as a foreign client would. Returns
+    /// `false` if the topology has no other clients.
     fn tamper(&self, name: &str, thief: Option<&str>) -> bool;
 
-    /// Whether those who wait stand in one queue, over all processes.
+    /// Returns `true` if waiters of all processes share one queue.
     fn has_queue(&self) -> bool {
         true
     }
@@ -96,7 +96,10 @@ impl Topology for InCluster {
     }
 
     fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
-        let master = self.0.master_of(self.0.slot(name)).expect("it is served");
+        let master = self
+            .0
+            .master_of(self.0.slot(name))
+            .expect("the slot has a master");
         tamper(self.0.node(master), name, thief);
         true
     }

@@ -1,4 +1,4 @@
-//! Waiting is bounded, in order, and leaves no trace.
+//! Waiting is bounded and in order, and leaves no queue entry.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::site::Site;
 use crate::support::time::{NOISE, Stopwatch, begin, millis, within};
 
-pub async fn it_is_bounded(site: Site) {
+pub async fn wait_is_bounded(site: Site) {
     let door = site.key("door");
     let holder = site.other().lock(&*door).acquire().await.unwrap();
     let (start, watch) = (Instant::now(), Stopwatch::start());
@@ -36,7 +36,7 @@ pub async fn it_is_bounded(site: Site) {
     holder.release().await.unwrap();
 }
 
-pub async fn it_is_bounded_behind_others_of_the_same_process(site: Site) {
+pub async fn wait_is_bounded_behind_local_waiters(site: Site) {
     let door = site.key("door");
     let holder = site.locks().lock(&*door).acquire().await.unwrap();
     let mut waiters = JoinSet::new();
@@ -53,7 +53,7 @@ pub async fn it_is_bounded_behind_others_of_the_same_process(site: Site) {
     holder.release().await.unwrap();
 }
 
-pub async fn no_wait_is_one_try(site: Site) {
+pub async fn zero_wait_tries_once(site: Site) {
     let door = site.key("door");
     let holder = site.locks().lock(&*door).acquire().await.unwrap();
     for locks in site.both() {
@@ -69,7 +69,7 @@ pub async fn no_wait_is_one_try(site: Site) {
     guard.expect("it is free").release().await.unwrap();
 }
 
-pub async fn who_waits_for_ever_gets_it_in_the_end(site: Site) {
+pub async fn unbounded_wait_acquires_lock(site: Site) {
     let door = site.key("door");
     let holder = site.other().lock(&*door).acquire().await.unwrap();
     let waiter = tokio::spawn(site.locks().lock(&*door).wait(Duration::MAX).acquire());
@@ -81,16 +81,16 @@ pub async fn who_waits_for_ever_gets_it_in_the_end(site: Site) {
     guard.release().await.unwrap();
 }
 
-pub async fn waiters_of_a_process_come_in_order(site: Site) {
+pub async fn local_waiters_are_served_in_order(site: Site) {
     let door = site.key("door");
-    // Another process would be let in between.
+    // A waiter of another process would be served in between.
     let locks = site.another().await;
     let holder = locks.lock(&*door).acquire().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = JoinSet::new();
     for n in 0..20 {
         let mut acquire = Box::pin(locks.lock(&*door).wait(millis(30_000)).acquire());
-        // Now it stands in line.
+        // Now it waits in the local queue.
         assert!(begin(&mut acquire).is_pending());
         let order = order.clone();
         waiters.spawn(async move {
@@ -106,8 +106,8 @@ pub async fn waiters_of_a_process_come_in_order(site: Site) {
     locks.shutdown().await;
 }
 
-/// Of three waiters one gives up; the others get the lock, soon.
-pub async fn any_waiter_may_give_up(site: Site) {
+/// One of three waiters gives up; the others acquire the lock soon.
+pub async fn canceled_waiter_does_not_delay_others(site: Site) {
     for which in 0..3 {
         let door = site.key(&format!("door:{which}"));
         let holder = site.locks().lock(&*door).acquire().await.unwrap();
@@ -127,7 +127,7 @@ pub async fn any_waiter_may_give_up(site: Site) {
     }
 }
 
-pub async fn keys_do_not_wait_for_one_another(site: Site) {
+pub async fn different_keys_do_not_block_each_other(site: Site) {
     let (door, gate) = (site.key("door"), site.key("gate"));
     let holder = site.locks().lock(&*door).acquire().await.unwrap();
     let mut waiter = Box::pin(site.locks().lock(&*door).wait(millis(20_000)).acquire());
@@ -139,7 +139,7 @@ pub async fn keys_do_not_wait_for_one_another(site: Site) {
     guard.release().await.unwrap();
 }
 
-pub async fn one_holder_at_a_time(site: Site) {
+pub async fn lock_has_one_holder_at_a_time(site: Site) {
     let door = site.key("door");
     let managers = site.both();
     let inside = Arc::new(AtomicUsize::new(0));
@@ -160,15 +160,15 @@ pub async fn one_holder_at_a_time(site: Site) {
     assert_eq!(others.into_iter().max(), Some(0));
 }
 
-/// A guard whose lease has ended isn't the holder any more, however long it's kept.
-pub async fn an_expired_guard_is_in_nobodys_way(site: Site) {
+/// A guard whose lease has ended no longer holds the lock, however long it is kept.
+pub async fn expired_guard_does_not_block_next_holder(site: Site) {
     let door = site.key("door");
     for locks in site.both() {
         for waits in [false, true] {
             let lock = site.locks().lock(&*door).ttl(millis(300)).renew(false);
             let expired = lock.acquire().await.unwrap();
             assert!(within(NOISE * 2, expired.lost()).await.is_lost());
-            // On the server it ends a little later.
+            // On the server the lease ends slightly later.
             let soon = millis(300) + NOISE * 2;
             let next = match waits {
                 true => within(soon, locks.lock(&*door).acquire()).await.unwrap(),
@@ -183,7 +183,7 @@ pub async fn an_expired_guard_is_in_nobodys_way(site: Site) {
             assert!(next.is_valid());
             assert!(
                 site.is_held(&door).await,
-                "dropped late, it takes nothing from the next one"
+                "the late drop does not release the next holder's lock"
             );
             next.release().await.unwrap();
         }
