@@ -1,4 +1,5 @@
-//! The ways in: credentials for both sides, TLS, a database; and what is said where there is none.
+//! Ways to connect through Sentinels: credentials for both sides, TLS, a database; and the errors when that
+//! fails.
 
 use std::error::Error;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::support::time::{NOISE, Stopwatch, millis};
 
 const SECRET: &str = "correct-horse";
 
-/// A lock is taken, seen on the master, and released.
+/// Asserts that a lock can be acquired, appears on the master, and can be released.
 async fn works(all: &Sentinels, config: impl Into<Config>) {
     let locks = connected(config).await;
     let guard = locks.lock("row").acquire().await.unwrap();
@@ -22,7 +23,7 @@ async fn works(all: &Sentinels, config: impl Into<Config>) {
     guard.release().await.unwrap();
 }
 
-/// What the user is told, in time and without the secret.
+/// Returns the error of connecting; asserts that it comes in time and hides the secret.
 async fn refusal(config: impl Into<Config>) -> (LockError, String) {
     let config = config.into().connect_timeout(millis(5000));
     assert!(!format!("{config:?}").contains(SECRET));
@@ -50,7 +51,7 @@ fn is_misconfigured((error, text): &(LockError, String), words: &[&str]) {
 }
 
 #[tokio::test]
-async fn no_way_in() {
+async fn bad_urls_and_unreachable_sentinels_are_rejected() {
     let mut all = Sentinels::start();
     let url = all.url();
     works(&all, url.replace("/mymaster/0", "/mymaster")).await;
@@ -72,7 +73,7 @@ async fn no_way_in() {
     let none = Config::new(&url).credentials("nobody", SECRET);
     is_misconfigured(&refusal(none).await, &["password"]);
 
-    // Who can't be reached is passed over, as long as one is left.
+    // Unreachable Sentinels are skipped as long as one is left.
     all.sentinel_mut(0).kill();
     let start = Stopwatch::start();
     works(&all, &*url).await;
@@ -89,7 +90,7 @@ async fn no_way_in() {
 }
 
 #[tokio::test]
-async fn passwords() {
+async fn server_and_sentinel_passwords_are_separate() {
     let all = Sentinels::with(&Setup {
         password: Some("pass@word"),
         sentinel_password: Some("other/word"),
@@ -112,7 +113,7 @@ async fn passwords() {
 }
 
 #[tokio::test]
-async fn tls() {
+async fn tls_is_used_for_sentinels_and_servers() {
     let certificates = Certificates::new();
     let mut all = Sentinels::with(&Setup {
         certificates: Some(&certificates),
@@ -135,9 +136,9 @@ async fn tls() {
     assert!(error.is_unavailable(), "{error:?}");
 }
 
-/// As much as `PROTOCOL.md` says that a user needs, and who may not ask for the role.
+/// Uses the permissions that `PROTOCOL.md` lists, then without permission to read the role.
 #[tokio::test]
-async fn permissions() {
+async fn documented_permissions_suffice() {
     let protocol = include_str!("../../PROTOCOL.md");
     let (_, permissions) = protocol.split_once("## Permissions").unwrap();
     let (server, sentinel) = permissions.split_once("and there").unwrap();

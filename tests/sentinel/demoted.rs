@@ -1,4 +1,4 @@
-//! A master that was frozen and comes back knows nothing of its successor. Nobody believes it.
+//! A master that was paused and resumes does not know its successor. Clients ignore it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn connect(all: &Sentinels) -> LockManager {
     connected(all.url()).await
 }
 
-/// So often that the runtime has a connection of its own.
+/// Makes enough requests for the runtime to get its own connection.
 async fn settle(locks: &LockManager) {
     for n in 0..50 {
         let guard = locks.lock(format!("settle:{n}")).acquire().await.unwrap();
@@ -22,16 +22,19 @@ async fn settle(locks: &LockManager) {
     }
 }
 
-/// The new master knows of the lock.
+/// Asserts that the lock is on the new master.
 #[track_caller]
 fn is_from(all: &Sentinels, master: usize, guard: &LockGuard) {
     let key = format!("lock:{}", guard.key());
     assert!(guard.is_valid());
-    assert!(all.server(master).exists(&key), "`{key}` is the old one's");
+    assert!(
+        all.server(master).exists(&key),
+        "`{key}` is not on the new master"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_master_grants_nothing_when_it_is_back() {
+async fn paused_master_grants_nothing_after_failover() {
     let mut all = Sentinels::start();
     let idle = connect(&all).await;
     let settled = connect(&all).await;
@@ -42,16 +45,16 @@ async fn a_frozen_master_grants_nothing_when_it_is_back() {
     all.until_replicated(2);
 
     let old = all.pause_master();
-    // Its answer is kept by the old master until that is back.
+    // The old master replies only after it resumes.
     let asked = tokio::spawn(patient.lock("asked").wait(LONG).acquire());
     let new = all.until_failed_over(old);
-    // Whom no message has reached has asked a Sentinel by then.
+    // A client that missed the message has polled a Sentinel by then.
     tokio::time::sleep(millis(1500)).await;
     all.resume(old);
     let tries = |locks: LockManager| async move {
         let mut guards = Vec::new();
         for n in 0..20 {
-            // The first finds out for all that there is another connection to be made.
+            // The first request discovers for all others that a new connection is needed.
             guards.push(
                 locks
                     .lock(format!("row:{n}"))
@@ -64,7 +67,7 @@ async fn a_frozen_master_grants_nothing_when_it_is_back() {
     };
     let (first, second) = (tries(settled.clone()).await, tries(idle).await);
     let guards = first.unwrap();
-    // Each is had by one of them only.
+    // Only one of the managers acquires each lock.
     assert!(second.unwrap_err().is_busy());
     guards.iter().for_each(|guard| is_from(&all, new, guard));
     let asked = asked.await.unwrap().unwrap();

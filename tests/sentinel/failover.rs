@@ -1,4 +1,4 @@
-//! The master dies under those who use it.
+//! The master is killed while clients use it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -20,8 +20,8 @@ fn milliseconds() -> u64 {
     now.as_millis().try_into().unwrap()
 }
 
-/// In each process: takes locks without end, eight tasks in turn, until it is ordered to stop. Says
-/// when the first was had after the master's death.
+/// In each process: eight tasks acquire locks in turn until ordered to stop. Reports the first acquisition
+/// after the master's death.
 async fn use_locks(url: &str) {
     let locks = connected(url).await;
     let died = Arc::new(AtomicU64::new(u64::MAX));
@@ -64,12 +64,12 @@ async fn use_locks(url: &str) {
 }
 
 #[test]
-fn a_killed_master_is_followed_under_load() {
+fn killed_master_is_replaced_under_load() {
     if let Some(arguments) = arguments() {
         return block_on(use_locks(&arguments[0]));
     }
     let mut all = Sentinels::start();
-    let start = || Worker::start(a_killed_master_is_followed_under_load, &[&all.url()]);
+    let start = || Worker::start(killed_master_is_replaced_under_load, &[&all.url()]);
     let mut workers: Vec<_> = (0..4).map(|_| start()).collect();
     for worker in &workers {
         (0..8).for_each(|_| drop(worker.expect("runs", LONG)));
@@ -85,7 +85,7 @@ fn a_killed_master_is_followed_under_load() {
     for worker in &workers {
         let resumed: u64 = worker.expect("resumed", LONG).parse().unwrap();
         println!(
-            "locks were had again {} ms later",
+            "locks were acquired again {} ms later",
             resumed as i64 - over as i64
         );
         let limit = over + 2000 + NOISE.as_millis() as u64;
@@ -93,20 +93,20 @@ fn a_killed_master_is_followed_under_load() {
     }
     workers.iter_mut().for_each(|worker| worker.order("stop"));
     for worker in &mut workers {
-        // Not longer than a lock that the new master believes to be held.
+        // At most as long as a lock that the new master still stores.
         let taken = worker.expect("done", TTL + millis(5000));
         println!("{taken} locks");
         worker.succeeds(LONG);
     }
-    // What nobody could release before the master died is left until its time is over.
+    // A lock that could not be released before the master died stays until its TTL ends.
     let limit = TTL + NOISE;
     let new = all.master();
     (0..6).for_each(|n| all.server(new).until_gone(&format!("lock:row:{n}"), limit));
 }
 
-/// The queue is on the new master as well, and those who stand in it listen there.
+/// The queue is on the new master as well, and its waiters subscribe there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_is_served_by_the_next_master() {
+async fn waiters_are_served_in_order_by_new_master() {
     let mut all = Sentinels::start();
     let fair = || Config::new(all.url()).local_handoff(0, Duration::ZERO);
     let holders = connected(fair()).await;
@@ -128,10 +128,14 @@ async fn who_waits_is_served_by_the_next_master() {
     let old = all.kill_master();
     let new = all.until_failed_over(old);
     let new = all.server(new);
-    eventually(millis(2000), "all listen to the new master", || {
-        let channels: Vec<String> = new.query("PUBSUB CHANNELS lock:::grants:*");
-        channels.len() == managers.len()
-    });
+    eventually(
+        millis(2000),
+        "all managers are subscribed to the new master",
+        || {
+            let channels: Vec<String> = new.query("PUBSUB CHANNELS lock:::grants:*");
+            channels.len() == managers.len()
+        },
+    );
     assert!(holder.is_valid());
     new.until_waiting("door", 4);
     let released = Instant::now();
@@ -142,5 +146,5 @@ async fn who_waits_is_served_by_the_next_master() {
     let order = order.lock().unwrap();
     assert!(order.iter().map(|(n, _)| *n).eq(0..4), "{order:?}");
     let last = order[3].1 - released;
-    assert!(last < NOISE, "the last had it after {last:?}");
+    assert!(last < NOISE, "the last waiter was served after {last:?}");
 }

@@ -1,4 +1,4 @@
-//! A master found through Sentinels, and followed from one failover to the next.
+//! Tests locks on a master that Sentinels name, and that changes with each failover.
 
 mod access;
 mod demoted;

@@ -1,4 +1,4 @@
-//! Locks that replicas must know of, and what becomes of those that they don't.
+//! Locks that replicas must acknowledge, and locks that they do not know.
 
 use std::error::Error;
 use std::fs::File;
@@ -23,15 +23,15 @@ async fn connect(all: &Sentinels) -> LockManager {
     connected(all.url()).await
 }
 
-/// Those who must acknowledge answer nothing any more.
+/// Pauses the replicas, so that none acknowledges.
 fn pause_replicas(all: &mut Sentinels) -> Vec<usize> {
     let replicas = all.replicas();
     replicas.iter().for_each(|n| all.server_mut(*n).pause());
     replicas
 }
 
-/// Fails for want of replicas. A try may also find that the connection which they acknowledge by is being
-/// made anew.
+/// Asserts that `attempt` fails for lack of replicas. A try may also fail while the connection for
+/// acknowledgments is being replaced.
 async fn too_few(known: &str, attempt: impl AsyncFn() -> Result<(), LockError>) {
     let refused = async {
         loop {
@@ -53,7 +53,7 @@ async fn annotated(locks: &LockManager) -> Result<(), LockError> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_too_few_replicas_there_is_no_lock() {
+async fn acquire_fails_with_too_few_replicas() {
     let mut all = Sentinels::start();
     let locks = connect(&all).await;
     let others = connect(&all).await;
@@ -81,8 +81,8 @@ async fn with_too_few_replicas_there_is_no_lock() {
     let by_default = connected(by_default).await;
     let lock = || by_default.lock("row");
     too_few("0 of the 1", async || taken(lock(), wait).await).await;
-    // Who asks for none is served, and nobody gets it from there who asks for more: neither in the same
-    // process nor in another.
+    // A caller that requires no replicas is served, but cannot hand the lock to one that requires more,
+    // neither in the same process nor in another.
     for waiting in [&by_default, &others] {
         let after_another = async || {
             let holder = by_default.lock("row").replicas(0).acquire().await.unwrap();
@@ -95,7 +95,7 @@ async fn with_too_few_replicas_there_is_no_lock() {
         all.server(master).until_gone("lock:row", NOISE);
     }
 
-    // When they are back, who has waited is served.
+    // When the replicas are back, the waiter is served.
     let waiter = tokio::spawn(one(&locks).wait(LONG).acquire());
     tokio::time::sleep(millis(300)).await;
     assert!(!waiter.is_finished());
@@ -104,9 +104,9 @@ async fn with_too_few_replicas_there_is_no_lock() {
     guard.release().await.unwrap();
 }
 
-/// The server has prolonged it, and no replica knows.
+/// The server has extended the lease, but no replica knows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_renewal_that_no_replica_knows_counts_for_nothing() {
+async fn unreplicated_renewal_does_not_extend_lease() {
     let mut all = Sentinels::start();
     // Replicas have less time than a renewal.
     let hasty = Config::new(all.url()).command_timeout(millis(200));
@@ -116,10 +116,13 @@ async fn a_renewal_that_no_replica_knows_counts_for_nothing() {
     let known = lock("known").replicas(1).acquire().await.unwrap();
     let plain = lock("plain").acquire().await.unwrap();
     tokio::time::sleep(ttl * 5 / 4).await;
-    assert!(known.is_valid() && plain.is_valid(), "they are renewed");
+    assert!(
+        known.is_valid() && plain.is_valid(),
+        "both locks are renewed"
+    );
 
     let paused = pause_replicas(&mut all);
-    // One that was on its way may still be answered.
+    // A renewal in flight may still be answered.
     tokio::time::sleep(millis(50)).await;
     let (start, mut left) = (Stopwatch::start(), known.remaining());
     let lost = async {
@@ -141,16 +144,16 @@ async fn a_renewal_that_no_replica_knows_counts_for_nothing() {
     paused.into_iter().for_each(|n| all.resume(n));
 }
 
-/// The master dies before a replica has heard of the lock: what the documentation warns of. The
-/// fencing token tells the two holders apart.
+/// The master dies before a replica knows the lock, which the documentation warns of. The fencing token
+/// distinguishes the two holders.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_no_replica_knows_is_granted_twice() {
+async fn unreplicated_lock_is_granted_twice_after_failover() {
     let mut all = Sentinels::start();
     let directory = TempDir::new().unwrap();
     let database = Database::create(&directory.path().join("resource.db"));
     let (first, second) = (connect(&all).await, connect(&all).await);
     let paused = pause_replicas(&mut all);
-    // What the master has sent would still be read when they go on.
+    // Otherwise the replicas would still read the data already sent when they resume.
     all.server(0).query::<u64>("CLIENT KILL TYPE replica");
     let early = first.lock("row").ttl(LONG).acquire().await.unwrap();
     let early_token = early.fencing_token().await.unwrap();
@@ -166,7 +169,10 @@ async fn a_lock_that_no_replica_knows_is_granted_twice() {
     assert!(early.is_valid() && late.is_valid(), "there are two holders");
     assert!(early_token < late_token);
     assert!(database.set_fenced(2, late_token));
-    assert!(!database.set_fenced(3, early_token), "it came too late");
+    assert!(
+        !database.set_fenced(3, early_token),
+        "the stale write is rejected"
+    );
     assert_eq!(database.value(), 2);
     late.release().await.unwrap();
     assert!(early.release().await.is_err());
@@ -174,7 +180,7 @@ async fn a_lock_that_no_replica_knows_is_granted_twice() {
 
 const KEYS: usize = 4;
 
-/// In each process: four tasks that take locks and look whether they are alone.
+/// In each process: four tasks acquire locks and check that they are alone.
 async fn look_for_others(url: &str, directory: &Path) {
     let locks = connected(Config::new(url).replicas(1)).await;
     let stop = Arc::new(AtomicBool::new(false));
@@ -212,9 +218,9 @@ async fn look_for_others(url: &str, directory: &Path) {
     tell(format!("done {}", taken.load(Relaxed)));
 }
 
-/// `LOCK_TEST_FAILOVERS=20` makes it a long one.
+/// `LOCK_TEST_FAILOVERS` sets the number of failovers.
 #[test]
-fn what_one_replica_knows_is_never_granted_twice() {
+fn replicated_lock_is_never_granted_twice() {
     if let Some(arguments) = arguments() {
         let [url, directory] = &arguments[..] else {
             panic!("a url and a directory");
@@ -225,7 +231,7 @@ fn what_one_replica_knows_is_never_granted_twice() {
     let mut all = Sentinels::start();
     let directory = TempDir::new().unwrap();
     let arguments = [&*all.url(), directory.path().to_str().unwrap()];
-    let start = || Worker::start(what_one_replica_knows_is_never_granted_twice, &arguments);
+    let start = || Worker::start(replicated_lock_is_never_granted_twice, &arguments);
     let mut workers: Vec<_> = (0..4).map(|_| start()).collect();
     workers
         .iter()
@@ -235,7 +241,7 @@ fn what_one_replica_knows_is_never_granted_twice() {
         let old = all.kill_master();
         let killed = Instant::now();
         all.until_failed_over(old);
-        println!("server {old} was followed after {:?}", killed.elapsed());
+        println!("server {old} was replaced after {:?}", killed.elapsed());
         all.restart(old);
         all.until_settled();
     }
@@ -246,9 +252,9 @@ fn what_one_replica_knows_is_never_granted_twice() {
         worker.succeeds(LONG);
         assert!(taken.parse::<usize>().unwrap() > 20);
     }
-    // What was released on a master that died may have come back.
+    // A lock that was released on a master that died may have come back.
     let master = all.server(all.master());
-    eventually(millis(3000) + NOISE, "all is free", || {
+    eventually(millis(3000) + NOISE, "all locks are free", || {
         (0..KEYS).all(|n| !master.exists(&format!("lock:row:{n}")))
     });
 }

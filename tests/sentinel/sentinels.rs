@@ -1,4 +1,4 @@
-//! The Sentinels themselves go away, or are hard to hear.
+//! Sentinels that fail, or whose messages are lost.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::sentinel::Sentinels;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis, within};
 
-/// Who listens to a Sentinel.
+/// Returns the number of subscribers of a Sentinel.
 fn listeners(sentinel: &Server) -> usize {
     let clients: String = sentinel.query("CLIENT LIST");
     clients
@@ -26,18 +26,18 @@ async fn works(locks: &LockManager) {
 }
 
 #[tokio::test]
-async fn locks_go_on_without_sentinels() {
+async fn locks_work_while_all_sentinels_are_down() {
     let mut all = Sentinels::start();
     let another = connected(all.url()).await;
     works(&another).await;
     let start = listeners(all.sentinel(0));
     drop(another);
-    eventually(NOISE, "nobody listens any more", || {
+    eventually(NOISE, "no subscribers are left", || {
         (0..3).all(|number| listeners(all.sentinel(number)) == 0)
     });
     assert_eq!(start, 1);
     let locks = connected(all.url()).await;
-    // The two that are left do what three did.
+    // The two remaining Sentinels suffice.
     all.sentinel_mut(0).kill();
     works(&locks).await;
     let second = all.failover();
@@ -48,7 +48,7 @@ async fn locks_go_on_without_sentinels() {
         .acquire()
         .await
         .unwrap();
-    // They all die, and the connections too.
+    // All Sentinels die, and the connections too.
     (1..3).for_each(|number| all.sentinel_mut(number).kill());
     let server = all.server(second);
     let start = Instant::now();
@@ -57,13 +57,13 @@ async fn locks_go_on_without_sentinels() {
         works(&locks).await;
         tokio::time::sleep(millis(200)).await;
     }
-    assert!(held.is_valid(), "it was renewed");
+    assert!(held.is_valid(), "the lock was renewed");
     held.release().await.unwrap();
 }
 
-/// No message gets through; they are asked often enough.
+/// All messages are lost; polling finds the new master soon enough.
 #[tokio::test]
-async fn a_message_that_is_lost_is_found_out() {
+async fn lost_failover_message_is_found_by_polling() {
     let all = Sentinels::start();
     let deaf = |port| Proxy::losing_messages(port, 100);
     let proxies: Vec<_> = all.sentinel_ports().map(deaf).collect();
@@ -76,12 +76,12 @@ async fn a_message_that_is_lost_is_found_out() {
     works(&locks).await;
     let before = all.master();
     let new = all.failover();
-    // The old one is still there, and may think that it is the master.
+    // The old master still runs, and may consider itself the master.
     tokio::time::sleep(Duration::from_millis(1500) + NOISE).await;
     let guard = locks.lock("row").try_acquire().await.unwrap().unwrap();
     assert!(
         all.server(new).exists("lock:row"),
-        "{before} is asked still"
+        "server {before} is still used"
     );
     assert!(proxies.iter().any(|proxy| proxy.lost_messages() > 0));
     guard.release().await.unwrap();
