@@ -1,4 +1,4 @@
-//! Those who come at the same time.
+//! Concurrent acquisitions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -10,16 +10,16 @@ use super::members::{Members, through};
 use crate::support::manager::connected;
 use crate::support::time::{NOISE, Stopwatch, millis};
 
-/// Two who know nothing of one another take a free lock at the same moment, again and again, with a
-/// member away, so that each may get half of the others. Every time exactly one has it, and it takes
-/// a few rounds at most.
+/// Two independent managers repeatedly try to acquire a free lock at the same moment. One member is down, so
+/// each manager may get half of the other votes. Each time exactly one of them acquires the lock, within a
+/// few rounds.
 #[tokio::test]
-async fn of_two_who_try_at_once_one_has_it() {
+async fn concurrent_tries_elect_exactly_one_holder() {
     const TIMES: u64 = 60;
 
     let mut members = Members::start(5);
     members.0[4].kill();
-    // Each finds others nearer.
+    // Each manager is closer to different members.
     let proxies = [members.proxies(), members.proxies()];
     for (n, delay) in [1, 1, 4, 4, 0].into_iter().enumerate() {
         proxies[0][n].delay(millis(delay));
@@ -27,7 +27,7 @@ async fn of_two_who_try_at_once_one_has_it() {
     }
     let mut both = Vec::new();
     for proxies in &proxies {
-        // Nothing but the other is in anybody's way.
+        // No timeout interferes.
         let config = through(proxies).command_timeout(millis(3000));
         both.push(connected(config).await);
     }
@@ -49,7 +49,7 @@ async fn of_two_who_try_at_once_one_has_it() {
         let tries = tries.join_all().await;
         longest = longest.max(start.elapsed());
         let winners: Vec<_> = tries.iter().filter(|(_, guard)| guard.is_some()).collect();
-        assert_eq!(winners.len(), 1, "one of the two has it");
+        assert_eq!(winners.len(), 1, "exactly one acquires the lock");
         won[winners[0].0] += 1;
         for (_, guard) in tries {
             if let Some(guard) = guard {
@@ -58,17 +58,17 @@ async fn of_two_who_try_at_once_one_has_it() {
         }
     }
     let commands = members.asked() - asked;
-    // One election and one release are eight; so are a vote in vain and what takes it back.
+    // An election and a release take eight commands, as do a lost vote and its withdrawal.
     let rounds = commands as f64 / TIMES as f64 / 8.0;
-    println!("{won:?} won, {rounds:.1} times the commands of one alone, {longest:?} at most");
+    println!("{won:?} won, {rounds:.1} times the commands without contention, {longest:?} at most");
     assert!(won[0] > 0 && won[1] > 0, "{won:?}");
     assert!(rounds < 4.0, "{rounds} rounds");
     assert!(longest < millis(500) + NOISE, "{longest:?}");
 }
 
-/// Many processes, one lock, and never two in it.
+/// Many processes take turns at one lock, and never two hold it.
 #[tokio::test]
-async fn who_waits_has_it_in_turn() {
+async fn waiters_hold_lock_one_at_a_time() {
     let mut members = Members::start(5);
     members.0[1].kill();
     let inside = Arc::new(AtomicUsize::new(0));

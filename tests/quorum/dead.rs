@@ -1,4 +1,4 @@
-//! Waiters that have died.
+//! Dead waiters in the queues of a quorum.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ const LONG: Duration = Duration::from_secs(60);
 const DEAD: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_that_are_cut_off_cost_2_s_and_a_fifth_each() {
+async fn black_holed_waiters_delay_others_by_2_s_and_a_fifth_each() {
     let members = Members::start(3);
     let proxies = members.proxies();
     let waiting = |count| {
-        eventually(LONG, "all queues are so long", || {
+        eventually(LONG, "all queues have the expected length", || {
             let mut queues = members.0.iter().map(|member| member.waiting("door"));
             queues.all(|length| length == count)
         });

@@ -1,4 +1,4 @@
-//! Members that come back empty.
+//! Members that restart without their data.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use lock_runtime::LockError;
 use super::members::Members;
 use crate::support::time::{NOISE, comes_true, eventually, millis, within};
 
-/// One after the other comes back with nothing, and is given what a majority has. In the end none is
-/// left that has had the lock all along.
+/// One member after the other restarts without data and gets the lock again from the holder. In the end no
+/// member has had the lock all along.
 #[tokio::test]
-async fn who_forgets_is_told_again_while_the_others_remember() {
+async fn restarted_member_regains_lock_from_renewal() {
     let mut members = Members::start(3);
     let locks = members.connect().await;
     let lock = locks.lock("door").ttl(millis(1500)).acquire();
@@ -33,18 +33,18 @@ async fn who_forgets_is_told_again_while_the_others_remember() {
     next.release().await.unwrap();
 }
 
-/// Why a member that has forgotten must stay away for as long as a lease may last. Step by step: the first
-/// holder has a majority; half of it forgets; the second holder gets another majority. The fencing
-/// token tells them apart.
+/// Shows why a member that lost its data must stay down for the longest lease: the first holder has a
+/// majority; half of that majority loses its data; the second holder gets another majority. The fencing token
+/// distinguishes the two.
 #[tokio::test]
-async fn a_majority_that_forgets_and_votes_again_gives_two_holders() {
+async fn majority_restarted_too_early_allows_two_holders() {
     let mut members = Members::start(3);
     let (locks, other) = (members.connect().await, members.connect().await);
     let first = locks.lock("door").acquire().await.unwrap();
     let token = first.fencing_token().await.unwrap();
     members.until_held_by("door", &[0, 1, 2], NOISE);
     assert!(other.lock("door").try_acquire().await.unwrap().is_none());
-    // Two at once, and sooner than the first holder's next renewal, in ten seconds.
+    // Two members at once, before the first holder's next renewal, which is due in ten seconds.
     for forgetful in [0, 1] {
         members.0[forgetful].kill();
         members.0[forgetful].restart();
@@ -53,8 +53,8 @@ async fn a_majority_that_forgets_and_votes_again_gives_two_holders() {
     let second = lock.acquire().await.unwrap();
     assert!(first.is_valid() && second.is_valid(), "two hold it");
     assert!(second.fencing_token().await.unwrap() > token);
-    // The first learns it when it asks, once it has a connection to each member again: what goes
-    // unanswered may have freed it.
+    // The first holder learns of the loss from its next request, once it is connected to each member again:
+    // an unanswered request may have released the lock.
     loop {
         let third = locks.lock("window").acquire().await.unwrap();
         let reached = comes_true(millis(200), || members.holding("window").len() == 3);
@@ -69,9 +69,9 @@ async fn a_majority_that_forgets_and_votes_again_gives_two_holders() {
     members.until_held_by("door", &[], NOISE);
 }
 
-/// The rule that prevents it: they come back when every lease that they may have forgotten has ended.
+/// The rule that prevents this: the members restart after every lease that they may have lost has ended.
 #[tokio::test]
-async fn a_majority_that_forgets_and_stays_away_long_enough_gives_one_holder() {
+async fn majority_restarted_after_lease_allows_one_holder() {
     const TTL: Duration = millis(1500);
 
     let mut members = Members::start(3);
@@ -85,7 +85,10 @@ async fn a_majority_that_forgets_and_stays_away_long_enough_gives_one_holder() {
     let waiting = tokio::spawn(waiting);
     within(TTL + NOISE, first.lost()).await;
     tokio::time::sleep(TTL).await;
-    assert!(!waiting.is_finished(), "one of three is no majority");
+    assert!(
+        !waiting.is_finished(),
+        "one of three members is not a majority"
+    );
     members.0[0].restart();
     members.0[1].restart();
     let second = within(TTL + millis(3000), waiting).await.unwrap().unwrap();
@@ -95,9 +98,9 @@ async fn a_majority_that_forgets_and_stays_away_long_enough_gives_one_holder() {
     second.release().await.unwrap();
 }
 
-/// A member that is paused forgets nothing, and may come back at any time.
+/// A paused member loses no data, and may resume at any time.
 #[tokio::test]
-async fn a_majority_that_is_paused_keeps_what_it_has() {
+async fn paused_majority_keeps_lock() {
     let mut members = Members::start(3);
     let (locks, other) = (members.connect().await, members.connect().await);
     let first = locks.lock("door").acquire().await.unwrap();
@@ -108,7 +111,7 @@ async fn a_majority_that_is_paused_keeps_what_it_has() {
     assert!(error.is_unavailable(), "{error}");
     members.0[0].resume();
     members.0[1].resume();
-    eventually(millis(3000) + NOISE, "they answer", || {
+    eventually(millis(3000) + NOISE, "the resumed members answer", || {
         members.0[0].exists("lock:door")
     });
     let busy = other.lock("door").wait(millis(1000)).acquire().await;

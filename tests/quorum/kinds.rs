@@ -1,4 +1,4 @@
-//! Members of every kind.
+//! Members of every topology.
 
 use lock_runtime::Config;
 
@@ -8,10 +8,9 @@ use crate::support::sentinel::Sentinels;
 use crate::support::server::Server;
 use crate::support::time::{NOISE, Stopwatch, millis, within};
 
-/// A server, a master that Sentinels name, and a cluster. Then the master dies, and another takes its
-/// place.
+/// A standalone server, a master that Sentinels name, and a cluster. Then the master dies and is replaced.
 #[tokio::test]
-async fn a_server_a_named_master_and_a_cluster() {
+async fn quorum_of_mixed_topologies_survives_failover() {
     let (server, mut sentinels) = (Server::start(), Sentinels::start());
     let cluster = Cluster::start();
     let config = || Config::quorum([server.url(), sentinels.url(), cluster.url()]);
@@ -50,7 +49,7 @@ async fn a_server_a_named_master_and_a_cluster() {
             guard.release().await.unwrap();
             guard = within(NOISE * 2, next).await.unwrap().unwrap();
         }
-        // Renewed everywhere.
+        // The lock is renewed on all members.
         tokio::time::sleep(millis(2500)).await;
         assert!(guard.is_valid());
         until_all_have_it(sentinels, key).await;
@@ -65,7 +64,7 @@ async fn a_server_a_named_master_and_a_cluster() {
         lock.await.unwrap().release().await.unwrap();
     }
     sentinels.until_failed_over(gone);
-    // The member takes part again, and keeps what it is told.
+    // The member votes again, and stores the lock.
     let guard = both[0]
         .lock("door")
         .ttl(millis(3000))

@@ -1,13 +1,13 @@
-//! Answers that come too late, or never.
+//! Replies that arrive too late, or never.
 
 use super::members::{Members, through};
 use crate::support::manager::connected;
 use crate::support::proxy::Proxy;
 use crate::support::time::{NOISE, Stopwatch, begin, millis, within};
 
-/// A majority grants the lock, and its answers come when nobody waits for them any more.
+/// A majority grants the lock, but its replies arrive after the attempt has ended.
 #[tokio::test]
-async fn votes_that_are_told_too_late_leave_nothing() {
+async fn late_votes_leave_no_lock() {
     let members = Members::start(3);
     let proxies = members.proxies();
     let locks = connected(through(&proxies)).await;
@@ -45,16 +45,16 @@ async fn votes_that_are_told_too_late_leave_nothing() {
     within(millis(2000), locks.shutdown()).await;
 }
 
-/// What is freed by a first try is not found by a second, and was ours all the same.
+/// A second try to release does not find the lock that the first one released; it still counts as released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_whose_answers_are_lost_is_no_loss() {
+async fn release_with_lost_replies_reports_success() {
     let members = Members::start(3);
     let proxies = members.proxies();
     let locks = connected(through(&proxies)).await;
     let guard = locks.lock("door").acquire().await.unwrap();
     members.until_held_by("door", &[0, 1, 2], millis(3000));
-    // All have the script, so that what they are asked first frees the lock. A member is asked to release
-    // only when its vote has been heard, and so those before it: none of those is held up below.
+    // All members have the script, so that the first request releases the lock. A release is sent to a
+    // member only after its reply to the vote: no earlier reply is held below.
     let warm = locks.lock("warm").acquire().await.unwrap();
     members.until_held_by("warm", &[0, 1, 2], millis(3000));
     warm.release().await.unwrap();
@@ -62,8 +62,8 @@ async fn a_release_whose_answers_are_lost_is_no_loss() {
     let unheard = &proxies[..2];
     unheard.iter().for_each(Proxy::hold_replies);
     let release = tokio::spawn(guard.release());
-    // The answers of two of three are lost only when all three have freed it: an answer that is lost
-    // earlier may be one to the acquisition, and a release waits for a majority, not for all.
+    // The replies of two members may be lost only after all three have released the lock: earlier, a lost
+    // reply may belong to the acquisition, and a release waits for a majority, not for all.
     members.until_held_by("door", &[], millis(3000));
     unheard.iter().for_each(Proxy::lose_held_replies);
     within(millis(3000), release).await.unwrap().unwrap();
@@ -71,9 +71,9 @@ async fn a_release_whose_answers_are_lost_is_no_loss() {
     assert_eq!(lost, 2);
 }
 
-/// Calls that are dropped while they are in flight leave nothing, either.
+/// Calls that are dropped in flight leave no lock either.
 #[tokio::test]
-async fn calls_that_are_dropped_leave_nothing() {
+async fn dropped_calls_leave_no_lock() {
     let members = Members::start(3);
     let proxies = members.proxies();
     let locks = connected(through(&proxies)).await;
@@ -96,9 +96,9 @@ async fn calls_that_are_dropped_leave_nothing() {
     within(millis(2000), locks.shutdown()).await;
 }
 
-/// A member that was silent when the lock was taken, and when it was released, has nothing of it.
+/// A member that was silent during acquisition and release keeps no lock.
 #[tokio::test]
-async fn a_member_that_slept_through_it_has_nothing() {
+async fn paused_member_keeps_no_released_lock() {
     let mut members = Members::start(3);
     let locks = members.connect().await;
     members.0[1].pause();

@@ -1,4 +1,4 @@
-//! How long a lock takes: as long as the median member, whatever the slow and the dead do.
+//! Latency of a lock: that of the median member, regardless of slow and dead ones.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::members::{Members, through};
 use crate::support::manager::connected;
 use crate::support::time::{Stopwatch, millis, patient};
 
-/// Of so many, the one in the middle.
+/// The number of measurements whose median counts.
 const TIMES: usize = 15;
 
 struct Took {
@@ -42,10 +42,9 @@ async fn measure(config: Config) -> Took {
     }
 }
 
-/// Members 10, 20, 30, 40 ms and more away; then with one that doesn't answer at all, and one that is
-/// dead.
+/// Members with round trips of 10, 20, 30, 40 ms and more; then with one silent and one dead member.
 #[tokio::test]
-async fn a_lock_takes_as_long_as_the_median_member() {
+async fn acquire_latency_is_that_of_median_member() {
     let mut members = Members::start(5);
     let proxies = members.proxies();
     for (proxy, delay) in proxies.iter().zip([5, 10, 15, 20, 400]) {
@@ -59,7 +58,7 @@ async fn a_lock_takes_as_long_as_the_median_member() {
     );
     assert!(quorum.acquire < median.acquire.mul_f64(1.5));
     assert!(quorum.release < median.release.mul_f64(1.5));
-    // In two phases.
+    // A fencing token takes two phases.
     assert!(quorum.fence < median.fence.mul_f64(3.0));
 
     proxies[4].black_hole();
@@ -73,9 +72,9 @@ async fn a_lock_takes_as_long_as_the_median_member() {
     assert!(quorum.release < median.release.mul_f64(1.5));
 }
 
-/// A silent member holds up neither those who wait nor those who renew.
+/// A silent member delays neither waiters nor renewals.
 #[tokio::test]
-async fn a_hand_over_takes_as_long_as_the_median_member() {
+async fn handoff_latency_is_that_of_median_member() {
     let members = Members::start(3);
     let proxies = members.proxies();
     for proxy in &proxies {
@@ -100,10 +99,10 @@ async fn a_hand_over_takes_as_long_as_the_median_member() {
     guard.release().await.unwrap();
     gaps.sort();
     println!(
-        "{:?} for a hand-over, {:?} at most",
+        "{:?} for a handoff, {:?} at most",
         gaps[TIMES / 2],
         gaps[TIMES - 1]
     );
-    // A release, and an election at once: two round trips of 10 ms, and as much again on a busy machine.
+    // A release, and an immediate election: two round trips of 10 ms, and as much again on a busy machine.
     assert!(gaps[TIMES / 2] < millis(45), "{gaps:?}");
 }

@@ -1,4 +1,4 @@
-//! Locks on a quorum of independent servers, some of which are dead, slow, or have forgotten.
+//! Tests locks on a quorum of independent servers, some of which are dead, slow or have lost their data.
 
 mod contention;
 mod dead;

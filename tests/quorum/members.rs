@@ -1,4 +1,4 @@
-//! The members of one test's quorum.
+//! The member servers of one test's quorum.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ impl Members {
         connected(self.config()).await
     }
 
-    /// A way to each of them on which something can go wrong.
+    /// Returns a proxy in front of each member.
     pub fn proxies(&self) -> Vec<Proxy> {
         let proxy = |server: &Server| Proxy::to(server.port());
         self.0.iter().map(proxy).collect()
     }
 
-    /// Those that run and have that lock.
+    /// Returns the running members that store the lock.
     pub fn holding(&self, key: &str) -> Vec<usize> {
         let name = format!("lock:{key}");
         let has = |&member: &usize| self.0[member].runs() && self.0[member].exists(&name);
@@ -43,7 +43,7 @@ impl Members {
         eventually(limit, &what, || self.holding(key) == members);
     }
 
-    /// How many votes and looks there have been with all that run.
+    /// Returns the number of scripts that the running members have executed.
     pub fn asked(&self) -> u64 {
         let running = self.0.iter().filter(|server| server.runs());
         running

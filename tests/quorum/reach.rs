@@ -1,4 +1,4 @@
-//! What is accepted as a quorum, and what is said of its members.
+//! Connecting to a quorum: which sets of members are accepted, and how errors describe them.
 
 use std::error::Error;
 use std::time::Duration;
@@ -18,7 +18,7 @@ async fn refused(urls: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn too_few_members_an_even_number_and_the_same_one_twice_are_refused() {
+async fn invalid_sets_of_members_are_rejected() {
     let [a, b, c, d] = [1, 2, 3, 4].map(|n| format!("redis://127.0.0.1:{n}/"));
     for (urls, hint) in [
         (&[][..], "at least 3"),
@@ -44,7 +44,7 @@ async fn too_few_members_an_even_number_and_the_same_one_twice_are_refused() {
 }
 
 #[tokio::test]
-async fn a_majority_is_enough_and_the_others_are_used_when_they_are_there() {
+async fn majority_suffices_and_recovered_members_are_used() {
     let mut members = Members::start(5);
     members.0[0].kill();
     members.0[3].kill();
@@ -60,9 +60,11 @@ async fn a_majority_is_enough_and_the_others_are_used_when_they_are_there() {
     guard.release().await.unwrap();
     members.0[0].restart();
     members.0[3].restart();
-    eventually(millis(2000) + NOISE, "they are used", || {
-        members.0[0].connections() > 0 && members.0[3].connections() > 0
-    });
+    eventually(
+        millis(2000) + NOISE,
+        "the restarted members are used",
+        || members.0[0].connections() > 0 && members.0[3].connections() > 0,
+    );
     members.0[1].kill();
     members.0[2].kill();
     let guard = locks.lock("door").acquire().await.unwrap();
@@ -72,7 +74,7 @@ async fn a_majority_is_enough_and_the_others_are_used_when_they_are_there() {
 }
 
 #[tokio::test]
-async fn all_connections_are_closed_with_the_last_manager_and_guard() {
+async fn dropping_last_manager_and_guard_closes_connections() {
     let members = Members::start(3);
     let locks = members.connect().await;
     let guard = locks.lock("door").acquire().await.unwrap();
@@ -87,7 +89,7 @@ async fn all_connections_are_closed_with_the_last_manager_and_guard() {
 }
 
 #[tokio::test]
-async fn without_a_majority_there_is_no_connection_and_no_lock() {
+async fn without_majority_connect_and_acquire_fail() {
     let mut members = Members::start(3);
     let locks = members.connect().await;
     members.0[0].kill();
@@ -122,7 +124,7 @@ async fn without_a_majority_there_is_no_connection_and_no_lock() {
     assert!(source.contains(&missing), "{source}");
     members.until_held_by("door", &[], NOISE);
 
-    // Who waits gets it when there is a majority again.
+    // A waiter acquires the lock when there is a majority again.
     let waiting = locks.lock("door").wait(Duration::from_secs(30)).acquire();
     let waiting = tokio::spawn(waiting);
     tokio::time::sleep(millis(100)).await;
@@ -136,7 +138,7 @@ async fn without_a_majority_there_is_no_connection_and_no_lock() {
 }
 
 #[tokio::test]
-async fn a_password_for_all_and_members_that_want_another() {
+async fn shared_password_is_used_and_one_rejecting_member_is_tolerated() {
     let mut members = Members((0..3).map(|_| Server::with_password("secret")).collect());
     let config = || members.config().credentials("", "secret");
     let locks = connected(config()).await;
@@ -153,7 +155,7 @@ async fn a_password_for_all_and_members_that_want_another() {
     assert!(matches!(error, LockError::InvalidConfig { .. }), "{error}");
     assert!(error.to_string().contains("refused ("), "{error}");
     assert!(!error.to_string().contains("wrong"), "{error}");
-    // One alone that refuses is as good as one that is away.
+    // A single member that rejects the password counts as unavailable.
     members.0[1] = Server::with_password("other");
     let config = members.config().credentials("", "secret");
     let locks = connected(config).await;
@@ -167,9 +169,9 @@ async fn a_password_for_all_and_members_that_want_another() {
         .unwrap();
 }
 
-/// A member's connection breaks or falls silent, and it is used again when it can be.
+/// The connection to a member breaks or falls silent; the member is used again after recovery.
 #[tokio::test]
-async fn a_member_that_was_cut_off_takes_part_again() {
+async fn disconnected_member_is_used_after_recovery() {
     let members = Members::start(3);
     let proxies = members.proxies();
     let locks = connected(through(&proxies)).await;
@@ -182,7 +184,7 @@ async fn a_member_that_was_cut_off_takes_part_again() {
             let guard = locks.lock("door").acquire().await.unwrap();
             guard.release().await.unwrap();
         }
-        // Long enough to be given up.
+        // Long enough for the connection to be given up.
         tokio::time::sleep(millis(600)).await;
         locks
             .lock("door")
@@ -196,7 +198,7 @@ async fn a_member_that_was_cut_off_takes_part_again() {
         let start = Stopwatch::start();
         let before = members.0[n].calls(&["evalsha", "eval"]);
         while members.0[n].calls(&["evalsha", "eval"]) == before {
-            assert!(start.elapsed() < millis(4000), "member {n} is left out");
+            assert!(start.elapsed() < millis(4000), "member {n} is not used");
             let guard = locks.lock("other").acquire().await.unwrap();
             guard.release().await.unwrap();
         }

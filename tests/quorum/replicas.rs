@@ -1,4 +1,4 @@
-//! Members that have replicas, which must know of a lock before its member counts.
+//! Members with replicas, which must acknowledge a lock before its member counts.
 
 use lock_runtime::LockManager;
 
@@ -24,7 +24,7 @@ fn replica_of(master: &Server) -> Server {
 }
 
 #[tokio::test]
-async fn a_member_counts_when_its_replica_knows() {
+async fn member_counts_only_with_acknowledging_replica() {
     let at_once = ["--repl-diskless-sync-delay", "0"];
     let master = || Server::with(None, |_, _| at_once.map(str::to_owned).into());
     let members = Members((0..3).map(|_| master()).collect());
@@ -34,7 +34,7 @@ async fn a_member_counts_when_its_replica_knows() {
     replicas[0].kill();
     let guard = lock(&both[0]).acquire().await.unwrap();
     let next = tokio::spawn(lock(&both[1]).wait(millis(20_000)).acquire());
-    // Renewed with two, handed over with two.
+    // Two members suffice for renewal and for the next holder.
     tokio::time::sleep(millis(2000)).await;
     assert!(guard.is_valid());
     guard.release().await.unwrap();
@@ -50,7 +50,7 @@ async fn a_member_counts_when_its_replica_knows() {
         .unwrap_err();
     assert!(error.is_unavailable(), "{error}");
     members.until_held_by("door", &[], millis(2000) + NOISE);
-    // Who asks for no replicas has it.
+    // A lock that requires no replicas is acquired.
     let guard = both[0].lock("door").acquire().await.unwrap();
     guard.release().await.unwrap();
 }
