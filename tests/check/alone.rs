@@ -1,4 +1,4 @@
-//! One server.
+//! A standalone server.
 
 use lock_runtime::{Config, LockError, LockManager, WarningKind};
 
@@ -8,7 +8,7 @@ use crate::support::server::Server;
 use crate::support::time::{NOISE, millis, patient, within};
 
 #[tokio::test]
-async fn a_server_that_keeps_what_it_acknowledges_is_safe() {
+async fn durable_server_has_no_warnings() {
     let server = server(&[]);
     assert_told(&warnings(patient(server.url())).await, &name(&server), &[]);
     strict(patient(server.url())).await.unwrap();
@@ -19,7 +19,7 @@ async fn a_server_that_keeps_what_it_acknowledges_is_safe() {
 }
 
 #[tokio::test]
-async fn one_that_forgets() {
+async fn non_durable_server_is_reported() {
     let nothing = Server::start();
     let told = [(WarningKind::NotDurable, "`appendonly` is `no`")];
     assert_told(
@@ -34,7 +34,7 @@ async fn one_that_forgets() {
 }
 
 #[tokio::test]
-async fn one_that_evicts() {
+async fn evicting_server_is_reported() {
     let full = server(&["--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"]);
     let told = [(
         WarningKind::Eviction,
@@ -47,7 +47,7 @@ async fn one_that_evicts() {
 }
 
 #[tokio::test]
-async fn a_replica() {
+async fn replica_is_reported() {
     let master = server(&[]);
     let port = master.port().to_string();
     let replica = server(&["--replicaof", &format!("127.0.0.1 {port}")]);
@@ -61,7 +61,7 @@ async fn a_replica() {
 }
 
 #[tokio::test]
-async fn a_node_of_a_cluster() {
+async fn cluster_node_is_rejected_as_standalone_server() {
     let node = server(&["--cluster-enabled", "yes"]);
     let error = LockManager::connect(node.url()).await.unwrap_err();
     assert!(matches!(error, LockError::InvalidConfig { .. }), "{error}");
@@ -69,9 +69,9 @@ async fn a_node_of_a_cluster() {
     assert!(words.contains("redis-cluster://"), "{words}");
 }
 
-/// A user who may do no more than locking needs, and one who may be told a little.
+/// A user with only the permissions that locks need, then with some that the check needs.
 #[tokio::test]
-async fn one_that_must_not_be_asked() {
+async fn settings_without_permission_are_reported_as_not_checked() {
     let server = server(&[]);
     let may = "on >s3cret ~lock:* &lock:* -@all +@connection +set +get +del +pexpire +pttl +time \
                +exists +eval +evalsha +script|load +zadd +zcard +zpopmin +zrange +zrank +zrem +hset \
@@ -90,7 +90,7 @@ async fn one_that_must_not_be_asked() {
 }
 
 #[tokio::test]
-async fn one_that_is_away_is_asked_in_vain_for_no_longer_than_connecting_may_take() {
+async fn check_of_unavailable_server_ends_within_connect_timeout() {
     let mut server = server(&[]);
     let config = Config::new(server.url()).connect_timeout(millis(500));
     let locks = connected(config).await;
@@ -102,7 +102,7 @@ async fn one_that_is_away_is_asked_in_vain_for_no_longer_than_connecting_may_tak
 }
 
 #[tokio::test]
-async fn strict_refuses_it_and_says_why() {
+async fn unsafe_server_is_refused_with_its_warnings() {
     let server = Server::start();
     let error = strict(patient(server.url())).await.unwrap_err();
     assert!(matches!(&error, LockError::UnsafeServer { warnings, .. } if warnings.len() == 1));

@@ -10,7 +10,7 @@ use crate::support::time::patient;
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// As it should be, but for these options.
+/// Returns a plan of a safe cluster, changed by these options.
 fn plan(options: &[(&str, &str)]) -> Plan {
     let well = [
         ("appendonly", "yes"),
@@ -28,7 +28,7 @@ fn config(cluster: &Cluster) -> Config {
 }
 
 #[tokio::test]
-async fn all_nodes_are_looked_at() {
+async fn all_cluster_nodes_are_checked() {
     let mut cluster = plan(&[]).start();
     assert_eq!(warnings(config(&cluster)).await, []);
     strict(config(&cluster)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What makes lock servers unsafe is noticed, on real servers; and nothing else is.
+//! The server check, on real servers: it warns of every unsafe setting, and of nothing else.
 
 mod alone;
 mod cluster;
@@ -10,10 +10,10 @@ use lock_runtime::{Config, LockError, LockManager, Warning, WarningKind};
 use crate::support::manager::connected;
 use crate::support::server::Server;
 
-/// Of a server that keeps what it acknowledges.
+/// Options of a server that persists every write.
 const KEEPS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
-/// Such a one, but for these options.
+/// Starts such a server, changed by these options.
 fn server(options: &[&str]) -> Server {
     let options = KEEPS.iter().chain(options);
     let options = options.map(|option| (*option).to_owned()).collect();
@@ -25,7 +25,7 @@ async fn warnings(config: impl Into<Config>) -> Vec<Warning> {
     locks.check_servers().await
 }
 
-/// What may happen, and to whom; each of the warnings has these words in it.
+/// Asserts that `server` has exactly these warnings, and that each contains the given words.
 #[track_caller]
 fn assert_told(warnings: &[Warning], server: &str, told: &[(WarningKind, &str)]) {
     let of_server = || warnings.iter().filter(|warning| warning.server() == server);
@@ -39,12 +39,12 @@ fn assert_told(warnings: &[Warning], server: &str, told: &[(WarningKind, &str)])
     }
 }
 
-/// As a manager calls a server of that URL.
+/// Returns the server's name in warnings.
 fn name(server: &Server) -> String {
     format!("redis://127.0.0.1:{}", server.port())
 }
 
-/// Refuses what `check` warns of, and nothing else.
+/// Connects with `refuse_unsafe_servers`, and acquires and releases a lock.
 async fn strict(config: impl Into<Config>) -> Result<(), LockError> {
     let locks = LockManager::connect(config.into().refuse_unsafe_servers(true)).await?;
     locks.lock("row").acquire().await?.release().await

@@ -11,7 +11,7 @@ fn quorum(members: [&Server; 3]) -> Config {
 }
 
 #[tokio::test]
-async fn each_member_is_looked_at() {
+async fn each_member_is_checked() {
     let mut members = [server(&[]), server(&[]), server(&[])];
     let [a, b, c] = &members;
     assert_eq!(warnings(quorum([a, b, c])).await, []);
@@ -29,7 +29,7 @@ async fn each_member_is_looked_at() {
 }
 
 #[tokio::test]
-async fn they_are_several() {
+async fn same_member_twice_is_reported() {
     let (a, b) = (server(&[]), server(&[]));
     let again = format!("redis://localhost:{}", a.port());
     let config = patient(Config::quorum([a.url(), b.url(), again.clone()]));
@@ -40,11 +40,11 @@ async fn they_are_several() {
 }
 
 #[tokio::test]
-async fn they_are_independent() {
+async fn replicating_members_are_reported() {
     let a = server(&["--repl-diskless-sync-delay", "0"]);
     let b = server(&["--replicaof", &format!("127.0.0.1 {}", a.port())]);
     let c = server(&[]);
-    eventually(NOISE * 4, "one follows the other", || {
+    eventually(NOISE * 4, "one member replicates the other", || {
         let replication: String = b.query("INFO replication");
         replication.contains("master_link_status:up")
     });
@@ -59,7 +59,7 @@ async fn they_are_independent() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn their_clocks_are_compared() {
+async fn clock_skew_between_members_is_reported() {
     let (a, b) = (server(&[]), server(&[]));
     let c = Server::ahead(millis(60_000), &KEEPS);
     let found = warnings(quorum([&a, &b, &c])).await;

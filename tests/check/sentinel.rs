@@ -1,4 +1,4 @@
-//! A master that Sentinels name, and those that may take its place.
+//! A master that Sentinels name, and its replicas.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn config(all: &Sentinels) -> Config {
     patient(all.url()).ttl(TTL)
 }
 
-/// As it should be: locks are kept, and no other master is made before they have ended.
+/// Starts a safe setup: locks persist, and no failover happens before they have ended.
 fn start() -> Sentinels {
     let all = Sentinels::with(&Setup {
         down_after: Duration::from_secs(25),
@@ -41,7 +41,7 @@ fn told(warnings: &[Warning], all: &Sentinels, number: usize, told: &[(WarningKi
 }
 
 #[tokio::test]
-async fn late_failovers_are_safe_and_early_ones_are_not() {
+async fn failover_before_lease_end_is_reported() {
     let all = start();
     assert_eq!(warnings(config(&all)).await, []);
     strict(config(&all)).await.unwrap();
@@ -55,7 +55,7 @@ async fn late_failovers_are_safe_and_early_ones_are_not() {
     told(&warnings(long.clone().replicas(1)).await, &all, 0, &[early]);
     assert_eq!(warnings(long.replicas(2)).await, []);
 
-    // The most impatient Sentinel counts.
+    // The Sentinel with the shortest timeout counts.
     let soon = "SENTINEL SET mymaster down-after-milliseconds 5000";
     all.sentinel(1).query::<()>(soon);
     let locks = connected(config(&all)).await;
@@ -75,7 +75,7 @@ async fn late_failovers_are_safe_and_early_ones_are_not() {
 }
 
 #[tokio::test]
-async fn a_master_that_is_cut_off_must_stop() {
+async fn master_that_accepts_writes_when_isolated_is_reported() {
     let all = start();
     all.server(0)
         .query::<()>("CONFIG SET min-replicas-max-lag 15");
@@ -89,7 +89,7 @@ async fn a_master_that_is_cut_off_must_stop() {
 }
 
 #[tokio::test]
-async fn replicas_are_looked_at_too() {
+async fn replicas_are_checked() {
     let mut all = start();
     all.server(1).query::<()>("CONFIG SET appendonly no");
     all.server(2).query::<()>("CONFIG SET maxmemory 100mb");
@@ -116,10 +116,10 @@ async fn replicas_are_looked_at_too() {
     all.server_mut(2).resume();
 }
 
-/// A lease is told to a replica as the time of its end.
+/// A lease is replicated as the time of its end.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn clocks_are_compared() {
+async fn clock_skew_between_master_and_replica_is_reported() {
     let stops = "--min-replicas-to-write 1 --min-replicas-max-lag 5";
     let stops: Vec<_> = stops.split(' ').collect();
     let master = server(&[&stops[..], &["--repl-diskless-sync-delay", "0"]].concat());
@@ -132,7 +132,7 @@ async fn clocks_are_compared() {
     );
     let sentinel = Server::sentinel(None, &settings, |_, _| Vec::new());
     let url = format!("redis-sentinel://127.0.0.1:{}/mymaster", sentinel.port());
-    eventually(NOISE * 4, "the replica follows", || {
+    eventually(NOISE * 4, "the replica is in sync", || {
         let replication: String = replica.query("INFO replication");
         replication.contains("master_link_status:up")
     });
