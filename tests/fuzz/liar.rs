@@ -1,4 +1,4 @@
-//! A proxy in front of a server that lies about what the server answers.
+//! A proxy that falsifies the replies of a server.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -12,19 +12,19 @@ use crate::nonsense::{KINDS, Lie};
 use crate::support::dice::Dice;
 use crate::support::resp::Frames;
 
-/// What the server doesn't know, as `SENTINEL` and `CLUSTER`, the liar answers itself: it is the only
-/// Sentinel, and the only node of a cluster.
+/// Answers `SENTINEL` and `CLUSTER` itself, which the server does not support, as the only Sentinel and the
+/// only node of a cluster.
 pub struct Liar {
     pub port: u16,
     server: u16,
     dice: Mutex<Dice>,
-    /// So many answers in a hundred are lies.
+    /// The percentage of false replies.
     percent: AtomicU64,
     pub told: [AtomicU64; KINDS.len()],
 }
 
 impl Liar {
-    /// Honest until it's told otherwise.
+    /// Starts the proxy; replies are honest until [`lie`](Self::lie) is called.
     pub async fn start(server: u16, dice: Dice) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let liar = Arc::new(Self {
@@ -59,7 +59,7 @@ impl Liar {
         let (mut requests, replies) = client.into_split();
         let (answers, mut asked) = server.into_split();
         let mut dice = self.dice.lock().unwrap().split();
-        // Most connections are made in peace.
+        // Most connections are set up with honest replies.
         let honest = if dice.one_in(8) { 0 } else { 9 + dice.roll(4) };
         tokio::select! {
             _ = tokio::io::copy(&mut requests, &mut asked) => {}

@@ -1,7 +1,7 @@
-//! Servers that answer nonsense, and users who say it: never a panic, never a hang, and an error that
-//! tells.
+//! Servers that reply with invalid data, and users with invalid input: never a panic, never a hang, and
+//! always a meaningful error.
 //!
-//! `LOCK_FUZZ=100000` is so many lies in all, `LOCK_SEED=…` the same ones again.
+//! `LOCK_FUZZ=100000` sets the total number of false replies, and `LOCK_SEED=…` repeats a run.
 
 mod liar;
 mod nonsense;
@@ -21,7 +21,7 @@ use support::dice::Dice;
 use support::server::Server;
 use support::time::{eventually, millis, within};
 
-/// What a call may take beyond its own bound, on a machine that is busy with lies.
+/// The time a call may exceed its own bound by on a busy machine.
 const SLACK: Duration = Duration::from_secs(5);
 
 fn number(variable: &str) -> Option<u64> {
@@ -32,7 +32,7 @@ fn dice() -> Dice {
     number("LOCK_SEED").map_or_else(Dice::new, Dice::with)
 }
 
-/// The lies of one of the four kinds of servers.
+/// Runs users against servers of one topology whose proxies falsify replies.
 async fn lied_to(
     percent: u64,
     members: usize,
@@ -57,7 +57,7 @@ async fn lied_to(
         everybody(0);
         let before = connect().await.expect("an honest server");
         everybody(percent);
-        // Who connects now is lied to from the beginning.
+        // This manager gets false replies from the beginning.
         let connected = report.call("connect", millis(400), connect()).await;
         let round = told() + (lies / 4).clamp(500, 2500);
         let managers = [Some(before.clone()), connected].into_iter().flatten();
@@ -86,7 +86,7 @@ async fn lied_to(
             };
             report.call("shutdown", SLACK, shutdown).await;
         } else {
-            // Honest again, and so who was lied to has its locks again.
+            // With honest replies, the manager that was lied to can acquire its locks again.
             everybody(0);
             user::is_well(&before).await;
         }
@@ -99,17 +99,19 @@ async fn lied_to(
     report
 }
 
-/// No lock outlives its ttl. A place in a queue may, if whoever left it was told a lie: it counts for
-/// nothing after a while, and ends by itself.
+/// Asserts that no lock outlives its TTL. A queue entry may, if its owner got a false reply: it counts as
+/// dead after a while, and expires.
 fn clean(server: &Server) {
     let locks = || server.query::<Vec<String>>("KEYS lock:hot-*");
-    eventually(2 * user::TTL + millis(2000), "locks end", || {
-        locks().is_empty()
-    });
+    eventually(
+        2 * user::TTL + millis(2000),
+        "all locks have expired",
+        || locks().is_empty(),
+    );
     let left: Vec<String> = server.query("KEYS lock:::*");
     for key in left.iter().filter(|key| !key.contains("::fence")) {
         let ends: i64 = server.query(&format!("PTTL {key}"));
-        assert!(ends != -1 && ends < 120_000, "`{key}` ends in {ends} ms");
+        assert!(ends != -1 && ends < 120_000, "`{key}` expires in {ends} ms");
     }
     server.query::<()>("FLUSHALL");
 }
@@ -140,9 +142,9 @@ async fn quorum() {
     lied_to(30, 3, |liars| Config::quorum(liars.iter().map(url))).await;
 }
 
-/// Nothing but lies, from the first answer on.
+/// Every reply is false, from the first one on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_is_let_in() {
+async fn connect_survives_only_false_replies() {
     let report = Report::start();
     let server = Server::start();
     let liar = Liar::start(server.port(), dice()).await;

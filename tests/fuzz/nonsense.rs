@@ -1,8 +1,8 @@
-//! What no server should answer.
+//! Replies that no server should send.
 
 use crate::support::dice::Dice;
 
-/// The kinds of lies, as the report names them.
+/// The kinds of false replies, as the report names them.
 pub const KINDS: [&str; 12] = [
     "another type",
     "error",
@@ -14,11 +14,11 @@ pub const KINDS: [&str; 12] = [
     "huge length",
     "too deep",
     "closed",
-    "to nobody",
+    "unrequested",
     "odd push",
 ];
 
-/// How bytes are sent instead of the frame that the server has sent.
+/// The bytes that replace a frame of the server, and how they are sent.
 pub struct Lie {
     pub kind: usize,
     pub bytes: Vec<u8>,
@@ -92,7 +92,7 @@ fn bulk(text: &[u8]) -> Vec<u8> {
     [head.as_bytes(), text, b"\r\n"].concat()
 }
 
-/// A frame that is whole, of any kind.
+/// Returns a complete frame of any type.
 fn value(dice: &mut Dice, depth: u64) -> Vec<u8> {
     let number = one(&NUMBERS, dice);
     match dice.roll(if depth == 0 { 11 } else { 16 }) {
@@ -124,7 +124,7 @@ fn value(dice: &mut Dice, depth: u64) -> Vec<u8> {
     }
 }
 
-/// The frame with other numbers in it; those that say how long something is are kept.
+/// Returns the frame with other numbers; lengths are kept.
 fn odd(frame: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut told = Vec::new();
     let mut counted = false;
@@ -174,10 +174,10 @@ fn push(dice: &mut Dice) -> Vec<u8> {
 }
 
 impl Lie {
-    /// One about that frame.
+    /// Returns a false reply in place of `frame`.
     pub fn about(frame: &[u8], dice: &mut Dice) -> Self {
         let mut lie = Self {
-            // Those after which a connection is of no use come seldom: making another takes longer.
+            // Kinds that break the connection are rare, since reconnecting takes longer.
             kind: match dice.roll(100) {
                 0..30 => 0,
                 30..48 => 1,
@@ -226,7 +226,7 @@ impl Lie {
                 format!("{sign}{length}\r\n:1\r\n:2\r\n").into_bytes()
             }
             "too deep" => b"*1\r\n".repeat(dice.roll(20_000) as usize),
-            "to nobody" => [frame, frame].concat(),
+            "unrequested" => [frame, frame].concat(),
             "odd push" => [push(dice), frame.to_vec()].concat(),
             _ => {
                 lie.closes = true;

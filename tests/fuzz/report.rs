@@ -1,4 +1,4 @@
-//! What came of it, and panics in whatever thread.
+//! The results of all calls, and panics in any thread.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -38,7 +38,7 @@ impl Report {
         })
     }
 
-    /// One call, which must end by its bound and fail, if it does, with an error that tells.
+    /// Makes a call, which must end within its bound; an error must state its cause.
     pub async fn call<T>(
         &self,
         what: &'static str,
@@ -65,25 +65,28 @@ impl Report {
             LockError::InvalidConfig { .. } => {
                 let cause = error.source().map(ToString::to_string);
                 format!(
-                    "not let in: {}",
+                    "rejected: {}",
                     kind(&cause.unwrap_or_else(|| error.to_string()))
                 )
             }
             LockError::Unavailable { .. } => {
-                let cause = error.source().expect("why it is unavailable").to_string();
+                let cause = error
+                    .source()
+                    .expect("an unavailable error has a source")
+                    .to_string();
                 assert!(
                     cause.contains(char::is_alphabetic),
-                    "an error that tells nothing: {error:?}"
+                    "an error without a cause: {error:?}"
                 );
                 format!("unavailable: {}", kind(&cause))
             }
             LockError::ShuttingDown { .. } => "shutting down".to_owned(),
-            other => panic!("an error of another kind: {other:?}"),
+            other => panic!("an unexpected kind of error: {other:?}"),
         };
         *self.errors.lock().unwrap().entry(name).or_default() += 1;
     }
 
-    /// Shows it, and fails if anything was wrong.
+    /// Prints the report, and fails on panics or excessive memory.
     pub fn end(&self, told: &[&[AtomicU64; KINDS.len()]]) {
         for (kind, name) in KINDS.iter().enumerate() {
             let lies: u64 = told.iter().map(|told| told[kind].load(Relaxed)).sum();
@@ -104,13 +107,16 @@ impl Report {
             println!("errors  {number:>7} {error}");
         }
         let grown = peak_memory().saturating_sub(self.memory);
-        println!("memory  {grown:>7} kB more at most");
-        assert!(grown < 256 * 1024, "{grown} kB of memory for lies");
+        println!("memory  {grown:>7} kB above the start at most");
+        assert!(
+            grown < 256 * 1024,
+            "false replies took {grown} kB of memory"
+        );
         assert_eq!(PANICS.load(Relaxed), 0, "panics");
     }
 }
 
-/// The words that don't differ from one error to the next.
+/// Returns the part of the text that is the same for all errors of a kind.
 fn kind(cause: &str) -> String {
     let mut words = cause.split([':', '-', '(', '"', ';']);
     let words = words.find(|words| words.trim().len() > 1).unwrap_or(cause);
@@ -122,7 +128,7 @@ fn kind(cause: &str) -> String {
     words.trim().to_owned()
 }
 
-/// In kB; 0 where nobody tells.
+/// Returns the peak memory in kB; 0 where it is unknown.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

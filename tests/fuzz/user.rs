@@ -1,4 +1,4 @@
-//! Who uses locks while being lied to.
+//! A user of locks whose servers send false replies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct User {
 }
 
 impl User {
-    /// Until it's dropped.
+    /// Uses locks until dropped.
     pub async fn live(mut self) {
         let report = self.report.clone();
         loop {
@@ -49,7 +49,7 @@ impl User {
                     None
                 }
                 16 => {
-                    // Whoever waits may go at any time.
+                    // A waiter may be dropped at any time.
                     let _ = tokio::time::timeout(wait / 3, lock.wait(wait).acquire()).await;
                     None
                 }
@@ -77,10 +77,7 @@ impl User {
     async fn hold(&mut self, guard: LockGuard, ttl: Duration) {
         let believed = guard.remaining();
         let most = ttl + ttl / 8 + millis(10);
-        assert!(
-            believed <= most,
-            "{believed:?} are left of a ttl of {ttl:?}"
-        );
+        assert!(believed <= most, "{believed:?} remain of a TTL of {ttl:?}");
         if self.dice.one_in(2) {
             let token = guard.fencing_token();
             self.report.call("fencing_token", ttl, token).await;
@@ -100,8 +97,9 @@ impl User {
     }
 }
 
-/// Every lock can be had again. Who was told a lie about a place in the queue may ask only seconds later
-/// how it stands, and the place of who was told that it was left counts for 25 s.
+/// Asserts that every lock can be acquired again. A waiter with a false reply about its queue position may
+/// poll only seconds later, and a queue entry whose owner was told that it is removed counts as alive for 25
+/// s.
 pub async fn is_well(locks: &LockManager) {
     for n in 0..5 {
         let lock = locks
@@ -110,11 +108,11 @@ pub async fn is_well(locks: &LockManager) {
             .wait(LIED_ABOUT);
         let guard = within(LIED_ABOUT + SLACK, lock.acquire())
             .await
-            .expect("all is well");
+            .expect("the lock can be acquired");
         let token = within(LIED_ABOUT, async {
             loop {
                 match guard.fencing_token().await {
-                    // The time that a server has is short.
+                    // The command timeout is short.
                     Err(error) if error.is_unavailable() => {}
                     token => break token,
                 }
@@ -124,7 +122,7 @@ pub async fn is_well(locks: &LockManager) {
         let released = guard.release().await;
         assert!(
             released.is_ok() || released.is_err_and(|error| error.is_unavailable()),
-            "all is well"
+            "the release succeeds or the server is unavailable"
         );
     }
 }

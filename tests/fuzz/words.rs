@@ -1,4 +1,4 @@
-//! Keys, times and URLs that nobody should think of.
+//! Random keys, durations and URLs.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ async fn annotated(a: &str, b: f64, c: (char, i128)) -> Result<(), lock_runtime:
 }
 
 #[tokio::test]
-async fn urls() {
+async fn random_urls_never_panic() {
     let report = Report::start();
     let mut dice = dice();
     for n in 0..3000 {
@@ -100,7 +100,7 @@ async fn urls() {
 }
 
 #[tokio::test]
-async fn keys_and_times() {
+async fn random_keys_and_durations_never_panic() {
     let report = Report::start();
     let mut dice = dice();
     lock_runtime::init("memory://").await.unwrap();

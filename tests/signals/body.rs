@@ -1,4 +1,4 @@
-//! Bodies that note what happens to them.
+//! Bodies that record their steps.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -9,8 +9,7 @@ use tokio::sync::watch::Receiver;
 use crate::matrix::TTL;
 use crate::support::time::millis;
 
-/// One that goes on step by step sees for itself that its time is over; one that stands still has to
-/// be told.
+/// A body that takes steps checks its lease itself; a body that awaits must be canceled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Body {
     Walks,
@@ -23,7 +22,7 @@ pub struct Diary(Arc<Mutex<Notes>>);
 #[derive(Clone, Copy, Default)]
 pub struct Notes {
     pub last_step: Option<Instant>,
-    /// Until when the guard could prove the lease, as it said at that step.
+    /// The deadline of the lease, as the guard reported it at that step.
     pub deadline: Option<Instant>,
     pub dropped: Option<Instant>,
 }
@@ -37,14 +36,14 @@ impl Diary {
         let now = Instant::now();
         let mut notes = self.notes();
         notes.last_step = Some(now);
-        // No later than it really is: the time is taken before the guard is asked.
+        // Never too late: the time is taken before the guard is queried.
         if lock.is_valid() {
             notes.deadline = Some(now + lock.remaining());
         }
     }
 }
 
-/// What a body owns.
+/// A value that a body owns.
 struct Belongings(Diary);
 
 impl Drop for Belongings {
@@ -56,7 +55,7 @@ impl Drop for Belongings {
 impl Body {
     pub const ALL: [Self; 2] = [Self::Walks, Self::Stands];
 
-    /// Holds the lock until it is over.
+    /// Holds the lock until `over` is true.
     pub async fn hold(
         self,
         locks: LockManager,

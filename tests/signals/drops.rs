@@ -1,5 +1,5 @@
-//! Calls that are dropped at a random point of their way, on two managers: nothing is left of them, and
-//! whoever comes next has the lock at once.
+//! Calls on two managers that are dropped at a random point: nothing is left of them, and the next caller
+//! acquires the lock at once.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -18,13 +18,13 @@ use crate::support::time::{NOISE, eventually, millis, within};
 const KEYS: u64 = 5;
 const AT_ONCE: usize = 40;
 
-/// How many: `LOCK_DROPS=100000` for a long run.
+/// Returns the number of drops: `LOCK_DROPS`, for example 100000 for a long run.
 fn drops() -> u64 {
     std::env::var("LOCK_DROPS").map_or(10_000, |drops| drops.parse().unwrap())
 }
 
-/// Polls the future so often, woken or not, then drops it: none at all if never. Whether it came to
-/// its end.
+/// Polls the future `polls` times, also without a wakeup if `impatient`, then drops it. Returns its output,
+/// if any.
 async fn polled<F: Future>(polls: u64, impatient: bool, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;
@@ -42,7 +42,7 @@ async fn polled<F: Future>(polls: u64, impatient: bool, future: F) -> Option<F::
     .await
 }
 
-/// One of the ways to take a lock, from the first await point to the last.
+/// Acquires the lock in one of several ways, with await points before, during and after the hold.
 async fn call(locks: LockManager, key: String, kind: u64) -> Result<(), LockError> {
     let lock = locks.lock(key).wait(millis(20_000));
     match kind {
@@ -61,7 +61,7 @@ async fn call(locks: LockManager, key: String, kind: u64) -> Result<(), LockErro
     }
 }
 
-/// So many calls, of which most are dropped on their way. How many were.
+/// Makes `calls` calls and drops most of them midway. Returns the number of dropped calls.
 async fn drop_calls(managers: &[LockManager; 2], calls: u64, dice: &mut Dice) -> u64 {
     let mut crew = JoinSet::new();
     let mut dropped = 0;
@@ -89,7 +89,7 @@ async fn drop_calls(managers: &[LockManager; 2], calls: u64, dice: &mut Dice) ->
     dropped
 }
 
-/// Threads of this process that belong to the locks.
+/// Returns the number of this process's threads that belong to the library.
 fn threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
@@ -97,8 +97,7 @@ fn threads() -> usize {
     names.filter(|name| name.starts_with("lock-")).count()
 }
 
-/// Neither manager waits for anything that a call has left: each takes every lock in far less than
-/// its time to live.
+/// Asserts that no dropped call blocks either manager: each acquires every lock in far less than its TTL.
 async fn all_are_free(managers: &[LockManager; 2]) {
     for locks in [&managers[0], &managers[1], &managers[0]] {
         for key in 0..KEYS {
@@ -110,13 +109,13 @@ async fn all_are_free(managers: &[LockManager; 2]) {
 }
 
 async fn ten_thousand(config: impl Fn() -> Config, flat: impl Fn() -> usize) {
-    // A machine that is busy is no reason for a call to fail.
+    // A busy machine must not make calls fail.
     let config = || config().command_timeout(millis(5000));
     let connect = || async { connected(config()).await };
     let managers = [connect().await, connect().await];
     let mut dice = Dice::new();
     let start = Instant::now();
-    // What is needed for good is there after the first ones.
+    // The first calls create everything that is kept permanently.
     let mut dropped = drop_calls(&managers, drops() / 10, &mut dice).await;
     all_are_free(&managers).await;
     let tasks = Handle::current().metrics().num_alive_tasks();
@@ -139,20 +138,20 @@ async fn ten_thousand(config: impl Fn() -> Config, flat: impl Fn() -> usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_server() {
+async fn ten_thousand_dropped_calls_on_server_leave_nothing() {
     let server = Server::start();
     let config = || Config::new(server.url());
     ten_thousand(config, || server.connections()).await;
     for key in 0..KEYS {
         assert_eq!(server.waiting(&key.to_string()), 0);
     }
-    eventually(NOISE, "nothing keeps a manager alive", || {
+    eventually(NOISE, "no manager is kept alive", || {
         server.connections() == 0
     });
     assert_eq!(server.query::<Vec<String>>("KEYS lock:[0-9]*"), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_memory() {
+async fn ten_thousand_dropped_calls_in_memory_leave_nothing() {
     ten_thousand(|| Config::new("memory://dropped-calls"), || 0).await;
 }

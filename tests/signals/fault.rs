@@ -1,4 +1,4 @@
-//! What goes wrong between a holder and its server.
+//! Faults between a holder and its server.
 
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
@@ -21,7 +21,7 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// The server keeps on its disk what it is told: it can be killed and started again.
+    /// Starts a server that persists every write, so that it can be killed and restarted.
     pub fn start() -> Self {
         let on_disk = ["--appendonly", "yes", "--appendfsync", "always"];
         let server = Server::with(None, |_, _| on_disk.map(str::to_owned).to_vec());
@@ -41,7 +41,7 @@ impl Fault {
         Self::RepliesDropped,
     ];
 
-    /// Whether the lock is taken away: the server is there and says so, and nothing heals it.
+    /// Returns `true` if the fault removes the lock: the server reports the loss, and nothing undoes it.
     pub fn takes_the_key(self) -> bool {
         matches!(self, Self::KeyDeleted | Self::KeyOverwritten)
     }

@@ -1,4 +1,4 @@
-//! A lost lock is noticed in time, and a call that is dropped leaves nothing, wherever it was.
+//! A lost lock is noticed in time, and a call that is dropped at any point leaves nothing behind.
 
 mod body;
 mod drops;

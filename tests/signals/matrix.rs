@@ -1,5 +1,5 @@
-//! Every way in which a lock can be lost, on every runtime: the body is gone by its deadline. And what
-//! is well again before that ends nothing.
+//! Every fault on every runtime: a body whose lock is lost is dropped by its deadline, and a fault that heals
+//! before the deadline cancels nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,12 +17,12 @@ use crate::support::server::Server;
 use crate::support::time::{NOISE, eventually, millis};
 
 pub const TTL: Duration = millis(1500);
-/// The deadline lies so much before the expiry on the server.
+/// How long the deadline is before the expiry on the server.
 const MARGIN: Duration = millis(1500 / 100 + 2);
-/// A renewal comes so long after the last one, at the latest: a third, a tenth more, and what makes
-/// it fall together with others.
+/// The longest time between two renewals: a third of the TTL, a tenth more, and the delay for batching with
+/// others.
 const NEXT_RENEWAL: Duration = millis(1500 * 11 / 30 + 1500 / 100);
-/// What it may take until a thread that could run does.
+/// The longest time until a runnable thread runs.
 const POLL: Duration = millis(60);
 
 /// One body on one runtime, in the middle of one fault.
@@ -33,7 +33,7 @@ struct Cell {
     diary: Diary,
 }
 
-/// How it ended, and when its caller knew.
+/// The result of a body, and when its caller got it.
 struct End {
     result: Result<(), LockError>,
     at: Instant,
@@ -76,7 +76,7 @@ impl Cell {
     }
 }
 
-/// Waits until all of them have just been renewed, and says when each would expire, at the latest.
+/// Waits until all locks have just been renewed. Returns the latest expiry of each.
 fn just_renewed(server: &Server, keys: &[String]) -> Vec<Instant> {
     let script = "for i, key in ipairs(KEYS) do KEYS[i] = redis.call('PTTL', key) end return KEYS";
     let count = keys.len().to_string();
@@ -84,26 +84,30 @@ fn just_renewed(server: &Server, keys: &[String]) -> Vec<Instant> {
     words.extend(keys.iter().map(String::as_str));
     let mut were_low = vec![false; keys.len()];
     let mut expiries = Vec::new();
-    eventually(TTL * 10, "all are renewed at nearly the same time", || {
-        let left: Vec<u64> = server.ask(&words).unwrap();
-        let now = Instant::now();
-        for (was_low, left) in were_low.iter_mut().zip(&left) {
-            *was_low |= millis(*left) < TTL * 3 / 4;
-        }
-        // Not so soon that the answer to the renewal may still be on its way.
-        let fresh = |left: &u64| (TTL * 3 / 4..TTL - millis(40)).contains(&millis(*left));
-        expiries = left.iter().map(|left| now + millis(left + 1)).collect();
-        were_low.iter().all(|low| *low) && left.iter().all(fresh)
-    });
+    eventually(
+        TTL * 10,
+        "all locks are renewed at nearly the same time",
+        || {
+            let left: Vec<u64> = server.ask(&words).unwrap();
+            let now = Instant::now();
+            for (was_low, left) in were_low.iter_mut().zip(&left) {
+                *was_low |= millis(*left) < TTL * 3 / 4;
+            }
+            // Not so soon that the reply to the renewal may still be in flight.
+            let fresh = |left: &u64| (TTL * 3 / 4..TTL - millis(40)).contains(&millis(*left));
+            expiries = left.iter().map(|left| now + millis(left + 1)).collect();
+            were_low.iter().all(|low| *low) && left.iter().all(fresh)
+        },
+    );
     expiries
 }
 
-/// Lets the fault strike while six bodies run, and says how each of them ended.
+/// Injects the fault while six bodies run. Returns a verdict for each.
 fn play(fault: Fault, heals: bool) -> Vec<Verdict> {
     let mut ground = Ground::start();
     let cells = Cell::all();
     let (over, is_over) = watch::channel(false);
-    // All at once, so that they are renewed at nearly the same time.
+    // All start together, so that they are renewed at nearly the same time.
     let start = Arc::new(Barrier::new(cells.len()));
     let run = |cell: &Cell| cell.run(ground.proxy.url(), start.clone(), is_over.clone());
     let calls: Vec<_> = cells.iter().map(run).collect();
@@ -136,12 +140,12 @@ fn play(fault: Fault, heals: bool) -> Vec<Verdict> {
 
 struct Verdict {
     cell: String,
-    /// By how many milliseconds the body was cancelled too late; or what is wrong.
+    /// How many milliseconds late the body was canceled, or the error.
     late: Result<i64, String>,
 }
 
-/// How long after it should have been the body was cancelled, which would have expired on the server
-/// at `expiry`.
+/// Returns how late the body was canceled, in milliseconds; `expiry` is when the lock would have expired on
+/// the server.
 fn lateness(fault: Fault, cell: &Cell, end: End, expiry: Instant) -> Result<i64, String> {
     let Notes {
         last_step,
@@ -160,12 +164,12 @@ fn lateness(fault: Fault, cell: &Cell, end: End, expiry: Instant) -> Result<i64,
         return Err(format!("lost because {cause:?}"));
     }
     let (Some(last_step), Some(deadline), Some(dropped)) = (last_step, deadline, dropped) else {
-        return Err("the body is still there".to_owned());
+        return Err("the body was not dropped".to_owned());
     };
     if last_step > dropped || dropped > end.at {
-        return Err("the caller heard of it before the body was gone".to_owned());
+        return Err("the caller got the error before the body was dropped".to_owned());
     }
-    // What the guard said, and not the noise of a machine: exact.
+    // Exact: this depends on the guard alone, not on the machine's load.
     if deadline + MARGIN > expiry {
         return Err(format!(
             "a deadline {:?} too late",
@@ -177,14 +181,14 @@ fn lateness(fault: Fault, cell: &Cell, end: End, expiry: Instant) -> Result<i64,
         false => expiry - MARGIN,
     };
     if cell.body == Body::Walks && !fault.takes_the_key() && dropped < deadline {
-        return Err(format!("cancelled {:?} too soon", deadline - dropped));
+        return Err(format!("canceled {:?} too early", deadline - dropped));
     }
     let late = dropped.saturating_duration_since(due).as_millis() as i64;
     let early = due.saturating_duration_since(dropped).as_millis() as i64;
     Ok(late - early)
 }
 
-/// How late a thread that has nothing to do but look at the clock has been, at worst.
+/// Returns the worst delay of a thread that only watches the clock.
 fn worst_delay(until: &AtomicBool) -> Duration {
     let mut worst = Duration::ZERO;
     while !until.load(Relaxed) {
@@ -198,7 +202,7 @@ fn worst_delay(until: &AtomicBool) -> Duration {
 type Plays<'a> = Vec<ScopedJoinHandle<'a, Vec<Verdict>>>;
 
 #[test]
-fn a_body_ends_by_its_deadline_whatever_is_lost_and_however_it_runs() {
+fn body_ends_by_its_deadline_on_every_fault_and_runtime() {
     let over = AtomicBool::new(false);
     let (lost, healed, delay) = thread::scope(|scope| {
         let delay = scope.spawn(|| worst_delay(&over));
@@ -223,7 +227,7 @@ fn a_body_ends_by_its_deadline_whatever_is_lost_and_however_it_runs() {
     for Verdict { cell, late } in &lost {
         println!("{cell}: {late:?}");
     }
-    println!("threads were up to {delay:?} late by themselves");
+    println!("the machine delayed threads by up to {delay:?}");
     let wrong = |verdict: &&Verdict| verdict.late.as_ref().map_or(true, |late| *late > allowed);
     let wrong: Vec<_> = lost.iter().chain(&healed).filter(wrong).collect();
     let wrong: Vec<_> = wrong.iter().map(|it| (&it.cell, &it.late)).collect();

@@ -14,7 +14,7 @@ pub enum Runtime {
 impl Runtime {
     pub const ALL: [Self; 3] = [Self::MultiThread, Self::CurrentThread, Self::Actix];
 
-    /// Runs it as a task, on a new runtime of that kind.
+    /// Runs `task` as a task on a new runtime of this kind.
     pub fn run<T: Send + 'static>(self, task: impl Future<Output = T> + Send + 'static) -> T {
         let mut builder = match self {
             Self::MultiThread => Builder::new_multi_thread(),
