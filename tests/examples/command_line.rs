@@ -3,7 +3,7 @@ use super::program::Program;
 const PROGRAMS: [&str; 3] = ["worker", "axum_orders", "actix_orders"];
 
 #[test]
-fn help_says_how_to_use_them() {
+fn help_describes_usage() {
     for name in PROGRAMS {
         let help = Program::start(name, &["--help"], None)
             .succeeds()
@@ -15,7 +15,7 @@ fn help_says_how_to_use_them() {
 }
 
 #[test]
-fn what_they_do_not_understand_they_name() {
+fn invalid_arguments_are_named() {
     for name in PROGRAMS {
         for (arguments, complaint) in [
             (

@@ -2,12 +2,12 @@ use super::program::Program;
 use crate::support::server::Server;
 
 #[test]
-fn on_the_embedded_engine() {
+fn fencing_in_memory_rejects_stale_write() {
     shows_a_refused_write(&Program::start("fencing", &[], None).succeeds());
 }
 
 #[test]
-fn on_a_server() {
+fn fencing_on_server_rejects_stale_write() {
     let server = Server::start();
     shows_a_refused_write(&Program::start("fencing", &[], Some(&server.url())).succeeds());
 }

@@ -1,4 +1,4 @@
-//! Runs the examples as a person would, and reads what they print.
+//! Runs the examples as a user would, and checks their output.
 
 mod command_line;
 mod fencing;

@@ -41,7 +41,7 @@ impl Site {
             let arguments = ["--port", "0", "--database", database.to_str().unwrap()];
             Program::start(name, &arguments, Some(lock))
         };
-        // All at once, as they are when a cluster starts.
+        // All start at the same time, as in a cluster.
         let programs: Vec<Program> = programs.iter().map(start).collect();
         let address = |program: &Program| {
             let line = program.line("listening on ");
@@ -97,8 +97,8 @@ impl Site {
         self.client.post(url).send_empty().unwrap()
     }
 
-    /// Five orders, and for each of them twenty requests at once, half of them to one instance and
-    /// half to the other. Says how often each order was shipped, and what the requests got.
+    /// Creates five orders, and sends twenty concurrent requests for each, half of them to each instance.
+    /// Returns how often each order was shipped, and the number of responses by status.
     fn rush(&self) -> (Vec<usize>, BTreeMap<u16, usize>) {
         let orders: Vec<i64> = (0..5).map(|n| self.create(n).id).collect();
         let mut statuses = BTreeMap::new();
@@ -145,23 +145,23 @@ fn ships_each_order_once(programs: [&'static str; 2]) {
 }
 
 #[test]
-fn two_on_axum_ship_each_order_once() {
+fn two_axum_instances_ship_each_order_once() {
     ships_each_order_once(["axum_orders"; 2]);
 }
 
 #[test]
-fn two_on_actix_ship_each_order_once() {
+fn two_actix_instances_ship_each_order_once() {
     ships_each_order_once(["actix_orders"; 2]);
 }
 
 #[test]
-fn one_on_each_ship_each_order_once() {
+fn axum_and_actix_instances_ship_each_order_once() {
     ships_each_order_once(["axum_orders", "actix_orders"]);
 }
 
-/// The same rush, but each instance has a lock of its own: so it's the lock that makes it right.
+/// The control: with a separate lock per instance, orders are shipped twice.
 #[test]
-fn without_a_common_lock_orders_are_shipped_twice() {
+fn instances_without_shared_lock_ship_orders_twice() {
     let site = Site::start(&["axum_orders", "actix_orders"], "memory://");
     let (parcels, statuses) = site.rush();
     assert!(parcels.contains(&2), "{parcels:?} {statuses:?}");
@@ -169,7 +169,7 @@ fn without_a_common_lock_orders_are_shipped_twice() {
 }
 
 #[test]
-fn what_is_under_way_is_finished_before_the_end() {
+fn terminated_instance_finishes_running_request() {
     for program in ["axum_orders", "actix_orders"] {
         let server = Server::start();
         let site = Site::start(&[program; 2], &server.url());
@@ -229,10 +229,7 @@ fn errors_are_problem_details() {
     let other = site.create(1).id;
     server.kill();
     on_both(other, 503, "Service Unavailable", Some("1"));
-    assert!(
-        !site.find(0, other).shipped,
-        "orders can be looked at all the same"
-    );
+    assert!(!site.find(0, other).shipped, "orders can still be read");
     server.restart();
     assert_eq!(site.ship(0, other).status(), 200);
     site.stop();

@@ -1,4 +1,4 @@
-//! An example, running.
+//! A running example.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ pub struct Program {
     errors: Option<JoinHandle<String>>,
 }
 
-/// What a program that has ended left behind.
+/// The output of a program that has ended.
 pub struct Ended {
     pub status: ExitStatus,
-    /// The lines that nobody has read before.
+    /// The lines that were not read before.
     pub lines: Vec<String>,
     pub errors: String,
 }
@@ -61,7 +61,7 @@ impl Program {
         }
     }
 
-    /// The next line that has this in it.
+    /// Returns the next line that contains `part`.
     #[track_caller]
     pub fn line(&self, part: &str) -> String {
         loop {
@@ -91,7 +91,7 @@ impl Program {
         }
     }
 
-    /// Its lines, if it ends well and has no complaints.
+    /// Returns its lines; asserts success without error output.
     #[track_caller]
     pub fn succeeds(self) -> Vec<String> {
         let name = self.name;
@@ -107,7 +107,7 @@ impl Program {
         lines
     }
 
-    /// What it complains about.
+    /// Returns its error output; asserts failure.
     #[track_caller]
     pub fn fails(self) -> String {
         let name = self.name;
@@ -131,7 +131,7 @@ impl Drop for Program {
     }
 }
 
-/// Where cargo has put the examples. `cargo test --test servers` alone wouldn't build them.
+/// The directory of the built examples. `cargo test --test servers` alone would not build them.
 static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).unwrap();
@@ -140,8 +140,7 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
         name => name,
     };
     let mut build = Command::new(env!("CARGO"));
-    // What cargo says of the package that is tested would have build scripts run again, and all that
-    // depends on theirs compiled anew.
+    // Cargo's variables about the tested package would rerun build scripts and recompile their dependents.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
@@ -149,13 +148,13 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
         }
     }
     let built = build
-        // With the features of the whole test command, so that nothing is compiled anew.
+        // With the same features as the test command, so that nothing is recompiled.
         .args(["build", "--quiet", "--examples", "--workspace"])
         .args(["--all-features", "--profile", name])
         .arg("--target-dir")
         .arg(profile.parent().unwrap())
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
         .status();
-    assert!(built.unwrap().success(), "the examples can't be built");
+    assert!(built.unwrap().success(), "the examples cannot be built");
     profile.join("examples")
 });

@@ -2,19 +2,19 @@ use super::program::Program;
 use crate::support::server::Server;
 
 #[test]
-fn on_the_embedded_engine() {
+fn quickstart_in_memory_shows_lock_behavior() {
     shows_what_the_lock_does(&Program::start("quickstart", &[], None).succeeds());
 }
 
 #[test]
-fn on_a_server() {
+fn quickstart_on_server_shows_lock_behavior() {
     let server = Server::start();
     let program = Program::start("quickstart", &[], Some(&server.url()));
     shows_what_the_lock_does(&program.succeeds());
 }
 
 #[test]
-fn without_the_server_that_was_asked_for() {
+fn quickstart_without_server_fails() {
     let program = Program::start("quickstart", &[], Some("redis://127.0.0.1:1/"));
     let errors = program.fails();
     assert!(errors.starts_with("quickstart: cannot connect"), "{errors}");
@@ -22,10 +22,10 @@ fn without_the_server_that_was_asked_for() {
 
 fn shows_what_the_lock_does(lines: &[String]) {
     println!("{}", lines.join("\n"));
-    assert!(lines.len() <= 30, "a screenful");
+    assert!(lines.len() <= 30, "the output fits a screen");
     assert!(
         lines.iter().all(|line| line.len() <= 90),
-        "not wider than a terminal"
+        "the lines fit a terminal"
     );
 
     let mut scenes = lines
@@ -49,7 +49,7 @@ fn shows_what_the_lock_does(lines: &[String]) {
         .iter()
         .find(|line| line.what == "packs order 2")
         .unwrap();
-    assert!(other.at < starts[1], "another lock is not in the way");
+    assert!(other.at < starts[1], "another lock does not block it");
 
     let limits: Vec<Line> = scene().collect();
     let said = |who: &str| limits.iter().find(|line| line.who == who).unwrap();

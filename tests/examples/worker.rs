@@ -28,19 +28,22 @@ fn replicas_run_the_job_one_at_a_time() {
     assert_eq!(
         starts.len() + skips.len(),
         REPLICAS.len() * RUNS,
-        "each has its say each time"
+        "each replica runs or skips each time"
     );
     assert_eq!(starts.len(), ends.len());
     assert!(starts.len() >= RUNS / 2, "the job runs");
-    assert!(!skips.is_empty(), "somebody finds it taken");
+    assert!(
+        !skips.is_empty(),
+        "at least one replica finds the lock held"
+    );
     for run in 0..starts.len() - 1 {
         assert!(ends[run] >= starts[run] + 149);
-        assert!(starts[run + 1] >= ends[run], "two at once");
+        assert!(starts[run + 1] >= ends[run], "two replicas ran at once");
     }
 }
 
 #[test]
-fn a_replica_that_is_stopped_leaves_no_lock() {
+fn stopped_replica_leaves_no_lock() {
     let server = Server::start();
     let arguments = ["--name", "a", "--every", "1"];
     let replica = Program::start("worker", &arguments, Some(&server.url()));
@@ -52,7 +55,7 @@ fn a_replica_that_is_stopped_leaves_no_lock() {
     assert!(!server.exists("lock:job:report"));
 }
 
-/// Since midnight, as the line says.
+/// Returns the line's time since midnight.
 fn milliseconds(line: &str) -> u64 {
     let (time, _) = line.split_once("  ").unwrap();
     let (seconds, millis) = time.split_once('.').unwrap();
