@@ -1,4 +1,4 @@
-//! What the attribute makes of a function, and what its calls tell.
+//! Tests the attribute: the functions it accepts, the size of their futures, and the events of their calls.
 
 mod future_size;
 mod signatures;

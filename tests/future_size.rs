@@ -1,4 +1,4 @@
-//! What an annotation adds to the size of a function's future.
+//! The size that an annotation adds to a function's future.
 
 use lock_runtime::{LockError, distributed_lock};
 
@@ -30,7 +30,7 @@ async fn with_options(id: u64) -> Result<u64, LockError> {
 }
 
 #[test]
-fn the_body_is_stored_once() {
+fn annotated_future_stores_body_once() {
     let plain = size_of_val(&plain(1));
     for locked in [size_of_val(&locked(1)), size_of_val(&with_options(1))] {
         assert!(

@@ -4,7 +4,7 @@ use std::sync::Once;
 
 use lock_runtime::{LockError, distributed_lock};
 
-/// In two tests in a row, each with a runtime of its own.
+/// Initializes the global manager, which two tests share, each on its own runtime.
 async fn shared() {
     static BEFORE: Once = Once::new();
     BEFORE.call_once(|| {
@@ -12,7 +12,7 @@ async fn shared() {
         assert!(matches!(error, LockError::NotInitialized), "{error}");
         assert!(
             error.to_string().contains("init"),
-            "{error} says what to do"
+            "{error} names the remedy"
         );
     });
     if let Err(error) = lock_runtime::init("memory://").await {
@@ -31,13 +31,13 @@ async fn call(id: u32) -> Result<u32, LockError> {
 }
 
 #[tokio::test]
-async fn one_test_uses_it() {
+async fn global_manager_is_used_by_one_test() {
     shared().await;
     assert_eq!(call(1).await.unwrap(), 1);
 }
 
 #[tokio::test]
-async fn another_test_uses_it_on_its_own_runtime() {
+async fn global_manager_is_used_by_another_test_and_its_runtime() {
     shared().await;
     assert_eq!(call(1).await.unwrap(), 1);
     let again = lock_runtime::init("memory://").await.unwrap_err();

@@ -1,11 +1,11 @@
-//! Layers only point down: no file imports one that imports it, however indirectly, and no layer imports a
-//! higher one. ARCHITECTURE.md has the layers.
+//! Layers only point down: no file imports another one that imports it back, even indirectly, and no layer
+//! imports a higher one. ARCHITECTURE.md lists the layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// From the lowest to the highest. Those of one row do not import one another.
+/// From the lowest to the highest. Layers of one row do not import each other.
 const RUNTIME: [&[&str]; 9] = [
     &["util"],
     &["warning"],
@@ -18,7 +18,7 @@ const RUNTIME: [&[&str]; 9] = [
     &["integrations", "guide"],
 ];
 
-/// Files by module path, and the modules that each imports.
+/// Maps each module path to the modules it imports.
 struct Crate {
     imports: BTreeMap<String, BTreeSet<String>>,
 }
@@ -33,7 +33,7 @@ impl Crate {
             if parts.last() == Some(&"mod") {
                 parts.pop();
             }
-            // Tests may look wherever they like.
+            // Tests may import anything.
             if !parts.contains(&"tests") && !parts.contains(&"model_tests") {
                 sources.insert(parts.join("::"), fs::read_to_string(&file).unwrap());
             }
@@ -57,7 +57,7 @@ impl Crate {
         }
     }
 
-    /// A way from a module back to itself.
+    /// Returns a chain of imports from a module back to itself.
     fn circle(&self) -> Option<Vec<String>> {
         let mut done = BTreeSet::new();
         let mut way = Vec::new();
@@ -99,7 +99,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The paths that begin with `crate::`, without it; but for those in comments and in unit tests.
+/// Returns the paths that begin with `crate::`, without that prefix; skips comments and unit tests.
 fn paths(source: &str) -> Vec<String> {
     let (code, _) = source
         .split_once("#[cfg(test)]\nmod tests {")
@@ -116,7 +116,7 @@ fn paths(source: &str) -> Vec<String> {
     paths
 }
 
-/// Reads one path, or several in braces. Returns what follows.
+/// Parses one path, or several in braces. Returns the rest of the code.
 fn expand<'a>(prefix: &str, code: &'a str, paths: &mut Vec<String>) -> &'a str {
     let end = code.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
     let (path, mut rest) = code.split_at(end.unwrap_or(code.len()));
@@ -128,7 +128,7 @@ fn expand<'a>(prefix: &str, code: &'a str, paths: &mut Vec<String>) -> &'a str {
     rest = &rest[1..];
     loop {
         rest = expand(&path, rest.trim_start(), paths).trim_start();
-        // A renaming says nothing of where it comes from.
+        // Skips the new name of a renamed import.
         rest = rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_' || c == ' ');
         match rest.chars().next() {
             Some(',') => rest = rest[1..].trim_start(),
@@ -141,7 +141,7 @@ fn expand<'a>(prefix: &str, code: &'a str, paths: &mut Vec<String>) -> &'a str {
 }
 
 #[test]
-fn no_file_imports_one_that_imports_it() {
+fn files_have_no_circular_imports() {
     for name in ["lock-runtime", "lock-macros"] {
         let circle = Crate::read(name).circle();
         assert_eq!(circle, None, "in {name}: each imports the next");
@@ -149,7 +149,7 @@ fn no_file_imports_one_that_imports_it() {
 }
 
 #[test]
-fn no_layer_imports_a_higher_one() {
+fn layers_import_no_higher_layer() {
     let rank = |module: &str| {
         let top = module.split("::").next().unwrap();
         RUNTIME.iter().position(|layer| layer.contains(&top))
@@ -173,7 +173,7 @@ fn no_layer_imports_a_higher_one() {
 }
 
 #[test]
-fn paths_are_read() {
+fn import_paths_are_parsed() {
     let code = "use crate::a::{b::C, d::{E, self}, F as G};\n// crate::x::Y\nfn f() { crate::g::h(); }\n\
                 $crate::i::J; #[cfg(test)]\nmod tests {\nuse crate::k::L;";
     let expected = ["a::b::C", "a::d::E", "a::d::self", "a::F", "g::h"];

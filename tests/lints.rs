@@ -1,5 +1,5 @@
-//! The expansion gives no lint anything to say, and hides nothing of what lints say about the
-//! user's own code. Clippy checks this file with the rest.
+//! The expansion triggers no lint, and hides no lint about the user's own code. Clippy checks this file with
+//! the rest.
 
 #![deny(
     warnings,
@@ -159,7 +159,7 @@ impl Shop {
     }
 }
 
-// What lints say about the user's code stays said.
+// Lints about the user's code still fire.
 
 #[distributed_lock(key = "never")]
 #[expect(dead_code)]
@@ -213,7 +213,7 @@ async fn comparison(id: u64) -> Result<bool, LockError> {
 }
 
 #[tokio::test]
-async fn all_run() -> Result<(), LockError> {
+async fn annotated_functions_run_under_strict_lints() -> Result<(), LockError> {
     lock_runtime::init("memory://").await?;
     let locks = LockManager::connect("memory://").await?;
     constant().await?;

@@ -1,6 +1,6 @@
-//! The embedded engine in a test that stops tokio's clock: what the README promises of it.
+//! The embedded engine in a test that pauses tokio's clock, as the README describes it.
 //!
-//! The clock of such a runtime jumps to the next timer whenever all of its tasks wait.
+//! A paused clock jumps to the next timer whenever all tasks of the runtime wait.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_free_lock_is_had_before_any_timer_fires() {
+async fn free_lock_is_acquired_before_any_timer_fires() {
     let locks = LockManager::connect("memory://").await.unwrap();
     for n in 0..100 {
         let lock = locks.lock(format!("row:{n}"));
@@ -20,9 +20,9 @@ async fn a_free_lock_is_had_before_any_timer_fires() {
     }
 }
 
-/// By whatever thread waiters are served otherwise: the timeout would fire before it could.
+/// If another thread served the waiter, the timeout would fire first.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_has_the_lock_at_the_instant_of_the_release() {
+async fn waiter_acquires_lock_at_instant_of_release() {
     let config = Config::new("memory://").local_handoff(1, Duration::ZERO);
     let locks = LockManager::connect(config).await.unwrap();
     for n in 0..100 {
@@ -38,9 +38,9 @@ async fn a_waiter_has_the_lock_at_the_instant_of_the_release() {
     }
 }
 
-/// No clock but the machine's counts for it.
+/// Leases use the machine's clock only.
 #[tokio::test(start_paused = true)]
-async fn a_lease_runs_in_real_time() {
+async fn lease_runs_in_real_time() {
     let locks = LockManager::connect("memory://").await.unwrap();
     let guard = locks.lock("row").renew(false).acquire().await.unwrap();
     sleep(3600 * SECOND).await;
@@ -48,7 +48,7 @@ async fn a_lease_runs_in_real_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_runs_in_real_time() {
+async fn wait_runs_in_real_time() {
     let locks = LockManager::connect("memory://").await.unwrap();
     let _holder = locks.lock("row").acquire().await.unwrap();
     let (start, wait) = (Instant::now(), Duration::from_millis(50));

@@ -1,4 +1,4 @@
-//! What runs on real servers: one binary, so that what the tests stand on is compiled and linked once.
+//! Tests on real servers, in one binary so that their support code is compiled and linked once.
 //!
 //! `cargo test --features full --test servers redis::` runs the tests of one folder.
 

@@ -1,5 +1,4 @@
-//! Every form of function that the attribute takes: each compiles, and its body runs under its
-//! lock.
+//! Every form of function that the attribute accepts: each compiles, and its body runs under its lock.
 
 #[path = "signatures/actix.rs"]
 mod actix;
@@ -24,13 +23,13 @@ use tokio::sync::OnceCell;
 
 static BODIES: LazyLock<Mutex<HashMap<String, usize>>> = LazyLock::new(Mutex::default);
 
-/// Every body calls this: it ran, and under the lock that it says.
+/// Records that a body ran, and asserts that it holds its lock. Every body calls this.
 async fn body(key: &str) {
     assert!(!is_free(key).await, "the body runs without `{key}`");
     *BODIES.lock().unwrap().entry(key.to_owned()).or_default() += 1;
 }
 
-/// Makes a call whose body runs once under `key`.
+/// Awaits `call`; asserts that its body ran once under `key` and that the lock was released.
 async fn under<F: IntoFuture>(key: &str, call: F) -> F::Output {
     locks().await;
     let value = call.await;

@@ -1,4 +1,4 @@
-//! What the feature `tracing` tells: a span around each hold, and what went wrong.
+//! The feature `tracing`: a span around each hold, and events for failures.
 
 use std::fmt::Debug;
 use std::io::Write;
@@ -21,7 +21,7 @@ use crate::support::time::within;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// All that was told, by any thread, in any test: each looks for its own key.
+/// All events of all threads and tests: each test searches for its own key.
 static TOLD: LazyLock<watch::Sender<String>> = LazyLock::new(|| {
     tracing_subscriber::fmt()
         .with_ansi(false)
@@ -46,20 +46,20 @@ impl Write for Told {
     }
 }
 
-/// Panics at what concerns certain keys.
+/// Panics on events and spans of certain keys.
 struct Panics;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Panics {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut key = Key::default();
         event.record(&mut key);
-        assert!(key.0 != "panics:event", "as the test wants it");
+        assert!(key.0 != "panics:event", "the test requires this panic");
     }
 
     fn on_new_span(&self, span: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut key = Key::default();
         span.record(&mut key);
-        assert!(key.0 != "panics:span", "as the test wants it");
+        assert!(key.0 != "panics:span", "the test requires this panic");
         if let Some(span) = context.span(id) {
             span.extensions_mut().insert(key);
         }
@@ -71,7 +71,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Panics {
             let key = extensions.get::<Key>();
             key.is_some_and(|key| key.0 == "panics:close")
         });
-        assert!(!panics, "as the test wants it");
+        assert!(!panics, "the test requires this panic");
     }
 }
 
@@ -88,7 +88,7 @@ impl Visit for Key {
     fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }
 
-/// The line that has all of these words, as soon as it is there.
+/// Waits for a line that contains all of these words, and returns it.
 async fn told(words: &[&str]) -> String {
     let find = |told: &str| {
         let mut lines = told.lines();
@@ -108,7 +108,7 @@ async fn ship(locks: &LockManager, id: u64) -> Result<(), LockError> {
 }
 
 #[tokio::test]
-async fn a_span_is_around_each_hold() {
+async fn each_hold_has_a_span() {
     LazyLock::force(&TOLD);
     let locks = LockManager::connect("memory://").await.unwrap();
     ship(&locks, 42).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_span_is_around_each_hold() {
 }
 
 #[tokio::test]
-async fn a_lost_lease_is_a_warning() {
+async fn lost_lease_is_logged_as_warning() {
     LazyLock::force(&TOLD);
     let locks = LockManager::connect("memory://").await.unwrap();
     let lock = locks.lock("row:1").ttl(Duration::from_millis(20));
@@ -136,7 +136,7 @@ async fn too_slow(locks: &LockManager, id: u64) -> Result<(), LockError> {
 }
 
 #[tokio::test]
-async fn a_loss_is_told_in_the_span_of_its_hold() {
+async fn loss_is_logged_in_span_of_its_hold() {
     LazyLock::force(&TOLD);
     let locks = LockManager::connect("memory://").await.unwrap();
     assert!(too_slow(&locks, 1).await.unwrap_err().is_lost());
@@ -145,9 +145,9 @@ async fn a_loss_is_told_in_the_span_of_its_hold() {
     assert!(line.contains(r#"template="slow:<id>""#), "{line}");
 }
 
-/// With a thousand locks, however often each of them fails.
+/// A thousand locks fail repeatedly.
 #[tokio::test]
-async fn an_outage_is_a_few_lines() {
+async fn outage_is_logged_in_few_lines() {
     LazyLock::force(&TOLD);
     let ttl = Duration::from_secs(6);
     let mut server = Server::start();
@@ -160,7 +160,7 @@ async fn an_outage_is_a_few_lines() {
     }
     let start = Instant::now();
     server.pause();
-    // By then each of them has failed.
+    // By then each renewal has failed.
     while guards.iter().any(|guard| guard.remaining() > ttl / 2) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -181,7 +181,7 @@ async fn an_outage_is_a_few_lines() {
                 .any(|word| line.contains(word))
         })
         .collect();
-    // A warning, and its end, of the requests and of the connection.
+    // One warning and its end, for the requests and for the connection.
     assert!(
         lines.len() <= 4 * periods,
         "{} lines: {:?}",
@@ -191,12 +191,12 @@ async fn an_outage_is_a_few_lines() {
 }
 
 #[tokio::test]
-async fn a_connection_lost_and_restored_is_a_line_each() {
+async fn lost_and_restored_connection_log_one_line_each() {
     LazyLock::force(&TOLD);
     let mut server = Server::start();
     let port = server.port().to_string();
     let locks = LockManager::connect(server.url()).await.unwrap();
-    // An idle connection is looked after when it is needed.
+    // An idle connection is restored only when it is needed.
     let _guard = locks
         .lock("idle")
         .ttl(Duration::from_secs(1))
@@ -209,7 +209,7 @@ async fn a_connection_lost_and_restored_is_a_line_each() {
 }
 
 #[tokio::test]
-async fn a_failover_is_a_line() {
+async fn failover_is_logged() {
     LazyLock::force(&TOLD);
     let sentinels = Sentinels::start();
     let _locks = LockManager::connect(sentinels.url()).await.unwrap();
@@ -217,9 +217,9 @@ async fn a_failover_is_a_line() {
     told(&["INFO", "failover followed", "redis-sentinel://"]).await;
 }
 
-/// It is called on the I/O thread, which renews all leases.
+/// Subscribers run on the I/O thread, which renews all leases.
 #[tokio::test]
-async fn a_subscriber_that_panics_costs_no_lease() {
+async fn panicking_subscriber_loses_no_lease() {
     LazyLock::force(&TOLD);
     let locks = LockManager::connect("memory://").await.unwrap();
     let ttl = Duration::from_secs(3);
@@ -231,12 +231,12 @@ async fn a_subscriber_that_panics_costs_no_lease() {
         left = kept.remaining();
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(kept.is_valid(), "it was renewed");
+    assert!(kept.is_valid(), "the lock was renewed");
     assert!(!lost.is_valid());
 }
 
 #[tokio::test]
-async fn a_subscriber_that_panics_at_a_span_costs_no_lock() {
+async fn subscriber_panicking_on_span_leaves_no_lock() {
     LazyLock::force(&TOLD);
     let locks = LockManager::connect("memory://").await.unwrap();
     for key in ["panics:span", "panics:close"] {
@@ -247,7 +247,7 @@ async fn a_subscriber_that_panics_at_a_span_costs_no_lock() {
 }
 
 #[tokio::test]
-async fn a_release_that_found_the_lock_gone_is_a_warning() {
+async fn release_of_lost_lock_is_logged_as_warning() {
     LazyLock::force(&TOLD);
     let server = Server::start();
     let locks = LockManager::connect(server.url()).await.unwrap();
@@ -258,7 +258,7 @@ async fn a_release_that_found_the_lock_gone_is_a_warning() {
 }
 
 #[tokio::test]
-async fn an_unsafe_server_is_a_warning() {
+async fn unsafe_server_is_logged_as_warning() {
     LazyLock::force(&TOLD);
     let server = Server::start();
     let _locks = LockManager::connect(server.url()).await.unwrap();

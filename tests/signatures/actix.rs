@@ -41,7 +41,7 @@ async fn put_below(app: web::Data<String>) -> Result<HttpResponse, actix_web::Er
     Ok(HttpResponse::Ok().body(app.to_string()))
 }
 
-// actix makes a unit struct of each handler: names that an expansion could trip over.
+// actix creates a unit struct per handler, whose name an expansion could collide with.
 #[get("/key/{lock}")]
 #[distributed_lock(key = "actix:key:{lock}")]
 async fn key(lock: web::Path<u64>) -> Result<String, LockError> {
@@ -79,7 +79,7 @@ async fn documented(id: web::Path<u64>) -> Result<String, LockError> {
 }
 
 #[actix_web::test]
-async fn handlers() {
+async fn actix_handlers_run_under_their_locks() {
     let app = init_service(
         App::new()
             .app_data(web::Data::new("t".to_owned()))

@@ -21,7 +21,7 @@ struct Shop {
 
 type App = Arc<Shop>;
 
-/// An error as services have it.
+/// A typical error type of a service.
 enum Failure {
     NotFound,
     Locked(LockError),
@@ -116,7 +116,7 @@ async fn serve() -> SocketAddr {
     address
 }
 
-/// The status and the last line of the answer.
+/// Returns the status and the last line of the response.
 async fn ask(address: SocketAddr, request: &str, content: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head = format!(
@@ -132,7 +132,7 @@ async fn ask(address: SocketAddr, request: &str, content: &str) -> String {
 }
 
 #[tokio::test]
-async fn handlers() {
+async fn axum_handlers_run_under_their_locks() {
     let address = serve().await;
     for (key, request, answer) in [
         ("axum:plain:1", "GET /plain/1", "200 plain 1"),

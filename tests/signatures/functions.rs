@@ -215,7 +215,7 @@ macro_rules! whole {
 whole!(whole);
 
 #[tokio::test]
-async fn arguments() -> Outcome<()> {
+async fn every_kind_of_argument_is_accepted() -> Outcome<()> {
     under("nothing", nothing()).await?;
     assert_eq!(under("value:1", value(1)).await?, 1);
     assert_eq!(under("mutable:1", mutable(1)).await?, 2);
@@ -232,7 +232,7 @@ async fn arguments() -> Outcome<()> {
 }
 
 #[tokio::test]
-async fn generics() -> Outcome<()> {
+async fn generic_functions_are_accepted() -> Outcome<()> {
     assert_eq!(under("array:1:3", array([1, 2, 3])).await?, 6);
     assert_eq!(under("generic:1", generic(&1, "x")).await?, (1, "x"));
     assert_eq!(under("anything:1", anything(1)).await?, "1");
@@ -240,7 +240,7 @@ async fn generics() -> Outcome<()> {
 }
 
 #[tokio::test]
-async fn return_types() -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn every_return_type_is_accepted() -> Result<(), Box<dyn Error + Send + Sync>> {
     assert_eq!(under("some:1", some(1)).await?.to_string(), "1");
     assert_eq!(
         under("opaque:1", opaque(1))
@@ -258,7 +258,7 @@ async fn return_types() -> Result<(), Box<dyn Error + Send + Sync>> {
 }
 
 #[tokio::test]
-async fn kinds() -> Outcome<()> {
+async fn every_kind_of_function_is_accepted() -> Outcome<()> {
     assert_eq!(under("not_send:1", not_send(Rc::new(1))).await?, 1);
     under("attributes", attributes()).await?;
     under("dangerous", unsafe { dangerous() }).await?;
@@ -273,7 +273,7 @@ async fn kinds() -> Outcome<()> {
 }
 
 #[tokio::test]
-async fn futures_can_be_sent() -> Outcome<()> {
+async fn futures_of_annotated_functions_are_send() -> Outcome<()> {
     locks().await;
     let call = tokio::spawn(under("sent:1", async {
         #[distributed_lock(key = "sent:<id>")]

@@ -61,7 +61,7 @@ fn borrowing_future(text: &'static str) -> impl Future<Output = Result<u64, Fail
 }
 
 #[tokio::test]
-async fn futures() -> Result<(), Failure> {
+async fn functions_returning_futures_are_accepted() -> Result<(), Failure> {
     assert_eq!(under("opaque_future:1", opaque_future("1")).await?, 1);
     assert_eq!(under("boxed_future:1", boxed_future("1")).await?, 1);
     assert_eq!(under("aliased_future:1:1", aliased_future("1")).await?, 1);

@@ -179,7 +179,7 @@ impl Local for std::rc::Rc<u64> {
 }
 
 #[tokio::test]
-async fn receivers() -> Outcome<()> {
+async fn every_receiver_is_accepted() -> Outcome<()> {
     assert_eq!(
         under("associated:shop:2", Shop::associated(vec![1, 2])).await?,
         shop()
@@ -209,7 +209,7 @@ async fn receivers() -> Outcome<()> {
 }
 
 #[tokio::test]
-async fn traits() -> Outcome<()> {
+async fn trait_methods_are_accepted() -> Outcome<()> {
     let shop = shop();
     assert_eq!(under("required:1", Clerk::required(&shop, 1)).await?, 1);
     assert_eq!(under("future:1", shop.future(1)).await?, 1);
@@ -221,7 +221,7 @@ async fn traits() -> Outcome<()> {
 }
 
 #[tokio::test]
-async fn async_traits() -> Outcome<()> {
+async fn async_trait_methods_are_accepted() -> Outcome<()> {
     let mut shop = shop();
     assert_eq!(under("dynamic:t:1", shop.dynamic(1)).await?, 1);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What each option does to a call.
+//! The effect of each option on a call.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -146,7 +146,7 @@ async fn refused() -> Result<(), LockError> {
 }
 
 #[tokio::test]
-async fn keys() -> Result<(), LockError> {
+async fn key_expressions_are_evaluated_once() -> Result<(), LockError> {
     under("computed:1", computed(1)).await?;
     under("constant", constant()).await?;
     under("constant:<{1}>", brackets(1)).await?;
@@ -156,21 +156,21 @@ async fn keys() -> Result<(), LockError> {
 }
 
 #[tokio::test]
-async fn lengths() -> Result<(), LockError> {
+async fn durations_are_accepted_as_expressions() -> Result<(), LockError> {
     let remaining = under("everything:1", everything(1)).await?;
     assert!(remaining > Duration::from_secs(60), "{remaining:?}");
     Ok(())
 }
 
 #[tokio::test]
-async fn losses() {
+async fn lost_lock_ends_body() {
     let lost = under("unrenewed", unrenewed()).await.unwrap_err();
     assert!(lost.is_lost(), "{lost}");
     assert!(under("bounded", bounded()).await, "max_hold has passed");
 }
 
 #[tokio::test]
-async fn managers() {
+async fn named_manager_is_used() {
     locks().await;
     let locks = LockManager::connect("memory://").await.unwrap();
     let service = Service { locks };
@@ -179,7 +179,7 @@ async fn managers() {
 }
 
 #[tokio::test]
-async fn busy_locks() {
+async fn busy_lock_yields_configured_result() {
     assert_eq!(under("busy:it", busy("it".into())).await, 1);
     under("quiet", quiet()).await;
     under("fallback:1", fallback(1)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Other attributes above and below.
+//! The attribute combined with others, above and below.
 
 use lock_runtime::{LockError, distributed_lock};
 use tracing::instrument;
@@ -96,13 +96,13 @@ async fn program() -> Outcome<()> {
 
 #[distributed_lock(key = "tested", manager = locks().await)]
 #[tokio::test]
-async fn tested() -> Outcome<()> {
+async fn annotated_test_runs_under_its_lock() -> Outcome<()> {
     body("tested").await;
     Ok(())
 }
 
 #[tokio::test]
-async fn tracing_spans() -> Outcome<()> {
+async fn instrument_is_accepted_above_and_below() -> Outcome<()> {
     assert_eq!(under("instrument_above:1", instrument_above(1)).await?, 1);
     assert_eq!(under("instrument_below:1", instrument_below(1)).await?, 1);
     assert_eq!(under("agent_above:1", Shop.above(1)).await?, 1);
@@ -111,20 +111,20 @@ async fn tracing_spans() -> Outcome<()> {
 }
 
 #[tokio::test]
-async fn itself() -> Outcome<()> {
+async fn attribute_is_accepted_twice() -> Outcome<()> {
     assert_eq!(under("upper:1", under("lower:1", twice(1))).await?, 1);
     Ok(())
 }
 
 #[tokio::test]
-async fn of_the_language() -> Outcome<()> {
+async fn must_use_is_accepted_above_and_below() -> Outcome<()> {
     assert_eq!(under("must_use_above:1", must_use_above(1)).await?, 1);
     assert_eq!(under("must_use_below:1", must_use_below(1)).await?, 1);
     Ok(())
 }
 
 #[tokio::test]
-async fn documentation() -> Outcome<()> {
+async fn utoipa_path_is_accepted_above_and_below() -> Outcome<()> {
     assert_eq!(under("documented_above:1", documented_above(1)).await?, 1);
     assert_eq!(under("documented_below:1", documented_below(1)).await?, 1);
     let paths = <Api as utoipa::OpenApi>::openapi().paths;
@@ -134,7 +134,7 @@ async fn documentation() -> Outcome<()> {
 }
 
 #[tokio::test]
-async fn a_runtime_of_its_own() -> Outcome<()> {
+async fn tokio_main_is_accepted_below() -> Outcome<()> {
     let program = async { tokio::task::spawn_blocking(program).await.unwrap() };
     under("program", program).await
 }
