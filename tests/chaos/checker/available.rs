@@ -1,15 +1,15 @@
-//! A server that can be reached is not said to be unavailable.
+//! A reachable server is not reported as unavailable.
 //!
-//! It may be if something went wrong shortly before or meanwhile, if the machine was too busy, or if the
-//! caller waits for less than an answer may take.
+//! The report is permitted if a fault occurred shortly before or during the call, if the machine was too
+//! busy, or if the caller's timeout is shorter than a reply may take.
 
 use super::waits::COMMAND_TIMEOUT;
 use super::{Case, Rule, Spans, Verdict};
 use crate::event::How;
 
-/// How long after the last fault a connection may take to be made anew.
+/// The longest time that reconnecting may take after the last fault.
 const RECONNECT: u64 = 3_000_000_000;
-/// A machine that keeps processes from running for less than that is no excuse.
+/// A process that does not run for at most this long is no excuse.
 const HICCUP: u64 = 100_000_000;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
@@ -26,7 +26,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
         let busy = case.stalled_most(from, end.at) > HICCUP;
         if !busy && !trouble.touches(call.asked, end.at) {
             let text = format!(
-                "{} was told at {} that the server is unavailable, though nothing had gone wrong",
+                "{} reported at {} that the server is unavailable, though no fault had occurred",
                 call.name(),
                 case.when(end.at)
             );

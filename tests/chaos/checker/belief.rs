@@ -1,15 +1,15 @@
-//! Nobody believes in a lease for longer than the server keeps it.
+//! No holder counts on a lease for longer than the server keeps it.
 //!
-//! Between two looks of one body at its guard, both of which find the lock held, the server has it until the
-//! time that the first one found, at least: nobody shortens a lease while its guard counts on it. What
-//! servers may have forgotten is left out, until leases that were granted before have ended.
+//! Between two readings of a guard by one body that both find the lock held, the server keeps it at least
+//! until the deadline that the first reading showed: nothing shortens a lease while its guard counts on it.
+//! Locks that servers may have lost are left out until the leases granted before the fault have ended.
 
 use super::{Call, Case, Rule, Verdict, millis};
 use crate::witness::Sample;
 
-/// What a server says is rounded to milliseconds, and the clocks of two processes may differ by so little.
+/// Servers round to milliseconds, and the clocks of two processes may differ by a little.
 const ROUNDED: u64 = 3_000_000;
-/// A sample that took longer says little.
+/// Samples that took at least this long are too imprecise to use.
 const LONG: u64 = 20_000_000;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
@@ -31,7 +31,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
                 && !is_excused(case, hold, sample)
             {
                 let text = format!(
-                    "{} believed at {} in a lease of {}, which ended {} after {} on the server",
+                    "{} counted at {} on a lease of {}, which ended {} after {} on the server",
                     hold.name(),
                     case.when(look.at),
                     millis(look.left),

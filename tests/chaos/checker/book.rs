@@ -1,5 +1,5 @@
-//! A resource that compares fencing tokens takes no write that is older than one it has taken, and so no
-//! update is lost. One that doesn't compare them loses some, which is counted.
+//! A resource that compares fencing tokens accepts no write with a token older than the last it accepted, so
+//! no update is lost. A resource that does not compare them loses some, which the rule only counts.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             verdict.stale += 1;
             if fenced {
                 let text = format!(
-                    "the write of {writer} with {} was taken after {greatest}, key {key}",
+                    "the write of {writer} with {} was accepted after {greatest}, key {key}",
                     write.token
                 );
                 verdict.broken(Rule::Book, text);

@@ -1,4 +1,4 @@
-//! What became of each call.
+//! The calls of a history, each with its result.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ pub struct Call {
     pub ttl: u64,
     pub wait: u64,
     pub asked: u64,
-    /// Looks at the guard, the first one when the body began.
+    /// The readings of the guard; the first was taken when the body began.
     pub looks: Vec<Look>,
     pub tokens: Vec<Token>,
     pub ended: Option<End>,
-    /// When its runtime was gone, or its process was killed, before it had ended.
+    /// The time at which its runtime was dropped or its process killed, if the call had not ended by then.
     pub cut_off: Option<u64>,
 }
 
@@ -47,22 +47,22 @@ impl Call {
         self.looks.first().copied()
     }
 
-    /// The last look at which the lock was held.
+    /// Returns the last reading at which the lock was held.
     pub fn proof(&self) -> Option<Look> {
         self.looks.iter().rev().find(|look| look.left > 0).copied()
     }
 
-    /// From when to when the lock was provably held.
+    /// Returns the span for which the lock was provably held.
     ///
-    /// A body that went on after the last proof, until it found that the lease had run out, had not
-    /// released the lock before: the lease that was proven last was its own to the end.
+    /// A body that continued after the last proof and then found that the lease had run out had not released
+    /// the lock before. The lease that was proven last was therefore valid to its end.
     pub fn held(&self) -> Option<(u64, u64)> {
         let begin = self.began().filter(|look| look.left > 0)?;
         let proof = self.proof()?;
         let after = self.looks.iter().find(|look| look.at > proof.at);
         let lost = match (&self.ended, after) {
             (_, Some(look)) => Some((look.at, look.boot)),
-            // What is held by hand is released by hand, and may be found to be lost then.
+            // A guard held by hand is released by hand, and its loss may be reported only then.
             (Some(end), None) if end.how == How::Lost && !self.way.is_by_hand() => {
                 Some((end.at, end.boot))
             }
@@ -77,7 +77,7 @@ impl Call {
         Some((begin.at, end))
     }
 
-    /// When the call was over, however it came.
+    /// Returns the time at which the call was over, in whatever way.
     pub fn over(&self) -> Option<u64> {
         self.ended.as_ref().map(|end| end.at).or(self.cut_off)
     }
@@ -86,12 +86,12 @@ impl Call {
         self.ended.as_ref().map(|end| &end.how)
     }
 
-    /// When it no longer waited.
+    /// Returns the time at which the call stopped waiting.
     pub fn waited_until(&self) -> Option<u64> {
         self.began().map(|look| look.at).or(self.over())
     }
 
-    /// Whether its body is cancelled when its lease is lost, as far as it lets itself.
+    /// Returns `true` if the loss of the lease cancels the body at its next await.
     pub fn is_cancelled(&self) -> bool {
         self.way != Way::Continues && !self.way.is_by_hand()
     }
@@ -104,12 +104,12 @@ impl Call {
     }
 }
 
-/// Whether the clock that leases are measured with went as the other one.
+/// Returns `true` if the clock that measures leases advanced at the rate of the other one.
 fn steady(raw: u64, boot: u64) -> bool {
     raw.abs_diff(boot) <= raw / 1000 + 1_000_000
 }
 
-/// All calls, by when they were asked for, and what doesn't fit in any.
+/// Returns all calls in the order in which they were made, and the events that fit no call.
 pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<String>) {
     let mut calls: Vec<Call> = Vec::new();
     let mut known: HashMap<(u32, u64), usize> = HashMap::new();
@@ -156,7 +156,7 @@ pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<S
         }
         let Some(call) = known.get(&(worker, number)).map(|call| &mut calls[*call]) else {
             odd.push(format!(
-                "call {number} of worker {worker} was never asked for"
+                "call {number} of worker {worker} was never made"
             ));
             continue;
         };
@@ -164,7 +164,7 @@ pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<S
             let late = (event.at - over) / 1_000_000;
             let what = &event.what;
             odd.push(format!(
-                "{} had been over for {late} ms: {what:?}",
+                "{} had ended {late} ms before {what:?}",
                 call.name()
             ));
             continue;
@@ -197,7 +197,7 @@ pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<S
         if call.over().is_none()
             && let Some(at) = killed.get(&call.worker)
         {
-            // It may have been as soon as that, and was later than what it wrote.
+            // The kill may have happened as early as `at`, but happened after the last recorded event.
             let last = call.looks.last().map_or(call.asked, |look| look.at);
             call.cut_off = Some(last.max(*at));
         }

@@ -1,4 +1,4 @@
-//! A history, looked up.
+//! A history, indexed for the rules.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,20 +9,20 @@ use crate::history::History;
 
 pub struct Case<'h> {
     pub history: &'h History,
-    /// By when they were asked for.
+    /// In the order in which they were made.
     pub calls: Vec<Call>,
-    /// Events that belong to no call, or come after its end.
+    /// Events that belong to no call, or follow its end.
     pub odd: Vec<String>,
-    /// The calls of each key whose bodies began, by when they did.
+    /// The calls of each key whose bodies began, in the order in which the bodies began.
     pub by_key: BTreeMap<u32, Vec<usize>>,
-    /// When each worker's process did not run.
+    /// The spans in which each worker's process did not run.
     pub stalls: HashMap<u32, Spans>,
-    /// When any process did not run that nobody had stopped.
+    /// The spans in which any process did not run although the harness had not stopped it.
     pub noise: Spans,
-    /// When threads of a worker were blocked by a body.
+    /// The spans in which a body blocked threads of a worker.
     pub blocked: HashMap<u32, Spans>,
     pub killed: HashMap<u32, u64>,
-    /// When it began and ended.
+    /// The time of the first event and of the last.
     pub start: u64,
     pub end: u64,
 }
@@ -107,7 +107,7 @@ impl<'h> Case<'h> {
         holds.map(|hold| &self.calls[*hold])
     }
 
-    /// The holds of each key, by when they began.
+    /// Returns the holds of each key in the order in which they began.
     pub fn by_key(&self) -> impl Iterator<Item = (u32, impl Iterator<Item = &Call> + Clone)> {
         let calls = |holds: &'_ Vec<usize>| holds.clone().into_iter().map(|hold| &self.calls[hold]);
         self.by_key
@@ -115,31 +115,31 @@ impl<'h> Case<'h> {
             .map(move |(key, holds)| (*key, calls(holds)))
     }
 
-    /// When its process was killed, if it was.
+    /// Returns the time at which the worker's process was killed, if it was.
     pub fn killed(&self, worker: u32) -> Option<u64> {
         self.killed.get(&worker).copied()
     }
 
-    /// What a busy machine may have added to any time between those two: more where some process has been
-    /// kept from running.
+    /// Returns the delay that a busy machine may have added between `from` and `to`: [`NOISE`], and the time
+    /// for which a process did not run.
     pub fn noise(&self, from: u64, to: u64) -> u64 {
         NOISE + self.noise.covered(from, to)
     }
 
-    /// For how long the worker's process did not run between those two.
+    /// Returns how long the worker's process did not run between `from` and `to`.
     pub fn stalled(&self, worker: u32, from: u64, to: u64) -> u64 {
         let stalls = self.stalls.get(&worker);
         stalls.map_or(0, |stalls| stalls.covered(from, to))
     }
 
-    /// For how long one process did not run between those two, at most.
+    /// Returns the longest time that a single process did not run between `from` and `to`.
     pub fn stalled_most(&self, from: u64, to: u64) -> u64 {
         let stalls = self.stalls.values();
         let stalls = stalls.map(|stalls| stalls.covered(from, to));
         stalls.max().unwrap_or(0)
     }
 
-    /// Whether its machine has slept before that, so that its clocks are not those of others.
+    /// Returns `true` if the worker's machine slept before `by`: its clocks then differ from those of others.
     pub fn slept(&self, worker: u32, by: u64) -> bool {
         let mut faults = self.history.faults.iter();
         faults.any(|fault| {
@@ -147,13 +147,13 @@ impl<'h> Case<'h> {
         })
     }
 
-    /// For how long its threads may have been blocked between those two.
+    /// Returns how long the worker's threads may have been blocked between `from` and `to`.
     pub fn blocked(&self, worker: u32, from: u64, to: u64) -> u64 {
         let blocked = self.blocked.get(&worker);
         blocked.map_or(0, |blocked| blocked.covered(from, to))
     }
 
-    /// Faults by which servers may have forgotten that lock.
+    /// Returns the faults that may have made servers lose the lock `key`.
     pub fn forgetting(&self, key: u32) -> impl Iterator<Item = &Fault> {
         let covers = move |fault: &&Fault| match fault.forgotten {
             Some(Keys::All) => true,
@@ -163,7 +163,7 @@ impl<'h> Case<'h> {
         self.history.faults.iter().filter(covers)
     }
 
-    /// Whether a worker had that lock during the fault.
+    /// Returns `true` if `worker` held the lock `key` during the fault.
     pub fn held_by(&self, worker: u32, key: u32, fault: &Fault) -> bool {
         let calls = self.by_key.get(&key).into_iter().flatten();
         let mut theirs = calls
@@ -175,7 +175,7 @@ impl<'h> Case<'h> {
         })
     }
 
-    /// Holds that somebody waited for while another worker had the lock.
+    /// Counts the holds whose call waited while another worker held the lock.
     pub fn hand_offs(&self) -> usize {
         let mut count = 0;
         for (_, holds) in self.by_key() {
@@ -189,11 +189,11 @@ impl<'h> Case<'h> {
         count
     }
 
-    /// Milliseconds since it began, to be read.
+    /// Formats `at` as milliseconds since the start, for messages.
     pub fn when(&self, at: u64) -> String {
         format!("{:.1} ms", at.saturating_sub(self.start) as f64 / 1e6)
     }
 }
 
-/// What a busy machine may add to any time.
+/// The delay that a busy machine may add to any measured time.
 const NOISE: u64 = 800_000_000;

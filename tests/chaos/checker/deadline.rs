@@ -1,12 +1,11 @@
-//! A body gets no further than the next await once its lease has run out.
+//! A body does not continue past the next await once its lease has run out.
 //!
-//! The step at which it finds that out is one that it was in when its process was stopped, or that came
-//! without an await before. Nothing stops a body that is to go on after a loss, or that holds a guard by
-//! hand.
+//! One step may find the lease run out: the process was stopped during that step, or reached it without an
+//! await. Nothing stops a body that is to continue after a loss, or that holds a guard by hand.
 
 use super::{Case, Rule, Verdict};
 
-/// A process that was stopped says so a moment later than its bodies go on.
+/// A stopped process records its stall up to this much later than its bodies continue.
 const NEAR: u64 = 50_000_000;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
@@ -28,7 +27,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
         }
         if let Some(next) = call.looks.iter().find(|look| look.at > first.at) {
             let text = format!(
-                "{} went on at {}, though its lease had run out by {}",
+                "{} continued at {}, though its lease had run out by {}",
                 call.name(),
                 case.when(next.at),
                 case.when(first.at)

@@ -1,13 +1,13 @@
-//! Two never provably hold one lock, unless a server has forgotten it.
+//! No two calls provably hold one lock, unless a server has lost it.
 //!
-//! What was forgotten can be had by another while the one who had it before still believes in its lease:
-//! for one ttl after that at most, since no renewal is confirmed any more.
+//! Another client can acquire a lost lock while its earlier holder still counts on the lease: for at most one
+//! ttl after the loss, since the server confirms no renewal any more.
 
 use super::{Call, Case, Rule, Verdict, millis};
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     for (_, holds) in case.by_key() {
-        // Those that may still be held when the next one begins.
+        // Earlier holds that may continue when the next one begins.
         let mut held: Vec<(&Call, u64, u64)> = Vec::new();
         for hold in holds {
             let Some((from, until)) = hold.held() else {
@@ -26,15 +26,15 @@ type Held<'c> = (&'c Call, u64, u64);
 
 fn judge(case: &Case<'_>, verdict: &mut Verdict, earlier: Held<'_>, later: Held<'_>) {
     let ((one, began, until), (other, from, other_until)) = (earlier, later);
-    // Whoever ends first had been forgotten, or had it from a server that was.
+    // The hold that ends first is either the one that a server lost, or the one it granted after the loss.
     let (end, ttl) = match until <= other_until {
         true => (until, one.ttl),
         false => (other_until, other.ttl),
     };
     let mut faults = case.forgetting(one.key);
     let excused = faults.any(|fault| {
-        // What was granted before may have become known after, and after the other; and within a process
-        // it may have passed on.
+        // A grant from before the fault may reach its caller after it, and after the other call's grant;
+        // within a process it may also have been handed off.
         let had_it =
             |call: &Call| call.asked < fault.until || case.held_by(call.worker, call.key, fault);
         let forgotten = |call: &Call, by: u64| fault.from < by && had_it(call);

@@ -1,4 +1,4 @@
-//! Who was hit by what befell its process: holders, or those who waited.
+//! Counts the process faults that hit a holder, and those that hit a waiter.
 
 use super::{Case, Verdict};
 use crate::fault::Sphere;

@@ -1,4 +1,4 @@
-//! At the end nothing is left: no key, no place in a queue, no thread, no task, no connection.
+//! At the end nothing is left: no key, no queue entry, no thread, no task, no connection.
 
 use super::{Case, Rule, Verdict};
 use crate::event::What;

@@ -1,25 +1,26 @@
-//! A loss has a cause, and whoever has lost a lock learns it in time.
+//! A loss has a cause, and the holder that lost a lock notices it in time.
 //!
-//! - A lease is lost only if something went wrong, or if it was to end by itself; and not if all was well
-//!   again, and stayed so, long enough before its end. Connections that are killed can be made anew at once.
-//! - One that isn't renewed ends when its ttl has passed, and nothing is proven after that.
-//! - When a lock is somebody else's, whoever had it before has come to an end or does so in a moment: its
-//!   body is cancelled, and its release is confirmed or not within the command timeout. A holder whose
-//!   lock a server has forgotten believes in its lease for a ttl at most. A body that is to go on, a guard
-//!   that is held by hand and a thread that is blocked can't be stopped.
+//! - A lease is lost only if a fault occurred, or if it was to end by itself; and not if there was a long
+//!   enough span without faults before its end. Killed connections alone are no cause: they can be replaced
+//!   at once.
+//! - A lease that is not renewed ends when its ttl has passed, and nothing is proven after that.
+//! - When another call holds the lock, the earlier holder has ended or ends shortly: its body is cancelled,
+//!   and its release is confirmed or given up within the command timeout. A holder whose lock a server has
+//!   lost counts on its lease for at most one ttl. A body that is to continue after a loss, a guard held by
+//!   hand and a blocked thread cannot be stopped.
 
 use super::waits::COMMAND_TIMEOUT;
 use super::{Call, Case, Rule, Spans, Verdict, millis};
 use crate::event::{How, Way};
 use crate::fault::Kind;
 
-/// How long before a hold begins something may have gone wrong that takes it away.
+/// How long before the start of a hold a fault may still cause its loss.
 const BEFORE: u64 = 1_000_000_000;
-/// A body looks at its guard more often than that, unless something keeps it from going on.
+/// A body reads its guard more often than this, unless it is kept from running.
 const UNSEEN: u64 = 60_000_000;
-/// A lease that ends so soon is due to be renewed …
+/// A lease that ends within this time is due to be renewed …
 const DUE: u64 = 2_000_000_000;
-/// … and that is done if nothing is wrong for so long.
+/// … and is renewed if no fault occurs for this long.
 const ENOUGH: u64 = 900_000_000;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
@@ -38,7 +39,8 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// When anything went wrong, or any process did not run for as long as a renewal may wait.
+/// Returns the spans of all faults, and those in which a process did not run for longer than a renewal may be
+/// delayed.
 fn trouble(case: &Case<'_>) -> Spans {
     let faults = case.history.faults.iter();
     let faults = faults.map(|fault| (fault.from, fault.until + 1));
@@ -59,7 +61,7 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
         let over = (proof.at + proof.left).min(end.at);
         let stalled =
             |from, to| case.stalled(hold.worker, from, to) + case.blocked(hold.worker, from, to);
-        // Had it run for long since the last look, the lease may have been renewed meanwhile.
+        // If the process ran for long since the last reading, the lease may have been renewed meanwhile.
         let unseen = (over - proof.at).saturating_sub(stalled(proof.at, over));
         if unseen <= UNSEEN || over == end.at {
             let ran = (end.at - over).saturating_sub(stalled(over, end.at));
@@ -67,14 +69,14 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
         }
     }
     let by_itself = matches!(hold.way, Way::Unrenewed | Way::MaxHold);
-    // A thread that is blocked begins with what it was granted long before.
+    // A call on a blocked thread may begin with a lock that was granted long before.
     let before = hold.asked.min(began.at.saturating_sub(BEFORE));
-    // A renewal waits for a tenth of the ttl at most.
+    // A renewal is delayed by at most a tenth of the ttl.
     let busy = case.noise.covered(before, end.at) > hold.ttl / 10;
     let calm = !trouble.touches(before, end.at) || could_be_renewed(case, hold, end.at);
     if !by_itself && !busy && calm {
         let text = format!(
-            "{} lost it by {}, though nothing had gone wrong, or was well again in time",
+            "{} lost the lock by {}, though no fault had occurred or all had ended in time",
             hold.name(),
             case.when(end.at)
         );
@@ -82,8 +84,8 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
     }
 }
 
-/// Whether there was time to renew it when nothing was wrong, within the last two seconds of its lease: then it
-/// was due.
+/// Returns `true` if there was time to renew the lease without a fault while it was due: within its last two
+/// seconds.
 fn could_be_renewed(case: &Case<'_>, hold: &Call, end: u64) -> bool {
     let (Some(began), Some(proof)) = (hold.began(), hold.proof()) else {
         return false;
@@ -113,7 +115,7 @@ fn unrenewed(case: &Case<'_>, verdict: &mut Verdict, hold: &Call) {
     };
     if proof.at + proof.left > began.at + hold.ttl {
         let text = format!(
-            "{} began at {} and believed in its lease until {}, though nobody renewed it",
+            "{} began at {} and counted on its lease until {}, though it was not renewed",
             hold.name(),
             case.when(began.at),
             case.when(proof.at + proof.left)
@@ -143,7 +145,7 @@ fn end_in_time(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, later: &[&Ca
         .saturating_sub(case.blocked(hold.worker, from, end));
     if ran > allowed {
         let text = format!(
-            "{} went on for {}, to {}, when {} had it already",
+            "{} continued for {}, to {}, while {} already held the lock",
             hold.name(),
             millis(ran),
             case.when(end),

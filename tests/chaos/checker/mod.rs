@@ -1,7 +1,7 @@
-//! Looks at what happened, and says what must not have.
+//! Checks a recorded history against the promises of the library.
 //!
-//! Each promise is a rule, in a file of its own. They share one clock: a look at a guard is stamped before
-//! it is taken, so that what it found was so at the stamp.
+//! Each promise is a rule in a file of its own. All rules use one clock. A worker takes the timestamp before
+//! it reads the guard, so the guard's answer was valid at that timestamp.
 
 mod available;
 mod belief;
@@ -29,36 +29,36 @@ pub use call::Call;
 pub use case::Case;
 pub use span::Spans;
 
-/// A promise.
+/// A promise of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// Two never provably hold one lock.
+    /// No two calls provably hold one lock at the same time.
     Exclusion,
-    /// A body goes no further than the next await once its lease has run out.
+    /// A body does not continue past the next await once its lease has run out.
     Deadline,
-    /// A loss is noticed, in time, and has a cause.
+    /// A loss has a cause and is noticed in time.
     Loss,
-    /// Fencing tokens grow.
+    /// Fencing tokens increase.
     Tokens,
-    /// A resource that compares them takes no stale write.
+    /// A resource that compares fencing tokens accepts no stale write.
     Book,
     /// Waiters are served in order of arrival.
     Order,
-    /// Nobody waits for longer than allowed.
+    /// No call waits longer than allowed.
     Waits,
-    /// Nothing stays locked for nobody.
+    /// No lock stays without a holder while a call waits for it.
     Stall,
-    /// Nothing is left behind.
+    /// No key, queue entry, thread, task or connection is left behind.
     Left,
-    /// Everybody comes to an end, and enough happens.
+    /// All workers and calls end, and enough happens.
     Progress,
-    /// Nobody believes in a lease for longer than the server keeps it.
+    /// No holder counts on a lease for longer than the server keeps it.
     Belief,
-    /// A server that can be reached is not said to be unavailable.
+    /// A reachable server is not reported as unavailable.
     Available,
-    /// Nothing panics.
+    /// No panic occurs that was not intended.
     Panics,
-    /// `shutdown` comes back in time.
+    /// `shutdown` returns in time.
     Shutdown,
 }
 
@@ -74,41 +74,41 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What came of a schedule. All durations are in nanoseconds.
+/// The result of checking one schedule. All durations are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     pub violations: Vec<Violation>,
     pub calls: usize,
-    /// Bodies that began.
+    /// The number of bodies that began.
     pub holds: usize,
-    /// Those that were waited for while another worker had the lock.
+    /// Holds whose call waited while another worker held the lock.
     pub hand_offs: usize,
-    /// Two held one lock since a server had forgotten it.
+    /// Overlapping holds that a server's loss of the lock excuses.
     pub double_holds: usize,
     pub longest_double_hold: u64,
-    /// Steps of a body at which its lease had run out, and which no await could stop.
+    /// Steps at which the lease had run out, and which no await could prevent.
     pub late_steps: usize,
-    /// Losses that were noticed, and, for each by which a body was cancelled and of which the lease's end is
-    /// known, for how long the process had run since then.
+    /// Losses that were noticed; and, for each that cancelled a body and whose lease has a known end, how long
+    /// the process ran from that end until the loss was noticed.
     pub lost: usize,
     pub losses: Vec<u64>,
     pub tokens: usize,
     pub writes: usize,
-    /// Writes that were refused since their token was too old.
+    /// Writes that were refused because their token was too old.
     pub refused: usize,
-    /// Writes that were taken though a later one had been before.
+    /// Writes that were accepted after a write with a later token.
     pub stale: usize,
-    /// Writes that undid another.
+    /// Writes that overwrote another update.
     pub lost_updates: usize,
-    /// Samples of a server's that were compared with what a holder believed.
+    /// Server samples that were compared with the lease its holder counted on.
     pub believed: usize,
-    /// Callers whose place in line was looked at.
+    /// Calls whose position in the queue was checked.
     pub in_line: usize,
-    /// The longest time for which nobody held a lock that somebody waited for, though it could be had.
+    /// The longest time for which a lock had no holder although a call waited and servers were available.
     pub longest_gap: u64,
-    /// Of what befell processes, how much hit one that held a lock, and how much one that waited.
+    /// The number of process faults that hit a holder, and the number that hit a waiter.
     pub hit: (usize, usize),
-    /// By how much a wait was longer than allowed, at most.
+    /// The longest time by which a wait exceeded its bound.
     pub longest_over: u64,
 }
 

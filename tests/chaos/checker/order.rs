@@ -1,25 +1,25 @@
-//! Waiters are served in order of arrival, where that is promised and nothing is wrong.
+//! Waiters are served in order of arrival, where the schedule promises that and no fault interferes.
 //!
-//! Within a process they stand in one line: who comes later has the lock later.
+//! Within a process, callers wait in one local queue: a later caller acquires the lock later.
 //!
-//! For all that wait in a process one claim stands in the server's queue, and each other process has one
-//! there, too. When the lock comes to a process, that has its turn: it may pass the lock on within itself, up
-//! to 64 times or for 10 ms, and then joins the queue at its end. So before anybody who waits gets the lock
-//! every other process has one turn at most; and one more before each further turn that its own process
-//! needs for those who came before it. A claim joins the queue within [`SLACK`]: the line is left to a
-//! holder of the same process for 10 ms before.
+//! Each process has one entry in the server queue on behalf of all its waiters. A process that is granted the
+//! lock has its turn: it may pass the lock on by local handoff up to 64 times or for 10 ms, and then joins
+//! the queue at its end. So before a waiter acquires the lock, every other process has at most one turn, plus
+//! one before each further turn that the waiter's own process needs for earlier callers. A claim joins the
+//! queue within [`SLACK`]: it waits 10 ms first if a caller of its own process holds the lock.
 //!
-//! Nothing can be said of who waits while a thread of its process is blocked, and while a lease runs out: a
-//! lock that is free since its holder let it lapse goes to whoever comes first.
+//! The rule does not judge a waiter while a thread of its process is blocked, or while a lease runs out: a
+//! lock whose holder let the lease lapse goes to the first claim that arrives. lock that is free since its
+//! holder let it lapse goes to whoever comes first.
 
 use super::{Call, Case, Rule, Spans, Verdict};
 use crate::event::{How, Way};
 
 const MS: u64 = 1_000_000;
 const SLACK: u64 = 200 * MS;
-/// For how long everything must have been well before.
+/// How long before a call all must have been free of faults.
 const QUIET: u64 = 3_000 * MS;
-/// How long a process may be kept from running without that meaning anything.
+/// A process that does not run for at most this long does not count as a fault.
 const HICCUP: u64 = 40 * MS;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
@@ -70,7 +70,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// From the first time that a worker had it to the last, without another in between.
+/// The span from a worker's first hold to its last, without a hold of another worker in between.
 struct Turn {
     worker: u32,
     from: u64,
@@ -89,7 +89,7 @@ fn turns(holds: &[&Call]) -> Vec<Turn> {
         .collect()
 }
 
-/// Until it had the lock, or gave up.
+/// Checks the turns of other workers until `hold` acquired the lock or gave up.
 fn among_all(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, until: u64, turns: &[Turn]) {
     let first = turns.partition_point(|turn| turn.from <= hold.asked);
     let mut since = hold.asked + SLACK;
@@ -101,7 +101,7 @@ fn among_all(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, until: u64, tu
         } else if turn.from > since {
             if had.contains(&turn.worker) {
                 let text = format!(
-                    "{} asked at {} and waited until {}; meanwhile worker {} had it in two turns, the \
+                    "{} asked at {} and waited until {}; meanwhile worker {} held it in two turns, the \
                      second at {}",
                     hold.name(),
                     case.when(hold.asked),
@@ -116,14 +116,14 @@ fn among_all(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, until: u64, tu
     }
 }
 
-/// These are of one worker, by when they began.
+/// Checks the holds of one worker, in the order in which they began.
 fn within(case: &Case<'_>, verdict: &mut Verdict, holds: &[&Call]) {
-    // Whoever asked last of all that have begun so far.
+    // Of the holds that have begun so far, the one that was requested last.
     let mut last: Option<&Call> = None;
     for hold in holds {
         if let Some(last) = last.filter(|last| hold.asked + SLACK < last.asked) {
             let text = format!(
-                "{} asked at {}, and {} at {}, and was served first",
+                "{} asked at {}, but {}, which asked at {}, was served first",
                 hold.name(),
                 case.when(hold.asked),
                 last.name(),

@@ -1,4 +1,4 @@
-//! Nothing panics but what is meant to.
+//! No panic occurs but the intended ones.
 
 use super::{Case, Rule, Verdict};
 use crate::event::What;

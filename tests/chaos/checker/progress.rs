@@ -1,12 +1,12 @@
-//! Everybody who was not killed comes to an end, with nothing but what may be, and enough happens for the
-//! other rules to mean something.
+//! Every worker that was not killed ends, each call with a permitted result, and enough happens for the other
+//! rules to be meaningful.
 
 use std::collections::HashSet;
 
 use super::{Case, Rule, Verdict};
 use crate::event::{How, Way, What};
 
-/// Less than a hold in so long is not enough.
+/// Fewer than one hold in this time is not enough.
 const SELDOM: u64 = 2_000_000_000;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
@@ -22,7 +22,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     }
     for worker in workers.difference(&ended) {
         if !case.killed.contains_key(worker) {
-            let text = format!("worker {worker} did not come to its end");
+            let text = format!("worker {worker} did not end");
             verdict.broken(Rule::Progress, text);
         }
     }
@@ -36,16 +36,16 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             Some(_) => true,
         };
         if !meant {
-            let text = format!("{} came out as {:?}", call.name(), call.how());
+            let text = format!("{} ended as {:?}", call.name(), call.how());
             verdict.broken(Rule::Progress, text);
         }
     }
-    // As long as a lease that nobody can give up.
+    // The lease of a killed holder has to run out before the next hold.
     let ttls = case.calls.iter().map(|call| 2 * call.ttl);
     let seldom = ttls.max().map_or(SELDOM, |ttl| ttl.max(SELDOM));
     let (holds, took) = (verdict.holds, case.end - case.start);
     if holds == 0 || (holds as u64) < took / seldom {
-        let text = format!("no more than {holds} holds in {} s", took / 1_000_000_000);
+        let text = format!("only {holds} holds in {} s", took / 1_000_000_000);
         verdict.broken(Rule::Progress, text);
     }
 }

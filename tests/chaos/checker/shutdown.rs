@@ -1,10 +1,10 @@
-//! `shutdown` comes back in time: it happens when all is well again, so that there is nothing to wait for but
-//! releases that are on their way.
+//! `shutdown` returns in time. It is called when all faults are over, so it waits only for releases that are
+//! under way.
 
 use super::{Case, Rule, Verdict, millis};
 use crate::event::What;
 
-/// A request that gets no answer is given up sooner than that, and its connection made anew.
+/// A request without a reply is abandoned, and its connection replaced, in less time than this.
 const ALLOWED: u64 = 5_000_000_000;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
@@ -13,7 +13,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             continue;
         };
         if took > ALLOWED + case.noise(event.at.saturating_sub(took), event.at) {
-            let text = format!("that of worker {} took {}", event.worker, millis(took));
+            let text = format!("shutdown of worker {} took {}", event.worker, millis(took));
             verdict.broken(Rule::Shutdown, text);
         }
     }

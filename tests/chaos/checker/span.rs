@@ -1,10 +1,10 @@
-//! Stretches of time, in order, that don't touch.
+//! Sets of time spans.
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spans(Vec<(u64, u64)>);
 
 impl Spans {
-    /// All that one of these or more cover.
+    /// Returns the union of `spans`.
     pub fn of(spans: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut spans: Vec<_> = spans.into_iter().filter(|(from, to)| from < to).collect();
         spans.sort_unstable();
@@ -22,7 +22,7 @@ impl Spans {
         self.0.iter().copied()
     }
 
-    /// What is covered between those two.
+    /// Returns the parts of these spans that lie between `from` and `to`.
     pub fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let first = self.0.partition_point(|span| span.1 <= from);
         let spans = self.0[first..].iter();
@@ -31,7 +31,7 @@ impl Spans {
             .map(move |span| (span.0.max(from), span.1.min(to)))
     }
 
-    /// How much is covered between those two.
+    /// Returns the total length of these spans between `from` and `to`.
     pub fn covered(&self, from: u64, to: u64) -> u64 {
         self.within(from, to).map(|(from, to)| to - from).sum()
     }
@@ -40,7 +40,7 @@ impl Spans {
         self.within(from, to).next().is_some()
     }
 
-    /// What these cover and those don't.
+    /// Returns the parts of these spans that `others` do not cover.
     pub fn minus(&self, others: &Self) -> Self {
         let mut rest = Vec::new();
         for (mut from, to) in self.iter() {
@@ -59,13 +59,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_touches_is_one() {
+    fn adjacent_spans_are_merged() {
         let spans = Spans::of([(5, 7), (1, 3), (3, 4), (6, 9), (8, 8), (20, 20)]);
         assert_eq!(spans, Spans(vec![(1, 4), (5, 9)]));
     }
 
     #[test]
-    fn so_much_is_covered() {
+    fn covered_sums_the_overlap() {
         let spans = Spans::of([(1, 4), (5, 9)]);
         assert_eq!(spans.covered(0, 10), 7);
         assert_eq!(spans.covered(3, 6), 2);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_taken_away() {
+    fn minus_removes_the_overlap() {
         let spans = Spans::of([(0, 10), (20, 30)]);
         let rest = spans.minus(&Spans::of([(2, 3), (9, 21), (29, 40)]));
         assert_eq!(rest, Spans(vec![(0, 2), (3, 9), (21, 29)]));

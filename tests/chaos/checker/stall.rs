@@ -1,19 +1,19 @@
-//! Nothing stays locked for nobody: as long as somebody waits, somebody else has the lock, or it is had soon.
+//! No lock stays without a holder: while a call waits for it, another call holds it or one soon acquires it.
 //!
-//! How soon, follows from how a lock comes free when its holder can't say so:
-//! - its lease runs out, a ttl later at most;
-//! - it may have been granted to a waiter that is gone or stopped, and is granted anew after 2 s; those that
-//!   are gone behind that one cost 0.2 s each: each process that was killed or stopped while it may have
-//!   stood in the queue, or twice where it may not have been heard before;
-//! - if servers could not be had meanwhile that doesn't count, nor does the time that a connection may then
-//!   take to be made anew.
+//! The permitted gap follows from how a lock becomes free when its holder cannot release it:
+//! - its lease runs out, at most one ttl later;
+//! - the server may have granted it to a waiter that is gone or stopped, and grants it anew after 2 s. Each
+//!   further such waiter behind that one costs 0.2 s: every process that was killed or stopped while it may
+//!   have had a queue entry counts once, or twice if an earlier withdrawal may not have reached the server;
+//! - the time for which servers were unavailable does not count, nor does the time that reconnecting may then
+//!   take.
 //!
-//! Where nothing has gone wrong for as long as a place in a queue lives, what counts is how often the first
-//! in the queue asks.
+//! If no fault occurred for as long as a queue entry lives, the bound is the polling interval of the first
+//! waiter in the queue.
 //!
-//! Where more is known of what goes wrong, a schedule may promise less than all that.
+//! A schedule may promise a shorter gap if more is known of its faults.
 //!
-//! A body that blocks its thread keeps others of its process from going on: that doesn't count either.
+//! A body that blocks its thread keeps other calls of its process from continuing; that time does not count.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -22,17 +22,17 @@ use crate::event::Way;
 use crate::fault::{Fault, Kind};
 
 const SECOND: u64 = 1_000_000_000;
-/// For how long a lock is granted at first.
+/// The duration of a grant.
 const GRANT: u64 = 2 * SECOND;
-/// What each waiter that is gone may cost beside that.
+/// The additional delay for each waiter that is gone.
 const EACH: u64 = SECOND / 5;
-/// How often the first in a queue asks.
+/// The polling interval of the first waiter in a queue.
 const FIRST: u64 = SECOND / 2;
-/// How long one who has died may stand in a queue.
+/// The longest time that the queue entry of a killed process may last.
 const GHOST: u64 = 50 * SECOND;
 /// The default of `Config::connect_timeout`.
 const RECONNECT: u64 = 2 * SECOND;
-/// A process that does not run for less than that ends nobody's waiting, where a gap is promised.
+/// Where a gap is promised, a process that does not run for less than this still counts as waiting.
 const HICCUP: u64 = SECOND / 4;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
@@ -40,7 +40,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     for call in &case.calls {
         of_key.entry(call.key).or_default().push(call);
     }
-    // Workers that are cut off alone keep no others waiting.
+    // A fault that cuts off only some workers does not excuse keeping the others waiting.
     let faults = case.history.faults.iter().filter(|fault| fault.away);
     let faults = faults.filter(|fault| fault.workers.is_empty());
     let away = Spans::of(faults.map(|fault| (fault.from, fault.until + RECONNECT)));
@@ -55,7 +55,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
         for (from, to) in for_nobody(case, &calls, hiccup).iter() {
             let gap = to - from - away.covered(from, to);
             verdict.longest_gap = verdict.longest_gap.max(gap);
-            // Nearly all are shorter.
+            // Nearly all gaps are shorter; this avoids the full computation.
             let noise = case.noise(from, to);
             if promised.is_none() && gap <= FIRST + noise {
                 continue;
@@ -64,8 +64,8 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             let allowed = promised.unwrap_or_else(|| lock.allowed(from, to));
             if gap > allowed {
                 let text = format!(
-                    "nobody had key {key} for {} of the time from {} to {}, though somebody waited: \
-                     no more than {} is right",
+                    "key {key} had no holder for {} of the time from {} to {}, though a call waited: \
+                     at most {} is allowed",
                     millis(gap),
                     case.when(from),
                     case.when(to),
@@ -77,7 +77,8 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// When somebody waited who could have gone on, but for hiccups, and nobody who could had it.
+/// Returns the spans in which a call that could continue, apart from hiccups, waited for the lock, and no
+/// call that could continue held it.
 fn for_nobody(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
     let mut asked: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     let mut waited: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
@@ -115,7 +116,8 @@ fn for_nobody(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
         });
         Spans::of(running)
     };
-    // Whoever is blocked may have been granted it, and keeps it until it can begin: a single try, too.
+    // A blocked call may have been granted the lock and keeps it until its body can begin; so may a single
+    // try.
     let blocked = asked.iter().filter_map(|(worker, spans)| {
         let blocked = case.blocked.get(worker)?;
         let free = blocked.minus(&Spans::of(spans.iter().copied()));
@@ -128,7 +130,7 @@ fn for_nobody(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
         .minus(&blocked)
 }
 
-/// When the worker alone could not reach the servers.
+/// Returns the spans in which the worker alone could not reach the servers.
 fn cut_off(case: &Case<'_>, worker: u32) -> Spans {
     let faults = case.history.faults.iter();
     let faults = faults.filter(|fault| fault.away && fault.workers.contains(&worker));
@@ -156,7 +158,7 @@ impl Lock<'_> {
         self.ttl + row + SECOND.max(self.case.noise(from, to))
     }
 
-    /// Processes that may have been granted it and could not take it.
+    /// Counts the processes that may have been granted the lock and could not take it.
     fn gone(&self, from: u64, to: u64) -> usize {
         let faults = self.case.history.faults.iter();
         let faults = faults.filter(|fault| match fault.kind {
@@ -174,8 +176,8 @@ impl Lock<'_> {
         left.sum()
     }
 
-    /// Whether whoever was killed may have left two places: one that it stood in, and one that it had given
-    /// up without being heard.
+    /// Returns `true` if the killed process may have left two queue entries: the one it waited with, and one
+    /// whose withdrawal did not reach the server.
     fn unheard(&self, killed: &Fault) -> bool {
         let mut faults = self.case.history.faults.iter();
         killed.kind == Kind::WorkerKilled

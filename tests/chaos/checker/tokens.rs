@@ -1,5 +1,5 @@
-//! Fencing tokens grow: one that is asked for after another was had is greater. Whoever asks again within
-//! a hold gets the same. That is so whatever servers forget.
+//! Fencing tokens increase: a token requested after another was received is greater. Repeated requests within
+//! a hold return the same token. This holds whatever servers lose.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
                 .find(|token| token.number != first.number)
             {
                 let text = format!(
-                    "{} had {} and then {}",
+                    "{} received {} and then {}",
                     hold.name(),
                     first.number,
                     other.number
@@ -48,7 +48,7 @@ fn grow(verdict: &mut Verdict, mut had: Vec<(&Call, Token)>) {
         }
         if let Some((other, before)) = greatest.filter(|(_, before)| before.number > token.number) {
             let text = format!(
-                "{} had {}, and after that {} only {}",
+                "{} received {}, and after that {} received only {}",
                 other.name(),
                 before.number,
                 call.name(),
@@ -64,7 +64,7 @@ fn differ(verdict: &mut Verdict, had: Vec<(&Call, Token)>) {
     for (call, token) in had {
         if let Some(other) = known.insert(token.number, call) {
             let text = format!(
-                "{} and {} both had {}",
+                "{} and {} both received {}",
                 other.name(),
                 call.name(),
                 token.number

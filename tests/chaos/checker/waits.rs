@@ -1,7 +1,7 @@
-//! Nobody waits for longer than allowed, whatever goes wrong.
+//! No call waits longer than allowed, whatever the fault.
 //!
-//! A single try is bounded by the command timeout instead. While a process is stopped, or its thread is
-//! blocked, nobody can come back from there.
+//! A single try is bounded by the command timeout instead. Time for which the process is stopped or its
+//! thread blocked does not count, since the call cannot return then.
 
 use super::{Case, Rule, Verdict, millis};
 use crate::event::How;
@@ -24,7 +24,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
         verdict.longest_over = verdict.longest_over.max(ran.saturating_sub(allowed));
         if ran > allowed + case.noise(call.asked, until) {
             let text = format!(
-                "{} was to wait for {} and did so for {}, from {} on",
+                "{} was to wait for {} and waited for {}, from {} on",
                 call.name(),
                 millis(call.wait),
                 millis(ran),

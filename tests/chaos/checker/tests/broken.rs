@@ -1,4 +1,4 @@
-//! A history with all in order is accepted, and rejected when something in it is changed.
+//! A correct history is accepted, and is rejected when any part of it is changed.
 
 use super::toy::{MS, TTL, World, history};
 use crate::checker::{Case, Rule, check};
@@ -9,7 +9,7 @@ use crate::support::dice::Dice;
 const TIMES: u64 = 10;
 
 #[test]
-fn all_is_in_order() {
+fn correct_history_is_accepted() {
     for seed in 1..=TIMES {
         for (stops, forgets) in [(false, false), (true, false), (false, true), (true, true)] {
             let world = World {
@@ -31,7 +31,7 @@ fn all_is_in_order() {
 }
 
 #[test]
-fn what_is_excused_is_counted() {
+fn excused_violations_are_counted() {
     let sum = |world: World, of: fn(&crate::checker::Verdict) -> usize| -> usize {
         let seeds = 1..=TIMES;
         seeds.map(|seed| of(&check(&history(world, seed)))).sum()
@@ -52,7 +52,7 @@ fn what_is_excused_is_counted() {
     assert_eq!(sum(stops, |verdict| verdict.double_holds), 0);
 }
 
-/// Each of many histories, changed, breaks that rule.
+/// Asserts that `change` makes each of several correct histories break `rule`.
 fn always_found(rule: Rule, change: impl Fn(&mut History, &mut Dice)) {
     let world = World {
         stops: true,
@@ -65,7 +65,7 @@ fn always_found(rule: Rule, change: impl Fn(&mut History, &mut Dice)) {
     }
 }
 
-/// Any one of the events for which that holds.
+/// Returns a random event that satisfies `is_one`.
 fn any<'h>(
     history: &'h mut History,
     dice: &mut Dice,
@@ -77,7 +77,7 @@ fn any<'h>(
     fitting.swap_remove(number)
 }
 
-/// Any one of the calls for which that holds.
+/// Returns a random call that satisfies `is_one`.
 fn any_call(
     history: &History,
     dice: &mut Dice,
@@ -89,12 +89,12 @@ fn any_call(
 }
 
 #[test]
-fn a_second_holder() {
+fn overlapping_hold_is_detected() {
     always_found(Rule::Exclusion, |history, dice| {
         let call = any_call(history, dice, |call| call.looks.len() > 1);
         let (from, until) = call.held().unwrap();
         let within = from + 1 + dice.roll(until - from - 1);
-        // Somebody else's began too soon.
+        // Move the start of another worker's hold into this one.
         let other = any_call(history, dice, |other| {
             other.worker != call.worker && other.key == call.key && other.began().is_some()
         });
@@ -106,7 +106,7 @@ fn a_second_holder() {
                 event.what = What::Acquired { left: TTL };
             }
         }
-        // What it did later is not what this is about.
+        // Its later events would break other rules.
         history.events.retain(|event| {
             (event.worker, event.call) != (other.worker, other.number)
                 || matches!(event.what, What::Asked { .. } | What::Acquired { .. })
@@ -129,7 +129,7 @@ fn a_second_holder() {
 }
 
 #[test]
-fn a_step_after_the_last() {
+fn step_after_the_lease_is_detected() {
     always_found(Rule::Deadline, |history, dice| {
         let call = any_call(history, dice, |call| {
             call.is_cancelled() && call.looks.len() > 2
@@ -146,7 +146,7 @@ fn a_step_after_the_last() {
 }
 
 #[test]
-fn a_token_that_is_too_small() {
+fn decreasing_token_is_detected() {
     always_found(Rule::Tokens, |history, dice| {
         let fenced = |call: &crate::checker::Call| call.tokens.len() == 2;
         let call = any_call(history, dice, |call| {
@@ -163,7 +163,7 @@ fn a_token_that_is_too_small() {
 }
 
 #[test]
-fn another_token_the_second_time() {
+fn changed_token_within_a_hold_is_detected() {
     always_found(Rule::Tokens, |history, dice| {
         let call = any_call(history, dice, |call| call.tokens.len() == 2);
         let mut tokens = history.events.iter_mut().filter(|event| {
@@ -177,12 +177,12 @@ fn another_token_the_second_time() {
 }
 
 #[test]
-fn a_stale_write_is_taken() {
+fn accepted_stale_write_is_detected() {
     always_found(Rule::Book, |history, dice| {
         let refused = history.writes.iter_mut().filter(|write| !write.accepted);
         let mut refused: Vec<_> = refused.collect();
         match refused.len() as u64 {
-            // None was refused in this one: an update is lost instead.
+            // No write was refused in this history, so an update is lost instead.
             0 => {
                 let writes = history.writes.len() as u64;
                 history.writes[dice.roll(writes) as usize].found += 1;
@@ -193,7 +193,7 @@ fn a_stale_write_is_taken() {
 }
 
 #[test]
-fn something_is_left() {
+fn leftover_is_detected() {
     always_found(Rule::Left, |history, dice| {
         let over = any(history, dice, |event| {
             matches!(event.what, What::Over { .. })
@@ -206,7 +206,7 @@ fn something_is_left() {
 }
 
 #[test]
-fn a_call_without_an_end() {
+fn missing_end_is_detected() {
     always_found(Rule::Progress, |history, dice| {
         let ends = |event: &Event| matches!(event.what, What::Ended { .. } | What::Over { .. });
         let end = any(history, dice, ends).clone();
@@ -215,7 +215,7 @@ fn a_call_without_an_end() {
 }
 
 #[test]
-fn an_end_that_must_not_be() {
+fn wrong_result_is_detected() {
     always_found(Rule::Progress, |history, dice| {
         let ends = |event: &Event| matches!(event.what, What::Ended { .. });
         let how = match dice.one_in(2) {
@@ -227,7 +227,7 @@ fn an_end_that_must_not_be() {
 }
 
 #[test]
-fn a_wait_that_is_too_long() {
+fn excessive_wait_is_detected() {
     always_found(Rule::Waits, |history, dice| {
         let call = any_call(history, dice, |call| call.how() == Some(&How::Busy));
         for event in &mut history.events {
@@ -237,7 +237,7 @@ fn a_wait_that_is_too_long() {
                 event.at -= call.wait + 1400 * MS;
             }
         }
-        // Stops excuse it.
+        // A stop would excuse the wait.
         history.faults.clear();
         history
             .events
@@ -246,7 +246,7 @@ fn a_wait_that_is_too_long() {
 }
 
 #[test]
-fn nobody_gets_it() {
+fn lock_without_a_holder_is_detected() {
     always_found(Rule::Stall, |history, dice| {
         let key = dice.roll(2) as u32;
         let end = history.events.iter().map(|event| event.at).max().unwrap();
@@ -272,13 +272,13 @@ fn nobody_gets_it() {
 }
 
 #[test]
-fn a_loss_without_a_cause() {
+fn loss_without_a_fault_is_detected() {
     always_found(Rule::Loss, |history, dice| {
         let calm = |call: &crate::checker::Call| call.how() == Some(&How::Done);
         let call = any_call(history, dice, |call| {
             calm(call) && call.way != crate::event::Way::Unrenewed
         });
-        // No stop is near enough to be the cause.
+        // Remove stops that are near enough to be the cause.
         let far =
             |from: u64, until: u64| until + 2000 * MS < call.asked || from > call.over().unwrap();
         history.faults.retain(|fault| far(fault.from, fault.until));
@@ -297,7 +297,7 @@ fn a_loss_without_a_cause() {
 }
 
 #[test]
-fn who_came_last_is_served_first() {
+fn reversed_order_is_detected() {
     for seed in 1..=TIMES {
         let world = World {
             last_first: true,

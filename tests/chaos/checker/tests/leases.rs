@@ -1,4 +1,4 @@
-//! Histories of leases that are believed in, and lost, while servers could have been asked.
+//! Histories of leases that holders count on, and lose, although servers were reachable.
 
 use super::written::{MS, befalls, broken, fault, forgets, history};
 use crate::checker::{Rule, check};
@@ -7,7 +7,7 @@ use crate::fault::Kind;
 use crate::history::History;
 use crate::witness::Sample;
 
-/// A server says at 500 that a lock which is held from 1 to 900 is locked for so long.
+/// At 500 ms a server reports `left` ms for a lock that is held from 1 to 900.
 fn sampled(left: u64) -> History {
     let text = "
           0 1.1 asks
@@ -28,12 +28,12 @@ fn sampled(left: u64) -> History {
 }
 
 #[test]
-fn the_server_keeps_a_lease_as_long_as_its_holder_believes() {
+fn lease_shorter_on_the_server_than_believed_is_a_violation() {
     assert_eq!(broken(&sampled(810)), []);
     assert_eq!(check(&sampled(810)).believed, 1);
     assert_eq!(broken(&sampled(740)), [Rule::Belief]);
     assert_eq!(broken(&sampled(0)), [Rule::Belief]);
-    // It may have forgotten it.
+    // The server may have lost the lock.
     let mut forgotten = sampled(0);
     forgotten.faults = vec![forgets(450, 451)];
     assert_eq!(broken(&forgotten), []);
@@ -42,20 +42,20 @@ fn the_server_keeps_a_lease_as_long_as_its_holder_believes() {
 }
 
 #[test]
-fn a_sample_says_nothing_of_another_lock_or_time() {
+fn sample_of_another_lock_or_time_is_ignored() {
     let mut other = sampled(0);
     other.samples[0].key = 1;
     assert_eq!(broken(&other), []);
     let mut after = sampled(0);
     (after.samples[0].from, after.samples[0].to) = (901 * MS, 902 * MS);
     assert_eq!(broken(&after), []);
-    // It took too long to tell when it was so.
+    // The sample took too long to be precise.
     let mut slow = sampled(0);
     slow.samples[0].to = 560 * MS;
     assert_eq!(broken(&slow), []);
 }
 
-/// A lease that would end at 2000 is lost then; the server was away until that time.
+/// A lease that ends at 2000 is lost at that time; the server was unavailable until `until`.
 fn lost_after_an_outage(until: u64) -> History {
     let text = "
            0 1.1 asks
@@ -73,22 +73,22 @@ fn lost_after_an_outage(until: u64) -> History {
 }
 
 #[test]
-fn a_lease_is_lost_though_there_was_time_to_renew_it() {
+fn lease_lost_despite_time_to_renew_is_a_violation() {
     assert_eq!(broken(&lost_after_an_outage(1500)), []);
     assert_eq!(broken(&lost_after_an_outage(800)), [Rule::Loss]);
-    // Its own process did not run.
+    // The holder's process did not run.
     let mut stopped = lost_after_an_outage(800);
     let stop = befalls(Kind::WorkerStopped, 1, 900, 1900);
     stopped.faults.push(stop);
     assert_eq!(broken(&stopped), []);
-    // Or the server had forgotten it.
+    // The server had lost the lock.
     let mut forgotten = lost_after_an_outage(800);
     forgotten.faults.push(forgets(700, 701));
     assert_eq!(broken(&forgotten), []);
 }
 
 #[test]
-fn killed_connections_are_no_cause() {
+fn loss_after_killed_connections_is_a_violation() {
     let mut killed = lost_after_an_outage(501);
     let kill = |n: u64| fault(Kind::ClientsKilled, 100 + n * 20, 100 + n * 20);
     killed.faults = (0..90).map(kill).collect();

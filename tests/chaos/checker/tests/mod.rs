@@ -1,4 +1,4 @@
-//! The checker is right: it accepts what may be, and finds whatever is broken.
+//! Tests of the checker: it accepts correct histories and detects each violation.
 
 mod broken;
 mod leases;

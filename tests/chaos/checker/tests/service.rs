@@ -1,4 +1,4 @@
-//! Histories of waiters that are served too late or never, and of processes that go wrong by themselves.
+//! Histories of waiters that are served too late or never, and of processes that fail by themselves.
 
 use super::written::{MS, befalls, breaks, broken, fault, history};
 use crate::checker::{Rule, check};
@@ -6,7 +6,7 @@ use crate::fault::{Fault, Kind};
 use crate::history::History;
 
 #[test]
-fn a_server_is_unavailable_without_a_cause() {
+fn unavailable_server_without_a_fault_is_a_violation() {
     let text = "
          0 1.1 asks
          1 1.1 begins 988
@@ -24,7 +24,7 @@ fn a_server_is_unavailable_without_a_cause() {
 }
 
 #[test]
-fn a_panic_that_is_not_meant() {
+fn unintended_panic_is_a_violation() {
     let text = "
         0 1.1 asks
         1 1.1 begins 988
@@ -34,7 +34,7 @@ fn a_panic_that_is_not_meant() {
 }
 
 #[test]
-fn a_shutdown_that_hangs() {
+fn hanging_shutdown_is_a_violation() {
     let shut = |took: u64| {
         breaks(&format!(
             "
@@ -51,7 +51,7 @@ fn a_shutdown_that_hangs() {
     assert_eq!(shut(20_000), [Rule::Shutdown]);
 }
 
-/// So many of those that waited are stopped at 500, when the lock is let go; another has it at that time.
+/// `stopped` waiters are stopped when the lock is released at 500; another call acquires it at `until`.
 fn after_a_row(stopped: u32, until: u64) -> History {
     let mut text = "
           0 9.1 asks
@@ -83,9 +83,9 @@ fn after_a_row(stopped: u32, until: u64) -> History {
 }
 
 #[test]
-fn a_row_of_the_stopped_keeps_a_lock_from_the_next() {
+fn several_stopped_waiters_extend_the_permitted_gap() {
     let stalls = |stopped, until| check(&after_a_row(stopped, until)).breaks(Rule::Stall);
-    // A ttl, a grant, a second, and little for each.
+    // A ttl, a grant, a second, and 0.2 s for each stopped waiter.
     assert!(!stalls(1, 4600));
     assert!(stalls(1, 4900));
     assert!(!stalls(3, 5000));
@@ -94,7 +94,7 @@ fn a_row_of_the_stopped_keeps_a_lock_from_the_next() {
 }
 
 #[test]
-fn those_that_are_cut_off_alone_excuse_no_stall() {
+fn cut_off_worker_excuses_no_stall_of_others() {
     let cut_off = |workers: Vec<u32>| {
         let mut history = after_a_row(1, 9000);
         history.faults = vec![Fault {
@@ -108,9 +108,9 @@ fn those_that_are_cut_off_alone_excuse_no_stall() {
     assert!(!cut_off(vec![]));
 }
 
-/// While one waits, gives up and waits again, the others have it again and again.
+/// While one call waits, gives up and waits again, the others acquire the lock repeatedly.
 #[test]
-fn a_waiter_that_gives_up_is_passed_over() {
+fn waiter_that_gives_up_after_being_skipped_is_a_violation() {
     let text = |others: &str| {
         let mut text = "
                0 1.1 asks 2000
@@ -136,9 +136,9 @@ fn a_waiter_that_gives_up_is_passed_over() {
     assert!(history.events.iter().all(|event| event.at <= 2000 * MS));
 }
 
-/// A thread that is blocked after its guard was dropped holds no lock.
+/// A thread that blocks after its guard was dropped holds no lock.
 #[test]
-fn a_thread_that_is_blocked_beside_keeps_nobody_waiting() {
+fn blocked_thread_without_a_call_excuses_no_stall() {
     let text = |busy: &str| {
         let mut history = history(&format!(
             "
@@ -155,7 +155,7 @@ fn a_thread_that_is_blocked_beside_keeps_nobody_waiting() {
         check(&history).breaks(Rule::Stall)
     };
     assert!(text(""));
-    // It is in line itself, and may have been granted it.
+    // It waits for the lock itself, and may have been granted it.
     assert!(!text(
         "1 1.2 asks
          702 1.2 begins 988

@@ -1,4 +1,4 @@
-//! Locks that only exist on paper: a history that could have been, with all in order, made of a seed.
+//! Simulated locks: generates a correct history from a seed.
 
 use std::collections::VecDeque;
 
@@ -18,14 +18,14 @@ const CALLERS: u32 = 3;
 const FROM: u64 = 5000 * MS;
 const FOR: u64 = 4000 * MS;
 
-/// What may happen in it.
+/// The deviations that a simulated history may contain.
 #[derive(Clone, Copy, Default)]
 pub struct World {
     /// Processes are stopped while they hold a lock.
     pub stops: bool,
     /// Servers forget locks that are held.
     pub forgets: bool,
-    /// Who came last is served first.
+    /// The waiter that arrived last is served first.
     pub last_first: bool,
 }
 
@@ -58,13 +58,13 @@ struct Toy {
     world: World,
     dice: Dice,
     history: History,
-    /// How many each worker has made.
+    /// The number of calls that each worker has made.
     calls: Vec<u64>,
     writes: Vec<Write>,
     token: u64,
 }
 
-/// Somebody who comes again and again.
+/// A caller that makes one call after the other.
 struct Caller {
     worker: u32,
     comes: u64,
@@ -95,7 +95,7 @@ impl Toy {
         self.tell(at, worker, call, What::Ended { how });
     }
 
-    /// All that happens to one lock. Returns when all is over.
+    /// Simulates one lock. Returns the time at which all calls have ended.
     fn run(&mut self, key: u32) -> u64 {
         let mut callers: Vec<_> = (0..WORKERS * CALLERS)
             .map(|n| Caller {
@@ -120,7 +120,7 @@ impl Toy {
                 free = free.max(next);
                 continue;
             };
-            // A turn.
+            // One turn of the worker.
             for _ in 0..=self.dice.roll(3) {
                 let Some(waiting) = lines[worker as usize].pop_front() else {
                     break;
@@ -148,7 +148,7 @@ impl Toy {
         if comes > FROM + FOR { u64::MAX } else { comes }
     }
 
-    /// Those who have come by then stand in line.
+    /// Adds the callers that have arrived by `by` to the queues.
     fn arrive(
         &mut self,
         key: u32,
@@ -204,7 +204,8 @@ impl Toy {
         }
     }
 
-    /// A body runs. Returns when the lock can be had by the next one, and when the call is over.
+    /// Runs a body. Returns the time at which the lock is free for the next call, and at which this call has
+    /// ended.
     fn hold(&mut self, key: u32, begin: u64, waiting: &Waiting) -> (u64, u64) {
         let Waiting {
             worker, call, way, ..
@@ -288,7 +289,7 @@ impl Toy {
         });
     }
 
-    /// The resource sees all writes in the order of their times.
+    /// Applies all writes to the resource in the order of their times.
     fn keep_books(&mut self) {
         self.writes.sort_by_key(|write| write.at);
         let mut accounts = vec![(0, 0); KEYS as usize];

@@ -1,4 +1,4 @@
-//! Small histories, written down: a time in milliseconds, who (worker and call), and what.
+//! Small hand-written histories: a time in milliseconds, the worker and call, and the event.
 
 use crate::book::Write;
 use crate::checker::{Rule, check};
@@ -12,7 +12,7 @@ fn number(words: &[&str], at: usize) -> u64 {
     words[at].parse().unwrap_or_else(|_| panic!("{words:?}"))
 }
 
-/// Everybody is over at the end, unless somebody is said to be.
+/// Parses a history. Unless it contains an `over` event, all workers are over at its end.
 pub fn history(text: &str) -> History {
     let mut history = History {
         promises: Promises {
@@ -180,7 +180,7 @@ const IN_ORDER: &str = "
    515 2.2 busy";
 
 #[test]
-fn all_is_in_order() {
+fn correct_history_is_accepted() {
     let history = history(IN_ORDER);
     assert_eq!(broken(&history), []);
     let verdict = check(&history);
@@ -199,19 +199,19 @@ const TWO_HOLD_IT: &str = "
      9 1.1 done";
 
 #[test]
-fn two_hold_it() {
+fn overlapping_holds_are_a_violation() {
     assert_eq!(breaks(TWO_HOLD_IT), [Rule::Exclusion]);
 }
 
 #[test]
-fn two_hold_what_was_forgotten() {
+fn overlapping_holds_of_a_forgotten_lock_are_excused() {
     let mut history = history(TWO_HOLD_IT);
     history.faults = vec![forgets(3, 4)];
     assert_eq!(broken(&history), []);
     let verdict = check(&history);
     assert_eq!(verdict.double_holds, 1);
     assert_eq!(verdict.longest_double_hold, MS);
-    // Not by then, or not that one.
+    // Lost only later, or another lock lost.
     history.faults = vec![forgets(6, 7)];
     assert_eq!(broken(&history), [Rule::Exclusion]);
     history.faults[0] = forgets(3, 4);
@@ -220,7 +220,7 @@ fn two_hold_what_was_forgotten() {
 }
 
 #[test]
-fn what_was_forgotten_is_held_for_too_long() {
+fn overlapping_holds_beyond_the_ttl_are_a_violation() {
     let mut history = history(
         "
           0 1.1 asks
@@ -238,9 +238,9 @@ fn what_was_forgotten_is_held_for_too_long() {
     assert!(broken(&history).contains(&Rule::Exclusion));
 }
 
-/// The lease that was proven last is held to its end by who was stopped before.
+/// The holder was stopped before; its last proven lease counts as held to its end.
 #[test]
-fn somebody_else_has_it_before_the_lease_is_over() {
+fn hold_before_a_proven_lease_ends_is_a_violation() {
     let text = |begins| {
         format!(
             "
@@ -259,7 +259,7 @@ fn somebody_else_has_it_before_the_lease_is_over() {
 }
 
 #[test]
-fn a_body_goes_on_without_its_lease() {
+fn second_step_without_a_lease_is_a_violation() {
     let text = |asks: &str| {
         format!(
             "
@@ -277,7 +277,7 @@ fn a_body_goes_on_without_its_lease() {
 }
 
 #[test]
-fn a_body_begins_without_a_lease() {
+fn body_that_begins_without_a_lease_is_a_violation() {
     let text = "
         0 1.1 asks
         9 1.1 begins 0
@@ -286,7 +286,7 @@ fn a_body_begins_without_a_lease() {
         9 2.1 begins 9
         9 2.1 done";
     assert_eq!(breaks(text), [Rule::Deadline]);
-    // It was stopped just before.
+    // Its process was stopped just before.
     let stalled = format!("{text}\n12 1 stalled 4");
     assert_eq!(breaks(&stalled), []);
 }
@@ -307,16 +307,16 @@ fn tokens(first: &str, again: &str, second: &str) -> Vec<Rule> {
 }
 
 #[test]
-fn tokens_grow() {
+fn tokens_that_do_not_increase_are_a_violation() {
     assert_eq!(tokens("7", "7", "8"), []);
     assert_eq!(tokens("7", "7", "6"), [Rule::Tokens]);
     assert_eq!(tokens("7", "7", "7"), [Rule::Tokens]);
     assert_eq!(tokens("7", "8", "9"), [Rule::Tokens]);
 }
 
-/// Which of two is greater is only said if one was had before the other was asked for.
+/// Two tokens are ordered only if one was received before the other was requested.
 #[test]
-fn tokens_asked_for_at_a_time() {
+fn concurrent_tokens_may_be_in_any_order() {
     let mut history = history(
         "
         0 1.1 asks
@@ -339,7 +339,7 @@ fn writes(first: &str, second: &str, fenced: bool) -> (Vec<Rule>, usize) {
 }
 
 #[test]
-fn old_writes() {
+fn stale_write_or_lost_update_is_a_violation_if_fenced() {
     let old = "refused 7 2 2";
     assert_eq!(writes("writes 9 2 2", old, true), (vec![], 0));
     let taken = "writes 7 3 3";
@@ -351,7 +351,7 @@ fn old_writes() {
 }
 
 #[test]
-fn something_is_left() {
+fn leftover_is_a_violation() {
     let mut history = history(IN_ORDER);
     history.left.push("the key `lock:door:0`".into());
     assert_eq!(broken(&history), [Rule::Left]);
@@ -362,7 +362,7 @@ fn something_is_left() {
 }
 
 #[test]
-fn a_worker_does_not_end() {
+fn worker_that_does_not_end_is_a_violation() {
     let mut history = history(&format!("{IN_ORDER}\n600 1 over 0 0"));
     assert_eq!(broken(&history), [Rule::Progress]);
     history.faults = vec![befalls(Kind::WorkerKilled, 2, 600, 600)];
@@ -370,10 +370,10 @@ fn a_worker_does_not_end() {
 }
 
 #[test]
-fn a_call_does_not_end() {
+fn call_that_does_not_end_is_a_violation() {
     let asks = format!("{IN_ORDER}\n600 1.3 asks\n601 1.3 begins 900");
     assert_eq!(breaks(&asks), [Rule::Progress]);
-    // Its runtime has gone.
+    // Its runtime was dropped.
     assert_eq!(breaks(&format!("{asks}\n602 1 dropped")), []);
     let mut killed = history(&asks);
     killed.faults = vec![befalls(Kind::WorkerKilled, 1, 602, 602)];
@@ -381,7 +381,7 @@ fn a_call_does_not_end() {
 }
 
 #[test]
-fn what_must_not_be() {
+fn wrong_result_is_a_violation() {
     let ends = |how: &str| breaks(&format!("{IN_ORDER}\n600 1.3 asks\n601 1.3 {how}"));
     assert_eq!(ends("busy"), []);
     assert_eq!(ends("wrong"), [Rule::Progress]);
@@ -390,13 +390,13 @@ fn what_must_not_be() {
 }
 
 #[test]
-fn too_little_happens() {
+fn too_few_holds_are_a_violation() {
     let text = format!("{IN_ORDER}\n9000 1.3 asks\n9001 1.3 busy");
     assert_eq!(breaks(&text), [Rule::Progress]);
 }
 
 #[test]
-fn a_loss_without_a_cause() {
+fn loss_without_a_fault_is_a_violation() {
     let text = "
           0 1.1 asks
           1 1.1 begins 988
@@ -407,9 +407,9 @@ fn a_loss_without_a_cause() {
     assert_eq!(broken(&history), [Rule::Loss]);
     history.faults = vec![fault(Kind::ServerStopped, 600, 1600)];
     assert_eq!(broken(&history), []);
-    // What could have been proven last ended at 1488.
+    // The last proven lease ended at 1488.
     assert_eq!(check(&history).losses, [112 * MS]);
-    // Between looks that are far apart it may have been renewed.
+    // Between readings that are far apart the lease may have been renewed.
     let unseen = self::history(&text.replace("1450 1.1 steps 38", ""));
     assert_eq!((check(&unseen).losses, check(&unseen).lost), (vec![], 1));
     assert_eq!(breaks(&text.replace("asks", "unrenewed")), [Rule::Loss]);
@@ -420,9 +420,9 @@ fn a_loss_without_a_cause() {
     assert_eq!(breaks(&ends), []);
 }
 
-/// What a server had forgotten was passed on by who had it.
+/// The holder of a lock that a server had lost passed it on.
 #[test]
-fn a_forgotten_lock_passes_within_a_process() {
+fn local_handoff_of_a_forgotten_lock_is_excused() {
     let text = "
           0 1.1 asks
           1 1.1 begins 988
@@ -441,9 +441,9 @@ fn a_forgotten_lock_passes_within_a_process() {
     assert_eq!(broken(&history), []);
 }
 
-/// What was granted long before could be lost long before.
+/// A lock that was granted long before may have been lost long before.
 #[test]
-fn a_loss_before_the_body_could_begin() {
+fn loss_before_a_late_body_is_excused_by_an_earlier_fault() {
     let text = "
           0 1.1 continues
        1250 1.1 begins 0
@@ -454,9 +454,9 @@ fn a_loss_before_the_body_could_begin() {
     assert_eq!(broken(&history), []);
 }
 
-/// It was somebody else's long before it was noticed.
+/// Another call held the lock long before the loss was noticed.
 #[test]
-fn a_loss_that_is_noticed_late() {
+fn loss_noticed_late_is_a_violation() {
     let text = |asks: &str, ends: u64| {
         let mut history = history(&format!(
             "
@@ -478,7 +478,7 @@ fn a_loss_that_is_noticed_late() {
     let mut stopped = text("asks", 2400);
     stopped.faults = vec![befalls(Kind::WorkerStopped, 1, 1500, 2300)];
     assert_eq!(broken(&stopped), []);
-    // Its lock was forgotten: it may believe in it for a ttl.
+    // A server lost its lock, so it may count on the lease for one ttl.
     let mut forgotten = text("asks", 3200);
     forgotten.faults.push(forgets(500, 501));
     assert_eq!(broken(&forgotten), []);
@@ -488,7 +488,7 @@ fn a_loss_that_is_noticed_late() {
 }
 
 #[test]
-fn a_wait_is_too_long() {
+fn excessive_wait_is_a_violation() {
     let waits = |wait: u64, until: u64| {
         format!(
             "{IN_ORDER}\n600 1.3 asks {wait}\n{until} 1.3 busy\n600 2.3 asks\n601 2.3 begins 988"
@@ -503,7 +503,7 @@ fn a_wait_is_too_long() {
     assert_eq!(breaks(&stalled), []);
 }
 
-/// Nobody has it from 14 to so many, when somebody gets it who came at 600.
+/// The lock has no holder from 14 to `until`; the call that then acquires it was made at 600.
 fn stuck(until: u64) -> History {
     history(&format!(
         "{IN_ORDER}\n600 1.3 asks\n{until} 1.3 begins 988\n{until} 1.3 done"
@@ -511,14 +511,14 @@ fn stuck(until: u64) -> History {
 }
 
 #[test]
-fn it_stays_locked_for_nobody() {
+fn lock_without_a_holder_is_a_violation() {
     assert_eq!(broken(&stuck(1800)), []);
     assert_eq!(check(&stuck(1800)).longest_gap, 1200 * MS);
     assert_eq!(broken(&stuck(2000)), [Rule::Stall]);
 }
 
 #[test]
-fn what_keeps_it_locked() {
+fn faults_extend_the_permitted_gap() {
     let with = |until, fault| {
         let mut history = stuck(until);
         history.faults = vec![fault];
@@ -533,7 +533,7 @@ fn what_keeps_it_locked() {
     };
     assert!(!with(4700, away(900)));
     assert!(with(9000, away(900)));
-    // Nobody who can go on waits.
+    // No waiter can continue.
     assert!(!with(9000, befalls(Kind::WorkerStopped, 1, 600, 8999)));
     let killed = |at| befalls(Kind::WorkerKilled, 1, at, at);
     let mut history = history(&format!(
@@ -548,9 +548,9 @@ fn what_keeps_it_locked() {
     assert!(check(&history).breaks(Rule::Stall));
 }
 
-/// Its thread is blocked by another body.
+/// Another body blocks the waiter's thread.
 #[test]
-fn who_is_blocked_waits_for_nothing() {
+fn blocked_waiter_excuses_a_gap() {
     let text = |other: &str| {
         format!(
             "
@@ -566,9 +566,9 @@ fn who_is_blocked_waits_for_nothing() {
     assert_eq!(breaks(&text("guards")), [Rule::Stall]);
 }
 
-/// Its thread was blocked between the request and the answer.
+/// The thread was blocked between the request and the reply.
 #[test]
-fn who_tries_once_may_be_blocked_with_the_lock() {
+fn blocked_single_try_may_hold_the_lock() {
     let text = |blocked: &str| {
         format!(
             "
@@ -586,7 +586,7 @@ fn who_tries_once_may_be_blocked_with_the_lock() {
 }
 
 #[test]
-fn within_a_process_the_later_one_is_served_first() {
+fn later_waiter_served_first_within_a_process_is_a_violation() {
     let text = |asks: u64| {
         format!(
             "
@@ -631,9 +631,9 @@ fn turns(of: &[u32]) -> Vec<Rule> {
 }
 
 #[test]
-fn others_have_turn_after_turn() {
+fn second_turn_of_another_worker_is_a_violation() {
     assert_eq!(turns(&[2, 2, 3, 3]), []);
     assert_eq!(turns(&[2, 3, 2]), [Rule::Order]);
-    // Soon after a turn of their own the others may have entered before.
+    // Shortly after the waiter's own process had a turn, the others may have entered the queue before it.
     assert_eq!(turns(&[2, 1, 3, 2, 3]), []);
 }
