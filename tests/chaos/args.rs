@@ -5,22 +5,22 @@ use std::process::exit;
 use std::str::FromStr;
 
 const HELP: &str = "\
-Makes servers, networks and processes go wrong while a few processes compete for locks, and looks at
-what came of it.
+Injects faults into servers, networks and processes while a few processes compete for locks, and
+checks the recorded history.
 
     chaos [options]
     chaos row NUMBER …     rows of the table in RELIABILITY.md, until each has had its faults
-    chaos seeded [RULE …]  rules of the library left out, one by one: each is found
-    chaos provoke SCENE S  a scene again and again, for S seconds or until something is found
+    chaos seeded [RULE …]  remove rules from a copy of the library one by one; each must be detected
+    chaos provoke SCENE S  repeat a scene for S seconds or until a violation is found
 
-    --minutes N        for so long; 2 if nothing is said
-    --schedules N      so many schedules instead
-    --on A,B           where: memory, standalone, sentinel, cluster, quorum; all if nothing is said
-    --scene A,B        these scenes only; a third of all is scenes if nothing is said
-    --seed S           one schedule again, on the first of those places or scenes
-    --lanes N          so many schedules at a time; 4 if nothing is said
-    --report FILE      writes the report there, too
-    --timeline FILE    draws the liveliest schedule as an SVG: who held what, and what went wrong
+    --minutes N        duration of the run; default 2
+    --schedules N      number of schedules, instead of a duration
+    --on A,B           places: memory, standalone, sentinel, cluster, quorum; default all
+    --scene A,B        these scenes only; by default a third of all schedules are scenes
+    --seed S           replay one schedule, on the first of those places or scenes
+    --lanes N          concurrent schedules; default 4
+    --report FILE      also write the report to FILE
+    --timeline FILE    draw the liveliest schedule as an SVG: holds and faults
 ";
 
 pub struct Args {
@@ -32,7 +32,7 @@ pub struct Args {
     pub lanes: usize,
     pub report: Option<PathBuf>,
     pub timeline: Option<PathBuf>,
-    /// What is no option.
+    /// Arguments that are not options.
     pub words: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl Args {
                     print!("{HELP}");
                     exit(0);
                 }
-                option if option.starts_with("--") => leave(&format!("`{option}` is no option")),
+                option if option.starts_with("--") => leave(&format!("unknown option `{option}`")),
                 _ => args.words.push(argument),
             }
         }
@@ -74,10 +74,10 @@ impl Args {
 
 fn number<T: FromStr>(option: &str, value: &str) -> T {
     let number = value.parse();
-    number.unwrap_or_else(|_| leave(&format!("`{option}` wants a number, not `{value}`")))
+    number.unwrap_or_else(|_| leave(&format!("`{option}` takes a number, not `{value}`")))
 }
 
-/// There is nothing to be done but to say why.
+/// Prints `why` and the help, and exits with status 2.
 pub fn leave(why: &str) -> ! {
     eprintln!("{why}\n\n{HELP}");
     exit(2);

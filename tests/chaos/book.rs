@@ -1,5 +1,5 @@
-//! The resource that the locks protect: accounts in SQLite behind a socket, which write down who wrote
-//! what. A writer that is stopped in mid-step holds up nobody else.
+//! The resource that the locks protect: accounts in SQLite behind a socket, with a record of every write. A
+//! writer that is stopped in mid-step blocks no other writer.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write as _};
@@ -14,19 +14,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 
-/// A write as it was asked for, and what came of it.
+/// A requested write and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Write {
-    /// When it was carried out or refused.
+    /// The time at which it was carried out or refused.
     pub at: u64,
     pub worker: u32,
     pub call: u64,
     pub key: u32,
     /// The fencing token, or zero.
     pub token: u64,
-    /// The version that its writer had read before.
+    /// The version that the writer had read before.
     pub read: u64,
-    /// The version that it found.
+    /// The version at the time of the write.
     pub found: u64,
     pub accepted: bool,
 }
@@ -37,7 +37,7 @@ enum Request {
     Write(Write),
 }
 
-/// The version that there was; none if the token is too old.
+/// The version before the request; `None` if the token is too old.
 type Reply = Option<u64>;
 
 pub struct Book {
@@ -48,7 +48,7 @@ pub struct Book {
 
 struct Ledger {
     database: Connection,
-    /// Whether old tokens are refused.
+    /// `true` if old tokens are refused.
     compares: bool,
 }
 
@@ -85,7 +85,7 @@ impl Book {
         &self.socket
     }
 
-    /// All writes so far, in the order in which they were carried out or refused.
+    /// Returns all writes so far, in the order in which they were carried out or refused.
     pub fn writes(&self) -> Vec<Write> {
         let ledger = self.ledger.lock().unwrap();
         let select = "SELECT line FROM write ORDER BY rowid";
@@ -99,7 +99,7 @@ impl Book {
 impl Drop for Book {
     fn drop(&mut self) {
         self.is_closed.store(true, Relaxed);
-        // The listener wakes up, sees it and ends.
+        // This connection wakes the listener, which then sees the flag and ends.
         drop(UnixStream::connect(&self.socket));
     }
 }
@@ -107,7 +107,7 @@ impl Drop for Book {
 fn serve(ledger: &Mutex<Ledger>, client: UnixStream) {
     let lines = BufReader::new(client.try_clone().unwrap()).lines();
     for line in lines.map_while(Result::ok) {
-        // A writer that was killed has left half a line.
+        // A killed writer may leave half a line.
         let Ok(request) = serde_json::from_str(&line) else {
             return;
         };
@@ -127,7 +127,7 @@ impl Ledger {
                 if self.compares && token < last {
                     return Ok(None);
                 }
-                // From now on an older one can't come between what is read and what is written.
+                // From now on a write with an older token cannot come between the read and the write.
                 self.set(key, version, last.max(token))?;
                 Ok(Some(version))
             }
@@ -166,7 +166,7 @@ impl Ledger {
     }
 }
 
-/// Where a worker reads and writes. It blocks until it is answered, so that a body that is cancelled
+/// A worker's client of the resource. Its requests block until the reply, so that a body that is cancelled
 /// has nothing under way.
 #[derive(Clone)]
 pub struct Account {
@@ -189,13 +189,13 @@ impl Account {
         }
     }
 
-    /// The version that there is, unless the token is too old.
+    /// Returns the current version, or `None` if the token is too old.
     pub fn read(&self, token: u64) -> Option<u64> {
         let key = self.key;
         self.ask(&Request::Read { key, token })
     }
 
-    /// Writes the next version after the one that was read. False if the token is too old.
+    /// Writes the version after `read`. Returns `false` if the token is too old.
     pub fn write(&self, call: u64, token: u64, read: u64) -> bool {
         let write = Write {
             at: 0,

@@ -1,4 +1,4 @@
-//! Many schedules, a few at a time.
+//! Runs many schedules, a few at a time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
@@ -11,10 +11,10 @@ use crate::report::Report;
 use crate::scene::Scene;
 use crate::schedule::{Played, Schedule};
 
-/// What is played next.
+/// The next schedule to play.
 pub enum Next {
     Schedule(Schedule),
-    /// With that seed.
+    /// A scene with its seed.
     Scene(&'static Scene, u64),
 }
 
@@ -34,7 +34,7 @@ impl Next {
     }
 }
 
-/// Plays what `next` says for each number as long as it `goes_on`, and gives what came of it to `also`.
+/// Plays the schedules that `next` returns while `goes_on` returns `true`, and passes each result to `also`.
 pub fn run(
     lanes: usize,
     goes_on: impl Fn(u64, &Report) -> bool + Sync,
@@ -53,7 +53,7 @@ pub fn run(
             let played = catch_unwind(AssertUnwindSafe(|| next.play()));
             let played = played.unwrap_or_else(|panic| {
                 let (name, seed) = next.name();
-                eprintln!("{name}, seed {seed}: it came to no end");
+                eprintln!("{name}, seed {seed}: it panicked");
                 resume_unwind(panic)
             });
             let verdict = check(&played.history);
@@ -71,7 +71,7 @@ pub fn run(
     seen.into_inner().unwrap().0
 }
 
-/// A line for each schedule, and where to look if something is wrong.
+/// Prints a line for the schedule, and where its files are if it has violations.
 fn tell(played: &Played, verdict: &Verdict) {
     println!(
         "{} ({}), seed {}: {} faults, {} holds, {:.1} s",

@@ -1,14 +1,14 @@
-//! The clocks by which everything is written down.
+//! The clocks that timestamp all records.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds on a clock that all processes of a machine share, that nobody sets, and that goes on at
-/// its own rate in a process whose other clocks are made to run wrong.
+/// Returns nanoseconds on a clock that all processes of a machine share. It is never set, and advances at its
+/// own rate even in a process whose other clocks are made to run wrong.
 pub fn now() -> u64 {
     read(ClockId::MonotonicRaw)
 }
 
-/// Nanoseconds on the clock that leases are measured with.
+/// Returns nanoseconds on the clock that measures leases.
 pub fn boot() -> u64 {
     read(ClockId::Boottime)
 }

@@ -11,27 +11,27 @@ use crate::worker::start;
 const LONG: Duration = millis(90_000);
 
 pub struct Crew {
-    /// What each is told; but where, and who it is.
+    /// The instructions for each process, without its URLs and numbers.
     order: Order,
     seats: Vec<Seat>,
     next: u32,
 }
 
-/// Where one process sits after the other.
+/// A slot for one process at a time; a replacement keeps the URLs and the clocks.
 struct Seat {
     process: Worker,
     urls: String,
     environment: Environment,
-    /// Those of its machine, unless it has others.
+    /// The clocks of its machine, unless the environment sets others.
     clocks: Clocks,
     workers: Vec<u32>,
 }
 
-/// What is set for its processes.
+/// The environment variables of its processes.
 pub type Environment = Vec<(&'static str, String)>;
 
 impl Crew {
-    /// With what each seat connects to.
+    /// Starts one process per seat, with its URLs and environment.
     pub fn start(order: Order, seats: Vec<(String, Environment)>) -> Self {
         let mut crew = Self {
             order,
@@ -70,7 +70,7 @@ impl Crew {
         (start(&order, environment), (first..self.next).collect())
     }
 
-    /// How many workers there have been.
+    /// Returns the number of workers started so far.
     pub fn count(&self) -> u32 {
         self.next
     }
@@ -87,7 +87,7 @@ impl Crew {
         self.seats[seat].process.resume();
     }
 
-    /// Its machine has slept for so long.
+    /// Advances the clocks of the seat as if its machine had slept for `time`.
     pub fn sleep(&self, seat: usize, time: Duration) {
         self.seats[seat]
             .clocks
@@ -102,7 +102,7 @@ impl Crew {
         self.seats[seat].process.kill();
     }
 
-    /// Somebody else takes the seat of who was killed.
+    /// Starts a new process in the seat of one that was killed.
     pub fn replace(&mut self, seat: usize) {
         let Seat {
             urls, environment, ..
@@ -113,7 +113,7 @@ impl Crew {
         self.seats[seat].workers = workers;
     }
 
-    /// Has all come to their end; says who did not.
+    /// Ends all workers. Returns a message for each process that did not end.
     pub fn end(&mut self) -> Vec<String> {
         for seat in &mut self.seats {
             seat.process.try_order("end");
@@ -124,7 +124,7 @@ impl Crew {
             let over = std::iter::from_fn(event).any(|event| event == "over");
             if !over {
                 left.push(format!(
-                    "workers {:?} did not come to their end",
+                    "workers {:?} did not end",
                     seat.workers
                 ));
                 seat.process.kill();

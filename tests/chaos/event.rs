@@ -1,5 +1,5 @@
-//! What a worker writes down while it happens: a line of JSON each, written at once, so that a process
-//! that is killed leaves all of them.
+//! The journal of a worker: one line of JSON per event, written immediately, so that a process that is killed
+//! loses none.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -11,51 +11,51 @@ use crate::clock;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, by [`clock::now`] and [`clock::boot`].
+    /// The time by [`clock::now`] and by [`clock::boot`].
     pub at: u64,
     pub boot: u64,
-    /// A lock manager: most processes have one.
+    /// The number of the lock manager; most processes have one.
     pub worker: u32,
-    /// Counts the calls of a worker, from one; zero for what belongs to none.
+    /// The number of the call within its worker, from one; zero for events that belong to no call.
     pub call: u64,
     #[serde(flatten)]
     pub what: What,
 }
 
-/// All durations are in nanoseconds.
+/// The kinds of events. All durations are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum What {
-    /// A function is called, which waits for so long at most.
+    /// A function is called, which waits at most `wait`.
     Asked {
         key: u32,
         way: Way,
         ttl: u64,
         wait: u64,
     },
-    /// Its body begins. `left` is what the guard said just after the stamp was taken.
+    /// Its body begins. `left` is what the guard reported just after the timestamp was taken.
     Acquired { left: u64 },
-    /// It has its fencing token, which it began to ask for at that time.
+    /// It received its fencing token, which it requested at `asked`.
     Token { asked: u64, token: u64 },
-    /// The body goes on after an await, and this long is left of its lease.
+    /// The body continues after an await, and `left` remains of its lease.
     Step { left: u64 },
     /// The call is over.
     Ended { how: How },
-    /// The runtime with all unfinished calls of the worker is gone.
+    /// The runtime was dropped with all unfinished calls of the worker.
     RuntimeDropped,
-    /// The process has not run for so long, whoever is to blame.
+    /// The process has not run for this long, for whatever reason.
     Stalled { for_: u64 },
-    /// A thread of the worker's runtime has been blocked for that long, by nothing that holds a lock.
+    /// A thread of the worker's runtime has been blocked for this long, by code that holds no lock.
     Blocked { for_: u64 },
     /// A panic that the worker did not cause on purpose.
     Panicked { text: String },
-    /// How long `shutdown` took.
+    /// `shutdown` returned after `took`.
     ShutDown { took: u64 },
-    /// The last of a worker: what is left in its process that belongs to locks.
+    /// The last event of a worker, with the threads and tasks of the library that are left in its process.
     Over { threads: usize, tasks: usize },
 }
 
-/// What kind of function is called.
+/// The kind of function that is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
@@ -64,7 +64,7 @@ pub enum Way {
     ReleasesInBackground,
     /// A guard held by hand.
     Guard,
-    /// Its body goes on after a loss, and asks its guard before each step.
+    /// Its body continues after a loss, and checks its guard before each step.
     Continues,
     /// Its lease is never renewed.
     Unrenewed,
@@ -73,19 +73,19 @@ pub enum Way {
     Panics,
     /// Its body leaves with `?`.
     Fails,
-    /// It is dropped at some point.
+    /// The call is dropped at some point.
     Dropped,
     /// Its body blocks its thread for longer than the ttl.
     Blocks,
     /// A guard held by hand is dropped, and then its task blocks the thread.
     ThenBlocks,
-    /// On a thread and a runtime of its own, which is not driven any more once the guard is dropped.
+    /// It runs on a thread and a runtime of its own, which is not driven any more once the guard is dropped.
     OwnRuntime,
     /// The guard is left in a thread-local of a thread that ends.
     ThreadLocal,
     /// `Lock::run`.
     Runs,
-    /// A guard held by hand, beside which the body waits for its loss.
+    /// A guard held by hand; the caller runs the body and waits for the loss at the same time.
     Watches,
 }
 
@@ -109,10 +109,10 @@ impl Way {
         Self::ThreadLocal,
     ];
 
-    /// Those that need nothing but a runtime that goes on.
+    /// The kinds that need only a runtime that continues.
     pub const USUAL: &[Self] = Self::ALL.split_at(13).0;
 
-    /// Those that take long, or for which a thread is started.
+    /// Returns `true` for kinds that take long or start a thread.
     pub fn is_rare(self) -> bool {
         matches!(
             self,
@@ -120,7 +120,7 @@ impl Way {
         )
     }
 
-    /// Whether the guard is held by hand, so that nothing cancels the body.
+    /// Returns `true` if the guard is held by hand, so that nothing cancels the body.
     pub fn is_by_hand(self) -> bool {
         matches!(
             self,
@@ -141,13 +141,13 @@ pub enum How {
     Busy,
     Unavailable,
     Lost,
-    /// The resource knew of a later holder.
+    /// The resource had seen a later holder.
     Refused,
-    /// With an error that must not be.
+    /// With an error that must not occur.
     Wrong(String),
 }
 
-/// Where a worker writes them.
+/// The file that a worker writes its events to.
 pub struct Journal {
     file: File,
     worker: u32,
@@ -166,7 +166,7 @@ impl Journal {
         self.write_at(clock::now(), call, what);
     }
 
-    /// Something that was so at that time.
+    /// Writes an event with an earlier timestamp.
     pub fn write_at(&self, at: u64, call: u64, what: What) {
         let event = Event {
             at,
@@ -181,7 +181,7 @@ impl Journal {
     }
 }
 
-/// All that was written there, in order.
+/// Returns all events of a journal, in order.
 pub fn read(path: &Path) -> Vec<Event> {
     let lines = BufReader::new(File::open(path).unwrap()).lines();
     let parse =

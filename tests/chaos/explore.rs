@@ -1,4 +1,4 @@
-//! Schedules as chance has them, and scenes among them.
+//! Random schedules, mixed with scenes.
 
 use std::collections::hash_map::RandomState;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::scene::{self, Scene};
 use crate::schedule::{Played, Schedule};
 use crate::timeline;
 
-/// How many schedules of chance there are for each scene.
+/// The number of random schedules for each scene.
 const EACH: u64 = 2;
 
 pub fn run(args: &Args) -> ExitCode {
@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> ExitCode {
     let chance = RandomState::new();
     let next = |number: u64| {
         let seed = args.seed.unwrap_or_else(|| chance.hash_one(number) >> 16);
-        // One after the other, from any one on.
+        // Scenes take turns, beginning with a random one.
         let turn = number / (1 + EACH) + (chance.hash_one("scene") >> 16);
         let is_scene = !args.scenes.is_empty() || number % (1 + EACH) == EACH;
         if is_scene && !scenes.is_empty() {
@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> ExitCode {
     ExitCode::from(u8::from(report.violations() > 0))
 }
 
-/// Of the schedule in which most happened.
+/// The timeline of the schedule with the most events.
 #[derive(Default)]
 struct Picture {
     events: usize,
@@ -65,7 +65,7 @@ struct Picture {
 }
 
 impl Picture {
-    /// How much of it is shown, in nanoseconds.
+    /// The length of the span that is shown, in nanoseconds.
     const LENGTH: u64 = 4_000_000_000;
 
     fn consider(&mut self, played: &Played, verdict: &Verdict) {
@@ -82,10 +82,10 @@ impl Picture {
     }
 }
 
-/// Those that are named, or all that take place where everything does.
+/// Returns the named scenes. Without names, returns all scenes if neither a place nor a seed is given.
 fn scenes(args: &Args) -> Vec<&'static Scene> {
     let named = |name: &String| {
-        Scene::named(name).unwrap_or_else(|| leave(&format!("`{name}` is no scene")))
+        Scene::named(name).unwrap_or_else(|| leave(&format!("unknown scene `{name}`")))
     };
     match (
         args.scenes.is_empty(),
@@ -101,7 +101,7 @@ fn places(names: &[String]) -> Vec<Place> {
     let place = |name: &String| {
         let mut all = Place::ALL.into_iter();
         let place = all.find(|place| place.name() == name);
-        place.unwrap_or_else(|| leave(&format!("`{name}` is no place")))
+        place.unwrap_or_else(|| leave(&format!("unknown place `{name}`")))
     };
     match names.is_empty() {
         true => Place::ALL.to_vec(),

@@ -1,21 +1,21 @@
-//! What went wrong, and what that excuses.
+//! The injected faults, and the violations that they excuse.
 
-/// One thing that was made to go wrong.
+/// One injected fault.
 #[derive(Clone, Debug)]
 pub struct Fault {
     pub kind: Kind,
-    /// Which worker, server or key, to be read.
+    /// The worker, server or key, for messages.
     pub target: String,
-    /// When, by [`clock::now`](crate::clock::now): it may have begun as soon as that, and it was well again
-    /// as late as that.
+    /// The span by [`clock::now`](crate::clock::now): the fault began no earlier than `from`, and was over no
+    /// later than `until`.
     pub from: u64,
     pub until: u64,
-    /// The workers whose processes it befell.
+    /// The workers whose processes it affected.
     pub workers: Vec<u32>,
-    /// Locks that servers may have forgotten by it: two may hold one then, the earlier one for as long
-    /// as its lease runs.
+    /// Locks that servers may have lost by it: two calls may then hold one, the earlier one until its lease
+    /// ends.
     pub forgotten: Option<Keys>,
-    /// Locks could not be had meanwhile, and for a moment after.
+    /// Locks could not be acquired meanwhile, and for a moment after.
     pub away: bool,
 }
 
@@ -30,21 +30,21 @@ pub enum Kind {
     WorkerKilled,
     WorkerStopped,
     RuntimeDropped,
-    /// It comes back with all it acknowledged.
+    /// The server returns with all data that it acknowledged.
     ServerKilled,
-    /// It comes back empty.
+    /// The server returns empty.
     ServerForgot,
     ServerStopped,
     ConnectionsCut,
-    /// What goes both ways, …
+    /// Traffic in both directions, …
     Delayed,
-    /// … or one.
+    /// … or in one.
     RequestsDelayed,
     RepliesDelayed,
     RequestsHeld,
     RepliesHeld,
     BlackHole,
-    /// The connections that there are carry nothing any more, and new ones do.
+    /// Existing connections carry nothing any more; new ones do.
     Stranded,
     /// The connection breaks between a request and its reply.
     ReplyLost,
@@ -54,15 +54,15 @@ pub enum Kind {
     /// `CLIENT PAUSE`.
     ClientsPaused,
     SlowScript,
-    /// `-BUSY`, just when processes subscribe anew.
+    /// `-BUSY`, while processes resubscribe.
     BusyReplies,
-    /// The user of the workers may not subscribe, and is not subscribed any more, …
+    /// The ACL user of the workers may not subscribe, and its subscriptions are ended, …
     SubscribeRefused,
     /// … or may not use any channel, …
     ChannelsDenied,
     /// … or run scripts.
     ScriptsDenied,
-    /// Messages on the processes' channels that no server sends.
+    /// Messages on the processes' channels that no server would send.
     Nonsense,
     KeyDeleted,
     KeyOverwritten,
@@ -72,19 +72,19 @@ pub enum Kind {
     ClientsKilled,
     Failover,
     SlotMoved,
-    /// A server's is set, or a worker's machine has slept.
+    /// The clock of a server is set, or a worker's machine has slept.
     ClockStepped,
 }
 
-/// What it befalls.
+/// The part of the system that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sphere {
     Process,
     Server,
     Network,
-    /// Something is asked of a server that a client of a lock never asks.
+    /// A server receives a command that the library never sends.
     Command,
-    /// Others serve the locks.
+    /// Another server takes over the locks.
     Topology,
     Clock,
 }
@@ -119,7 +119,7 @@ impl Kind {
         Self::ClientsKilled,
         Self::Nonsense,
     ];
-    /// Of what is asked of a server that is alone, or a member of a quorum: it refuses what workers ask.
+    /// Commands to a standalone server or a member of a quorum that make it refuse the workers' requests.
     pub const REFUSAL: [Self; 4] = [
         Self::BusyReplies,
         Self::SubscribeRefused,
@@ -138,7 +138,7 @@ impl Kind {
         }
     }
 
-    /// Whether a lock that is held is always taken away by it, behind its holder's back.
+    /// Returns `true` if the fault always removes a held lock without its holder's knowledge.
     pub fn takes_away(self) -> bool {
         matches!(
             self,
@@ -146,7 +146,7 @@ impl Kind {
         )
     }
 
-    /// Whether who serves the locks answers nothing for as long as it lasts.
+    /// Returns `true` if the server of the locks replies to nothing while the fault lasts.
     pub fn silences(self) -> bool {
         match self.sphere() {
             Sphere::Server => true,

@@ -1,33 +1,33 @@
-//! All that is known of a schedule when it is over.
+//! The complete record of a schedule.
 
 use crate::book::Write;
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::witness::Sample;
 
-/// What there is to check.
+/// The record that the checker checks.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// Of all workers, in no order.
+    /// The events of all workers, in no order.
     pub events: Vec<Event>,
     pub faults: Vec<Fault>,
-    /// What the resource was asked to write.
+    /// The writes that the resource was asked for.
     pub writes: Vec<Write>,
-    /// What the server said of the locks meanwhile, where one can be asked.
+    /// The lock states that the server reported meanwhile, where there is a single server.
     pub samples: Vec<Sample>,
     pub promises: Promises,
-    /// What was found to be left behind on servers and in processes, when all was over.
+    /// Everything that was left behind on servers and in processes at the end.
     pub left: Vec<String>,
 }
 
-/// What is promised where it took place, beside what always is.
+/// The promises that hold in this schedule in addition to the general ones.
 #[derive(Clone, Debug, Default)]
 pub struct Promises {
     /// Waiters are served in order of arrival.
     pub order: bool,
-    /// The resource compares tokens.
+    /// The resource compares fencing tokens.
     pub fenced: bool,
-    /// For how many nanoseconds nobody has a lock that somebody waits for, at most, where less is promised
-    /// than what may go wrong in general takes.
+    /// The longest time, in nanoseconds, for which a lock that a call waits for may have no holder, if the
+    /// schedule promises less than the general bound.
     pub gap: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What is kept of a schedule that broke a promise.
+//! The files that are kept of a schedule that broke a promise.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,7 @@ use crate::checker::Verdict;
 use crate::schedule::Played;
 use crate::timeline;
 
-/// Writes all that is known of it to a directory, whose path it returns.
+/// Writes the history and the verdict to a directory, and returns its path.
 pub fn keep(played: &Played, verdict: &Verdict) -> PathBuf {
     let name = format!(
         "{}-{}",

@@ -1,4 +1,4 @@
-//! What is left behind when all is over.
+//! Checks that nothing is left behind when a schedule is over.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ use crate::worker::connect;
 
 const LONG: Duration = millis(90_000);
 
-/// Those who were killed in a queue are passed over by who comes next; of what they had, nothing is left
-/// then.
+/// Acquires each lock once, which skips queue entries of killed processes, and returns the keys that are
+/// still left.
 pub fn left(ground: &mut dyn Ground) -> Vec<String> {
     if ground.rules().servers == 0 {
         return Vec::new();
@@ -33,8 +33,8 @@ pub fn left(ground: &mut dyn Ground) -> Vec<String> {
     left
 }
 
-/// Whoever has come to an end leaves nothing on a server; what is there is of those who were killed, or
-/// was lost by a server that others did not know of.
+/// Returns the keys that are left although no process was killed. Keys of killed processes, and keys that a
+/// server lost without the others noticing, are excluded.
 pub fn uncleared(ground: &dyn Ground, faults: &[Fault]) -> Vec<String> {
     let killed = faults.iter().any(|fault| fault.kind == Kind::WorkerKilled);
     if killed || ground.rules().servers != 1 {
@@ -45,11 +45,11 @@ pub fn uncleared(ground: &dyn Ground, faults: &[Fault]) -> Vec<String> {
         left = ground.leftovers();
         left.is_empty()
     });
-    let told = |key| format!("`{key}`, though nobody was killed");
+    let told = |key| format!("`{key}`, though no process was killed");
     left.into_iter().map(told).collect()
 }
 
-/// Those who have come to their end are not connected any more, though their processes are still there.
+/// Returns the connections that workers still have after their end, while their processes still run.
 pub fn connected(ground: &mut dyn Ground) -> Vec<String> {
     let mut left = Vec::new();
     comes_true(millis(5000), || {
@@ -91,7 +91,7 @@ async fn sweep(ground: &dyn Ground) -> Vec<String> {
 
 async fn pass_over(locks: &LockManager, key: u32) -> Result<(), LockError> {
     let lock = locks.lock(format!("door:{key}")).wait(LONG);
-    // What is not confirmed in time is repeated; it is looked for what is left anyway.
+    // A release that is not confirmed in time is retried; the caller checks for leftovers anyway.
     drop(lock.acquire().await?.release().await);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Makes everything go wrong that can, and looks at what came of it.
+//! Injects faults while processes compete for locks, and checks the recorded history.
 
 mod args;
 mod book;
@@ -50,6 +50,6 @@ fn main() -> ExitCode {
             seeded::provoke(scene, seconds);
             ExitCode::SUCCESS
         }
-        _ => leave(&format!("`{}` is not known", words.join(" "))),
+        _ => leave(&format!("`{}` is not a command", words.join(" "))),
     }
 }

@@ -1,4 +1,4 @@
-//! What a worker process is told to do, and how it goes about it.
+//! The instructions for a worker process.
 
 use std::path::{Path, PathBuf};
 
@@ -8,63 +8,63 @@ use serde::{Deserialize, Serialize};
 use crate::event::Way;
 use crate::support::time::millis;
 
-/// What a process is told to do.
+/// The instructions for one worker process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// Where the locks are kept; several, separated by spaces, are a quorum.
+    /// The URL of the server; several, separated by spaces, form a quorum.
     pub urls: String,
-    /// The number of its first worker, and how many it has: a lock manager each.
+    /// The number of the first worker, and the number of workers; each has its own lock manager.
     pub first: u32,
     pub managers: u32,
-    /// How many locks they compete for.
+    /// The number of locks that the workers compete for.
     pub keys: u32,
     pub ttl_ms: u64,
     pub seed: u64,
-    /// The directory of its journals, one for each worker.
+    /// The directory of the journals, one per worker.
     pub journals: PathBuf,
     /// The socket of the resource.
     pub book: PathBuf,
-    /// Whether bodies ask for their fencing tokens, and write with them.
+    /// `true` if bodies request fencing tokens and write with them.
     pub fenced: bool,
     pub replicas: u32,
-    /// The ACL user that it is for the servers, and the password.
+    /// The ACL user and its password.
     pub user: Option<(String, String)>,
     pub habit: Habit,
 }
 
-/// How workers go about it.
+/// How workers use the locks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Habit {
-    /// How many calls each has under way.
+    /// The number of concurrent calls of each worker.
     pub tasks: u32,
-    /// The kinds of functions it calls.
+    /// The kinds of functions that a worker calls.
     pub ways: Vec<Way>,
-    /// How long everybody waits.
+    /// The wait timeout of every call.
     pub wait_ms: Option<u64>,
     pub pace: Pace,
-    /// Any of these is asked for instead of the usual ttl.
+    /// Calls use one of these at random, instead of the usual ttl.
     pub ttls_ms: Vec<u64>,
-    /// For how long a lock may pass from guard to guard within a process, instead of the usual.
+    /// The time limit for local handoff, instead of the default.
     pub hand_over_ms: Option<u64>,
-    /// Whether some runtimes can do no I/O.
+    /// `true` if some runtimes have I/O disabled.
     pub without_io: bool,
-    /// Whether what is logged on the I/O thread makes the subscriber panic.
+    /// `true` if the subscriber panics on events that are logged on the I/O thread.
     pub panicking_log: bool,
 }
 
-/// How long bodies take.
+/// The duration of bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Pace {
-    /// Most are short, some need their lease to be renewed.
+    /// Most are short; some need their lease to be renewed.
     Mixed,
     Short,
     /// Longer than the ttl, in many small steps.
     Lingering,
-    /// That long, in many small steps.
+    /// `ms`, in many small steps.
     Held {
         ms: u64,
     },
-    /// Short with a short lease; with a longer one, until what was granted is renewed.
+    /// Short with a short lease; with a longer one, until the granted lease is renewed.
     ByTtl,
 }
 
@@ -100,7 +100,7 @@ impl Order {
     }
 }
 
-/// Several URLs, separated by spaces, are a quorum.
+/// Returns the configuration for a URL, or for a quorum of several that are separated by spaces.
 pub fn config(urls: &str) -> Config {
     let urls: Vec<_> = urls.split(' ').collect();
     match urls[..] {

@@ -1,4 +1,4 @@
-//! Panics in a worker: those that are meant, and those that must not be.
+//! Panics in a worker: intended and unintended ones.
 
 use std::panic::PanicHookInfo;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::calls::ON_PURPOSE;
 use crate::event::{Journal, What};
 
-/// Writes each down that the worker does not cause on purpose, wherever it may be caught.
+/// Records every panic that the worker does not cause on purpose, wherever it may be caught.
 pub fn record(journal: Arc<Journal>) {
     let loud = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -23,7 +23,8 @@ pub fn record(journal: Arc<Journal>) {
     }));
 }
 
-/// tokio tells that a runtime has no I/O by a panic only: the library's thread finds it out once.
+/// Returns `true` for the first panic by which tokio reports a runtime without I/O. There is no other way to
+/// detect that; the library's thread does it once.
 fn is_the_first_probe(panic: &PanicHookInfo<'_>) -> bool {
     static PROBED: AtomicBool = AtomicBool::new(false);
     let says_so = panic.to_string().contains("IO is disabled");
@@ -34,13 +35,13 @@ fn is_io_thread() -> bool {
     std::thread::current().name() == Some("lock-io")
 }
 
-/// Once it is armed a subscriber panics on the library's I/O thread: at every other event of the library,
-/// and once at one of what the library uses.
+/// Installs a subscriber that, once armed, panics on the library's I/O thread: at every other event of the
+/// library, and once at an event of a dependency.
 pub fn in_subscriber() {
     tracing_subscriber::registry().with(Panics).init();
 }
 
-/// From now on.
+/// Makes the subscriber panic from now on.
 pub fn arm() {
     PANICS_NEXT.store(true, Relaxed);
     PANICS_BELOW.store(true, Relaxed);

@@ -1,4 +1,4 @@
-//! What is to go wrong, and when: made of a seed, so that it can be played again.
+//! The faults of a schedule and their times, generated from a seed so that they can be replayed.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use crate::ground::{Links, Rules};
 use crate::support::dice::Dice;
 use crate::support::time::millis;
 
-/// Which kinds go wrong how often.
+/// The kinds of faults and their frequencies.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// By weight.
+    /// Each kind with its weight.
     pub kinds: Vec<(Kind, u64)>,
-    /// How long it takes on average until the next one begins.
+    /// The average time until the next fault begins.
     pub pause: Duration,
 }
 
 impl Profile {
-    /// Everything that a ground can do. What befalls only a network is not more frequent than what
-    /// befalls a process.
+    /// Returns all kinds. The weights keep the many network faults from being more frequent than process
+    /// faults.
     pub fn everything() -> Self {
         let mut kinds = Vec::new();
         for (all, weight) in [
@@ -54,27 +54,27 @@ pub struct Plan {
     pub steps: Vec<Step>,
 }
 
-/// One thing that goes wrong.
+/// One planned fault.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub at: Duration,
     pub lasts: Duration,
     pub kind: Kind,
     pub on: On,
-    /// Where there are two ways to do it: the other one.
+    /// Selects the second of two variants, where the kind has two.
     pub otherwise: bool,
 }
 
-/// What it befalls. Seats are what worker processes sit in, one after the other.
+/// The target of a fault. A seat is a slot for one worker process at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
     Seat(usize),
     Server(usize),
-    /// Whichever server serves that lock by then.
+    /// The server that serves the lock at that time.
     Serving(u32),
-    /// What is between a worker and a server.
+    /// The network between one worker process and one server.
     Link(usize, usize),
-    /// What is between all workers and the server of that lock.
+    /// The network between all workers and the server of the lock.
     Door(u32),
     Key(u32),
 }
@@ -109,9 +109,9 @@ impl Plan {
 struct Maker<'a> {
     dice: Dice,
     rules: &'a Rules,
-    /// When all is to be well again, but for a server that has to stay away for longer.
+    /// The time at which all faults end, except for a server that must stay down for longer.
     end: Duration,
-    /// Until when.
+    /// The targets that have a fault, each with its end.
     busy: Vec<(On, Duration)>,
 }
 
@@ -133,7 +133,7 @@ impl Maker<'_> {
         unreachable!("it is less than the sum");
     }
 
-    /// None if what it would befall is in trouble enough.
+    /// Returns `None` if the target, or the limit of unavailable servers, permits no further fault.
     fn step(&mut self, at: Duration, kind: Kind) -> Option<Step> {
         let step = Step {
             at,
@@ -144,7 +144,7 @@ impl Maker<'_> {
         };
         self.busy.retain(|(_, until)| *until > at);
         let fits = match step.on {
-            // It is over before anybody knows.
+            // An instantaneous command conflicts with no other fault.
             _ if kind.sphere() == Sphere::Command && step.lasts.is_zero() => true,
             On::Seat(_) | On::Link(..) => self.busy.iter().all(|(on, _)| *on != step.on),
             On::Server(_) | On::Serving(_) | On::Door(_) | On::Key(_) => {
@@ -244,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_a_plan() {
+    fn plan_is_determined_by_its_seed() {
         let again = plan(7, &strict()).to_string();
         assert_eq!(plan(7, &strict()).to_string(), again);
         assert_ne!(plan(8, &strict()).to_string(), again);
     }
 
     #[test]
-    fn nothing_is_asked_beyond_what_is_promised() {
+    fn plan_contains_no_fault_beyond_the_promises() {
         let kinds = |rules: &Rules| -> Vec<Kind> {
             let plans = (1..20).map(|seed| plan(seed, rules));
             plans
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_servers_are_away_at_a_time() {
+    fn plan_keeps_to_the_limit_of_unavailable_servers() {
         let of_five = Rules {
             servers: 5,
             away: 2,

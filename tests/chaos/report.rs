@@ -1,4 +1,4 @@
-//! What came of many schedules, added up.
+//! The summed results of many schedules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,13 +10,13 @@ use crate::schedule::Played;
 pub use crate::tally::Tally;
 use crate::tally::grouped;
 
-/// By where they took place.
+/// The results by place.
 #[derive(Default)]
 pub struct Report {
     places: BTreeMap<Place, Tally>,
-    /// How often each kind was planned, wherever that was.
+    /// How often each kind was planned, in all places.
     planned: BTreeMap<Kind, usize>,
-    /// How often each was played.
+    /// How often each scene was played.
     scenes: BTreeMap<&'static str, usize>,
     /// The place or scene, and the seed.
     violations: Vec<(&'static str, u64, Violation)>,
@@ -43,7 +43,7 @@ impl Report {
         self.violations.len() + self.idle().len()
     }
 
-    /// Kinds that were planned again and again, and not once carried out.
+    /// Returns the kinds that were planned often and never carried out.
     fn idle(&self) -> Vec<Kind> {
         const OFTEN: usize = 20;
         let faults = self.sum().faults;
@@ -52,7 +52,7 @@ impl Report {
         idle.map(|(kind, _)| *kind).collect()
     }
 
-    /// Of all places.
+    /// Returns the sum over all places.
     pub fn sum(&self) -> Tally {
         let mut sum = Tally::default();
         self.places.values().for_each(|tally| sum.merge(tally));
@@ -71,7 +71,7 @@ impl Report {
     }
 }
 
-/// The name of a kind, in words.
+/// Returns the name of a kind in words.
 pub fn words(kind: Kind) -> String {
     let mut words = String::new();
     for letter in format!("{kind:?}").chars() {
@@ -123,7 +123,7 @@ impl fmt::Display for Report {
         for kind in self.idle() {
             writeln!(
                 f,
-                "\n{} never came about, though it was planned",
+                "\n{} was planned but never occurred",
                 words(kind)
             )?;
         }
@@ -134,7 +134,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// In Markdown that is also read as it is: names to the left, numbers to the right.
+/// Writes a Markdown table that is readable as plain text: names left-aligned, numbers right-aligned.
 fn write_table(f: &mut fmt::Formatter<'_>, table: &[Vec<String>]) -> fmt::Result {
     let width = |column: usize| {
         let cells = table.iter().map(|row| row[column].chars().count());
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn schedules_add_up() {
+    fn report_sums_its_schedules() {
         let sum = report().sum();
         assert_eq!((sum.schedules, sum.holds, sum.writes), (3, 1235, 15));
         assert_eq!((sum.unfenced, sum.lost_updates), (5, 3));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_can_be_read() {
+    fn report_table_is_aligned() {
         let text = report().to_string();
         println!("{text}");
         let row = |name: &str| {

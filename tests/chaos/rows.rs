@@ -1,4 +1,4 @@
-//! What trusted systems are tested for, row by row: each until it has had its faults.
+//! The rows of the table in RELIABILITY.md: each is played until it has had its faults.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ struct Row {
     what: &'static str,
     places: &'static [Place],
     kinds: &'static [Kind],
-    /// How long it takes on average until the next fault begins, in milliseconds.
+    /// The average time until the next fault begins, in milliseconds.
     pause: u64,
-    /// The functions that are called; all if there are none.
+    /// The kinds of functions that are called; all if empty.
     ways: &'static [Way],
-    /// So many of these are enough, …
+    /// The number of faults that each kind needs, …
     wanted: &'static [(Kind, usize)],
-    /// … and so many schedules.
+    /// … and the number of schedules.
     least: usize,
 }
 
@@ -36,7 +36,7 @@ const SERVERS: &[Place] = &[
     Place::Quorum,
 ];
 
-/// What a row has unless it says otherwise.
+/// The defaults of a row.
 const USUAL: Row = Row {
     name: "",
     what: "",
@@ -208,14 +208,14 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// None takes longer, whatever it has had by then.
+/// The time limit of a row, whatever faults it has had by then.
 const LONGEST: Duration = Duration::from_secs(600);
 
 pub fn run(args: &Args, names: &[&str]) -> ExitCode {
     let named = |row: &&Row| names.is_empty() || names.contains(&row.name);
     let rows: Vec<_> = ROWS.iter().filter(named).collect();
     if rows.is_empty() {
-        leave(&format!("`{}` is no row", names.join(" ")));
+        leave(&format!("`{}` is not a row", names.join(" ")));
     }
     let mut table = String::new();
     let mut violations = 0;

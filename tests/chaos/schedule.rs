@@ -1,4 +1,4 @@
-//! One schedule: what goes wrong and when, and what came of it.
+//! One schedule: its plan, its execution and its history.
 
 use std::panic::catch_unwind;
 use std::path::Path;
@@ -20,29 +20,29 @@ use crate::support::server::temporary;
 use crate::support::time::millis;
 use crate::witness::Witness;
 
-/// What is to be played where.
+/// The parameters of a schedule.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     pub place: Place,
     pub seed: u64,
     pub profile: Profile,
-    /// What goes wrong, unless chance says so.
+    /// The faults; random if `None`.
     pub plan: Option<Plan>,
     pub habit: Habit,
-    /// How soon a lock is had by the next, if that can be told of what goes wrong here.
+    /// The longest time until the next call acquires a lock, if the faults of this schedule determine it.
     pub gap: Option<Duration>,
-    /// Whether order is kept whatever the plan.
+    /// `true` if arrival order is kept whatever the plan.
     pub order: bool,
-    /// Whether the resource compares tokens, unless chance says so.
+    /// `true` if the resource compares tokens; random if `None`.
     pub fenced: Option<bool>,
-    /// How long things go wrong for.
+    /// The time during which faults begin.
     pub lasts: Duration,
 }
 
-/// What came of it.
+/// The result of a schedule.
 pub struct Played {
     pub place: Place,
-    /// None if chance alone made it.
+    /// `None` for a random schedule.
     pub scene: Option<&'static str>,
     pub variant: &'static str,
     pub seed: u64,
@@ -67,15 +67,15 @@ impl Schedule {
     }
 
     pub fn play(&self) -> Played {
-        // Somebody else may take a port first.
+        // Another process may take a port first.
         let start = || catch_unwind(|| self.place.start(self.seed)).ok();
         let play = || self.try_play_on(&mut *start()?);
-        // Servers may be at odds for ever, which says nothing of locks.
+        // Servers may never agree on a topology, which says nothing about locks.
         let mut played = std::iter::repeat_with(play).take(3).flatten();
         played.next().expect("the servers settle")
     }
 
-    /// On one that has been started, or played on before.
+    /// Plays on a ground that has been started before.
     pub fn play_on(&self, ground: &mut dyn Ground) -> Played {
         self.try_play_on(ground).expect("the servers settle")
     }
@@ -114,7 +114,7 @@ impl Schedule {
         drop(crew);
         let journal = |worker| Order::journal(directory.path(), worker);
         let journals = (0..workers).map(journal);
-        // Who was killed before it began has none.
+        // A worker that was killed before it began has none.
         let journals = journals.filter(|journal| journal.exists());
         history.events = journals.flat_map(|journal| event::read(&journal)).collect();
         history.writes = book.writes();
@@ -158,7 +158,7 @@ impl Schedule {
         }
     }
 
-    /// Where servers lose a queue, or nobody can be reached, order is lost.
+    /// Order is promised only if no fault makes servers lose a queue or become unreachable.
     fn promises(&self, plan: &Plan, fenced: bool) -> Promises {
         let mut steps = plan.steps.iter();
         Promises {
@@ -169,7 +169,7 @@ impl Schedule {
     }
 }
 
-/// A failover that has begun goes on, though the master is there again meanwhile.
+/// Extends a fault by the time of a failover, which continues once begun even if the master has returned.
 fn let_fail_over(fault: &mut Fault) {
     const FAILOVER: u64 = 5_000_000_000;
     if fault.forgotten == Some(Keys::All) {
@@ -177,13 +177,13 @@ fn let_fail_over(fault: &mut Fault) {
     }
 }
 
-/// Which server serves each lock.
+/// Returns the server that serves each lock.
 fn serving(ground: &dyn Ground) -> Vec<Option<usize>> {
     let keys = 0..ground.rules().keys;
     keys.map(|key| ground.serving(key)).collect()
 }
 
-/// On a machine that is too busy servers take one another for dead, of themselves.
+/// Returns a fault for a failover that no step caused: on a busy machine servers take one another for dead.
 fn failed_over(rules: &Rules, history: &History, since: u64) -> Option<Fault> {
     let mut faults = history.faults.iter();
     let is_known = faults.any(|fault| fault.forgotten == Some(Keys::All));

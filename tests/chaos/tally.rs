@@ -1,4 +1,4 @@
-//! What came of the schedules of one place, added up.
+//! The summed results of the schedules of one place.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::history::History;
 #[derive(Clone, Default)]
 pub struct Tally {
     pub schedules: usize,
-    /// So many of them were scenes.
+    /// The number of them that were scenes.
     pub scenes: usize,
     pub calls: usize,
     pub holds: usize,
@@ -25,14 +25,14 @@ pub struct Tally {
     pub tokens: usize,
     pub writes: usize,
     pub refused: usize,
-    /// Writes to a resource that compares no tokens, and those of them that undid another.
+    /// Writes to a resource that compares no tokens, and those of them that overwrote another update.
     pub unfenced: usize,
     pub lost_updates: usize,
     pub in_line: usize,
     pub believed: usize,
     pub longest_gap: u64,
     pub longest_over: u64,
-    /// Holders and waiters hit by what befell their processes.
+    /// Holders and waiters hit by process faults.
     pub hit: (usize, usize),
     pub violations: usize,
 }
@@ -97,7 +97,7 @@ impl Tally {
         self.violations += other.violations;
     }
 
-    /// How soon a loss was noticed: half of all, and all.
+    /// Returns the median and the maximum time until a loss was noticed.
     pub fn noticed(&self) -> (u64, u64) {
         let mut losses = self.losses.clone();
         losses.sort_unstable();
@@ -160,7 +160,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// `1,234,567`
+/// Formats a number as `1,234,567`.
 pub fn grouped(count: usize) -> String {
     let digits = count.to_string();
     let groups = digits.as_bytes().rchunks(3).rev();

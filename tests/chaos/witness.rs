@@ -1,4 +1,4 @@
-//! Asks the server itself, all the time, who has each lock and for how long.
+//! Samples on the server, continuously, for how long each lock is still held.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::clock;
 use crate::ground::name;
 use crate::support::time::millis;
 
-/// What a server said of a lock, at some time between those two, by [`clock::now`].
+/// The state of a lock that a server reported at some time between `from` and `to`, by [`clock::now`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     pub key: u32,
     pub from: u64,
     pub to: u64,
-    /// For how many nanoseconds it is still locked; zero if it is free.
+    /// The nanoseconds for which it is still locked; zero if it is free.
     pub left: u64,
 }
 
-/// Asks until it is told to end.
+/// A thread that samples until it is ended.
 pub struct Witness {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<Sample>>>,
@@ -31,7 +31,7 @@ pub struct Witness {
 const PAUSE: Duration = millis(4);
 
 impl Witness {
-    /// One that sees nothing, where there is no such server.
+    /// Starts the thread, or none if there is no single server to sample.
     pub fn start(socket: Option<PathBuf>, keys: u32) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let theirs = is_over.clone();
@@ -66,7 +66,7 @@ fn watch(socket: PathBuf, keys: u32, is_over: &AtomicBool) -> Vec<Sample> {
     let mut connection = None;
     while !is_over.load(Relaxed) {
         thread::sleep(PAUSE);
-        // The server may be away just now.
+        // The server may be unavailable at the moment.
         let Some(open) = connection.as_mut() else {
             connection = connect().ok();
             continue;

@@ -1,4 +1,4 @@
-//! A process that competes for the locks, until it is ordered to end.
+//! A process that competes for the locks until it is ordered to end.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::support::dice::Dice;
 use crate::support::time::millis;
 use crate::support::worker::{Worker, next_order, tell};
 
-/// Nobody waits for longer until it is shut down: it hangs.
+/// A shutdown that takes longer counts as hanging.
 const LONGEST_SHUTDOWN: Duration = millis(20_000);
 
-/// Starts the process. It tells `ready` and, at its end, `over`; its orders are `drop`, for its runtimes,
-/// and `end`.
+/// Starts the process. It reports `ready` and, at its end, `over`; its orders are `drop`, which drops its
+/// runtimes, and `end`.
 pub fn start(order: &Order, environment: &[(&str, String)]) -> Worker {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.arg("worker");
@@ -32,7 +32,7 @@ pub fn start(order: &Order, environment: &[(&str, String)]) -> Worker {
     Worker::run(command)
 }
 
-/// In the process.
+/// Runs inside the worker process.
 pub fn work(order: &str) {
     let order: Order = serde_json::from_str(order).unwrap();
     if order.habit.panicking_log {
@@ -47,13 +47,13 @@ pub fn work(order: &str) {
     crews.iter().for_each(Crew::until_ready);
     panics::arm();
     tell("ready");
-    // Any other order, or nobody who gives one any more, is the end.
+    // Any other order, or a closed pipe, ends the process.
     while next_order() == "drop" {
         crews.iter().for_each(Crew::drop_runtime);
     }
     crews.iter_mut().for_each(Crew::end);
     tell("over");
-    // Meanwhile it is looked whether its connections are gone.
+    // The parent checks meanwhile that its connections are closed.
     next_order();
 }
 
@@ -67,7 +67,7 @@ struct Crew {
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Stage {
-    /// On the runtime of that number.
+    /// Calls run on the runtime with this number.
     Works(u64),
     Ends,
 }
@@ -108,7 +108,7 @@ impl Crew {
     }
 }
 
-/// One runtime after the other, of all kinds: with one thread, two or four, with and without I/O.
+/// Runs one runtime after the other, of all kinds: with one thread, two or four, with and without I/O.
 fn attend(
     order: &Order,
     worker: u32,
@@ -139,10 +139,10 @@ fn attend(
         if now == Stage::Ends {
             break;
         }
-        // With it go all calls that are under way, once what polls them just now has come back.
+        // This drops all calls that are under way, once the threads that poll them have returned.
         let start = crate::clock::now();
         runtime.shutdown_timeout(Duration::from_secs(30));
-        // A runtime of one thread drops them when its blocking threads have ended.
+        // A current-thread runtime drops them when its blocking threads have ended.
         let for_ = crate::clock::now() - start;
         journal.write(0, What::Blocked { for_ });
         journal.write(0, What::RuntimeDropped);
@@ -170,10 +170,10 @@ fn new_runtime(order: &Order, dice: &mut Dice) -> Runtime {
         .unwrap()
 }
 
-/// As soon as that can be done.
+/// Connects as soon as the servers permit it.
 pub async fn connect(config: &Config) -> LockManager {
     loop {
-        // What is asked may be away, or permit too little for now.
+        // A server may be unavailable, or permit too little for now.
         match LockManager::connect(config.clone()).await {
             Ok(locks) => return locks,
             Err(LockError::Unavailable { .. } | LockError::InvalidConfig { .. }) => {
@@ -184,7 +184,7 @@ pub async fn connect(config: &Config) -> LockManager {
     }
 }
 
-/// Takes each lock once more when all is well again, and then nothing of the locks is left.
+/// Acquires each lock once more when all faults are over; after that nothing of the locks is left.
 async fn leave(caller: Arc<Caller>, journal: &Journal, mut dice: Dice) {
     caller.call_each_once(&mut dice).await;
     let start = crate::clock::now();
@@ -198,7 +198,7 @@ async fn leave(caller: Arc<Caller>, journal: &Journal, mut dice: Dice) {
     }
 }
 
-/// Threads of this process that belong to the locks, but for the one that there is for good.
+/// Counts the threads of this process that belong to the library, except for the permanent one.
 fn lock_threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
@@ -208,7 +208,7 @@ fn lock_threads() -> usize {
         .count()
 }
 
-/// Writes down when the time goes on without this process.
+/// Records each time in which this process did not run.
 fn notice_stalls(journals: &[Arc<Journal>]) {
     const BEAT: Duration = millis(5);
     const WORTH_TELLING: Duration = millis(15);

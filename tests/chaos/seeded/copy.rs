@@ -1,4 +1,4 @@
-//! A copy of all sources, from which a rule can be left out.
+//! A copy of all sources, to which a patch is applied.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,14 +8,14 @@ use std::process::Command;
 
 const SOURCES: &str = env!("CARGO_MANIFEST_DIR");
 
-/// It stays where it is, so that what was built once is not built again.
+/// It is kept between runs, so that unchanged parts are not built again.
 pub struct Copy {
     root: PathBuf,
     target: PathBuf,
 }
 
 impl Copy {
-    /// Beside this program, with everything as it is.
+    /// Copies all sources into the target directory of this program.
     pub fn new() -> io::Result<Self> {
         let program = std::env::current_exe()?;
         let target = program.ancestors().nth(2).expect("cargo built it");
@@ -25,8 +25,8 @@ impl Copy {
         };
         copy.restore(Path::new(""))?;
         let manifest = fs::read_to_string(Path::new(SOURCES).join("Cargo.toml"))?;
-        // Not the name under which this one runs; and another version: cargo takes packages of one name
-        // and version for the same, wherever they are.
+        // Another name than this program's, and another version: cargo treats packages of one name and
+        // version as the same, wherever they are.
         let manifest = manifest.replace("name = \"chaos\"", "name = \"chaos-seeded\"");
         let (before, rest) = manifest
             .split_once("\nversion = \"")
@@ -37,7 +37,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// The program without the rule that the patch leaves out.
+    /// Builds the program without the rule that the patch removes.
     pub fn build_without(&self, patch: &Path) -> io::Result<PathBuf> {
         self.restore(Path::new("lock-runtime"))?;
         apply(patch, &self.root, &[])?;
@@ -60,7 +60,7 @@ impl Copy {
         Ok(self.target.join(profile).join("chaos-seeded"))
     }
 
-    /// As the sources are.
+    /// Makes a folder of the copy equal to the sources.
     fn restore(&self, folder: &Path) -> io::Result<()> {
         let from = Path::new(SOURCES).join(folder);
         for there in fs::read_dir(self.root.join(folder)).into_iter().flatten() {
@@ -92,7 +92,7 @@ impl Copy {
     }
 }
 
-/// What is as it should be is not touched, so that it is not built again.
+/// Writes a file only if it differs, so that cargo does not build it again.
 fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     if fs::read(path).is_ok_and(|there| there == content) {
         return Ok(());
@@ -101,14 +101,14 @@ fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::write(path, content)
 }
 
-/// To the sources in that folder.
+/// Applies a patch to the sources in `folder`.
 pub fn apply(patch: &Path, folder: &Path, options: &[&str]) -> io::Result<()> {
     let mut git = Command::new("git");
     git.arg("apply")
         .args(options)
         .arg(patch)
         .current_dir(folder);
-    // Whatever repository the folder may be in.
+    // The folder may lie inside another repository.
     if let Some(parent) = folder.parent() {
         git.env("GIT_CEILING_DIRECTORIES", parent);
     }

@@ -1,9 +1,8 @@
-//! Whether the harness would notice: from a copy of the library one rule is left out, and what that breaks
-//! must be found.
+//! Tests the harness: it removes one rule from a copy of the library, and must detect the damage.
 //!
-//! The first fourteen rules are those that a model of the protocol showed to be needed; without the others
-//! leases, queues, subscriptions and connections have failed before. Each patch beside this file says which
-//! one it leaves out.
+//! The first fourteen rules are those that a model of the protocol showed to be necessary. Without the
+//! others, leases, queues, subscriptions and connections have failed before. The patch beside this file shows
+//! which rule it removes.
 
 mod copy;
 
@@ -16,10 +15,10 @@ use copy::Copy;
 use crate::checker::check;
 use crate::scene::Scene;
 
-/// How long it may take to find what is wrong.
+/// The time limit for detecting a removed rule.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A rule that can be left out.
+/// A rule that a patch removes.
 struct Class {
     name: &'static str,
     patch: &'static str,
@@ -146,17 +145,17 @@ impl Class {
     }
 }
 
-/// What came of the schedules of a class.
+/// The result of the schedules of a class.
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    /// The rule that was broken, and after how long.
+    /// The promise that was broken, and the time it took.
     Found(String, Duration),
-    /// After so many schedules.
+    /// The number of schedules without a violation.
     Clean(usize),
 }
 
-/// Leaves out each rule that is named, or all, one by one; fails if that was not found, or if something
-/// was found without.
+/// Removes each named rule, or all, one by one. Fails if one was not detected, or if the unchanged library
+/// had a violation.
 pub fn run(names: &[&str]) -> ExitCode {
     let named = |class: &&Class| names.is_empty() || names.contains(&class.name);
     let copy = Copy::new().unwrap();
@@ -170,7 +169,7 @@ pub fn run(names: &[&str]) -> ExitCode {
             Outcome::Found(_, after) => *after,
             Outcome::Clean(_) => Duration::ZERO,
         };
-        // With the rule, for as long.
+        // The unchanged library, for the same time.
         let with = provoked(&std::env::current_exe().unwrap(), class, took);
         println!(
             "{} {}: built in {} s, {found:?}; with it {with:?}",
@@ -204,7 +203,7 @@ pub fn run(names: &[&str]) -> ExitCode {
     ExitCode::from(u8::from(!all))
 }
 
-/// What a program, this one or another, says when it plays the scene.
+/// Plays the scene with `program`, this one or the changed one, and returns the outcome that it prints.
 fn provoked(program: &Path, class: &Class, limit: Duration) -> Outcome {
     let seconds = limit.as_secs_f64().to_string();
     let output = Command::new(program)
@@ -223,9 +222,9 @@ fn provoked(program: &Path, class: &Class, limit: Duration) -> Outcome {
     }
 }
 
-/// Plays a scene again and again, once at least, until something is found or the time is over.
+/// Repeats a scene, at least once, until a violation is found or the time is over.
 pub fn provoke(name: &str, seconds: &str) {
-    let scene = Scene::named(name).expect("it is the name of a scene");
+    let scene = Scene::named(name).expect("the scene is known");
     let limit = Duration::from_secs_f64(seconds.parse().unwrap());
     let start = Instant::now();
     for schedule in 1.. {
@@ -258,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rule_can_be_left_out() {
+    fn seeded_patch_applies_to_the_sources() {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
         for class in &CLASSES {
             copy::apply(&class.path(), sources, &["--check"]).unwrap();
