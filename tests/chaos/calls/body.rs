@@ -1,4 +1,4 @@
-//! One call: what its body does, and how it came out.
+//! One call: its body and its result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,12 +25,12 @@ pub struct Call {
     pub wait: Duration,
     pub account: Account,
     pub fenced: bool,
-    /// Whether a body that nobody cancels asks its guard before each step.
+    /// `true` if the body, which nothing cancels, checks its guard before each step.
     pub asks: bool,
     pub steps: Vec<Step>,
 }
 
-/// What a body does between two awaits: it reads, thinks, and writes; and how long it awaits then.
+/// The part of a body between two awaits: it reads, computes and writes, and then awaits.
 #[derive(Clone)]
 pub struct Step {
     thinks: Duration,
@@ -42,7 +42,7 @@ pub enum CallError {
     Lock(LockError),
     /// A single try found the lock taken.
     Busy,
-    /// The resource knows of a later holder.
+    /// The resource has seen a later holder.
     Stale,
     OnPurpose,
 }
@@ -53,7 +53,7 @@ impl From<LockError> for CallError {
     }
 }
 
-/// What a body does. Those with leases that are longer than usual take as long as with usual ones.
+/// Returns the steps of a body. A lease that is longer than usual does not make its body longer.
 pub fn steps(way: Way, ttl: Duration, length: Duration, pace: Pace, dice: &mut Dice) -> Vec<Step> {
     match pace {
         Pace::Lingering => small_steps(length * 5 / 4),
@@ -69,7 +69,7 @@ pub fn steps(way: Way, ttl: Duration, length: Duration, pace: Pace, dice: &mut D
     }
 }
 
-/// Most bodies are short; some need their lease to be renewed.
+/// Returns the steps of a mostly short body; some need their lease to be renewed.
 fn few_steps(way: Way, length: Duration, pace: Pace, dice: &mut Dice) -> Vec<Step> {
     let long = way == Way::MaxHold || (pace == Pace::Mixed && dice.one_in(25));
     let count = 1 + dice.roll(4);
@@ -135,7 +135,7 @@ impl Call {
         }
     }
 
-    /// What runs under the lock.
+    /// Runs the body under the lock.
     pub async fn body(&self, lock: &LockGuard) -> Result<(), CallError> {
         self.look(lock, |left| What::Acquired { left });
         let token = match self.fenced {
@@ -153,13 +153,13 @@ impl Call {
             self.rest(lock, step.awaits).await;
         }
         if self.fenced {
-            // The same as before.
+            // The guard must return the same token as before.
             self.token(lock).await?;
         }
         Ok(())
     }
 
-    /// It looks again and again meanwhile, so that it is known when the lease ended.
+    /// Awaits for `time` and reads the guard repeatedly meanwhile, so that the end of the lease is known.
     async fn rest(&self, lock: &LockGuard, mut time: Duration) {
         const BEAT: Duration = millis(25);
         while time > BEAT {
@@ -170,7 +170,8 @@ impl Call {
         tokio::time::sleep(time).await;
     }
 
-    /// The stamp is taken first: what can be proven afterwards could be then.
+    /// Records the remaining lease. The timestamp is taken first, so a lock that the guard then proves was
+    /// held at it.
     fn look(&self, lock: &LockGuard, what: impl FnOnce(u64) -> What) {
         let at = clock::now();
         let left = lock.remaining().as_nanos() as u64;
@@ -185,7 +186,7 @@ impl Call {
         Ok(token)
     }
 
-    /// A step that no lock can interrupt.
+    /// Reads and writes without an await, so that losing the lock cannot interrupt it.
     fn write(&self, token: u64, thinks: Duration) -> Result<(), CallError> {
         let read = self.account.read(token).ok_or(CallError::Stale)?;
         std::thread::sleep(thinks);

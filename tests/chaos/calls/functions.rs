@@ -1,4 +1,4 @@
-//! The functions that run under the locks: one for each way to ask for one.
+//! The functions that run under the locks, one for each way of acquiring one.
 
 use lock_runtime::{Lock, LockGuard, distributed_lock};
 
@@ -70,7 +70,7 @@ pub async fn panics(call: Call) -> Result<(), CallError> {
     std::panic::panic_any(ON_PURPOSE);
 }
 
-/// Without an attribute.
+/// Returns the lock of a call, for functions without an attribute.
 pub fn lock(call: &Call) -> Lock {
     let key = format!("door:{}", call.key);
     call.locks.lock(key).ttl(call.ttl).wait(call.wait)
@@ -86,7 +86,7 @@ pub async fn by_hand(call: &Call, drops: bool) -> Result<(), CallError> {
     body
 }
 
-/// A single try; none is had of a lock that is busy.
+/// Tries once; fails if the lock is held.
 pub async fn tries(call: &Call) -> Result<(), CallError> {
     match lock(call).try_acquire().await? {
         Some(guard) => watched(call, guard).await,

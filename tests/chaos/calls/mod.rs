@@ -1,4 +1,4 @@
-//! The callers of one worker: which function each calls, and what is written down of it.
+//! The callers of one worker: the functions that they call, and the events that they record.
 
 mod body;
 mod functions;
@@ -23,13 +23,13 @@ use body::{Call, steps};
 
 pub const ON_PURPOSE: &str = "on purpose";
 
-/// How long who waits for good does so at most.
+/// The wait timeout of a call that is not meant to give up.
 const LONG: Duration = Duration::from_secs(60);
 
-/// How long the last calls wait: longer than any lease that may be left.
+/// The wait timeout of the last calls: longer than any lease that may be left.
 const LAST: Duration = millis(20_000);
 
-/// How long a thread is blocked after its task has dropped a guard.
+/// How long a task blocks its thread after it has dropped a guard.
 const BLOCK: Duration = millis(700);
 
 /// Makes the calls of one worker.
@@ -60,7 +60,7 @@ impl Caller {
         }
     }
 
-    /// Calls one function after the other until another stage is reached.
+    /// Calls one function after the other until the stage changes.
     pub async fn call_during(
         self: Arc<Self>,
         now: Stage,
@@ -107,7 +107,7 @@ impl Caller {
     async fn call(&self, way: Way, key: u32, wait: Duration, pace: Pace, dice: &mut Dice) {
         let number = self.calls.fetch_add(1, Relaxed) + 1;
         let ttl = self.any_ttl(dice);
-        // Long leases make no long bodies.
+        // Long leases do not make bodies longer.
         let length = ttl.min(self.ttl);
         let call = Call {
             locks: self.locks.clone(),
@@ -140,7 +140,7 @@ impl Caller {
         }
     }
 
-    /// In the same poll in which the guard was dropped.
+    /// Blocks the thread in the same poll in which the guard was dropped.
     fn block(&self) {
         let start = clock::now();
         std::thread::sleep(BLOCK);

@@ -12,8 +12,8 @@ use super::BLOCK;
 use super::body::{Call, CallError};
 use crate::support::dice::Dice;
 
-/// The guard is dropped at the end of `block_on`, and nothing drives the runtime after that: it is gone at
-/// once, or after a while.
+/// Drops the guard at the end of `block_on`, after which nothing drives the runtime. The runtime is dropped
+/// at once, or after a while.
 pub async fn own_runtime(call: Call, mut dice: Dice) -> Result<(), CallError> {
     let (idles, with_io) = (dice.one_in(2), dice.one_in(2));
     on_thread(move |tell| {
@@ -28,7 +28,7 @@ thread_local! {
     static LEFT: RefCell<Option<LockGuard>> = const { RefCell::new(None) };
 }
 
-/// The guard is dropped with the thread, before its runtime's own thread-locals or after them.
+/// Drops the guard with the thread, before its runtime's own thread-locals or after them.
 pub async fn thread_local(call: Call, mut dice: Dice) -> Result<(), CallError> {
     let (first, with_io) = (dice.one_in(2), dice.one_in(2));
     on_thread(move |tell| {
@@ -56,7 +56,7 @@ fn new_runtime(with_io: bool) -> Runtime {
     builder.enable_time().build().unwrap()
 }
 
-/// The thread may go on when it has told how the call came out.
+/// Runs `work` on a thread of its own, which may continue after it has reported the result.
 async fn on_thread<T: Send + 'static>(work: impl FnOnce(&mut dyn FnMut(T)) + Send + 'static) -> T {
     let (tell, told) = oneshot::channel();
     let mut tell = Some(tell);
@@ -65,11 +65,11 @@ async fn on_thread<T: Send + 'static>(work: impl FnOnce(&mut dyn FnMut(T)) + Sen
             let _ = tell.take().expect("it is told once").send(made);
         });
     };
-    // Whoever drops the runtime waits for it.
+    // Dropping the runtime then waits for the thread.
     tokio::task::spawn_blocking(|| thread::spawn(work).join());
     match told.await {
         Ok(made) => made,
-        // The runtime ends, and does not begin what would block it.
+        // The runtime is shutting down and starts no blocking task any more.
         Err(_) => std::future::pending().await,
     }
 }

@@ -1,4 +1,4 @@
-//! Three masters with a replica each.
+//! A cluster of three masters with a replica each.
 
 use crate::fault::{Kind, Sphere};
 use crate::support::cluster::Cluster;
@@ -13,9 +13,9 @@ pub struct InCluster {
     cluster: Cluster,
     failover: Failover,
     rules: Rules,
-    /// Of each lock.
+    /// The slot of each lock.
     slots: Vec<u16>,
-    /// What a node that was killed served.
+    /// The slots of a node that was killed.
     orphaned: Vec<u16>,
 }
 
@@ -27,11 +27,11 @@ impl InCluster {
             plan = plan.option(option[0].trim_start_matches("--"), &option[1]);
         }
         let cluster = plan.start();
-        // Before that no lock is acknowledged by a replica.
+        // Until then no replica acknowledges a lock.
         let follows = |master| cluster.node(master).until_replicated(1);
         assert!((0..3).all(follows), "the replicas follow");
         let mut rules = failover.rules(cluster.len(), 1);
-        // By the replica, which waits until it knows all.
+        // The replica carries out a failover by command, and first waits until it has all data.
         rules.can.extend([Kind::Failover, Kind::SlotMoved]);
         Self {
             slots: (0..KEYS).map(|key| cluster.slot(&name(key))).collect(),
@@ -78,13 +78,13 @@ impl Ground for InCluster {
         self.orphaned = self.slots.iter().filter(is_orphaned).copied().collect();
     }
 
-    /// A node that comes back before others have taken its slots has forgotten what it had in them.
+    /// A node that returns empty before others have taken over its slots has lost all locks in them.
     fn may_return(&self, _: usize) -> bool {
         let is_served = |slot: &u16| self.cluster.master_of(*slot).is_some();
         self.failover != Failover::Late || self.orphaned.iter().all(is_served)
     }
 
-    /// The other nodes know it by a network that is never broken.
+    /// The other nodes reach the node over a network that has no faults.
     fn forgets_by(&self, kind: Kind, server: usize) -> bool {
         let hidden = kind.sphere() == Sphere::Network || kind == Kind::ClientsPaused;
         let is_master = || {
@@ -109,7 +109,7 @@ impl Ground for InCluster {
         })
     }
 
-    /// To the next master.
+    /// Moves the slot to the next master.
     fn begin_move(&mut self, key: u32) -> Option<Move> {
         let from = self.serving(key)?;
         let masters = self.masters();
@@ -120,7 +120,7 @@ impl Ground for InCluster {
         moves.then_some(Move { slot, from, to })
     }
 
-    /// If the node that had it has been replaced meanwhile, it stays with who took its place.
+    /// A slot whose former node has been replaced meanwhile stays with the replacement.
     fn end_move(&mut self, it: Move) -> bool {
         let now = self.cluster.master_of(it.slot);
         if now.is_some_and(|now| now != it.from) {

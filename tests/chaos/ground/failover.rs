@@ -1,4 +1,4 @@
-//! What happens when a master goes away.
+//! The kinds of failover after a master has failed.
 
 use std::time::Duration;
 
@@ -10,11 +10,13 @@ use super::{KEYS, Links, Rules, SEATS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failover {
-    /// Nobody takes its place before all leases have ended, and by then it is away for good.
+    /// Another server takes over only when all leases have ended, and the old master does not return before
+    /// that.
     Late,
-    /// The first thing; and who takes its place knows all leases.
+    /// Another server takes over at once, and it has all leases.
     Acknowledged,
-    /// The first thing: what it knew may be lost, and it may still be asked when it comes back.
+    /// Another server takes over at once: leases may be lost, and clients may still reach the old master when
+    /// it returns.
     Early,
 }
 
@@ -27,7 +29,7 @@ impl Failover {
         }
     }
 
-    /// With so many servers, and so many replicas each of which may take a master's place.
+    /// Returns the rules for `servers` servers, of which `replicas` may take the place of each master.
     pub fn rules(self, servers: usize, replicas: u32) -> Rules {
         let can = [
             &Kind::PROCESS[..],
@@ -46,7 +48,7 @@ impl Failover {
             },
             ttl: match self {
                 Self::Late => millis(800),
-                // A failover takes less.
+                // Longer than a failover takes.
                 _ => millis(3000),
             },
             keys: KEYS,
@@ -68,7 +70,7 @@ impl Failover {
                 _ => Duration::ZERO,
             },
             stop: match self {
-                // Too short to be noticed.
+                // Too short for a failover.
                 Self::Late => millis(600),
                 _ => millis(4000),
             },
@@ -78,13 +80,14 @@ impl Failover {
         }
     }
 
-    /// Who is waited for, or knows all, must be there.
+    /// Returns `true` if a server may get a fault now: unless failovers are early, all servers must be in
+    /// sync first.
     pub fn may_begin(self, is_settled: impl FnOnce() -> bool) -> bool {
         self == Self::Early || is_settled()
     }
 
-    /// How long a master is silent before it counts as gone. A Sentinel counts from the last answer
-    /// that it had, up to a second before.
+    /// Returns how long a master must be silent before it counts as failed. A Sentinel counts from the last
+    /// reply that it received, up to a second before.
     pub fn silence(self) -> Duration {
         match self {
             Self::Late => millis(2200),

@@ -3,7 +3,7 @@
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 
-/// A link for each worker process and each server, so that one of them can lose another.
+/// A proxy for each worker process and each server, so that a single connection can fail.
 pub struct Mesh {
     seats: Vec<Vec<Proxy>>,
 }

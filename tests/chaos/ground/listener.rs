@@ -1,4 +1,4 @@
-//! A client that listens to all messages of a server, as monitoring does, and takes no part in anything.
+//! A client that receives all messages of a server, as monitoring does, and sends none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use redis::{Client, RedisResult};
 use crate::support::server::Server;
 use crate::support::time::millis;
 
-/// It listens again when its connection has broken, until it is dropped.
+/// Subscribes again when its connection has broken, until it is dropped.
 pub struct Listener(Arc<AtomicBool>);
 
 impl Listener {

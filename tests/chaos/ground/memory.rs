@@ -1,4 +1,4 @@
-//! The embedded engine: all workers in one process, and no server.
+//! The in-memory engine: all workers in one process, and no server.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Memory {
                 servers: 0,
                 changes: false,
                 links: Links::Nobodys,
-                // With a process go all of its locks, and its counter of fencing tokens.
+                // A kill is left out: it would also destroy all locks and the counter of fencing tokens.
                 can: vec![
                     Kind::WorkerStopped,
                     Kind::RuntimeDropped,

@@ -1,4 +1,4 @@
-//! Where a schedule takes place, and what may happen there without more than was promised being asked.
+//! The deployments that schedules run on, and the faults that each permits without exceeding its promises.
 
 mod cluster;
 mod failover;
@@ -24,7 +24,7 @@ pub use standalone::Standalone;
 pub const KEYS: u32 = 3;
 pub const SEATS: usize = 3;
 
-/// What a lock is called on the server.
+/// Returns the name of a lock on the server.
 pub fn name(key: u32) -> String {
     format!("lock:door:{key}")
 }
@@ -57,7 +57,7 @@ impl Place {
         }
     }
 
-    /// The seed chooses how it is set up.
+    /// Starts a deployment in a variant that the seed selects.
     pub fn start(self, seed: u64) -> Box<dyn Ground> {
         let mut dice = Dice::with(seed.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         dice.roll(2);
@@ -74,72 +74,72 @@ impl Place {
 pub trait Ground: Send {
     fn rules(&self) -> &Rules;
 
-    /// What a worker connects to that sits there: a URL, or several, separated by spaces.
+    /// Returns the URL that the workers of a seat connect to, or several, separated by spaces.
     fn urls(&self, seat: usize) -> String;
 
-    /// What is set for the processes that sit there.
+    /// Returns the environment variables of the processes of a seat.
     fn environment(&self, _seat: usize) -> Environment {
         Vec::new()
     }
 
     fn server(&mut self, number: usize) -> &mut Server;
 
-    /// Which server serves that lock, if there is one that does.
+    /// Returns the server that serves the lock, if there is one.
     fn serving(&self, _key: u32) -> Option<usize> {
         Some(0)
     }
 
-    /// What is between a worker and a server.
+    /// Returns the proxy between a seat and a server.
     fn proxy(&self, seat: usize, server: usize) -> Option<&Proxy>;
 
-    /// Whether something may befall a server now.
+    /// Returns `true` if a server may get a fault now.
     fn may_begin(&self) -> bool {
         true
     }
 
-    /// It has just been killed.
+    /// Is called when a server has just been killed.
     fn killed(&mut self, _number: usize) {}
 
-    /// Whether a server that was killed long enough ago may come back empty.
+    /// Returns `true` if a server that was killed long enough ago may return empty.
     fn may_return(&self, _number: usize) -> bool {
         true
     }
 
-    /// Whether another one takes the place of a server that is silent, and may not know its locks.
+    /// Returns `true` if a server that does not know all locks may replace the silent one.
     fn forgets_by(&self, _kind: Kind, _server: usize) -> bool {
         false
     }
 
-    /// Another server is to serve that lock; whether that begins.
+    /// Begins a failover of the lock's server. Returns `true` if it began.
     fn fail_over(&mut self, _key: u32) -> bool {
         false
     }
 
-    /// That lock is to move to another server; it can be in both places until that ends.
+    /// Begins to move the lock to another server; until the move ends it can be on either.
     fn begin_move(&mut self, _key: u32) -> Option<Move> {
         None
     }
 
-    /// Whether it has ended by that.
+    /// Ends the move. Returns `true` if that succeeded.
     fn end_move(&mut self, _move: Move) -> bool {
         true
     }
 
-    /// All is well again, on the servers' side.
+    /// Returns `true` if the servers have recovered from all faults.
     fn is_settled(&self) -> bool {
         true
     }
 
-    /// Where it can be seen what the servers have, if it is one server that has it.
+    /// Returns the socket of the server, if a single server has all locks.
     fn socket(&self) -> Option<PathBuf> {
         None
     }
 
-    /// What is left of locks and queues.
+    /// Returns the keys of locks and queues that are left.
     fn leftovers(&self) -> Vec<String>;
 }
 
-/// The options of a server that remembers all that it acknowledged, and sleeps when it is told to.
+/// The options of a server that keeps everything it acknowledged, and that obeys `DEBUG SLEEP`.
 fn durable() -> Vec<String> {
     let options = [
         ["--appendonly", "yes"],
@@ -149,7 +149,7 @@ fn durable() -> Vec<String> {
     options.concat().into_iter().map(str::to_owned).collect()
 }
 
-/// The options of a server that is alone or in a quorum.
+/// The options of a standalone server or a member of a quorum.
 fn open_to_all() -> Vec<String> {
     let (user, password) = ACCOUNT;
     let mut options = durable();
@@ -158,17 +158,17 @@ fn open_to_all() -> Vec<String> {
     options
 }
 
-/// Whose network goes wrong.
+/// The network connections that get faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     Nobodys,
-    /// That between one worker and one server, each.
+    /// Each connection between one worker and one server.
     OfWorkers,
-    /// That of a server, for all.
+    /// The network of a server, for all clients.
     OfServers,
 }
 
-/// A slot that goes from one server to another.
+/// The move of a slot from one server to another.
 #[derive(Clone, Copy, Debug)]
 pub struct Move {
     pub slot: u16,
@@ -181,35 +181,35 @@ pub struct Rules {
     pub variant: &'static str,
     pub ttl: Duration,
     pub keys: u32,
-    /// How many worker processes there are, and how many lock managers each has.
+    /// The number of worker processes, and the number of lock managers of each.
     pub seats: usize,
     pub managers: u32,
-    /// How many replicas must know of a lock.
+    /// The number of replicas that must confirm a lock.
     pub replicas: u32,
     pub servers: usize,
-    /// Whether locks go from one server to another.
+    /// `true` if locks may move from one server to another.
     pub changes: bool,
     pub links: Links,
     pub can: Vec<Kind>,
-    /// Whether the clocks of servers are set.
+    /// `true` if the clocks of servers are set.
     pub clocks: bool,
-    /// How many servers may be away at a time.
+    /// The largest number of servers that may be down at a time.
     pub away: usize,
-    /// So many of them leave the others unable to go on.
+    /// The number of servers whose loss makes locks unavailable.
     pub needed: usize,
-    /// A server that comes back empty stays away for so long at least, …
+    /// The shortest time that a server stays down if it returns empty, …
     pub absence: Duration,
-    /// … and one that is stopped, for so long at most.
+    /// … and the longest time that a server is stopped.
     pub stop: Duration,
-    /// Whether two never hold one lock, whatever happens.
+    /// `true` if two calls never hold one lock, whatever the faults.
     pub exclusive: bool,
-    /// Whether workers are an ACL user of their own, not the default one.
+    /// `true` if workers have an ACL user of their own, not the default one.
     pub account: bool,
-    /// Whether another client listens to all messages.
+    /// `true` if another client receives all messages.
     pub overheard: bool,
 }
 
-/// The ACL user that workers are if they have one of their own, and its password.
+/// The ACL user of the workers, if they have one of their own, and its password.
 const ACCOUNT: (&str, &str) = ("worker", "secret");
 
 impl Rules {
@@ -218,7 +218,7 @@ impl Rules {
         self.account.then(|| (user.to_owned(), password.to_owned()))
     }
 
-    /// Who the workers are for the servers.
+    /// Returns the ACL user of the workers.
     pub fn user(&self) -> &'static str {
         if self.account { ACCOUNT.0 } else { "default" }
     }

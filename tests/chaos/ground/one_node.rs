@@ -1,4 +1,4 @@
-//! A Cluster of a single node, which serves all slots.
+//! A cluster of a single node, which serves all slots.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,8 @@ pub struct OneNode {
 }
 
 impl OneNode {
-    /// Only processes go wrong: nodes tell clients their own addresses, with no proxy between.
+    /// Starts the node. Only processes get faults: nodes give clients their own addresses, so no proxy can be
+    /// in between.
     pub fn with(rules: Rules) -> Self {
         let server = Server::with(None, |_, _| {
             let bus = free_port().to_string();

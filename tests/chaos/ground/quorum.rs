@@ -1,4 +1,4 @@
-//! Three or five servers that know nothing of one another.
+//! Three or five independent servers.
 
 use std::thread;
 
@@ -18,9 +18,9 @@ pub struct Quorum {
 }
 
 impl Quorum {
-    /// Fewer than half are away at a time, or more: then nobody gets a lock, and still none is had
-    /// twice. Those that forget stay away until all leases have ended, or come back before; then keys
-    /// are deleted, too.
+    /// Faults take down a minority at a time, or a majority: then no lock can be acquired, and exclusion
+    /// still holds. A server that returns empty stays down until all leases have ended; or it may return
+    /// earlier, and keys are deleted, too.
     pub fn start(dice: &mut Dice) -> Self {
         let ttl = millis(800);
         let (members, variant) = match dice.one_in(2) {
@@ -84,7 +84,7 @@ impl Ground for Quorum {
         &mut self.members[number]
     }
 
-    /// Any of them knows of it.
+    /// Returns one of the members; all of them have the lock.
     fn serving(&self, key: u32) -> Option<usize> {
         Some(key as usize % self.members.len())
     }

@@ -25,11 +25,11 @@ impl Sentinel {
             options: durable(),
             ..Setup::default()
         });
-        // Before that no lock is acknowledged by a replica.
+        // Until then no replica acknowledges a lock.
         assert!(all.until_replicated(2), "the replicas follow");
         let mut rules = failover.rules(Sentinels::SERVERS.len(), 2);
         if failover != Failover::Late {
-            // It is done at once.
+            // A failover by command happens at once.
             rules.can.push(Kind::Failover);
         }
         Self {
@@ -71,7 +71,7 @@ impl Ground for Sentinel {
         self.killed_master = (!another).then_some(number);
     }
 
-    /// A master that comes back while it is still called so has forgotten everything.
+    /// A master that returns empty while the Sentinels still call it the master has lost all locks.
     fn may_return(&self, number: usize) -> bool {
         match (self.failover, self.killed_master) {
             (Failover::Late, Some(master)) if master == number => {
@@ -81,14 +81,14 @@ impl Ground for Sentinel {
         }
     }
 
-    /// The Sentinels, too, know it by its network.
+    /// The Sentinels reach the master over the same network that gets the faults.
     fn forgets_by(&self, kind: Kind, server: usize) -> bool {
         let is_master = || self.all.agreed().is_none_or(|master| master == server);
         let replaced = kind.silences() || kind == Kind::Failover;
         self.failover == Failover::Early && replaced && is_master()
     }
 
-    /// While another one is under way, the Sentinels would never agree again.
+    /// If another failover were under way, the Sentinels would never agree again.
     fn fail_over(&mut self, _: u32) -> bool {
         self.all.is_settled() && self.all.begin_failover()
     }

@@ -1,4 +1,4 @@
-//! One server.
+//! A standalone server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,18 +19,18 @@ pub struct Standalone {
     server: Server,
     links: Mesh,
     rules: Rules,
-    /// By which the first seat goes.
+    /// The clocks of the first seat.
     clocks: Option<Clocks>,
     _listener: Option<Listener>,
 }
 
 impl Standalone {
-    /// One that comes back empty does so when all leases have ended, or before; then keys are deleted,
-    /// too. Or its clock is set, by which it ends leases too soon or too late.
+    /// A server that returns empty does so when all leases have ended; or it may return earlier, and keys are
+    /// deleted, too. In another variant its clock is set, so that it ends leases too soon or too late.
     pub fn start(dice: &mut Dice) -> Self {
         let ttl = millis(800);
         let remembers = Self::that_remembers(ttl);
-        // Its clock is all that it has to go by when its counter of fencing tokens is gone, too.
+        // When its counter of fencing tokens is lost, too, the server has only its clock to continue from.
         let keeps_tokens = |kind: &Kind| !matches!(kind, Kind::ServerForgot | Kind::Flushed);
         let remembers = Rules {
             account: dice.one_in(2),
@@ -71,7 +71,7 @@ impl Standalone {
         }
     }
 
-    /// The first seat goes by those.
+    /// Gives the first seat these clocks.
     pub fn by(self, clocks: Clocks) -> Self {
         let clocks = Some(clocks);
         Self { clocks, ..self }

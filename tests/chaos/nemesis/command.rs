@@ -1,4 +1,4 @@
-//! What is asked of a server that no client of a lock ever asks.
+//! Commands to a server that the library never sends.
 
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
@@ -12,8 +12,8 @@ use crate::ground::name;
 use crate::plan::Step;
 use crate::support::time::millis;
 
-/// On a thread of its own, since the server may not answer for a while. Nothing if it was not there to
-/// be asked.
+/// Sends the commands on a thread of its own, since the server may not reply for a while. Returns `None` if
+/// the server was down.
 pub fn ask(socket: PathBuf, command: Command, mut fault: Fault) -> JoinHandle<Option<Fault>> {
     thread::spawn(move || {
         let url = format!("redis+unix://{}", socket.display());
@@ -23,7 +23,7 @@ pub fn ask(socket: PathBuf, command: Command, mut fault: Fault) -> JoinHandle<Op
         let answer = all(&mut connection, &command.asked);
         if !command.undo.is_empty() {
             thread::sleep(command.lasts_on);
-            // The server may be away just now, and would come back with what was done to it.
+            // The server may be down at the moment, and would return with the change still in effect.
             while !connect().is_ok_and(|mut again| all(&mut again, &command.undo).is_ok()) {
                 thread::sleep(millis(10));
             }
@@ -34,7 +34,7 @@ pub fn ask(socket: PathBuf, command: Command, mut fault: Fault) -> JoinHandle<Op
         };
         fault.until = clock::now() + lasts_on;
         match answer {
-            // Whether it was carried out is not known.
+            // The server may or may not have carried it out.
             Err(error) if error.is_io_error() => Some(fault),
             answer => answer.is_ok().then_some(fault),
         }
@@ -50,7 +50,7 @@ fn all(connection: &mut Connection, asked: &[Asked]) -> RedisResult<()> {
     })
 }
 
-/// Ends the subscription of one process, not of all.
+/// Ends the subscriptions of one process only.
 fn kill_one_listener(connection: &mut Connection) -> RedisResult<()> {
     let list: String = redis::cmd("CLIENT")
         .arg(&["LIST", "TYPE", "pubsub"])
@@ -65,8 +65,8 @@ fn kill_one_listener(connection: &mut Connection) -> RedisResult<()> {
     }
 }
 
-/// The server works on a script for so long. All clocks that a script is told of may stand still while it
-/// runs, so it counts, as fast as it did before.
+/// Keeps the server busy with a script for `time`. The clocks that a script can read may stand still while it
+/// runs, so the script counts, at a rate that was measured before.
 fn work(connection: &mut Connection, time: Duration) -> RedisResult<()> {
     const SOME: f64 = 1_000_000.0;
     let mut count = |steps: f64| {
@@ -82,21 +82,22 @@ fn work(connection: &mut Connection, time: Duration) -> RedisResult<()> {
 enum Asked {
     Words(Vec<String>),
     KillOneListener,
-    /// A script that takes so long.
+    /// A script that takes this long.
     Work(Duration),
 }
 
 pub struct Command {
-    /// One after the other.
+    /// Sent one after the other.
     asked: Vec<Asked>,
-    /// How long it has an effect after it was answered.
+    /// How long the effect lasts after the reply.
     lasts_on: Duration,
-    /// What ends that effect, if it doesn't end by itself.
+    /// The commands that end the effect, if it does not end by itself.
     undo: Vec<Asked>,
 }
 
 impl Command {
-    /// What makes it happen, and in which of two ways; the workers are that user.
+    /// Returns the commands that cause the fault in the selected variant; `user` is the ACL user of the
+    /// workers.
     pub fn of(step: &Step, key: u32, user: &str) -> Self {
         let lock = name(key);
         let time = step.lasts.as_millis().max(1);
@@ -114,7 +115,7 @@ impl Command {
             (Kind::ClientsPaused, false) => format!("CLIENT PAUSE {time} ALL"),
             (Kind::ClientsPaused, true) => format!("CLIENT PAUSE {time} WRITE"),
             (Kind::SlowScript, _) => return Self::once(Asked::Work(step.lasts)),
-            // Those that were subscribed come back while it works.
+            // The killed subscribers return while the script runs.
             (Kind::BusyReplies, all) => {
                 return Self {
                     asked: vec![
@@ -168,8 +169,8 @@ fn words(text: &str) -> Asked {
     Asked::Words(text.split(' ').map(str::to_owned).collect())
 }
 
-/// Names without the prefix, or cut within a letter of it; numbers that are too large for any type; and
-/// what is no message at all.
+/// Names without the prefix, or cut within a character of it; numbers that exceed every type; and texts that
+/// are no messages.
 const NONSENSE: &str = r"
     local token = '0123456789abcdef0123456789abcdef'
     local grants = {

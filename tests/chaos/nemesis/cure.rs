@@ -1,4 +1,4 @@
-//! How what goes wrong comes to its end.
+//! Ends the faults.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::fault::{Fault, Keys, Kind};
 use crate::ground::Move;
 use crate::support::time::millis;
 
-/// What goes wrong at present.
+/// A fault that has begun and not ended.
 pub struct UnderWay {
     pub fault: Fault,
     pub since: Instant,
@@ -19,7 +19,7 @@ pub struct UnderWay {
 #[derive(Clone, Copy)]
 pub enum Cure {
     Resume(usize),
-    /// What its replicas have not heard by then, they never will.
+    /// Its replicas never receive the writes that they have missed by then.
     Kill {
         server: usize,
         kind: Kind,
@@ -28,22 +28,22 @@ pub enum Cure {
     Start(usize),
     StartEmpty(usize),
     Wake(usize),
-    /// What was held arrives, or is lost with its connection.
+    /// Held traffic arrives, or is lost with its connection.
     Mend {
         seat: usize,
         server: usize,
         loses: bool,
     },
     EndMove(Move),
-    /// Time: who takes over takes over.
+    /// Waits until a possible failover is complete.
     Settle,
 }
 
-/// How soon it is tried again.
+/// The delay before another attempt to end a fault.
 const AGAIN: Duration = millis(50);
 
 impl Nemesis<'_> {
-    /// Ends what has lasted long enough.
+    /// Ends the faults that have lasted long enough.
     pub fn tend(&mut self) {
         for mut it in std::mem::take(&mut self.under_way) {
             if Instant::now() < it.until {
@@ -85,7 +85,7 @@ impl Nemesis<'_> {
             }
             Cure::Start(server) => self.ground.server(server).restart(),
             Cure::StartEmpty(server) => {
-                // What it granted last ended by then, or it did not.
+                // The last lease that it granted may not have ended yet.
                 if it.since.elapsed() < self.ground.rules().ttl {
                     it.fault.forgotten = Some(Keys::All);
                 }
@@ -127,7 +127,7 @@ impl Nemesis<'_> {
 }
 
 impl Cure {
-    /// Which server is not there before it.
+    /// Returns the server that is down until this cure.
     pub fn server(self) -> Option<usize> {
         match self {
             Self::Kill { server, .. }

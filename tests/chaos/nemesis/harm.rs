@@ -1,4 +1,4 @@
-//! What is done to whom.
+//! Begins the faults.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::clocks::Hand;
 use crate::support::proxy::Proxy;
 use crate::support::time::millis;
 
-/// How long replicas hear nothing before their master dies.
+/// How long replicas receive nothing before their master is killed.
 const BEHIND: Duration = millis(300);
 
 impl Nemesis<'_> {
@@ -194,7 +194,7 @@ impl Nemesis<'_> {
                 let target = format!("server {server}, set {way} by {by:?}");
                 let fault = self.fault(step.kind, target);
                 Fault {
-                    // Leases end too late, or too soon.
+                    // A clock set back ends leases too late, one set forward too soon.
                     away: step.otherwise,
                     forgotten: (!step.otherwise).then_some(Keys::All),
                     ..fault

@@ -1,4 +1,4 @@
-//! Who makes things go wrong, as planned, and keeps a record of it.
+//! Injects the planned faults and records them.
 
 mod command;
 mod cure;
@@ -20,14 +20,14 @@ pub struct Nemesis<'a> {
     crew: &'a mut Crew,
     under_way: Vec<UnderWay>,
     asked: Vec<JoinHandle<Option<Fault>>>,
-    /// Which servers are in trouble, and until when.
+    /// The servers that have a fault, each with the end of its effect.
     trouble: Vec<(usize, Instant)>,
     faults: Vec<Fault>,
 }
 
 const LONG: Duration = millis(45_000);
 
-/// How long others may take to notice what happened.
+/// How long clients and servers may take to notice a fault.
 const NOTICED: Duration = millis(500);
 
 impl<'a> Nemesis<'a> {
@@ -42,7 +42,7 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    /// Plays all of it, for so long.
+    /// Plays the plan, and returns after `lasts`.
     pub fn play(&mut self, plan: &Plan, lasts: Duration) {
         let start = Instant::now();
         for step in &plan.steps {
@@ -52,7 +52,8 @@ impl<'a> Nemesis<'a> {
         self.tend_until(start + lasts);
     }
 
-    /// Ends all that still goes wrong; all that did. None if the servers find to no end among themselves.
+    /// Ends all faults that still last. Returns all faults, or `None` if the servers do not agree on a
+    /// topology.
     pub fn heal(mut self) -> Option<Vec<Fault>> {
         let start = Instant::now();
         let mut is_well = false;
@@ -100,7 +101,7 @@ impl<'a> Nemesis<'a> {
         });
     }
 
-    /// None if it is not there.
+    /// Returns the server, or `None` if it is down.
     fn present(&self, on: On) -> Option<usize> {
         let server = match on {
             On::Server(server) => server,
@@ -111,10 +112,10 @@ impl<'a> Nemesis<'a> {
         gone.all(|gone| gone != server).then_some(server)
     }
 
-    /// None if it is in trouble already, or the others are.
+    /// Returns the server, or `None` if it or too many others are down already.
     fn server_of(&self, on: On) -> Option<usize> {
         let server = self.present(on)?;
-        // Two at a time would be one too many for those who choose.
+        // The servers could not elect a master if another one failed as well.
         let is_chosen = |it: &UnderWay| it.fault.kind == Kind::Failover;
         if self.under_way.iter().any(is_chosen) {
             return None;
@@ -124,7 +125,7 @@ impl<'a> Nemesis<'a> {
         (may_be && self.ground.may_begin()).then_some(server)
     }
 
-    /// What cannot be had, or may be forgotten, because of that.
+    /// Records in `fault` whether locks may be unavailable or lost because of it.
     fn excuse(&mut self, fault: &mut Fault, step: &Step, server: usize) {
         if step.kind.silences() || matches!(step.kind, Kind::ReplyLost | Kind::ClientsKilled) {
             let now = Instant::now();

@@ -1,4 +1,4 @@
-//! Leases of several lengths for one lock, and long ones that are renewed while connections break.
+//! Leases of several lengths for one lock, and long leases that are renewed while connections break.
 
 use super::setting::{Setting, plain, step};
 use crate::event::Way;
@@ -7,8 +7,8 @@ use crate::order::{Habit, Pace};
 use crate::plan::On;
 use crate::support::time::millis;
 
-/// Within a process a lock passes between guards of all lengths while answers take longer than a renewal of
-/// the shortest may wait for them.
+/// Within a process a lock passes between guards with all ttls, while replies take longer than a renewal of
+/// the shortest lease may wait for them.
 pub fn several_ttls() -> Setting {
     let steps = [
         (200, 1500, Kind::RepliesDelayed),
@@ -40,13 +40,13 @@ pub fn several_ttls() -> Setting {
             ..plain()
         },
         lasts: millis(8800),
-        // Bodies ask for nothing that takes as long as an answer.
+        // Bodies send no request, since a reply would take too long.
         fenced: Some(false),
         ..Setting::scripted(steps.collect())
     }
 }
 
-/// Of holders that waited for their locks.
+/// Returns the habit of holders that waited for their locks.
 fn long_leases() -> Habit {
     Habit {
         tasks: 6,
@@ -59,7 +59,7 @@ fn long_leases() -> Habit {
     }
 }
 
-/// The server is there again long before any lease ends.
+/// The server returns long before any lease ends.
 pub fn short_outages() -> Setting {
     let killed = |n: u64| step(700 + n * 2300, 270, Kind::ServerKilled, On::Server(0));
     Setting {
@@ -70,7 +70,7 @@ pub fn short_outages() -> Setting {
     }
 }
 
-/// Again and again, and each can be made anew at once.
+/// Connections are killed repeatedly, and each can be replaced at once.
 pub fn connections_killed() -> Setting {
     let killed = |n: u64| step(500 + n * 20, 0, Kind::ClientsKilled, On::Server(0));
     Setting {

@@ -1,4 +1,4 @@
-//! Subscriptions that are refused, and messages that no server sends.
+//! Refused subscriptions, and messages that no server would send.
 
 use super::setting::{SOON, Setting, plain, short, step};
 use crate::event::Way;
@@ -7,7 +7,8 @@ use crate::order::{Habit, Pace};
 use crate::plan::{On, Profile};
 use crate::support::time::millis;
 
-/// Once, and then all is well: a process that is told nothing any more waits while others have their turns.
+/// One fault, and none after it: a process that no longer receives messages waits while others take their
+/// turns.
 fn refused(kind: Kind, lasts: u64) -> Setting {
     Setting {
         ttl: millis(6000),

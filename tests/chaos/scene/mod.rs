@@ -1,4 +1,4 @@
-//! Situations that chance alone would seldom make: each is played again and again with other seeds.
+//! Situations that random schedules would seldom produce; each is played repeatedly with different seeds.
 
 mod leases;
 mod listeners;

@@ -1,4 +1,4 @@
-//! Threads, runtimes and subscribers of the callers that go wrong, while all is well with the server.
+//! Threads, runtimes and subscribers of the callers fail, while the server has no fault.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use crate::order::{Habit, Pace};
 use crate::plan::{On, Profile};
 use crate::support::time::millis;
 
-/// How soon a lock is had by the next whose guard was dropped just before its thread was blocked.
+/// The time in which the next call acquires a lock whose guard was dropped just before its thread was
+/// blocked.
 const SOON: Duration = millis(300);
 
-/// Single tries of many locks beside them.
+/// Other callers try many locks once at the same time.
 pub fn blocked_after_a_drop() -> Setting {
     Setting {
         keys: 6,
@@ -27,7 +28,7 @@ pub fn blocked_after_a_drop() -> Setting {
     }
 }
 
-/// Of all kinds, one after the other, with and without I/O.
+/// Runtimes of all kinds, one after the other, with and without I/O.
 pub fn runtimes_that_end() -> Setting {
     Setting {
         habit: Habit {
@@ -54,7 +55,7 @@ pub fn thread_locals() -> Setting {
     }
 }
 
-/// It panics when some locks are lost; the others are renewed all the same.
+/// The subscriber panics when some locks are lost; the others must still be renewed.
 pub fn panicking_subscriber() -> Setting {
     let deleted = |n: u64| step(500 + 700 * n, 0, Kind::KeyDeleted, On::Key(0));
     let mut steps: Vec<_> = (0..3).map(deleted).collect();

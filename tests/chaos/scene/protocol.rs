@@ -1,4 +1,4 @@
-//! Where a rule of the protocol that is left out does harm.
+//! Situations in which a missing rule of the protocol does harm.
 
 use super::setting::{SOON, Setting, plain, short, step};
 use crate::event::Way;
@@ -18,7 +18,7 @@ pub fn late_messages() -> Setting {
     Setting::of(&[Kind::WorkerStopped, Kind::RepliesHeld])
 }
 
-/// By less than it takes to give up an unanswered request.
+/// Replies are late by less than the time after which a request is given up.
 pub fn late_replies() -> Setting {
     Setting {
         ttl: millis(500),
@@ -31,7 +31,7 @@ pub fn stopped_bodies() -> Setting {
     Setting::of(&[Kind::WorkerStopped, Kind::BlackHole])
 }
 
-/// Whoever waits is the first to do so, and asks again soon.
+/// Every waiter is the first in the queue, and polls soon.
 pub fn lost_messages() -> Setting {
     Setting {
         ttl: millis(6000),
@@ -61,7 +61,7 @@ pub fn many_give_up() -> Setting {
     }
 }
 
-/// Of connections that have been given up by then.
+/// Requests arrive on connections that have been given up by then.
 pub fn late_requests() -> Setting {
     Setting {
         ttl: millis(6000),
@@ -75,7 +75,7 @@ pub fn late_requests() -> Setting {
     }
 }
 
-/// Of holds that are over for their own process.
+/// Releases arrive of holds that are over for their own process.
 pub fn late_releases() -> Setting {
     Setting {
         stop: millis(700),
@@ -83,7 +83,7 @@ pub fn late_releases() -> Setting {
     }
 }
 
-/// Two of three processes that wait are killed at once.
+/// Two of three waiting processes are killed at once.
 pub fn killed_waiters() -> Setting {
     let killed = |at, seat| step(at, 0, Kind::WorkerKilled, On::Seat(seat));
     Setting {
@@ -116,7 +116,7 @@ pub fn killed_holders() -> Setting {
     }
 }
 
-/// One process is alone with its lock while another waits.
+/// One process is cut off with its lock while another waits.
 pub fn slow_clock() -> Setting {
     Setting {
         ttl: millis(4000),
@@ -135,7 +135,7 @@ pub fn slow_clock() -> Setting {
     }
 }
 
-/// A process waits, asks once more, is stopped, and is granted the lock. What it has asked arrives then.
+/// A process waits, polls once more, is stopped, and is granted the lock. Its poll arrives after that.
 pub fn requests_of_the_stopped() -> Setting {
     let steps = vec![
         step(500, 3000, Kind::KeyOverwritten, On::Key(0)),
@@ -157,13 +157,13 @@ pub fn requests_of_the_stopped() -> Setting {
     }
 }
 
-/// A process waits, asks once more, and is killed. What it has asked arrives half a minute later.
+/// A process waits, polls once more, and is killed. Its poll arrives half a minute later.
 pub fn requests_of_the_dead() -> Setting {
     let overwritten = |key| step(500, 3500, Kind::KeyOverwritten, On::Key(key));
     let mut steps: Vec<_> = (0..3).map(overwritten).collect();
     steps.push(step(2000, 29_000, Kind::RequestsHeld, On::Link(0, 0)));
     steps.push(step(3300, 0, Kind::WorkerKilled, On::Seat(0)));
-    // Nobody has the locks then.
+    // The locks have no holder then.
     steps.push(step(24_500, 7500, Kind::WorkerStopped, On::Seat(1)));
     Setting {
         ttl: millis(6000),
@@ -179,7 +179,7 @@ pub fn requests_of_the_dead() -> Setting {
     }
 }
 
-/// A server that is back when nobody waits any more for what it was sent.
+/// A server returns when no call waits any more for the requests that it was sent.
 pub fn frozen_past_the_ttl() -> Setting {
     Setting {
         ttl: millis(5000),

@@ -1,4 +1,4 @@
-//! Waiters that are gone stand before others that are not.
+//! Several waiters at the front of a queue are gone, and live ones wait behind them.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::order::Habit;
 use crate::plan::On;
 use crate::support::time::millis;
 
-/// How many waiters are gone at once.
+/// The number of waiters that are gone at once.
 const GONE: usize = 3;
 
-/// What a row of them may cost the next: a grant for the first, little for each, and what it takes to notice
-/// that a lease has run out.
+/// The delay that they may cause for the next waiter: a grant for the first, a little for each, and the time
+/// to notice that a lease has run out.
 const GAP: Duration = millis(2000 + 200 * GONE as u64 + 400);
 
-/// All wait; then some are gone, and the lock is free.
+/// All processes wait; then some are gone, and the lock becomes free.
 fn row(kind: Kind, on: impl Fn(usize) -> On) -> Setting {
     let mut steps = vec![step(500, 2500, Kind::KeyOverwritten, On::Key(0))];
     let lasts = match kind {
@@ -49,7 +49,7 @@ pub fn cut_off_in_a_row() -> Setting {
     row(Kind::BlackHole, |seat| On::Link(seat, 0))
 }
 
-/// Each message has a listener, though its process is gone.
+/// Every message has a subscriber, although the process it is meant for is gone.
 pub fn killed_and_overheard() -> Setting {
     Setting {
         overheard: true,

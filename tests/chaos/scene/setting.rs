@@ -1,4 +1,4 @@
-//! What a scene consists of.
+//! The parameters of a scene.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Setting {
     pub ttl: Duration,
     pub keys: u32,
     pub seats: usize,
-    /// How long a server or a network is away at most.
+    /// The longest outage of a server or a network.
     pub stop: Duration,
     pub habit: Habit,
     pub lasts: Duration,
@@ -25,9 +25,10 @@ pub struct Setting {
     pub gap: Option<Duration>,
     pub order: bool,
     pub fenced: Option<bool>,
-    /// By how much the clocks of the first process are slow, in millionths.
+    /// How much the clocks of the first process are slow, in millionths.
     pub slow: i64,
-    /// Whether the workers are an ACL user of their own, and another client listens to all messages.
+    /// `account`: the workers have an ACL user of their own; `overheard`: another client receives all
+    /// messages.
     pub account: bool,
     pub overheard: bool,
 }
@@ -114,7 +115,7 @@ pub fn short() -> Habit {
     }
 }
 
-/// Of callers with which nothing is special.
+/// Returns the habit of ordinary callers.
 pub fn plain() -> Habit {
     Habit {
         ways: Way::USUAL.to_vec(),
@@ -123,5 +124,5 @@ pub fn plain() -> Habit {
     }
 }
 
-/// As long as nothing else happens, a lock is had by the next as soon as the first in the queue has asked.
+/// The time in which the next call acquires a free lock without other faults: one poll of the first waiter.
 pub const SOON: Duration = millis(1300);

@@ -1,4 +1,4 @@
-//! Shapes over a stretch of time, as SVG. Every colour reads on white and on black.
+//! Shapes over a span of time, as SVG. Every color is readable on white and on black.
 
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
@@ -9,13 +9,13 @@ pub const RIGHT: f64 = 24.0;
 pub const INK: &str = "#7d8590";
 pub const TROUBLE: &str = "#e5534b";
 
-/// The colour of a lock.
+/// Returns the color of a lock.
 pub fn color(key: u32) -> &'static str {
     const COLORS: [&str; 5] = ["#2f81f7", "#c77d0a", "#2a9d6f", "#8f5fe8", "#bf3989"];
     COLORS[key as usize % COLORS.len()]
 }
 
-/// What a legend may have to explain.
+/// The kinds of marks that the legend explains.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
     Lease,
@@ -46,7 +46,7 @@ impl Canvas {
         }
     }
 
-    /// Whether that is to be seen, and so to be explained.
+    /// Returns `true` if the span is visible, and then adds its mark to the legend.
     pub fn mark(&mut self, mark: Mark, (from, until): (u64, u64)) -> bool {
         let shows = self.shows(from, until);
         if shows {
@@ -75,7 +75,7 @@ impl Canvas {
         ));
     }
 
-    /// From then until then; never too thin to be seen.
+    /// Draws a bar for a span, wide enough to be visible.
     pub fn bar(
         &mut self,
         (from, until): (u64, u64),

@@ -1,4 +1,4 @@
-//! A lane for each server, and one for the network, with what was made to go wrong.
+//! A lane for each server, and one for the network, with the faults.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::report::words;
 
 const ROW: f64 = 15.0;
 const BETWEEN: f64 = 7.0;
-/// About as wide is a letter.
+/// The approximate width of a letter.
 const LETTER: f64 = 5.6;
 
-/// Draws them, and says where the last one ends.
+/// Draws the lanes, and returns the lower end of the last one.
 pub fn draw(canvas: &mut Canvas, case: &Case<'_>, top: f64) -> f64 {
     let mut lanes: BTreeMap<(bool, String), Vec<&Fault>> = BTreeMap::new();
     for fault in &case.history.faults {
@@ -25,14 +25,14 @@ pub fn draw(canvas: &mut Canvas, case: &Case<'_>, top: f64) -> f64 {
     let mut y = top;
     for ((_, name), mut faults) in lanes {
         faults.sort_by_key(|fault| fault.from);
-        // Where each row is free again.
+        // The position from which each row is free.
         let mut rows: Vec<f64> = Vec::new();
         let mut placed = Vec::new();
         for fault in faults {
             let (left, right) = (canvas.x(fault.from), canvas.x(fault.until));
             let label = label(fault);
             let wide = label.chars().count() as f64 * LETTER;
-            // Beside it, where there is room.
+            // The label goes to the right of the bar if there is room.
             let fits = right + 5.0 + wide < WIDTH - RIGHT;
             let (from, until) = match fits {
                 true => (left, right + 5.0 + wide),
@@ -77,7 +77,7 @@ pub fn draw(canvas: &mut Canvas, case: &Case<'_>, top: f64) -> f64 {
     y
 }
 
-/// That is seen in its worker's lane.
+/// Returns `true` if the fault is drawn in its worker's lane.
 fn befalls_process(fault: &Fault) -> bool {
     match fault.kind.sphere() {
         Sphere::Process => true,
@@ -86,7 +86,7 @@ fn befalls_process(fault: &Fault) -> bool {
     }
 }
 
-/// What to call the lane of it.
+/// Returns the name of the fault's lane.
 fn place(fault: &Fault) -> String {
     if fault.kind.sphere() == Sphere::Network {
         return "network".to_owned();

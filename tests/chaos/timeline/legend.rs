@@ -1,12 +1,12 @@
-//! What the picture shows, explained.
+//! The legend of the timeline.
 
 use super::canvas::{Canvas, LEFT, Mark, RIGHT, TROUBLE, WIDTH, color};
 
 const LINE: f64 = 22.0;
-/// About as wide is a letter.
+/// The approximate width of a letter.
 const LETTER: f64 = 6.3;
 
-/// Draws it below that, and says where it ends.
+/// Draws the legend below `top`, and returns its lower end.
 pub fn draw(canvas: &mut Canvas, keys: &[u32], top: f64) -> f64 {
     let mut pen = Pen { x: LEFT, y: top };
     for key in keys {
@@ -73,7 +73,8 @@ struct Pen {
 }
 
 impl Pen {
-    /// Leaves room for a sign, and says where that goes; on the next line if this one is full.
+    /// Writes `words` after room for a symbol, on the next line if this one is full. Returns the position of
+    /// the symbol.
     fn write(&mut self, canvas: &mut Canvas, room: f64, words: &str) -> (f64, f64) {
         let wide = room + 6.0 + words.chars().count() as f64 * LETTER;
         if self.x + wide > WIDTH - RIGHT {

@@ -1,4 +1,4 @@
-//! A picture of a stretch of a schedule: who held what when, and what went wrong.
+//! Draws a span of a schedule: the holds and the faults.
 
 mod canvas;
 mod faults;
@@ -15,7 +15,7 @@ use crate::history::History;
 const TOP: f64 = 64.0;
 const SECOND: u64 = 1_000_000_000;
 
-/// What went on from then until then, as SVG.
+/// Draws the events between `from` and `until` as SVG.
 pub fn draw(history: &History, (from, until): (u64, u64), title: &str) -> String {
     let case = Case::new(history);
     let mut canvas = Canvas::new(from, until);
@@ -31,7 +31,7 @@ pub fn draw(history: &History, (from, until): (u64, u64), title: &str) -> String
     canvas.finish(height, title)
 }
 
-/// The stretch of that length in which most goes wrong and is noticed.
+/// Returns the span of `length` in which most faults occur and are noticed.
 pub fn liveliest(history: &History, length: u64) -> (u64, u64) {
     let mut told: Vec<(u64, u32)> = Vec::new();
     for fault in &history.faults {
@@ -61,7 +61,7 @@ pub fn liveliest(history: &History, length: u64) -> (u64, u64) {
     }
     let begins = history.events.iter().map(|event| event.at).min();
     let begins = begins.unwrap_or(0);
-    // A little after the last of it.
+    // Extend it a little past the last event.
     let until = (best.1 + length / 20).max(begins + length);
     (until - length, until)
 }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_window_is_not_drawn() {
+    fn event_outside_the_window_is_not_drawn() {
         let history = history();
         let all = titles(&draw(&history, WHOLE, ""));
         let half = titles(&draw(&history, (5 * SECOND, 6 * SECOND), ""));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_is_explained_and_nothing_else() {
+    fn legend_explains_only_visible_marks() {
         let mut history = history();
         let svg = draw(&history, WHOLE, "");
         for words in ["process stopped", "held twice", "late write", "lost it"] {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_that_overlap_stand_below_each_other() {
+    fn overlapping_faults_are_drawn_in_separate_rows() {
         let mut history = history();
         let server = |target: &str, from: u64| Fault {
             kind: Kind::ServerStopped,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_liveliest_stretch() {
+    fn liveliest_returns_the_span_with_most_events() {
         let mut history = history();
         history.faults.clear();
         history.writes.clear();

@@ -36,7 +36,7 @@ impl Lanes {
         self.top + self.workers.len() as f64 * (self.lane() + BETWEEN)
     }
 
-    /// Where that worker's lane begins.
+    /// Returns the upper end of the worker's lane.
     fn y(&self, worker: u32) -> Option<f64> {
         let number = self.workers.iter().position(|other| *other == worker)?;
         Some(self.top + number as f64 * (self.lane() + BETWEEN))
@@ -78,7 +78,7 @@ impl Lanes {
         self.twice(canvas, case);
     }
 
-    /// As long as its process lives.
+    /// Draws the lifetime of the worker's process.
     fn band(&self, canvas: &mut Canvas, case: &Case<'_>, worker: u32) {
         let Some(y) = self.y(worker) else { return };
         let style = r#" text-anchor="end" font-weight="600""#;
@@ -90,7 +90,7 @@ impl Lanes {
         for event in own {
             from = from.min(event.at);
             until = match event.what {
-                // It had nothing more to do.
+                // A worker that ended as planned is drawn to the end.
                 What::Over { .. } => u64::MAX,
                 _ => until.max(event.at),
             };
@@ -124,7 +124,7 @@ impl Lanes {
         }
     }
 
-    /// Where two provably hold one lock.
+    /// Marks the spans in which two calls provably hold one lock.
     fn twice(&self, canvas: &mut Canvas, case: &Case<'_>) {
         for (key, holds) in case.by_key() {
             let mut last: Option<(u64, u32)> = None;
@@ -161,7 +161,7 @@ fn hold(canvas: &mut Canvas, case: &Case<'_>, call: &Call, y: f64) {
     let over = call.over().unwrap_or(case.end);
     let is_lost = call.how() == Some(&How::Lost);
     let (sure, rest) = match call.how() {
-        // What it had runs out on the server.
+        // Its lease runs out on the server.
         None => (over, over.max(lease)),
         Some(_) => (over.min(lease), over),
     };
