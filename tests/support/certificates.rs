@@ -1,8 +1,8 @@
-//! An authority of the test's own and what it vouches for: a server at 127.0.0.1.
+//! A certificate authority for tests, and a certificate that it issues for 127.0.0.1.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
-/// All in PEM.
+/// The certificates and the key, as PEM.
 pub struct Certificates {
     pub authority: String,
     pub certificate: String,
@@ -13,7 +13,8 @@ impl Certificates {
     pub fn new() -> Self {
         let authority_key = KeyPair::generate().unwrap();
         let mut authority = CertificateParams::default();
-        // Otherwise OpenSSL takes the certificate, which is called the same, for its own authority.
+        // With the default name, which the certificate also has, OpenSSL would take the certificate for its
+        // own authority.
         authority
             .distinguished_name
             .push(DnType::CommonName, "the authority");
@@ -24,7 +25,7 @@ impl Certificates {
         let key = KeyPair::generate().unwrap();
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
         let mut server = CertificateParams::new(names).unwrap();
-        // With the authority's own name it would look like one that vouches for itself.
+        // With the authority's name it would look self-signed.
         server
             .distinguished_name
             .push(DnType::CommonName, "redis-server");

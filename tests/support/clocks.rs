@@ -1,4 +1,4 @@
-//! Clocks of another process that go wrong while it runs. On Linux.
+//! Clocks of another process that can be changed while it runs. Linux only.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,20 +10,20 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
-/// What a process can be told of the time; each clock goes wrong for itself.
+/// The clocks that a process can read; each can be changed independently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hand {
-    /// What people call the time.
+    /// The wall clock.
     Wall,
-    /// That timers go by. A wait of the kernel's that has begun doesn't follow it.
+    /// The clock of timers. A wait in the kernel that has begun does not follow it.
     Monotonic,
-    /// That goes on while the machine sleeps.
+    /// The clock that also advances while the machine sleeps.
     Boot,
 }
 
 pub const ALL: [Hand; 3] = [Hand::Wall, Hand::Monotonic, Hand::Boot];
 
-/// The clocks of all processes that were started with them.
+/// The clocks of all processes that were started with these.
 pub struct Clocks {
     directory: TempDir,
     library: Arc<Library>,
@@ -32,22 +32,22 @@ pub struct Clocks {
 
 struct Steering {
     file: File,
-    /// Of how many pages this is the last.
+    /// The number of pages written so far.
     number: u64,
     hands: [Wrong; ALL.len()],
 }
 
-/// As `clock.c` has it.
+/// The layout in `clock.c`.
 #[derive(Clone, Copy, Default)]
 struct Wrong {
     by: i64,
-    /// Nanoseconds a second.
+    /// In nanoseconds per second.
     drift: i64,
     since: i64,
 }
 
 impl Clocks {
-    /// They go right so far.
+    /// Creates clocks that run correctly at first.
     pub fn new() -> Self {
         let directory = TempDir::with_prefix("lock-clocks-").unwrap();
         let mut steering = Steering {
@@ -55,7 +55,7 @@ impl Clocks {
             number: 0,
             hands: Default::default(),
         };
-        // Both pages, so that the file has its size before it is looked at.
+        // Write both pages, so that the file has its full size before a process maps it.
         steering.write();
         steering.write();
         Self {
@@ -65,7 +65,7 @@ impl Clocks {
         }
     }
 
-    /// What has a process go by them.
+    /// Returns the environment variables that make a process use these clocks.
     pub fn environment(&self) -> [(&'static str, String); 2] {
         let steering = self.directory.path().join("steering");
         let path = |path: &Path| path.to_str().unwrap().to_owned();
@@ -75,7 +75,7 @@ impl Clocks {
         ]
     }
 
-    /// The process goes by them, as do those that it starts.
+    /// Makes a command use these clocks, and all processes that it starts.
     pub fn preload(&self, command: &mut Command) {
         command.envs(self.environment());
     }
@@ -88,12 +88,12 @@ impl Clocks {
         self.step(hands, -nanos(by));
     }
 
-    /// From now on they gain so many microseconds a second, or lose them.
+    /// Makes the clocks gain `ppm` microseconds a second from now on, or lose them if negative.
     pub fn gain(&self, hands: &[Hand], ppm: i64) {
         self.change(hands, |wrong| wrong.drift = ppm * 1000);
     }
 
-    /// They go right again, at once.
+    /// Makes all clocks correct again, at once.
     pub fn set_right(&self) {
         self.change(&ALL, |wrong| *wrong = Wrong::default());
     }
@@ -116,7 +116,7 @@ impl Clocks {
 }
 
 impl Steering {
-    /// On the page that nobody reads; then it is the one that counts.
+    /// Writes the page that is not in use, and then makes it the current one.
     fn write(&mut self) {
         self.number += 1;
         let page: Vec<u8> = self.hands.iter().flat_map(Wrong::bytes).collect();
@@ -134,7 +134,7 @@ impl Wrong {
     }
 }
 
-/// What is preloaded: one for all clocks, gone with the last.
+/// The preloaded library, shared by all clocks and deleted with the last.
 struct Library(TempDir);
 
 impl Library {

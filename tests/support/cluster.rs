@@ -1,4 +1,4 @@
-//! A Redis Cluster of one test's own: three masters with a replica each.
+//! A Redis Cluster for a single test: three masters with a replica each.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,13 +14,13 @@ const MASTERS: usize = 3;
 const NODES: usize = 2 * MASTERS;
 const LONG: Duration = Duration::from_secs(30);
 
-/// Killed when dropped, node by node, after a last look for what the test left behind.
+/// Killed when dropped, node by node, after a check that the test left no keys.
 pub struct Cluster {
     nodes: Vec<Server>,
     password: Option<String>,
 }
 
-/// What a cluster is to be like.
+/// The configuration of a cluster.
 #[derive(Default)]
 pub struct Plan {
     node_timeout: Option<Duration>,
@@ -32,8 +32,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// After how long a node that is silent counts as gone. Never in a test's time, if nothing is said:
-    /// a busy machine keeps nodes from running for a second.
+    /// Sets how long a node must be silent to count as failed. By default, longer than any test: on a busy
+    /// machine nodes may not run for a second.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = Some(timeout);
         self
@@ -44,26 +44,25 @@ impl Plan {
         self
     }
 
-    /// Its nodes speak only TLS.
+    /// Makes the nodes accept only TLS.
     pub fn tls(mut self, certificates: Certificates) -> Self {
         self.certificates = Some(certificates);
         self
     }
 
-    /// Only the three masters.
+    /// Starts only the three masters.
     pub fn without_replicas(mut self) -> Self {
         self.without_replicas = true;
         self
     }
 
-    /// Each node has a proxy before it, for the other nodes' data, too, but not for what they say of one
-    /// another.
+    /// Puts a proxy before each node, also for the data of other nodes, but not for the cluster bus.
     pub fn network(mut self) -> Self {
         self.network = true;
         self
     }
 
-    /// An option of every node.
+    /// Sets an option of every node.
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.extend([format!("--{name}"), value.to_owned()]);
         self
@@ -133,8 +132,8 @@ impl Cluster {
         Plan::default()
     }
 
-    /// The first three are masters, of a third of the slots each, until something happens to them;
-    /// each has the replica that comes three after it.
+    /// Returns a node. The first three are masters at first, with a third of the slots each; node `n + 3` is
+    /// the replica of node `n`.
     pub fn node(&self, node: usize) -> &Server {
         &self.nodes[node]
     }
@@ -147,12 +146,12 @@ impl Cluster {
         self.nodes.len()
     }
 
-    /// The first of the slots that a master is given at first.
+    /// Returns the first of the slots that a master has at first.
     pub fn first_slot(master: usize) -> u16 {
         (usize::from(SLOTS) * master / MASTERS) as u16
     }
 
-    /// All nodes' addresses.
+    /// Returns the URL with the addresses of all nodes.
     pub fn url(&self) -> String {
         let addresses = |node: &Server| format!("127.0.0.1:{}", node.port());
         let addresses: Vec<_> = self.nodes.iter().map(addresses).collect();
@@ -165,7 +164,7 @@ impl Cluster {
             .expect("a slot")
     }
 
-    /// The node that serves a slot now, if the others agree on one that runs.
+    /// Returns the running node that serves a slot, if all running nodes agree on it.
     pub fn master_of(&self, slot: u16) -> Option<usize> {
         let owner = |node: &Server| {
             let nodes: String = node.ask(&["CLUSTER", "NODES"]).ok()?;
@@ -181,7 +180,8 @@ impl Cluster {
             .then_some(master)
     }
 
-    /// The replica of a node that was killed or frozen takes its slots, and all that run know.
+    /// Lets the replica of a killed or paused master take over its slots, and waits until all running nodes
+    /// know.
     #[track_caller]
     pub fn replace(&self, master: usize) {
         let replica = master + MASTERS;
@@ -189,7 +189,7 @@ impl Cluster {
         self.until_replaced(master);
     }
 
-    /// Its replica has the slots of that master, and all that run know.
+    /// Waits until the replica has the slots of that master and all running nodes know.
     #[track_caller]
     pub fn until_replaced(&self, master: usize) {
         eventually(LONG, "the replica takes over", || {
@@ -198,7 +198,7 @@ impl Cluster {
         });
     }
 
-    /// A node that runs and follows that one.
+    /// Returns a running replica of a node.
     pub fn replica_of(&self, master: usize) -> Option<usize> {
         let port = self.nodes[master].port().to_string();
         let follows = |node: &Server| {
@@ -208,7 +208,7 @@ impl Cluster {
         (0..self.len()).find(|&node| follows(&self.nodes[node]))
     }
 
-    /// Keys of which that node keeps the locks.
+    /// Returns `count` keys whose locks are on a node.
     pub fn keys_at(&self, node: usize, count: usize) -> Vec<String> {
         let keys = (0..).map(|n| format!("door:{n}"));
         let slot = |key: &String| self.slot(&format!("lock:{key}"));
@@ -216,7 +216,7 @@ impl Cluster {
         there.take(count).collect()
     }
 
-    /// Whether all nodes that run say that every slot is served.
+    /// Returns `true` if all running nodes report that every slot is served.
     pub fn is_ok(&self) -> bool {
         let mut running = self.nodes.iter().filter(|node| node.runs());
         running.all(|node| node.tells("CLUSTER INFO", "cluster_state").as_deref() == Some("ok"))
@@ -227,13 +227,13 @@ impl Cluster {
         eventually(LONG, "every slot is served", || self.is_ok());
     }
 
-    /// Every slot is served, and every replica follows its master.
+    /// Waits until every slot is served and every replica follows its master.
     #[track_caller]
     pub fn until_settled(&self) {
         eventually(LONG, "replicas follow their masters", || self.is_settled());
     }
 
-    /// The same, now.
+    /// Returns `true` if every slot is served and every replica follows its master.
     pub fn is_settled(&self) -> bool {
         let known = |node: &Server| {
             let nodes: Option<String> = node.ask(&["CLUSTER", "NODES"]).ok();
@@ -247,14 +247,14 @@ impl Cluster {
         self.is_ok() && running.all(|node| known(node) && follows(node))
     }
 
-    /// The lock's key, wherever it is.
+    /// Returns `true` if the key exists on the node that serves it.
     pub fn exists(&self, key: &str) -> bool {
         let slot = self.slot(key);
         let master = self.master_of(slot);
         master.is_some_and(|master| self.nodes[master].exists(key))
     }
 
-    /// How many processes stand in the queue of that lock.
+    /// Returns the number of processes in the server queue of a lock.
     pub fn waiting(&self, key: &str) -> usize {
         let waiting = || {
             let master = self.master_of(self.slot(&format!("lock:{key}")))?;
@@ -265,22 +265,22 @@ impl Cluster {
         waiting().unwrap_or(0)
     }
 
-    /// So many processes stand in the queue of that lock.
+    /// Waits until `processes` processes are in the server queue of a lock.
     #[track_caller]
     pub fn until_waiting(&self, key: &str, processes: usize) {
         let what = format!("{processes} wait for `{key}`");
         eventually(LONG, &what, || self.waiting(key) == processes);
     }
 
-    /// Gives a slot with all its keys from one node to another, as a resharding does: in between,
-    /// keys are here or there, and requests are sent from one to the other.
+    /// Moves a slot with all its keys from one node to another, as resharding does: meanwhile keys are on
+    /// either node, and each redirects requests to the other.
     #[track_caller]
     pub fn move_slot(&self, slot: u16, from: usize, to: usize) {
         self.begin_to_move(slot, from, to);
         self.end_to_move(slot, from, to);
     }
 
-    /// The first half: the slot has two nodes from now on, and none of its keys has moved.
+    /// Begins a move: the slot has two nodes from now on, and none of its keys has moved.
     #[track_caller]
     pub fn begin_to_move(&self, slot: u16, from: usize, to: usize) {
         self.try_begin_to_move(slot, from, to).unwrap();
@@ -291,7 +291,7 @@ impl Cluster {
         self.set_slot(from, slot, &["MIGRATING", &self.id(to)?])
     }
 
-    /// The second half: its keys follow one by one, and then the slot itself.
+    /// Ends a move: moves the keys one by one, and then the slot itself.
     #[track_caller]
     pub fn end_to_move(&self, slot: u16, from: usize, to: usize) {
         self.try_end_to_move(slot, from, to).unwrap();
@@ -304,13 +304,13 @@ impl Cluster {
             self.set_slot(node, slot, &["NODE", &id])?;
         }
         for node in (0..self.len()).filter(|node| ![from, to].contains(node) && self.runs(*node)) {
-            // A replica refuses, and hears of it from the others.
+            // A replica refuses, and learns it from the others.
             let _ = self.set_slot(node, slot, &["NODE", &id]);
         }
         Ok(())
     }
 
-    /// Instead of the second half: it stays where it is.
+    /// Cancels a move: the slot stays on its node.
     pub fn give_up_to_move(&self, slot: u16, to: usize) -> RedisResult<()> {
         self.set_slot(to, slot, &["STABLE"])
     }
@@ -326,7 +326,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// One key of a slot that moves.
+    /// Moves one key of a slot that is being moved.
     #[track_caller]
     pub fn move_key(&self, key: &str, from: usize, to: usize) {
         self.try_move_key(key, from, to).unwrap();
@@ -353,7 +353,7 @@ impl Cluster {
 
     fn running(&self) -> &Server {
         let mut nodes = self.nodes.iter();
-        nodes.find(|node| node.runs()).expect("a node that runs")
+        nodes.find(|node| node.runs()).expect("a node is running")
     }
 
     fn id(&self, node: usize) -> RedisResult<String> {
@@ -378,7 +378,7 @@ impl Cluster {
         self.until_settled();
     }
 
-    /// Whether all nodes know all others; those that don't are introduced.
+    /// Returns `true` if all nodes know one another; introduces those that do not.
     fn have_met(&self) -> bool {
         let ports = self.nodes.iter().map(|node| {
             let bus: Vec<String> = node.query("CONFIG GET cluster-port");
@@ -417,7 +417,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Whether a line of `CLUSTER NODES` says that its node serves a slot.
+/// Returns `true` if a line of `CLUSTER NODES` lists the slot.
 fn serves(line: &str, slot: u16) -> bool {
     let ranges = line.split(' ').skip(8);
     let mut bounds = ranges.filter_map(|range| {

@@ -35,7 +35,7 @@ impl Database {
         assert!(self.set_fenced(value, 0));
     }
 
-    /// Refused if somebody wrote with a greater token before.
+    /// Writes the value. Returns `false` if a write with a greater token came before.
     pub fn set_fenced(&self, value: i64, fence: u64) -> bool {
         let update = "UPDATE counter SET value = ?1, fence = ?2 WHERE fence <= ?2";
         let fence = i64::try_from(fence).unwrap();

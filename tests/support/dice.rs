@@ -1,4 +1,4 @@
-//! Chance, that can be had again.
+//! Reproducible random numbers.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 pub struct Dice(u64);
 
 impl Dice {
-    /// A game of its own; shown if the test fails.
+    /// Creates a generator with a random seed, which the output of a failed test shows.
     pub fn new() -> Self {
         let seed = RandomState::new().hash_one("dice") | 1;
         println!("the dice begin with {seed}");
@@ -18,7 +18,7 @@ impl Dice {
         Self(seed.max(1))
     }
 
-    /// One of so many.
+    /// Returns a number below `sides`.
     pub fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -30,7 +30,7 @@ impl Dice {
         self.roll(sides) == 0
     }
 
-    /// For somebody else.
+    /// Returns a generator with a seed from this one.
     pub fn split(&mut self) -> Self {
         Self::with(self.roll(u64::MAX) | 1)
     }

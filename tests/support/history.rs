@@ -1,4 +1,4 @@
-//! What processes believed: written down as it happens, and looked at afterwards.
+//! The holds that processes could prove: recorded while they happen, and checked afterwards.
 
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use lock_runtime::LockGuard;
 use super::dice::Dice;
 use super::worker::tell;
 
-/// A lock was provably held from then until then, by the clock that all processes share.
+/// A span for which a lock was provably held, by the wall clock that all processes share.
 #[derive(Clone, Debug)]
 pub struct Belief {
     pub key: u64,
@@ -18,7 +18,7 @@ pub struct Belief {
     pub worker: usize,
 }
 
-/// A fencing token was asked for then, and had by then.
+/// A fencing token, requested at `asked` and received by `had`.
 #[derive(Clone, Debug)]
 pub struct Fence {
     pub asked: u128,
@@ -33,9 +33,9 @@ fn now() -> u128 {
         .as_nanos()
 }
 
-/// Holds a lock for a while, and tells what is believed of it, again and again: the process may be
-/// killed at any point. It may be stopped at any point, too: every look at the guard is taken
-/// between two looks at the clock.
+/// Holds a lock for a while, and repeatedly reports the span for which it provably held it, since the process
+/// may be killed at any point. It may also be stopped at any point, so each check of the guard lies between
+/// two readings of the clock.
 pub async fn believe(key: u64, guard: &LockGuard, dice: &mut Dice, fenced: bool) {
     if !guard.is_valid() {
         return;
@@ -79,7 +79,7 @@ impl Belief {
         tell(format!("held {key} {from} {until} {asked} {had} {token} ."));
     }
 
-    /// What a worker told; nothing if it has not told all of it.
+    /// Parses the event of a worker; returns `None` if the event is incomplete or another one.
     pub fn read(event: &str, worker: usize) -> Option<Self> {
         let words = event.strip_prefix("held ")?.strip_suffix(" .")?;
         let mut words = words.split(' ');
@@ -104,17 +104,17 @@ fn next<'a, T: FromStr<Err: std::fmt::Debug>>(words: &mut impl Iterator<Item = &
     words.next().unwrap().parse().unwrap()
 }
 
-/// All that was believed: what was told last of each hold, in order of key and time.
+/// Returns the last report of each hold, in order of key and time.
 pub fn history(mut told: Vec<Belief>) -> Vec<Belief> {
     told.sort_by_key(|belief| (belief.key, belief.from, belief.worker, belief.until));
-    // The last one that was told of a hold says all.
+    // The last report of a hold covers the earlier ones.
     told.reverse();
     told.dedup_by_key(|belief| (belief.key, belief.from, belief.worker));
     told.reverse();
     told
 }
 
-/// Two at a time that held one lock at the same time.
+/// Returns the pairs that held one lock at the same time.
 pub fn overlaps(history: &[Belief]) -> Vec<String> {
     let mut found = Vec::new();
     let mut last: Option<&Belief> = None;
@@ -123,7 +123,7 @@ pub fn overlaps(history: &[Belief]) -> Vec<String> {
         if let Some(last) = same.filter(|last| belief.from < last.until) {
             found.push(format!("{last:?} and {belief:?}"));
         }
-        // The one that lasts longer can still be overlapped by the next.
+        // The next hold may still overlap the one that lasts longer.
         if same.is_none_or(|last| last.until < belief.until) {
             last = Some(belief);
         }
@@ -131,7 +131,8 @@ pub fn overlaps(history: &[Belief]) -> Vec<String> {
     found
 }
 
-/// Two at a time whose tokens didn't grow, though the first was had before the second was asked for.
+/// Returns the pairs whose tokens did not increase although the first was received before the second was
+/// requested.
 pub fn disorder(history: &[Belief]) -> Vec<String> {
     let mut found = Vec::new();
     for same in history.chunk_by(|a, b| a.key == b.key) {

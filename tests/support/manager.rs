@@ -1,4 +1,4 @@
-//! A lock manager, however busy the machine is.
+//! Connects a lock manager on a machine that may be busy.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use lock_runtime::{Config, LockError, LockManager};
 
 use super::time::Stopwatch;
 
-/// Connects, and tries again when a server that is there has not answered within the connect timeout.
+/// Connects, and retries if a server does not reply within the connect timeout.
 pub async fn connected(config: impl Into<Config>) -> LockManager {
     let config = config.into();
     let watch = Stopwatch::start();

@@ -1,4 +1,4 @@
-//! What the tests on real servers stand on.
+//! Support for the tests on real servers.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub mod certificates;

@@ -1,4 +1,4 @@
-//! A TCP proxy in front of a server, through which a network goes wrong on demand.
+//! A TCP proxy in front of a server that injects network faults on demand.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -26,19 +26,19 @@ struct State {
     refuses: bool,
     holds_requests: bool,
     holds_replies: bool,
-    /// What a server tells those that copy it.
+    /// Holds the replication stream to the server's replicas.
     holds_copies: bool,
     loses_reply: bool,
     lost_replies: usize,
-    /// What comes from the server is read, and of its messages so many in a hundred are lost.
+    /// If set, the proxy parses the server's output and drops this percentage of its messages.
     loses_messages: Option<(u64, Dice)>,
     lost_messages: usize,
-    /// Of requests and of replies.
+    /// The delays of requests and of replies.
     delays: [Duration; 2],
-    /// By the numbers of their connections.
+    /// The streams, each with the number of its connection.
     streams: Vec<(usize, TcpStream)>,
     connections: usize,
-    /// So many of the first ones carry nothing any more.
+    /// Connections with numbers below this carry nothing any more.
     stranded: usize,
     ended: usize,
 }
@@ -54,7 +54,7 @@ impl Proxy {
         Self::with(server, State::default())
     }
 
-    /// Loses so many in a hundred of the messages that the server pushes, and nothing else.
+    /// Loses `percent` of the messages that the server pushes, and nothing else.
     pub fn losing_messages(server: u16, percent: u64) -> Self {
         let loses_messages = Some((percent, Dice::new()));
         let state = State {
@@ -64,12 +64,12 @@ impl Proxy {
         Self::with(server, state)
     }
 
-    /// Reads what comes from the server, so that messages can get lost later.
+    /// Parses the server's output, so that messages can be lost later.
     pub fn reading(server: u16) -> Self {
         Self::at(0, server)
     }
 
-    /// The same, on that port.
+    /// Like [`reading`](Self::reading), on a given port.
     pub fn at(port: u16, server: u16) -> Self {
         let state = State {
             loses_messages: Some((0, Dice::with(u64::from(server)))),
@@ -109,7 +109,7 @@ impl Proxy {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// Breaks every connection and lets no new one last.
+    /// Breaks every connection, and every new one at once.
     pub fn cut(&self) {
         self.network.set(|state| {
             state.refuses = true;
@@ -117,7 +117,7 @@ impl Proxy {
         });
     }
 
-    /// Nothing more goes either way, and nobody is told.
+    /// Stops all traffic in both directions, without closing connections.
     pub fn black_hole(&self) {
         self.network.set(|state| {
             state.holds_requests = true;
@@ -125,49 +125,49 @@ impl Proxy {
         });
     }
 
-    /// Requests don't arrive, and replies to what was asked before do.
+    /// Holds requests; replies to earlier ones still arrive.
     pub fn hold_requests(&self) {
         self.network.set(|state| state.holds_requests = true);
     }
 
-    /// Requests arrive, their replies don't.
+    /// Holds replies; requests still arrive.
     pub fn hold_replies(&self) {
         self.network.set(|state| state.holds_replies = true);
     }
 
-    /// Those that copy the server hear nothing of it, everybody else does.
+    /// Holds the traffic to replicas only.
     pub fn hold_copies(&self) {
         self.network.set(|state| state.holds_copies = true);
     }
 
-    /// The present connections carry nothing any more, and nobody is told; new ones work.
+    /// Stops all traffic on the present connections, without closing them; new ones work.
     pub fn strand(&self) {
         self.network.set(|state| state.stranded = state.connections);
     }
 
-    /// Every packet takes that much longer.
+    /// Delays every packet.
     pub fn delay(&self, delay: Duration) {
         self.network.set(|state| state.delays = [delay; 2]);
     }
 
-    /// Only what goes to the server does.
+    /// Delays requests only.
     pub fn delay_requests(&self, delay: Duration) {
         self.network
             .set(|state| state.delays = [delay, Duration::ZERO]);
     }
 
-    /// Only what comes from the server does.
+    /// Delays replies only.
     pub fn delay_replies(&self, delay: Duration) {
         self.network
             .set(|state| state.delays = [Duration::ZERO, delay]);
     }
 
-    /// Of the messages that the server pushes so many in a hundred get lost from now on, if it reads them.
+    /// Loses `percent` of the messages that the server pushes from now on, if the proxy parses its output.
     pub fn lose_messages(&self, percent: u64) {
         self.network.set(|state| state.lose_messages(percent));
     }
 
-    /// What was held arrives, late, and all is well again.
+    /// Ends all faults; held traffic arrives late.
     pub fn heal(&self) {
         self.network.set(|state| {
             state.refuses = false;
@@ -181,12 +181,12 @@ impl Proxy {
         });
     }
 
-    /// The connection breaks between the next request and its reply.
+    /// Breaks the connection between the next request and its reply.
     pub fn lose_next_reply(&self) {
         self.network.set(|state| state.loses_reply = true);
     }
 
-    /// The connections whose replies were held break, and the replies are lost.
+    /// Breaks the connections whose replies are held, which loses the replies.
     pub fn lose_held_replies(&self) {
         self.network.set(|state| {
             state.loses_reply = true;
@@ -194,7 +194,7 @@ impl Proxy {
         });
     }
 
-    /// Connections whose last request has been carried to the server, or lost.
+    /// Returns the number of connections whose last request has reached the server or been lost.
     pub fn ended(&self) -> usize {
         self.network.state().ended
     }
@@ -214,7 +214,7 @@ impl Drop for Proxy {
             state.closed = true;
             state.close_all();
         });
-        // The listener wakes up, sees it and ends.
+        // This connection wakes the listener, which then sees the flag and ends.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
     }
 }
@@ -262,7 +262,7 @@ impl Network {
         }
     }
 
-    /// What comes from a server for its copy is no replies.
+    /// Copies one direction of a connection. The replication stream to a replica is not parsed as replies.
     fn carry(
         &self,
         mut from: &TcpStream,
@@ -304,7 +304,7 @@ impl Network {
     }
 }
 
-/// Whether a server asks for all that another one has.
+/// Returns `true` if the request comes from a replica that requests a copy of the data.
 fn is_of_a_copy(request: &[u8]) -> bool {
     request.starts_with(b"*3\r\n$8\r\nREPLCONF\r\n")
 }
@@ -317,7 +317,7 @@ impl State {
         }
     }
 
-    /// What is left of it, if it's to be read.
+    /// Returns the bytes without the lost messages, or `None` if the proxy does not parse them.
     fn read(&mut self, frames: &mut Frames, bytes: &[u8]) -> Option<Vec<u8>> {
         let (percent, dice) = self.loses_messages.as_mut()?;
         let lost = &mut self.lost_messages;

@@ -1,4 +1,4 @@
-//! A server that refuses some commands: what it doesn't refuse another one answers.
+//! A proxy that refuses some commands and passes the others to a server.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -14,13 +14,13 @@ pub struct Refusing {
 struct Refusal {
     command: &'static str,
     error: &'static str,
-    /// How often it is still refused.
+    /// The number of times that the command is still refused.
     left: AtomicUsize,
     carried_out: AtomicUsize,
 }
 
 impl Refusing {
-    /// Answers that error so many times to commands that begin with these words.
+    /// Refuses commands that begin with `command`, `times` times, with `error`.
     pub fn to(server: u16, command: &'static str, error: &'static str, times: usize) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -49,7 +49,7 @@ impl Refusing {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// How often the command has not been refused.
+    /// Returns how often the command was passed on.
     pub fn carried_out(&self) -> usize {
         self.refusal.carried_out.load(Relaxed)
     }
@@ -69,7 +69,7 @@ impl Refusal {
                 let request: Vec<_> = requests.drain(..length).collect();
                 let meant = words.join(" ").to_uppercase().starts_with(self.command);
                 let less = |left: usize| left.checked_sub(1);
-                // Whoever is refused something has nothing else under way.
+                // A client that receives a refusal has no other request under way.
                 let passed = if meant && self.left.fetch_update(Relaxed, Relaxed, less).is_ok() {
                     client.write_all(format!("-{}\r\n", self.error).as_bytes())
                 } else {
@@ -90,7 +90,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// The words of the first request, and how many bytes it has, if it is complete.
+/// Returns the words of the first request and its length in bytes, if it is complete.
 fn request(bytes: &[u8]) -> Option<(Vec<String>, usize)> {
     let line = |at: usize| {
         let end = bytes[at..].windows(2).position(|it| it == b"\r\n")?;

@@ -1,4 +1,4 @@
-//! What a server sends, cut into replies and messages.
+//! Splits a server's output into replies and messages.
 
 #[derive(Default)]
 pub struct Frames {
@@ -10,13 +10,13 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next one that has come in whole.
+    /// Returns the next complete frame.
     pub fn next(&mut self) -> Option<Vec<u8>> {
         let length = length(&self.bytes)?;
         Some(self.bytes.drain(..length).collect())
     }
 
-    /// What of it has come in whole, but for the messages that are not to pass.
+    /// Returns the complete frames, without the messages for which `passes` returns `false`.
     pub fn pass(&mut self, bytes: &[u8], mut passes: impl FnMut() -> bool) -> Vec<u8> {
         self.add(bytes);
         let mut passed = Vec::new();
@@ -29,12 +29,12 @@ impl Frames {
     }
 }
 
-/// A push, in the protocol's third version, that carries what somebody published.
+/// Returns `true` for a RESP3 push that carries a published message.
 fn is_message(frame: &[u8]) -> bool {
     frame.starts_with(b">3\r\n$7\r\nmessage\r\n")
 }
 
-/// How long the first frame is, if it's there whole.
+/// Returns the length of the first frame, if it is complete.
 fn length(bytes: &[u8]) -> Option<usize> {
     let line = bytes.windows(2).position(|two| two == b"\r\n")? + 2;
     let number = || str::from_utf8(&bytes[1..line - 2]).unwrap().parse::<i64>();

@@ -1,4 +1,4 @@
-//! A master, two replicas and the three Sentinels that look after them.
+//! A master, two replicas and three Sentinels that monitor them.
 
 use std::ops::Range;
 use std::path::Path;
@@ -8,27 +8,27 @@ use super::certificates::Certificates;
 use super::server::{Server, field, tls_options};
 use super::time::eventually;
 
-/// What the Sentinels call the master.
+/// The name of the master.
 pub const NAME: &str = "mymaster";
 
-/// How long a failover by a Sentinel that has noticed may take on a busy machine.
+/// The longest time that a failover may take on a busy machine once a Sentinel has noticed.
 const FAILOVER: Duration = Duration::from_secs(30);
 
-/// No master is silent for so long unless a test has it killed or frozen.
+/// Longer than any master is silent, unless a test kills or freezes it.
 const NEVER: Duration = Duration::from_secs(60);
 
-/// How the servers are to be set up.
+/// The configuration of the servers.
 pub struct Setup<'a> {
-    /// How long the master is silent before it counts as down: half a second after
-    /// [`kill_master`](Sentinels::kill_master), unless a test says so.
+    /// How long the master must be silent to count as down: half a second after
+    /// [`kill_master`](Sentinels::kill_master), unless a test sets it.
     pub down_after: Duration,
     pub password: Option<&'a str>,
     pub sentinel_password: Option<&'a str>,
-    /// Everybody speaks TLS, if there are any.
+    /// If set, all servers and clients use TLS.
     pub certificates: Option<&'a Certificates>,
-    /// Each server has a proxy before it, for the others and the Sentinels, too.
+    /// Puts a proxy before each server, also for the other servers and the Sentinels.
     pub network: bool,
-    /// Further options of each server.
+    /// Additional options of each server.
     pub options: Vec<String>,
 }
 
@@ -45,8 +45,8 @@ impl Default for Setup<'_> {
     }
 }
 
-/// Servers are called by number: the master is 0 at first. All are killed when dropped, and the
-/// master must have no lock left in it.
+/// Servers are numbered: the master is 0 at first. All are killed when dropped, and the master must have no
+/// lock left.
 pub struct Sentinels {
     servers: Vec<Server>,
     sentinels: Vec<Server>,
@@ -72,12 +72,12 @@ impl Sentinels {
         all
     }
 
-    /// What a client connects to.
+    /// Returns the URL for clients.
     pub fn url(&self) -> String {
         self.url_with("redis-sentinel://")
     }
 
-    /// The same with another scheme, or with credentials.
+    /// Returns the URL with another scheme, or with credentials.
     pub fn url_with(&self, beginning: &str) -> String {
         let host = |sentinel: &Server| format!("127.0.0.1:{}", sentinel.port());
         let hosts: Vec<_> = self.sentinels.iter().map(host).collect();
@@ -104,7 +104,7 @@ impl Sentinels {
         &mut self.sentinels[number]
     }
 
-    /// Which server is the master, on which all Sentinels that run agree.
+    /// Waits until all running Sentinels agree on the master, and returns its number.
     #[track_caller]
     pub fn master(&self) -> usize {
         let mut master = None;
@@ -115,13 +115,13 @@ impl Sentinels {
         master.unwrap()
     }
 
-    /// The servers that are not the master.
+    /// Returns the servers that are not the master.
     pub fn replicas(&self) -> Vec<usize> {
         let master = self.master();
         Self::SERVERS.filter(|number| *number != master).collect()
     }
 
-    /// Another takes its place soon.
+    /// Kills the master and returns its number. Another server takes over shortly.
     pub fn kill_master(&mut self) -> usize {
         let master = self.master();
         self.servers[master].kill();
@@ -129,7 +129,8 @@ impl Sentinels {
         master
     }
 
-    /// Freezes it: it keeps its connections and answers nothing. Another takes its place soon.
+    /// Freezes the master: it keeps its connections and replies to nothing. Another server takes over
+    /// shortly.
     pub fn pause_master(&mut self) -> usize {
         let master = self.master();
         self.servers[master].pause();
@@ -137,7 +138,8 @@ impl Sentinels {
         master
     }
 
-    /// Before and after a failover a server that a busy machine keeps from running is not replaced.
+    /// Sets how long the master must be silent to count as down. Outside of failovers it is long, so that a
+    /// server that a busy machine keeps from running is not replaced.
     fn set_down_after(&self, silence: Duration) {
         let silence = silence.as_millis();
         for sentinel in self.running() {
@@ -151,13 +153,12 @@ impl Sentinels {
         self.servers[number].resume();
     }
 
-    /// Starts a server again that was killed: empty, as a master, until the Sentinels tell it whose
-    /// replica it is.
+    /// Restarts a killed server: empty, as a master, until the Sentinels make it a replica.
     pub fn restart(&mut self, number: usize) {
         self.servers[number].restart();
     }
 
-    /// Has another server made the master though the present one is well; which one.
+    /// Makes another server the master although the present one works, and returns its number.
     #[track_caller]
     pub fn failover(&self) -> usize {
         let from = self.master();
@@ -167,14 +168,15 @@ impl Sentinels {
         self.until_failed_over(from)
     }
 
-    /// Whether a Sentinel begins one.
+    /// Orders a failover. Returns `true` if a Sentinel begins it.
     pub fn begin_failover(&self) -> bool {
         let sentinel = self.running().next().expect("a Sentinel");
         let failover = format!("SENTINEL FAILOVER {NAME}");
         sentinel.try_query::<()>(&failover).is_ok()
     }
 
-    /// Another server than `from` is the master, and all Sentinels know; which one.
+    /// Waits until a server other than `from` is the master and all Sentinels know it, and returns its
+    /// number.
     #[track_caller]
     pub fn until_failed_over(&self, from: usize) -> usize {
         let mut master = None;
@@ -186,7 +188,8 @@ impl Sentinels {
         master.unwrap()
     }
 
-    /// Every server that runs is the master or its replica, and all Sentinels that run know all.
+    /// Waits until every running server is the master or its replica, and all running Sentinels know all of
+    /// them.
     #[track_caller]
     pub fn until_settled(&self) {
         eventually(
@@ -196,7 +199,8 @@ impl Sentinels {
         );
     }
 
-    /// All that the master has written until now has reached so many of its replicas.
+    /// Waits until `replicas` replicas have everything that the master has written so far. Returns `true` if
+    /// that happened in time.
     pub fn until_replicated(&self, replicas: usize) -> bool {
         self.servers[self.master()].until_replicated(replicas)
     }
@@ -205,7 +209,7 @@ impl Sentinels {
         self.sentinels.iter().filter(|sentinel| sentinel.runs())
     }
 
-    /// The master whom all Sentinels name, if it thinks so itself.
+    /// Returns the master that all running Sentinels name, if that server considers itself the master.
     pub fn agreed(&self) -> Option<usize> {
         let mut named: Option<usize> = None;
         for sentinel in self.running() {
@@ -260,7 +264,7 @@ impl Setup<'_> {
             let mut set = |option: &str, value: &str| {
                 options.extend([format!("--{option}"), value.to_owned()]);
             };
-            // A replica is there at once.
+            // Let replicas synchronize without delay.
             set("repl-diskless-sync-delay", "0");
             set("repl-ping-replica-period", "1");
             if let Some(password) = self.password {
@@ -297,8 +301,8 @@ impl Setup<'_> {
         let sentinel = Server::sentinel(self.sentinel_password, &settings, |directory, port| {
             self.transport(directory, port)
         });
-        // They get to know each other soon, and a busy machine doesn't make them stand aside. Before
-        // Redis 7 they can't be told, and take longer.
+        // Sentinels then discover each other faster, and do not enter TILT mode on a busy machine. Before
+        // Redis 7 this cannot be set, and discovery takes longer.
         let _ = sentinel.try_query::<()>(
             "SENTINEL DEBUG info-period 500 ask-period 200 publish-period 200 \
              tilt-trigger 20000 tilt-period 1000 min-link-reconnect-period 500",

@@ -1,4 +1,4 @@
-//! A redis-server of one test's own, on a free port, with nothing on disk.
+//! A redis-server for a single test, on a free port, with nothing on disk.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -19,13 +19,13 @@ use super::dice::Dice;
 use super::proxy::Proxy;
 use super::time::{comes_true, eventually};
 
-/// Killed when dropped, after a last look: a test must leave nothing in it but counters.
+/// Killed when dropped, after a check that the test left no keys but counters.
 pub struct Server {
     process: Option<Child>,
     directory: TempDir,
     port: u16,
     password: Option<String>,
-    /// Of a Sentinel, which keeps in it what it learns.
+    /// The configuration file of a Sentinel, in which it stores its state.
     file: Option<PathBuf>,
     options: Vec<String>,
     clocks: Option<Clocks>,
@@ -42,21 +42,21 @@ impl Server {
         Self::with(Some(password), |_, _| Vec::new())
     }
 
-    /// Speaks only TLS on its port.
+    /// Starts a server that accepts only TLS on its port.
     pub fn with_tls(certificates: &Certificates) -> Self {
         Self::with(None, |directory, port| {
             tls_options(certificates, directory, port)
         })
     }
 
-    /// Started with whatever else is said for its directory and port.
+    /// Starts a server with options that may depend on its directory and port.
     pub fn with(password: Option<&str>, options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
         let mut server = Self::prepare(password, options);
         server.restart();
         server
     }
 
-    /// The same behind a proxy: whoever comes to its port comes to that.
+    /// Starts a server behind a proxy: connections to its port go through the proxy.
     pub fn with_network(options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
         let behind = free_port();
         let mut server = Self::prepare(None, |directory, port| {
@@ -69,14 +69,14 @@ impl Server {
         server
     }
 
-    /// Its clock is wrong by so much. On Linux.
+    /// Starts a server whose wall clock is ahead by `clock`. Linux only.
     pub fn ahead(clock: Duration, options: &[&str]) -> Self {
         let clocks = Clocks::new();
         clocks.forward(&[Hand::Wall], clock);
         Self::by(clocks, options)
     }
 
-    /// It goes by those clocks.
+    /// Starts a server that uses `clocks`.
     pub fn by(clocks: Clocks, options: &[&str]) -> Self {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
         let mut server = Self::prepare(None, |_, _| options);
@@ -85,7 +85,7 @@ impl Server {
         server
     }
 
-    /// Not a server but a Sentinel that looks after some.
+    /// Starts a Sentinel.
     pub fn sentinel(
         password: Option<&str>,
         settings: &str,
@@ -143,12 +143,12 @@ impl Server {
         self.directory.path().join("redis.sock")
     }
 
-    /// What is between it and all others, if it was started with that.
+    /// Returns the proxy in front of the server, if it was started with one.
     pub fn network(&self) -> Option<&Proxy> {
         self.network.as_ref()
     }
 
-    /// Those it goes by.
+    /// Returns the clocks that the server was started with.
     pub fn clocks(&self) -> &Clocks {
         self.clocks.as_ref().expect("it was started with clocks")
     }
@@ -157,12 +157,12 @@ impl Server {
         self.process.as_ref().expect("the server runs").id()
     }
 
-    /// Whether it has not been killed or paused.
+    /// Returns `true` if the server has been neither killed nor paused.
     pub fn runs(&self) -> bool {
         self.process.is_some() && !self.paused
     }
 
-    /// Freezes the server: it keeps its connections and answers nothing.
+    /// Freezes the server: it keeps its connections and replies to nothing.
     pub fn pause(&mut self) {
         signal(self.pid(), "STOP");
         self.paused = true;
@@ -173,7 +173,7 @@ impl Server {
         self.paused = false;
     }
 
-    /// Ends it at once, as a crash does.
+    /// Kills the server at once, as a crash does.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill().unwrap();
@@ -182,13 +182,13 @@ impl Server {
         self.paused = false;
     }
 
-    /// Ends it, and with it all that it wrote to its disk.
+    /// Kills the server and deletes its data on disk.
     pub fn forget(&mut self) {
         self.kill();
         let _ = std::fs::remove_dir_all(self.directory.path().join("appendonlydir"));
     }
 
-    /// Starts it on the port it always had, with nothing but what it was told to write to its disk.
+    /// Restarts the server on its port, with only the data that its options made it write to disk.
     pub fn restart(&mut self) {
         self.kill();
         for _ in 0..20 {
@@ -206,7 +206,7 @@ impl Server {
             process.wait().unwrap();
         }
         let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
-        panic!("redis-server doesn't start on port {}:\n{log}", self.port);
+        panic!("redis-server does not start on port {}:\n{log}", self.port);
     }
 
     fn command(&self) -> Command {
@@ -246,7 +246,7 @@ impl Server {
         Ok(connection)
     }
 
-    /// One command, beside whatever the test does, over the unix socket.
+    /// Sends one command over the unix socket, independently of the test's connections.
     #[track_caller]
     pub fn query<T: FromRedisValue>(&self, command: &str) -> T {
         self.try_query(command)
@@ -258,20 +258,20 @@ impl Server {
         self.ask(&words)
     }
 
-    /// The same, word by word.
+    /// Sends one command, given word by word.
     pub fn ask<T: FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
         let mut query = redis::cmd(words[0]);
         query.arg(&words[1..]).query(&mut self.connect()?)
     }
 
-    /// One field of what it tells about itself when asked so.
+    /// Returns one field of the reply to an information command.
     pub fn tells(&self, question: &str, name: &str) -> Option<String> {
         let words: Vec<&str> = question.split(' ').collect();
         let answer: String = self.ask(&words).ok()?;
         field(&answer, name).map(str::to_owned)
     }
 
-    /// Whether all that it was told reached so many replicas, in time.
+    /// Waits until `replicas` replicas have all data written so far. Returns `true` if that happened in time.
     pub fn until_replicated(&self, replicas: usize) -> bool {
         let information = || self.query::<String>("INFO replication");
         let number = |text: &str| text.parse::<u64>().unwrap_or_default();
@@ -296,7 +296,7 @@ impl Server {
         eventually(limit, &format!("`{key}` is gone"), || !self.exists(key));
     }
 
-    /// Nobody is subscribed to that channel any more.
+    /// Waits until the channel has no subscriber.
     pub fn until_deaf(&self, channel: &str) {
         let deaf = || {
             let (_, heard): (String, usize) = self.query(&format!("PUBSUB NUMSUB {channel}"));
@@ -304,17 +304,17 @@ impl Server {
         };
         eventually(
             Duration::from_secs(5),
-            &format!("`{channel}` has no ear"),
+            &format!("`{channel}` has no subscriber"),
             deaf,
         );
     }
 
-    /// How many processes stand in the queue of that lock.
+    /// Returns the number of processes in the server queue of a lock.
     pub fn waiting(&self, key: &str) -> usize {
         self.query(&format!("ZCARD lock:::queue:{key}"))
     }
 
-    /// So many processes stand in the queue of that lock.
+    /// Waits until `processes` processes are in the server queue of a lock.
     #[track_caller]
     pub fn until_waiting(&self, key: &str, processes: usize) {
         let what = format!("{processes} wait for `{key}`");
@@ -323,7 +323,7 @@ impl Server {
         });
     }
 
-    /// How often clients and scripts ran these commands.
+    /// Returns how often clients and scripts ran these commands.
     pub fn calls(&self, commands: &[&str]) -> u64 {
         let statistics: String = self.query("INFO commandstats");
         let calls = |line: &str| {
@@ -336,8 +336,8 @@ impl Server {
         statistics.lines().filter_map(calls).sum()
     }
 
-    /// Connections over TCP that send commands: the library's, not the test's own, and not those
-    /// that only listen.
+    /// Returns the number of TCP connections that send commands: the library's, not the test's own, and not
+    /// those that only subscribe.
     pub fn connections(&self) -> usize {
         let clients: String = self.query("CLIENT LIST");
         clients
@@ -346,7 +346,7 @@ impl Server {
             .count()
     }
 
-    /// Who is connected over TCP, other servers and Sentinels aside.
+    /// Returns the clients that are connected over TCP, except for other servers and Sentinels.
     pub fn clients(&self) -> Vec<String> {
         let clients: String = self.query("CLIENT LIST");
         let is_client = |line: &&str| {
@@ -371,8 +371,8 @@ impl Server {
         Monitor { lines }
     }
 
-    /// All keys of all databases, but the counters of fencing tokens, and claims that are remembered
-    /// for a moment because a request of theirs may still be on its way.
+    /// Returns all keys of all databases, except for counters of fencing tokens and for tombstones, which are
+    /// kept for a moment because a request of the claim may still arrive.
     pub fn leftovers(&self) -> Vec<String> {
         let keyspace: String = self.query("INFO keyspace");
         let mut connection = self.connect().unwrap();
@@ -412,13 +412,13 @@ impl Drop for Server {
     }
 }
 
-/// What `redis-cli MONITOR` shows.
+/// The output of `MONITOR`.
 pub struct Monitor {
     lines: BufReader<UnixStream>,
 }
 
 impl Monitor {
-    /// The commands that clients sent over TCP until now; not what scripts did in turn.
+    /// Returns the commands that clients sent over TCP until now, without those that scripts ran.
     pub fn commands(mut self, server: &Server) -> Vec<String> {
         let end = "the-end-of-the-monitor";
         server.query::<()>(&format!("ECHO {end}"));
@@ -439,13 +439,13 @@ impl Monitor {
     }
 }
 
-/// One field of what a server tells about itself.
+/// Returns one field of an information reply.
 pub fn field<'a>(information: &'a str, name: &str) -> Option<&'a str> {
     let mut fields = information.lines();
     fields.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }
 
-/// What makes a server speak only TLS on its port, to its replicas and Sentinels too.
+/// Returns the options that make a server use only TLS, also with its replicas and Sentinels.
 pub fn tls_options(certificates: &Certificates, directory: &Path, port: u16) -> Vec<String> {
     let file = |name: &str, pem: &str| {
         let path = directory.join(name);
@@ -471,13 +471,11 @@ pub fn tls_options(certificates: &Certificates, directory: &Path, port: u16) -> 
     .collect()
 }
 
-/// Ports of servers that are there: no other process, nor this one, takes one for its servers of which
-/// the socket is here.
+/// The ports in use: neither another process nor this one takes a port for a server while its socket is here.
 static TAKEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
 
-/// Free now, and none of those that clients are given at the other end: a server that is started again
-/// finds its own free again, too. So is the one 10,000 above, where a node of a cluster speaks to the
-/// others.
+/// Returns a free port outside the range of client ports, so that a restarted server finds its port free
+/// again. The port 10,000 above, which a cluster node uses for the cluster bus, is free, too.
 pub fn free_port() -> u16 {
     let mut dice = Dice::with(RandomState::new().hash_one("port"));
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
@@ -493,7 +491,7 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// A directory of a test's own: in memory where that can be, since a disk is slow for all who share it.
+/// Creates a directory for a test: in memory if possible, since a disk is slow for all tests that share it.
 pub fn temporary(prefix: &str) -> TempDir {
     let mut directory = tempfile::Builder::new();
     directory.prefix(prefix);

@@ -1,4 +1,4 @@
-//! Waiting for something to happen, never for longer than it may take.
+//! Waiting for conditions, with limits that allow for a busy machine.
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,21 +9,22 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::Config;
 
-/// What a busy machine may add to any measured time, beyond the stalls that a [`Stopwatch`] takes off.
+/// The delay that a busy machine may add to any measured time, beyond the stalls that a [`Stopwatch`]
+/// subtracts.
 pub const NOISE: Duration = Duration::from_millis(800);
 
 pub const fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Servers have the time that a busy machine takes to answer, where a test is not about those that don't.
+/// Sets timeouts long enough for a server on a busy machine, for tests that are not about slow servers.
 pub fn patient(config: impl Into<Config>) -> Config {
     let long = Duration::from_secs(5);
     config.into().command_timeout(long).connect_timeout(long)
 }
 
-/// Measures how long something takes, less the time for which the machine has stalled meanwhile: for
-/// upper bounds. A lower bound is measured with an [`Instant`].
+/// Measures a time without the stalls of the machine, for upper bounds. Measure a lower bound with an
+/// [`Instant`].
 #[derive(Clone, Copy)]
 pub struct Stopwatch {
     start: Instant,
@@ -44,13 +45,13 @@ impl Stopwatch {
         elapsed.saturating_sub(self.stalled())
     }
 
-    /// How long the machine has stalled meanwhile: a lease may be lost to that.
+    /// Returns how long the machine has stalled since the start: a lease may be lost to that.
     pub fn stalled(&self) -> Duration {
         stalled() - self.stalled
     }
 }
 
-/// A thread that does nothing but wake up, and how late it was in all: so late are others, too.
+/// A thread that only wakes up, and the total time by which it was late: other threads are late by as much.
 struct StallMeter {
     stalled: Duration,
     due: Instant,
@@ -58,7 +59,7 @@ struct StallMeter {
 
 impl StallMeter {
     const TICK: Duration = millis(2);
-    /// A quiet machine's timers are late by less than that.
+    /// Timers of an idle machine are late by less than this.
     const GRAIN: Duration = millis(1);
 
     fn start() -> Mutex<Self> {
@@ -76,7 +77,7 @@ impl StallMeter {
         })
     }
 
-    /// With a stall that is not over yet.
+    /// Returns the total, including a stall that is not over yet.
     fn stalled(&self) -> Duration {
         let late = self.due.elapsed();
         match late > Self::GRAIN {
@@ -88,12 +89,12 @@ impl StallMeter {
 
 static METER: LazyLock<Mutex<StallMeter>> = LazyLock::new(StallMeter::start);
 
-/// How long threads that were due have been kept from running, since the first call.
+/// Returns how long runnable threads have been kept from running since the first call.
 fn stalled() -> Duration {
     METER.lock().unwrap().stalled()
 }
 
-/// The future's output, which must come in time.
+/// Returns the future's output; panics if it is not ready within `limit`.
 #[track_caller]
 pub fn within<F: Future>(limit: Duration, future: F) -> impl Future<Output = F::Output> {
     let caller = std::panic::Location::caller();
@@ -104,20 +105,20 @@ pub fn within<F: Future>(limit: Duration, future: F) -> impl Future<Output = F::
             let left = limit.saturating_sub(watch.elapsed());
             match tokio::time::timeout(left, &mut future).await {
                 Ok(output) => return output,
-                Err(_) if left.is_zero() => panic!("nothing came within {limit:?} at {caller}"),
+                Err(_) if left.is_zero() => panic!("not ready within {limit:?} at {caller}"),
                 Err(_) => {}
             }
         }
     }
 }
 
-/// Looks again and again until it is so.
+/// Polls a condition until it is true; panics after `limit`.
 #[track_caller]
 pub fn eventually(limit: Duration, what: &str, is_so: impl FnMut() -> bool) {
     assert!(comes_true(limit, is_so), "not within {limit:?}: {what}");
 }
 
-/// Whether it became so in time.
+/// Polls a condition. Returns `true` if it became true within `limit`.
 pub fn comes_true(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let watch = Stopwatch::start();
     loop {
@@ -131,7 +132,7 @@ pub fn comes_true(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Polls a future the first time, so that what it starts with has begun.
+/// Polls a future once, so that its first step has begun.
 pub fn begin<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }

@@ -1,4 +1,4 @@
-//! A second process: the same test, started once more, or a program of another language.
+//! A second process: the same test, started again, or a program in another language.
 
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Write};
@@ -12,10 +12,10 @@ use super::server::signal;
 use super::time::eventually;
 
 const ARGUMENTS: &str = "LOCK_TEST_WORKER";
-/// The test runner writes on the same lines.
+/// Marks events, since the test runner writes to the same lines.
 const MARK: &str = "@ ";
 
-/// Tells events, a line each, and takes orders, a line each. Killed when dropped.
+/// Reports events and takes orders, one per line. Killed when dropped.
 pub struct Worker {
     process: Child,
     orders: ChildStdin,
@@ -23,19 +23,19 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Runs the calling test in another process, where `arguments()` gives it these.
+    /// Runs the calling test in another process, where `arguments()` returns these arguments.
     pub fn start<T: Fn()>(test: T, arguments: &[&str]) -> Self {
         Self::run(again(test, arguments))
     }
 
-    /// The same, and its clocks are those.
+    /// Like [`start`](Self::start), with these clocks.
     pub fn start_by<T: Fn()>(test: T, arguments: &[&str], clocks: &Clocks) -> Self {
         let mut command = again(test, arguments);
         clocks.preload(&mut command);
         Self::run(command)
     }
 
-    /// Any program that prints its events after the mark.
+    /// Runs any program that prints its events after the mark.
     pub fn run(mut command: Command) -> Self {
         let mut process = command
             .stdin(Stdio::piped())
@@ -59,7 +59,7 @@ impl Worker {
         }
     }
 
-    /// The rest of the line of the next event, which must be this one.
+    /// Returns the rest of the line of the next event, which must be `event`.
     #[track_caller]
     pub fn expect(&self, event: &str, limit: Duration) -> String {
         let told = self.events.recv_timeout(limit);
@@ -70,7 +70,7 @@ impl Worker {
         }
     }
 
-    /// The next event, whatever it is; none if the process has ended, or took too long.
+    /// Returns the next event; `None` if the process has ended, or none came within `limit`.
     pub fn event(&self, limit: Duration) -> Option<String> {
         self.events.recv_timeout(limit).ok()
     }
@@ -79,7 +79,7 @@ impl Worker {
         writeln!(self.orders, "{order}").unwrap();
     }
 
-    /// Whether it was still there to take it.
+    /// Sends an order. Returns `true` if the process could still take it.
     pub fn try_order(&mut self, order: &str) -> bool {
         writeln!(self.orders, "{order}").is_ok()
     }
@@ -127,18 +127,18 @@ fn again<T: Fn()>(_test: T, arguments: &[&str]) -> Command {
     command
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(ARGUMENTS, arguments.join("\n"))
-        // What it uses grows by no arena that glibc adds for a thread that had to wait.
+        // Keeps the process's memory from growing by arenas that glibc adds for contended threads.
         .env("MALLOC_ARENA_MAX", "1");
     command
 }
 
-/// In the other process: what it was started with. In the test itself: none.
+/// Returns the arguments of a worker process; `None` in the test itself.
 pub fn arguments() -> Option<Vec<String>> {
     let arguments = std::env::var(ARGUMENTS).ok()?;
     Some(arguments.split('\n').map(str::to_owned).collect())
 }
 
-/// In the other process: a runtime of its own, with two threads.
+/// Runs a future in the worker process, on a runtime of its own with two threads.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -148,12 +148,12 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
-/// In the other process: an event for the test.
+/// Reports an event from the worker process to the test.
 pub fn tell(event: impl Display) {
     println!("{MARK}{event}");
 }
 
-/// In the other process: blocks until the test gives its next order.
+/// Blocks the worker process until the test sends its next order.
 pub fn next_order() -> String {
     let mut order = String::new();
     std::io::stdin().read_line(&mut order).unwrap();

@@ -9,8 +9,7 @@
 //! queue within [`SLACK`]: it waits 10 ms first if a caller of its own process holds the lock.
 //!
 //! The rule does not judge a waiter while a thread of its process is blocked, or while a lease runs out: a
-//! lock whose holder let the lease lapse goes to the first claim that arrives. lock that is free since its
-//! holder let it lapse goes to whoever comes first.
+//! lock whose holder let the lease lapse goes to the first claim that arrives.
 
 use super::{Call, Case, Rule, Spans, Verdict};
 use crate::event::{How, Way};

@@ -85,7 +85,7 @@ fn for_nobody(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
     let mut held: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     for call in calls {
         let over = call.over();
-        // Its killer came later than what it wrote.
+        // The kill happened after the last recorded event.
         let until = call.began().map(|look| look.at).or(over);
         let span = (call.asked, until.unwrap_or(case.end));
         asked.entry(call.worker).or_default().push(span);
