@@ -1,4 +1,4 @@
-//! One process that wants the lock, and what it does when it hears something or its time has come.
+//! One process that wants the lock, and its reactions to messages and deadlines.
 
 use crate::conduct::Conduct;
 use crate::network::{Message, What};
@@ -7,11 +7,11 @@ use crate::server::{Answer, Command, News, Rules, Tick, Token};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     Idle,
-    /// `SET NX PX` is out.
+    /// `SET NX PX` has been sent.
     Taking,
-    /// In the queue, or on the way there.
+    /// In the queue, or about to enter it.
     Standing,
-    /// It has given up, and waits for the answer to what it asked before.
+    /// It has given up, and waits for the reply to its last request.
     Leaving,
     Held,
     Done,
@@ -23,21 +23,21 @@ pub(crate) struct Client {
     pub(crate) phase: Phase,
     process: u8,
     attempt: u8,
-    /// How often it still wants the lock after this.
+    /// The number of further holds that it wants.
     pub(crate) wishes: u8,
-    /// When what is unanswered was asked.
+    /// The time of the unanswered request.
     asked: Option<Tick>,
-    /// When it asks again.
+    /// The time of the next poll.
     again: Tick,
-    /// The difference between its clock and the server's, by the last answer.
+    /// The difference between its clock and the server's, by the last reply.
     anchor: Option<i8>,
-    /// An earlier request of the token was not answered.
+    /// An earlier request of the token has had no reply.
     unanswered: bool,
     deadline: Tick,
     renewing: Option<Tick>,
     renewal_is_due: bool,
     fencing: Option<Tick>,
-    /// What the tenure is that it believes in. It doesn't know.
+    /// The tenure that it counts on; the client itself does not know it.
     pub(crate) tenure: u8,
     owed: [Option<Owed>; 3],
     pub(crate) paused: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Client {
     pub(crate) lag: Tick,
 }
 
-/// What it has to say about a token until it is answered.
+/// A command for a token that is repeated until it has a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Owed {
     token: Token,
@@ -82,7 +82,7 @@ impl Client {
         }
     }
 
-    /// Whether it waits for the lock, and can do something about it.
+    /// Returns `true` if it waits for the lock and is not paused.
     pub(crate) fn waits(&self) -> bool {
         matches!(self.phase, Phase::Taking | Phase::Standing) && !self.paused
     }
@@ -95,7 +95,7 @@ impl Client {
         self.phase == Phase::Held && now - self.lag < self.deadline
     }
 
-    /// Whether it wants that token of its own.
+    /// Returns `true` if it still wants that token of its own.
     pub(crate) fn wants(&self, token: Token, conduct: &Conduct) -> bool {
         matches!(self.phase, Phase::Taking | Phase::Standing | Phase::Held)
             && self.token(conduct) == token
@@ -109,7 +109,7 @@ impl Client {
         Token::nth(self.process as usize, attempt.into()).expect("it has one")
     }
 
-    /// Whether it would take notice of that now.
+    /// Returns `true` if it would react to the message now.
     pub(crate) fn listens(&self, message: &Message) -> bool {
         let busy = self.phase == Phase::Standing && self.asked.is_some();
         let is_news = matches!(message.what, What::News(_));
@@ -117,14 +117,14 @@ impl Client {
     }
 }
 
-/// A client that does something.
+/// A client that takes a step.
 pub(crate) struct Turn<'a> {
     pub(crate) client: &'a mut Client,
     pub(crate) conduct: &'a Conduct,
     pub(crate) rules: &'a Rules,
     pub(crate) now: Tick,
     pub(crate) send: &'a mut dyn FnMut(Message),
-    /// It has been given that fencing token, and believes in it.
+    /// Is called with a fencing token that the client received and counts on.
     pub(crate) fenced: &'a mut dyn FnMut(u16),
 }
 
@@ -149,7 +149,7 @@ impl Turn<'_> {
         });
     }
 
-    // What it decides.
+    // Decisions of the client.
 
     pub(crate) fn start(&mut self) {
         match self.conduct.tries_first {
@@ -187,7 +187,7 @@ impl Turn<'_> {
         self.say(self.token(), Command::Fence);
     }
 
-    /// It wants the lock once more.
+    /// Begins the next hold.
     pub(crate) fn again(&mut self) {
         self.client.wishes -= 1;
         if self.next_attempt() {
@@ -195,7 +195,7 @@ impl Turn<'_> {
         }
     }
 
-    // What it must do before time goes on. Whether there was anything.
+    // Actions that are due before time passes; each returns `true` if there was one.
 
     pub(crate) fn is_due(&self) -> bool {
         let (client, clock) = (&*self.client, self.clock());
@@ -265,7 +265,7 @@ impl Turn<'_> {
         self.say(owed.token, owed.command);
     }
 
-    // What it hears.
+    // Reactions to messages.
 
     pub(crate) fn hear(&mut self, message: Message) {
         match message.what {
@@ -386,7 +386,7 @@ impl Turn<'_> {
                         let granted = (at.cast_signed() + anchor).max(0).cast_unsigned();
                         Some(granted.min(self.clock()))
                     }
-                    // Nobody knows how long the news was on its way.
+                    // Without an anchor, the delay of the message is unknown.
                     (true, None) => None,
                 };
                 if !told.is_some_and(|from| self.hold(from, lease, tenure)) {
@@ -400,7 +400,7 @@ impl Turn<'_> {
         }
     }
 
-    // What comes of it.
+    // Effects.
 
     fn take(&mut self) {
         self.client.phase = Phase::Taking;
@@ -428,7 +428,7 @@ impl Turn<'_> {
         self.say(self.token(), Command::Wait(void_after));
     }
 
-    /// False if the lease is over already.
+    /// Begins a hold. Returns `false` if the lease is over already.
     fn hold(&mut self, from: Tick, lease: Tick, tenure: u8) -> bool {
         let deadline = (from + lease).saturating_sub(self.conduct.margin);
         if deadline <= self.clock() {
@@ -474,7 +474,7 @@ impl Turn<'_> {
         });
     }
 
-    /// A new token. False if there are no more.
+    /// Takes the next token. Returns `false` if there are no more.
     fn next_attempt(&mut self) -> bool {
         self.forget();
         let next = self.client.attempt + 1;

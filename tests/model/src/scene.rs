@@ -1,16 +1,16 @@
-//! Requests of a few processes in every order in which they can arrive, and what must come of each.
+//! Requests of a few processes in every possible order of arrival, with their required results.
 
 use crate::server::{Answer, Command, News, PROCESSES, Rules, Server, Token};
 use Command::*;
 use std::fmt;
 
-/// What each process does, in this order, and who of them can't hear.
+/// The requests of each process, in order, and the processes without a subscription.
 #[derive(Clone, Copy)]
 pub struct Scene {
     pub name: &'static str,
     pub programs: &'static [&'static [Command]],
     pub deaf: &'static [usize],
-    /// How many orders there are.
+    /// The number of orders.
     pub orders: usize,
 }
 
@@ -31,7 +31,7 @@ const fn scene(
 const ASK: Command = Wait(0);
 const TICK: Command = Pass(1);
 
-/// Those that need nothing but what every engine has.
+/// Scenes that need only the features of every engine.
 pub const SCENES: &[Scene] = &[
     scene(
         "three who wait and release",
@@ -111,7 +111,7 @@ pub const SCENES: &[Scene] = &[
     ),
 ];
 
-/// Those in which requests are late, or processes are gone.
+/// Scenes with late requests or vanished processes.
 pub const SCENES_OF_A_NETWORK: &[Scene] = &[
     scene(
         "requests that come after their claim was cancelled",
@@ -163,13 +163,13 @@ pub const SCENES_OF_A_NETWORK: &[Scene] = &[
 
 const GONE: &[&[Command]] = &[&[ASK, ASK, Release], &[ASK, ASK], &[ASK, Release, ASK]];
 
-/// One request, and what must come of it.
+/// One request, with its required result.
 #[derive(Clone)]
 pub struct Step {
     pub token: Token,
     pub command: Command,
     pub answer: Answer,
-    /// What there is to see afterwards.
+    /// The visible state afterwards.
     pub server: Server,
     pub told: Vec<News>,
 }
@@ -189,7 +189,7 @@ impl fmt::Debug for Step {
     }
 }
 
-/// Requests one after the other, on a lock that nobody has used before.
+/// A sequence of requests on a lock that has not been used.
 #[derive(Clone, Default)]
 pub struct Play {
     pub steps: Vec<Step>,
@@ -204,7 +204,7 @@ impl fmt::Debug for Play {
 }
 
 impl Play {
-    /// Its first steps, one a line.
+    /// Formats the first steps, one per line.
     pub fn so_far(&self, steps: usize) -> String {
         let steps = self.steps[..steps].iter();
         steps.map(|step| format!("\n{step:?}")).collect()
@@ -232,7 +232,8 @@ impl Play {
         answer
     }
 
-    /// The processes' commands in that order, and then more until all have had the lock who want it.
+    /// Plays the commands in the given order, and then more until every process that wants the lock has
+    /// acquired it.
     fn of(scene: &Scene, order: &[usize], rules: Rules) -> Self {
         let mut play = Play::new(rules);
         for deaf in scene.deaf {
@@ -253,7 +254,7 @@ impl Play {
     }
 
     fn have_it(&mut self, token: Token, others: usize) {
-        // As often as there may be others before it, and once more for those that are woken.
+        // Once for each client that may be ahead, and once more for those that are woken.
         let had = (0..=others + 1).any(|_| match self.add(token, ASK) {
             Answer::Granted(_) | Answer::Adopted(_) | Answer::Void => true,
             _ => {
@@ -264,11 +265,11 @@ impl Play {
                 false
             }
         });
-        assert!(had, "{token:?} never has it: {self:?}");
+        assert!(had, "{token:?} never acquires the lock: {self:?}");
         self.add(token, Release);
     }
 
-    /// All give up: nothing is left.
+    /// Lets all processes give up, and checks that nothing is left.
     pub fn end(&mut self) {
         let tokens = self.steps.iter().map(|step| step.token);
         let mut tokens: Vec<_> = tokens.chain(self.server.queue()).collect();
@@ -284,7 +285,7 @@ impl Play {
         assert_eq!(self.server.queue().next(), None);
     }
 
-    /// Whoever was told that it has the lock, and hasn't given it up since, is the only one.
+    /// Checks that a process that was granted the lock and has not released it is the only one.
     fn check(&self) {
         let mut holds = None;
         for step in &self.steps {
@@ -308,7 +309,7 @@ fn token(process: usize) -> Token {
 }
 
 impl Scene {
-    /// Visits every order; how many there were.
+    /// Visits every order. Returns their number.
     pub fn play(&self, rules: Rules, mut visit: impl FnMut(Play)) -> usize {
         let mut left: Vec<_> = self.programs.iter().map(|program| program.len()).collect();
         assert_eq!(self.orders, multinomial(&left), "{}", self.name);
@@ -324,11 +325,11 @@ impl Scene {
     }
 }
 
-/// What a process can say, whatever it said before.
+/// The commands that a process can send at any time.
 const WORDS: [Command; 7] = [Take, ASK, Renew, Fence, Release, Cancel, Bury];
 
-/// Visits all that so many processes can say in so many steps, in every order, with the lock deleted at any
-/// of them; how many plays they were. Those in which only the processes change places are one.
+/// Visits all sequences of `steps` commands of `processes` processes, with a deletion of the lock at any
+/// step. Sequences that differ only in the names of the processes count once. Returns the number of plays.
 pub fn all(processes: usize, steps: usize, rules: Rules, visit: &mut dyn FnMut(Play)) -> usize {
     fn go(
         play: &Play,
@@ -363,8 +364,8 @@ pub fn all(processes: usize, steps: usize, rules: Rules, visit: &mut dyn FnMut(P
     plays
 }
 
-/// With k processes that have spoken, there are 7 words for each of them, and for the next, or it is
-/// deleted.
+/// Returns the expected number of plays: if k processes have sent a command, the next step is one of 7
+/// commands of each of them or of a new one, or the deletion.
 fn how_many(processes: usize, steps: usize) -> usize {
     let mut ways = vec![1; processes + 1];
     for _ in 0..steps {
@@ -378,7 +379,7 @@ fn how_many(processes: usize, steps: usize) -> usize {
     ways[0]
 }
 
-/// All orders in which what is left can come.
+/// Visits all orders of the remaining commands.
 fn orders(left: &mut [usize], order: &mut Vec<usize>, visit: &mut dyn FnMut(&[usize])) {
     if left.iter().all(|left| *left == 0) {
         return visit(order);
@@ -394,7 +395,7 @@ fn orders(left: &mut [usize], order: &mut Vec<usize>, visit: &mut dyn FnMut(&[us
     }
 }
 
-/// In how many orders so many of each kind can come.
+/// Returns the number of orders of so many items of each kind.
 fn multinomial(parts: &[usize]) -> usize {
     let (mut orders, mut all) = (1, 0);
     for part in parts {

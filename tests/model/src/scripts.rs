@@ -2,19 +2,19 @@
 
 use crate::wire::Wire;
 
-/// Their digests, once a server knows them.
+/// The digests of the scripts that a server has loaded.
 pub(crate) struct Scripts {
     pub(crate) wait: String,
     pub(crate) cancel: String,
     pub(crate) release: String,
     pub(crate) renew: String,
     pub(crate) fence: String,
-    /// What there is to see: the holder, how long it has the lock for, the queue, and of how many in it more
-    /// is known.
+    /// Returns the visible state: the holder, the remaining lease, the queue, and the number of waiters with
+    /// details.
     pub(crate) look: String,
-    /// Time passes: everything that has a time is made older.
+    /// Simulates the passing of time by ageing everything that has a time.
     pub(crate) pass: String,
-    /// The process of some tokens doesn't listen any more.
+    /// Simulates that the process of some tokens no longer listens.
     pub(crate) die: String,
 }
 

@@ -1,21 +1,21 @@
-//! All that can be reached, breadth first.
+//! Explores all reachable states, breadth first.
 
 use crate::world::{Event, Setting, Violation, World};
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-/// What was found where everything was looked at.
+/// The result of a complete search.
 #[derive(Default)]
 pub struct Found {
     pub states: usize,
-    /// The most of each of the times, in ticks, and how it came about.
+    /// The maximum of each of the times, in ticks, with its trace.
     pub most: [(u8, Trace); 5],
     /// The first violation.
     pub violation: Option<(Violation, Trace)>,
 }
 
-/// What happened, one after the other.
+/// A sequence of events.
 #[derive(Clone, Default)]
 pub struct Trace(pub Vec<Event>);
 
@@ -36,7 +36,7 @@ impl fmt::Display for Trace {
     }
 }
 
-/// Goes through all states, unless one is wrong.
+/// Explores all states, or until one is wrong.
 pub fn search(setting: &Setting) -> Found {
     let mut violation = None;
     let mut most = [(0, 0); 5];
@@ -57,7 +57,7 @@ pub fn search(setting: &Setting) -> Found {
     }
 }
 
-/// The shortest way to a state like that; none if there is none.
+/// Returns the shortest trace to a state that satisfies `like`, if there is one.
 pub fn find(setting: &Setting, like: impl Fn(&World) -> bool) -> Option<Trace> {
     let mut steps = Steps::new();
     let mut is_there = false;
@@ -68,7 +68,7 @@ pub fn find(setting: &Setting, like: impl Fn(&World) -> bool) -> Option<Trace> {
     is_there.then(|| steps.trace(setting, steps.last()))
 }
 
-/// Visits all states, until that says that it is enough; how many they were.
+/// Visits all states until `visit` returns `false`. Returns their number.
 fn explore(
     setting: &Setting,
     steps: &mut Steps,
@@ -97,7 +97,7 @@ fn explore(
     seen.len()
 }
 
-/// Where each state was come to first: from which, and what happened, by number.
+/// The first way to each state: the number of its predecessor and of the event.
 struct Steps(Vec<(u32, u16)>);
 
 impl Steps {
@@ -143,7 +143,7 @@ pub(crate) fn digest(state: &impl Hash) -> u64 {
     digest.finish()
 }
 
-/// Quick, and good enough for some millions.
+/// A fast hash that is good enough for some millions of states.
 struct Digest(u64);
 
 impl Hasher for Digest {
@@ -183,7 +183,7 @@ impl Hasher for Digest {
 
 pub(crate) type Digests = HashSet<u64, BuildHasherDefault<AsItIs>>;
 
-/// A digest is one already.
+/// The hasher for digests, which are hashes already.
 #[derive(Default)]
 pub(crate) struct AsItIs(u64);
 

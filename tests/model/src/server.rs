@@ -8,7 +8,7 @@ pub type Tick = u8;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u8);
 
-/// A letter for the process, and the number of the attempt.
+/// Formats as a letter for the process and the number of the attempt.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let process = char::from(b'a' + self.process() as u8);
@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 4;
 const TOKENS: usize = PROCESSES * ATTEMPTS;
 
 impl Token {
-    /// None after the last one that a process may have.
+    /// Returns `None` after the last attempt that a process may make.
     pub const fn nth(process: usize, attempt: usize) -> Option<Token> {
         if process < PROCESSES && attempt < ATTEMPTS {
             return Some(Token((process * ATTEMPTS + attempt) as u8));
@@ -42,7 +42,7 @@ impl Token {
 pub enum Command {
     /// `SET NX PX`.
     Take,
-    /// Void after that tick; never, if that is 0.
+    /// Expires after that tick; never, if that is 0.
     Wait(Tick),
     Renew,
     Fence,
@@ -50,9 +50,9 @@ pub enum Command {
     Cancel,
     /// Cancel, with a tombstone.
     Bury,
-    /// The lock is deleted, whoever has it, by somebody who knows nothing of queues.
+    /// A client that does not know about queues deletes the lock, held or not.
     Expire,
-    /// So many ticks pass.
+    /// Some ticks pass.
     Pass(Tick),
     /// The process is gone, and its subscription with it.
     Die,
@@ -64,7 +64,7 @@ pub enum Answer {
     Granted(Tick),
     Adopted(Tick),
     Waiting(Place),
-    /// Whether it was the token's, or has become so.
+    /// `true` if the lock was the token's, or has become so.
     Was(bool),
     Fence(Option<u16>),
 }
@@ -72,13 +72,13 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     pub at: Tick,
-    /// How long the holder has the lock for.
+    /// The remaining lease of the holder.
     pub left: Tick,
     pub ahead: u8,
     pub length: u8,
 }
 
-/// What the process of a token is told without having asked.
+/// A message that the server sends to the process of a token unasked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum News {
     Grant {
@@ -88,7 +88,7 @@ pub enum News {
     },
     First(Token),
     Others(Token),
-    /// The lock is free: it is to ask at once.
+    /// The lock is free: the waiter is to poll at once.
     Free(Token),
 }
 
@@ -99,38 +99,38 @@ impl News {
     }
 }
 
-/// How long things last, and what the scripts do. The defaults are the protocol.
+/// Durations and the rules of the scripts. The defaults are the protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub ttl: Tick,
-    /// For how long a lock is granted that was waited for.
+    /// The duration of a grant to a waiter.
     pub grant: Tick,
-    /// For how long a waiter counts as alive.
+    /// How long a waiter counts as alive.
     pub alive: Tick,
-    /// For how long one that is woken does, and the lock is reserved; a lock that is found vacant is granted
-    /// without, if 0.
+    /// How long a woken waiter counts as alive, and the lock is reserved; if 0, a vacant lock is granted
+    /// without waking.
     pub wake: Tick,
-    /// For how long a cancelled token is remembered; not at all, if 0.
+    /// How long a tombstone lasts; if 0, there are none.
     pub tombstone: Tick,
-    /// For how long a queue is, after the last one asked; for ever, if 0.
+    /// How long a queue lasts after the last request; if 0, for ever.
     pub stay: Tick,
-    /// *Wait* heeds the tick after which it is void.
+    /// *Wait* is ignored after it has expired.
     pub void: bool,
-    /// *Wait* of the holder says that it has the lock.
+    /// *Wait* of the holder reports that it has the lock.
     pub adopt: bool,
-    /// *Wait* of the holder prolongs its lease. It shouldn't.
+    /// *Wait* of the holder prolongs its lease, which it should not.
     pub refresh: bool,
-    /// A vacant lock goes to the first in the queue, whoever asks.
+    /// A vacant lock goes to the first in the queue, whichever waiter asks.
     pub first_come: bool,
-    /// *Cancel* gives back what was granted.
+    /// *Cancel* releases a grant.
     pub give_back: bool,
-    /// *Release* and *cancel* hand on a lock that they find vacant.
+    /// *Release* and *cancel* grant a lock that they find vacant.
     pub pump: bool,
-    /// A waiter that isn't alive is passed over.
+    /// A waiter that is not alive is skipped.
     pub skip_silent: bool,
-    /// So is one whose process isn't there to hear.
+    /// A waiter whose process has no subscription is skipped.
     pub skip_deaf: bool,
-    /// No fencing token is less than what the clock says.
+    /// No fencing token is less than the server's clock.
     pub fence_by_clock: bool,
 }
 
@@ -166,18 +166,18 @@ struct Waiter {
 pub struct Server {
     pub now: Tick,
     holder: Option<Token>,
-    /// Nobody holds the lock, and only the first in the queue can take it.
+    /// The lock has no holder, and only the first in the queue can take it.
     reserved: bool,
-    /// When the holder's lease ends, or the reservation.
+    /// The end of the holder's lease, or of the reservation.
     until: Tick,
-    /// How often the lock has been had.
+    /// The number of holds so far.
     pub tenure: u8,
     pub fence: u16,
     waiting: u8,
     queue: [Waiter; TOKENS / 2],
-    /// When the queue is forgotten.
+    /// The time at which the queue expires.
     stays: Tick,
-    /// Until when a token is remembered as cancelled.
+    /// The end of each token's tombstone.
     buried: [Tick; TOKENS],
     deaf: u8,
 }
@@ -225,17 +225,17 @@ impl Server {
         self.holder
     }
 
-    /// Whether nobody but the first in the queue can take the lock.
+    /// Returns `true` if only the first in the queue can take the lock.
     pub fn is_reserved(&self) -> bool {
         self.reserved
     }
 
-    /// Whether anybody can take it.
+    /// Returns `true` if any client can take the lock.
     fn is_vacant(&self) -> bool {
         self.holder.is_none() && !self.reserved
     }
 
-    /// How long the holder has the lock for.
+    /// Returns the remaining lease of the holder.
     pub fn left(&self) -> Tick {
         self.until.saturating_sub(self.now)
     }
@@ -244,14 +244,14 @@ impl Server {
         self.waiters().iter().map(|waiter| waiter.token)
     }
 
-    /// Those in the queue who count as alive.
+    /// Returns the tokens in the queue that count as alive.
     pub fn alive(&self) -> impl Iterator<Item = Token> + '_ {
         let alive = |waiter: &&Waiter| waiter.alive > self.now;
         let waiters = self.waiters().iter();
         waiters.filter(alive).map(|waiter| waiter.token)
     }
 
-    /// Whether a token may have the lock, of all who wait, when another asks for it, or leaves.
+    /// Returns `true` if a token may acquire the lock before all other waiters when `asker` polls, or leaves.
     pub fn is_next(&self, token: Token, asker: Token, leaves: bool) -> bool {
         let hears = |token: Token| self.deaf & 1 << token.process() == 0;
         let stays = |it: &&Waiter| match it.token == asker {
@@ -361,7 +361,7 @@ impl Server {
         waiter
     }
 
-    /// Whether it stood there first.
+    /// Removes a token from the queue. Returns `true` if it was the first.
     fn leave(&mut self, token: Token) -> bool {
         let place = self.place(token);
         place.map(|place| self.remove(place));
@@ -373,7 +373,7 @@ impl Server {
     }
 }
 
-/// One that runs.
+/// A script that is running.
 struct Script<'a> {
     server: &'a mut Server,
     rules: &'a Rules,
@@ -465,7 +465,7 @@ impl Script<'_> {
         })
     }
 
-    /// Those before the token are to ask at once, and count as dead soon unless they do.
+    /// Wakes the waiters before the token: they are to poll at once, and soon count as dead unless they do.
     fn wake_before(&mut self, token: Token) {
         let now = self.server.now;
         let soon = now + self.rules.wake;
@@ -508,7 +508,7 @@ impl Script<'_> {
         held
     }
 
-    /// Grants the lock, which nobody holds, to the first in the queue.
+    /// Grants the lock, which has no holder, to the first in the queue.
     fn hand_on(&mut self) {
         let (at, lease) = (self.server.now, self.rules.grant);
         while let Some(first) = self.server.first() {
@@ -534,7 +534,7 @@ impl Script<'_> {
         }
     }
 
-    /// Whether anybody may have heard it.
+    /// Sends a message. Returns `true` if a process may have received it.
     fn tell(&mut self, news: News) -> bool {
         let hears = self.server.deaf & 1 << news.to().process() == 0;
         if hears {

@@ -1,4 +1,4 @@
-//! A real server on which plays are played.
+//! A real server that replays plays.
 
 use crate::scene::{Play, Step};
 use crate::scripts::Scripts;
@@ -7,15 +7,15 @@ use crate::wire::{Value, Wire};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A tick, in milliseconds. Nobody waits until one has passed: everything is made older instead.
+/// A tick, in milliseconds. No test waits for one to pass: everything is aged instead.
 const TICK: u64 = 10_000;
 
-/// Plays that are sent in one go, each about a lock of its own.
+/// The number of plays that are sent at once, each with a lock of its own.
 const BATCH: usize = 64;
 
 pub struct Stage {
     wire: Wire,
-    /// Listens for all processes.
+    /// The connection that receives the messages of all processes.
     ear: Wire,
     scripts: Scripts,
     plays: Vec<Play>,
@@ -23,13 +23,13 @@ pub struct Stage {
     last_fencing_token: i64,
 }
 
-/// Where a process listens.
+/// Returns the channel of a process.
 fn channel(process: usize) -> String {
     format!("lock:::grants:{process}")
 }
 
 impl Stage {
-    /// On the server that listens there.
+    /// Connects to the server at `socket`.
     pub fn open(socket: &Path) -> Self {
         let mut wire = Wire::open(socket);
         let mut ear = Wire::open(socket);
@@ -46,7 +46,7 @@ impl Stage {
         }
     }
 
-    /// Soon.
+    /// Queues a play; it is played with the next batch.
     pub fn play(&mut self, play: Play) {
         self.plays.push(play);
         if self.plays.len() == BATCH {
@@ -58,7 +58,7 @@ impl Stage {
         self.play_all();
     }
 
-    /// Where the server and the play part, if they do.
+    /// Returns the first difference between the server and the play, if there is one.
     pub fn difference(&mut self, play: Play) -> Option<String> {
         self.play_all();
         self.in_time(&[play]).err()
@@ -75,7 +75,7 @@ impl Stage {
         loop {
             let began = Instant::now();
             let played = self.play_at_once(plays);
-            // A server that stood still has let the locks of the plays run out.
+            // If the server stalled, the locks of the plays may have run out.
             if began.elapsed() < Duration::from_secs(1) {
                 return played;
             }
@@ -100,7 +100,7 @@ impl Stage {
             for (n, step) in play.steps.iter().enumerate() {
                 let answer = self.wire.hear();
                 let sight = (n >= seen).then(|| self.wire.hear());
-                // What is there is read in any case.
+                // Read the reply in any case.
                 if difference.is_ok() {
                     let same = self
                         .check_answer(door, step, &answer)
@@ -125,7 +125,7 @@ impl Stage {
         same("what is told then", heard.next(), None)
     }
 
-    /// What has been told until now, and on which channel.
+    /// Returns the messages received so far, each with its channel.
     fn heard(&mut self) -> Vec<(String, String)> {
         self.ear.say(&["PING"]);
         self.ear.send();
@@ -157,7 +157,7 @@ impl Stage {
         let token = &door.name_of(step.token);
         let tombstone = &door.tombstone(step.token);
         let ttl = &(u64::from(saying.rules.ttl) * TICK).to_string();
-        // In the middle of a tick: which one it is does not hang on a millisecond.
+        // The middle of a tick: a millisecond more or less does not change the tick.
         let middle = |ticks: Tick| (u64::from(ticks) * TICK).saturating_sub(TICK / 2);
         let (scripts, wire) = (&self.scripts, &mut self.wire);
         match step.command {
@@ -265,7 +265,7 @@ impl Stage {
     }
 }
 
-/// What there is to know of a play while it is said.
+/// The state of a play while its requests are queued.
 struct Saying {
     rules: Rules,
     now: Tick,
@@ -284,7 +284,7 @@ impl Saying {
     }
 }
 
-/// How many steps of a play have been looked at in the play before, which began with the same.
+/// Returns how many first steps a play shares with the one before it, where they have been checked.
 fn seen(plays: &[Play], n: usize) -> usize {
     let Some(before) = n.checked_sub(1) else {
         return 0;
@@ -294,7 +294,7 @@ fn seen(plays: &[Play], n: usize) -> usize {
         .count()
 }
 
-/// A lock of which nobody has heard, and when it was used first.
+/// A lock that has not been used, and the time of its first use.
 struct Door {
     keys: [String; 3],
     number: usize,
@@ -355,7 +355,7 @@ impl Door {
         })
     }
 
-    /// That of a server's time. It stands still, but for what the play itself takes.
+    /// Converts a server's time to a tick. It stands still except for the time that the play itself takes.
     fn tick(&self, time: i64, now: Tick) -> Result<Tick, String> {
         let tick = self.opened..self.opened + TICK as i64 * 500;
         match tick.contains(&time) {
@@ -364,7 +364,7 @@ impl Door {
         }
     }
 
-    /// What is told, and on which channel.
+    /// Returns the channel and the text of a message.
     fn text_of(&self, news: News) -> (String, String) {
         let to = news.to();
         let token = self.name_of(to);
@@ -377,7 +377,7 @@ impl Door {
         (channel(to.process()), text)
     }
 
-    /// With ticks in place of times.
+    /// Replaces the times of a message by ticks.
     fn read(&self, (channel, text): (String, String)) -> Result<(String, String), String> {
         let words: Vec<_> = text.splitn(5, ' ').collect();
         if let ["grant", token, time, left, lock] = words[..] {

@@ -1,4 +1,4 @@
-//! A few clients, a server and what is between them: everything that can happen next.
+//! A few clients, a server and the network between them, with all possible next events.
 
 use crate::client::{Client, Phase, Turn};
 use crate::conduct::Conduct;
@@ -7,29 +7,29 @@ use crate::server::{Answer, Command, News, PROCESSES, Rules, Server, Tick, Token
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// How far it is gone, and how much may go wrong.
+/// The bounds of the search and of the faults.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     pub clients: usize,
     pub ticks: Tick,
-    /// How often each wants the lock.
+    /// How often each client wants the lock.
     pub holds: u8,
     pub faults: Faults,
-    /// Nobody notices that a process has crashed.
+    /// A crash of a process goes unnoticed.
     pub half_open: bool,
-    /// Only those crash who stand in the queue, and have asked nothing.
+    /// Only clients crash that are in the queue and have no request under way.
     pub waiters_crash: bool,
-    /// So long at least a failover takes after the last write that it loses.
+    /// The shortest time between the last write that a failover loses and the failover.
     pub failover: Tick,
-    /// The replica knows everything.
+    /// The replica has all data.
     pub synchronous: bool,
     /// How far ahead the replica's clock is.
     pub ahead: i8,
-    /// What a client hears is not put before everything else.
+    /// Messages to clients are not delivered before all other events.
     pub every_order: bool,
 }
 
-/// How often at most.
+/// The largest number of each fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Faults {
     pub lost: u8,
@@ -40,7 +40,7 @@ pub struct Faults {
     /// A client's clock misses a tick.
     pub drift: u8,
     pub failover: u8,
-    /// No faults: what a holder may do.
+    /// Not faults, but requests of a holder.
     pub renew: u8,
     pub fence: u8,
 }
@@ -76,7 +76,7 @@ impl Default for Bounds {
     }
 }
 
-/// Who plays, and by which rules.
+/// The bounds, and the rules of the clients and the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Setting {
     pub bounds: Bounds,
@@ -95,18 +95,18 @@ impl Setting {
     }
 }
 
-/// For how many ticks on end something has been the case.
+/// For how many consecutive ticks a condition has lasted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Times {
-    /// Somebody waits, and nobody believes that it has the lock.
+    /// A client waits, and none counts on the lock.
     pub stall: u8,
-    /// The lock is had by a token that nobody wants.
+    /// The lock is held by a token that no client wants.
     pub orphan: u8,
     /// The holder waits for the lock.
     pub unaware: u8,
-    /// A token that nobody wants counts as alive in the queue.
+    /// A token that no client wants counts as alive in the queue.
     pub ghost: u8,
-    /// The holder has crashed, or stands still.
+    /// The holder has crashed or is paused.
     pub kept: u8,
 }
 
@@ -120,21 +120,22 @@ impl Times {
 pub struct World {
     pub now: Tick,
     pub server: Server,
-    /// What its replica knows, and when the server last did what that doesn't.
+    /// The state of the replica, and the time of the server's last write that it lacks.
     replica: Server,
     written: Tick,
     clients: [Client; PROCESSES],
     network: Network,
     faults: Faults,
     pub times: Times,
-    /// The greatest fencing token that a believer has been given, and whether it wasn't.
+    /// The greatest fencing token that a client that counts on the lock received; and whether one was not
+    /// greater.
     fence: u16,
     fence_fell: bool,
     overtaken: bool,
     undead: bool,
 }
 
-/// Something that happens.
+/// One event.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Event {
     Start(usize),
@@ -144,11 +145,11 @@ pub enum Event {
     Fence(usize),
     Due(usize),
     Crash(usize),
-    /// With what it was about to say.
+    /// The messages that it was about to send are lost.
     CrashMute(usize),
     Pause(usize),
     Resume(usize),
-    /// The server carries it out.
+    /// The server carries out the request.
     Serve(Message, Command),
     Hear(Message),
     Lose(Message),
@@ -187,24 +188,24 @@ impl fmt::Debug for Event {
     }
 }
 
-/// What may never be.
+/// States that must never be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Violation {
-    /// Two believe that they have the lock.
+    /// Two clients count on the lock.
     TwoHolders,
-    /// One that believes so is not the holder at the server.
+    /// A client counts on the lock, but is not the holder on the server.
     NotTheHolder,
-    /// It is again, and was not in between.
+    /// A client that counts on the lock is the holder again, but was not in between.
     Interrupted,
-    /// A fencing token is not greater than those before.
+    /// A fencing token is not greater than all before it.
     FenceFell,
-    /// One who waits has got the lock before another who came first.
+    /// A waiter acquired the lock before another that came first.
     Overtaken,
-    /// A request was carried out that was repeated too long ago.
+    /// A request was carried out although it was repeated too long ago.
     Undead,
 }
 
-/// The same without what makes no difference.
+/// A state without the parts that make no difference.
 #[derive(PartialEq, Eq, Hash)]
 struct Essence<'a>(
     (Tick, Server, Server, Tick),
@@ -241,7 +242,7 @@ impl World {
         }
     }
 
-    /// All that is wrong with it.
+    /// Returns all violations of this state.
     pub fn violations(&self, setting: &Setting) -> impl Iterator<Item = Violation> + use<> {
         let fence = self.fence_fell.then_some(Violation::FenceFell);
         let order = self.overtaken.then_some(Violation::Overtaken);
@@ -264,13 +265,13 @@ impl World {
         [two.then_some(Violation::TwoHolders), wrong]
     }
 
-    /// Visits all that can happen next.
+    /// Visits all possible next events.
     pub fn next(&self, setting: &Setting, visit: &mut dyn FnMut(Event, World)) {
         let next = Next {
             world: self,
             setting,
         };
-        // What a client hears does not depend on what the server and the others do: it comes first.
+        // The reaction to a message does not depend on the server or the other clients, so it comes first.
         let first = match setting.bounds.every_order {
             true => None,
             false => next.heard_first(),
@@ -292,7 +293,7 @@ impl World {
     }
 }
 
-/// What can happen next.
+/// The possible next events.
 struct Next<'a> {
     world: &'a World,
     setting: &'a Setting,
@@ -357,7 +358,7 @@ impl Next<'_> {
             if before.any(|it| !it.slow) {
                 return;
             }
-            // Those that are still on the way were sent on a connection that is given up.
+            // Requests that are still in flight were sent on a connection that has been given up.
             world.network = Network::default();
             for (at, other) in self.world.network.all().iter().enumerate() {
                 let same = other.is_request() && other.token.process() == process;
@@ -416,7 +417,7 @@ impl Next<'_> {
         visit(Event::Serve(message, command), world);
     }
 
-    /// Whether the holder came after another that waits, and answers in time whatever it is told.
+    /// Returns `true` if the holder came after another waiter that replies in time to every message.
     fn passes_over_the_living(&self, holder: Token, asker: Token) -> bool {
         let (conduct, faults) = (&self.setting.conduct, self.setting.bounds.faults);
         let late = faults.lost + faults.slow + faults.pause + faults.drift + faults.failover > 0;
@@ -431,7 +432,7 @@ impl Next<'_> {
         }
     }
 
-    /// Whether there is something that it has to do before time goes on.
+    /// Visits the client's events. Returns `true` if one of them must come before time passes.
     fn client(&self, n: usize, visit: Visit) -> bool {
         let bounds = &self.setting.bounds;
         let world = self.world;
@@ -450,7 +451,7 @@ impl Next<'_> {
             return false;
         }
         match client.phase {
-            // They are all the same: one begins after the other.
+            // Idle clients are interchangeable: one begins after the other.
             Phase::Idle if n == 0 || world.clients[n - 1].phase != Phase::Idle => {
                 can(Event::Start(n), &|world| {
                     self.turn(world, n, |turn| turn.start());

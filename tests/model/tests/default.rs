@@ -1,11 +1,11 @@
-//! The protocol as it is, and what may come of it when messages are lost or slow, clients stand still,
-//! crash or give up: never two holders, and an end to everything. Times are in ticks; a ttl has three.
+//! The complete protocol when messages are lost or slow and clients pause, crash or give up: never two
+//! holders, and every wait ends. Times are in ticks; a ttl has three.
 
 use lock_model::search::search;
 use lock_model::world::{Faults, Setting};
 
-/// Nothing is wrong in any state, and the longest times are these: of a stall, an orphan, a holder who
-/// doesn't know, a ghost in the queue, a holder that has crashed or stands still.
+/// Asserts that no state has a violation, and that the longest times are `most`: of a stall, an orphan, an
+/// unaware holder, a ghost in the queue, a holder that has crashed or is paused.
 #[track_caller]
 fn holds(what: &str, setting: &Setting, most: [u8; 5]) {
     let found = search(setting);
@@ -20,7 +20,7 @@ fn holds(what: &str, setting: &Setting, most: [u8; 5]) {
 }
 
 #[test]
-fn slow_and_lost_messages() {
+fn lost_or_slow_messages_break_nothing() {
     let faults = Faults {
         slow: 2,
         ..Faults::NONE
@@ -48,9 +48,9 @@ fn slow_and_lost_messages() {
     );
 }
 
-/// What is put first in each state, so that there are fewer of them, hides nothing.
+/// The fixed order of some events, which reduces the number of states, hides nothing.
 #[test]
-fn every_order() {
+fn exploring_every_order_finds_no_more() {
     let faults = Faults {
         slow: 1,
         lost: 1,
@@ -63,7 +63,7 @@ fn every_order() {
 }
 
 #[test]
-fn cancels() {
+fn canceled_waits_break_nothing() {
     let faults = Faults {
         slow: 1,
         lost: 1,
@@ -81,7 +81,7 @@ fn cancels() {
 }
 
 #[test]
-fn crashes() {
+fn crashed_clients_break_nothing() {
     let faults = Faults {
         crash: 1,
         lost: 1,
@@ -105,7 +105,7 @@ fn crashes() {
 }
 
 #[test]
-fn clocks() {
+fn paused_clients_and_slow_clocks_break_nothing() {
     let faults = Faults {
         pause: 1,
         slow: 1,
@@ -141,7 +141,7 @@ fn clocks() {
 }
 
 #[test]
-fn crowds() {
+fn three_or_four_clients_break_nothing() {
     let faults = Faults {
         crash: 1,
         cancel: 1,
@@ -171,7 +171,7 @@ fn crowds() {
 }
 
 #[test]
-fn again_and_again() {
+fn repeated_holds_break_nothing() {
     let faults = Faults {
         slow: 1,
         ..Faults::NONE

@@ -1,4 +1,4 @@
-//! Each rule of the protocol is left out once, and what comes of it is found.
+//! Removes each rule of the protocol once, and finds the resulting violation.
 
 use lock_model::left_out::{self, Case, Shows};
 use lock_model::search::search;
@@ -11,7 +11,7 @@ fn show(cases: Vec<Case>) {
         let trace = trace.unwrap_or_else(|| panic!("{what}: no {shows:?}"));
         println!("{what}: {shows:?}\n{trace}");
         if let Some(trace) = shows.first(&case.with) {
-            panic!("{what} is not what it comes from: {shows:?}\n{trace}");
+            panic!("{what} is not the cause: {shows:?}\n{trace}");
         }
         if let Shows::Longer(time, most) = shows {
             assert_eq!(search(&case.with).most[time].0, most, "{what}");
@@ -20,41 +20,41 @@ fn show(cases: Vec<Case>) {
 }
 
 #[test]
-fn deadlines() {
+fn missing_deadline_rule_has_a_counterexample() {
     show(left_out::deadlines());
 }
 
 #[test]
-fn tenure() {
+fn missing_tenure_rule_has_a_counterexample() {
     show(left_out::tenure());
 }
 
 #[test]
-fn asking_again() {
+fn missing_polling_rule_has_a_counterexample() {
     show(left_out::asking_again());
 }
 
 #[test]
-fn giving_up() {
+fn missing_cancel_rule_has_a_counterexample() {
     show(left_out::giving_up());
 }
 
 #[test]
-fn late_requests() {
+fn missing_late_request_rule_has_a_counterexample() {
     show(left_out::late_requests());
 }
 
 #[test]
-fn the_dead() {
+fn missing_dead_waiter_rule_has_a_counterexample() {
     show(left_out::the_dead());
 }
 
 #[test]
-fn vacant_locks() {
+fn missing_vacant_lock_rule_has_a_counterexample() {
     show(left_out::vacant_locks());
 }
 
 #[test]
-fn failovers() {
+fn missing_failover_rule_has_a_counterexample() {
     show(left_out::failovers());
 }

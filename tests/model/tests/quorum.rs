@@ -1,4 +1,4 @@
-//! Locks that three servers keep, and their fencing tokens: with every rule, and without each.
+//! Locks on three servers and their fencing tokens: with all rules, and without each.
 
 use lock_model::quorum::Wrong::{FenceFell, TwoHolders};
 use lock_model::quorum::{Quorum, Wrong};
@@ -14,7 +14,7 @@ fn is(what: &str, quorum: Quorum, wrong: &[Wrong]) {
 }
 
 #[test]
-fn as_it_is() {
+fn quorum_with_all_rules_is_safe() {
     is("2 clients", Quorum::default(), &[]);
     let lost = Quorum {
         lost: 1,
@@ -34,7 +34,7 @@ fn as_it_is() {
 }
 
 #[test]
-fn one_phase() {
+fn quorum_without_stored_numbers_breaks_fencing() {
     let one_phase = Quorum {
         clients: 3,
         ticks: 0,
@@ -54,7 +54,7 @@ fn one_phase() {
 }
 
 #[test]
-fn restarts() {
+fn quorum_member_back_within_a_ttl_breaks_exclusion() {
     let restart = Quorum {
         restarts: 1,
         ..Quorum::default()
@@ -77,7 +77,7 @@ fn restarts() {
 }
 
 #[test]
-fn clocks() {
+fn quorum_clock_ahead_by_more_than_a_ttl_breaks_fencing() {
     let restart = Quorum {
         restarts: 1,
         ..Quorum::default()
