@@ -1,10 +1,10 @@
-//! Other processes of this program, which do as they are told: a line in, a line out.
+//! Child processes of this program, which reply to each order with a line.
 
 use crate::process;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Stdio};
 
-/// What tells a child from the one who was started by hand.
+/// The argument that distinguishes a child from the program that was started by hand.
 pub const CHILD: &str = "--child";
 
 /// Killed when dropped.
@@ -15,7 +15,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts a process that does work of that kind, and waits until it is ready.
+    /// Starts a process for that kind of work, and waits until it is ready.
     pub fn start(kind: &str, arguments: &[&str]) -> Child {
         Child::start_on(false, kind, arguments)
     }
@@ -58,7 +58,7 @@ impl Child {
         self.answer()
     }
 
-    /// The same for a number of children, at the same time.
+    /// Sends an order to several children at the same time, and returns their replies.
     pub fn ask_all(children: &mut [Child], order: &str) -> Vec<String> {
         for child in &mut *children {
             child.tell(order);
@@ -74,7 +74,7 @@ impl Drop for Child {
     }
 }
 
-/// A child's life: it answers, until nobody is left to ask.
+/// Runs a child: replies to orders until its input is closed.
 pub fn serve(mut answer: impl FnMut(&str) -> String) {
     println!("ready");
     for order in std::io::stdin().lines() {

@@ -1,4 +1,4 @@
-//! A contender in processes of its own, so that nobody else's connections live on its threads.
+//! A contender in processes of its own, so that connections of other contenders do not share its threads.
 
 use crate::child::{Child, serve};
 use crate::contenders::{Entrant, Who};
@@ -17,7 +17,7 @@ pub struct Crew {
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub processes: usize,
-    /// Each process has so many clients: none knows of the others.
+    /// The number of clients of each process; they share nothing.
     pub clients: usize,
     pub flavor: Flavor,
     pub one_core: bool,
@@ -48,13 +48,13 @@ impl Crew {
         }
     }
 
-    /// The tasks are spread over the processes.
+    /// Runs the plan with its tasks spread over the processes.
     pub fn drive(&mut self, plan: Plan) -> Outcome {
         let tasks = (plan.tasks / self.children.len()).max(1);
         together(plan, &self.follow(Plan { tasks, ..plan }))
     }
 
-    /// Each client of each process follows the plan.
+    /// Runs the plan in each client of each process.
     pub fn follow(&mut self, plan: Plan) -> Vec<Outcome> {
         self.begin(plan);
         self.end()
@@ -97,7 +97,7 @@ pub fn together(plan: Plan, outcomes: &[Outcome]) -> Outcome {
 
 pub fn child(arguments: &[String]) {
     let [who, clients, flavor, url] = arguments else {
-        panic!("a contender, how many times, a runtime and a URL");
+        panic!("expected a contender, a number of clients, a runtime and a URL");
     };
     let who = Who::by_name(who).expect("a contender's name");
     let clients: usize = clients.parse().unwrap();

@@ -1,4 +1,4 @@
-//! What a contender does while the clock runs, in one process.
+//! The load of a contender during a turn, in one process.
 
 use crate::contenders::Contender;
 use crate::numbers::Summary;
@@ -10,12 +10,12 @@ use tokio::time::timeout;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     pub tasks: usize,
-    /// Whether all tasks want the same lock, or each one of its own.
+    /// All tasks want the same lock, or each one of its own.
     pub keys: Keys,
-    /// For how long a lock is kept.
+    /// How long a lock is held.
     pub body: Duration,
     pub until: Until,
-    /// Tells keys of different turns apart.
+    /// Distinguishes the keys of different turns.
     pub turn: u64,
 }
 
@@ -27,14 +27,14 @@ pub enum Keys {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Until {
-    /// Every task goes on until the time is up. Who still waits then is sent away.
+    /// Every task continues until the time is up. Tasks that still wait then are stopped.
     Time(Duration),
-    /// Every task takes so many locks.
+    /// Every task acquires this many locks.
     Locks(u64),
 }
 
 impl Plan {
-    /// Nobody wants another's lock.
+    /// Returns a plan in which each task has a lock of its own.
     pub fn free(tasks: usize, time: Duration) -> Plan {
         Plan {
             tasks,
@@ -45,7 +45,7 @@ impl Plan {
         }
     }
 
-    /// All want one lock, and have nothing to do with it.
+    /// Returns a plan in which all tasks want one lock, and hold it with an empty body.
     pub fn contended(tasks: usize, time: Duration) -> Plan {
         Plan {
             keys: Keys::Same,
@@ -53,7 +53,7 @@ impl Plan {
         }
     }
 
-    /// All want one lock at the same time, once.
+    /// Returns a plan in which all tasks want one lock at the same time, once.
     pub fn line(tasks: usize, body: Duration) -> Plan {
         Plan {
             tasks,
@@ -64,7 +64,7 @@ impl Plan {
         }
     }
 
-    /// A plan like this, with keys that nobody has used.
+    /// Returns the plan with unused keys.
     pub fn fresh(self) -> Plan {
         static TURN: AtomicU64 = AtomicU64::new(1);
         Plan {
@@ -73,7 +73,7 @@ impl Plan {
         }
     }
 
-    /// The same, short: connections are warm and scripts are loaded after it.
+    /// Returns a shortened plan, after which connections are open and scripts are loaded.
     pub fn warm_up(self) -> Plan {
         let short = match self.until {
             Until::Time(time) => Plan {
@@ -97,7 +97,7 @@ impl Plan {
         }
     }
 
-    /// As words for another process.
+    /// Formats the plan for another process.
     pub fn write(self) -> String {
         let until = match self.until {
             Until::Time(time) => format!("time {}", time.as_nanos()),
@@ -129,17 +129,17 @@ impl Plan {
     }
 }
 
-/// What came of it.
+/// The result of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// From the first question to the last release, or the end of the time.
+    /// From the first request to the last release, or the end of the time.
     pub elapsed: Duration,
-    /// When the first question was asked, and the last lock was released.
+    /// The times of the first request and of the last release.
     pub began: Duration,
     pub ended: Duration,
-    /// Acquire and release without the body.
+    /// The time to acquire and release, without the body.
     pub cost: Summary,
-    /// Acquire alone.
+    /// The time to acquire.
     pub wait: Summary,
 }
 
@@ -177,7 +177,7 @@ impl Outcome {
     }
 }
 
-/// Clocks of different processes agree on this one.
+/// Returns the time on a clock that all processes share.
 pub fn clock() -> Duration {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -262,7 +262,7 @@ async fn work<C: Contender>(
     }
 }
 
-/// A body that ends at that moment, not at the next tick of the runtime's millisecond clock.
+/// Waits until `until` precisely, not until the next tick of the runtime's millisecond clock.
 async fn keep(until: Instant) {
     let tick = Duration::from_micros(1200);
     if let Some(early) = until.checked_sub(tick)
@@ -275,8 +275,8 @@ async fn keep(until: Instant) {
     }
 }
 
-/// Takes one lock again and again beside another who does the same, so that it passes between them.
-/// Tells when each hold began and ended.
+/// Acquires one lock repeatedly while another process does the same, so that it passes between them. Returns
+/// when each hold began and ended.
 pub async fn alternate<C: Contender>(
     contender: &Arc<C>,
     turn: u64,

@@ -1,4 +1,4 @@
-//! Measures the lock beside others. How to run it, and how to read it: see `Cargo.toml`.
+//! Compares the lock with others. How to run it, and how to read the results: see `Cargo.toml`.
 
 mod child;
 mod contenders;
@@ -20,23 +20,23 @@ use std::process::exit;
 use std::time::Duration;
 
 const HELP: &str = "\
-Measures locks beside each other, on a redis-server of its own.
+Compares locks on a redis-server of its own.
 
 Usage: lock-bench [options]
 
 Options:
-  --only <names>       only this work, as `alone,many`; see below
-  --quick              a few short rounds: to see that it runs, not to believe it
-  --rounds <number>    how often each contender has its turn, instead of what suits the work
-  --millis <number>    how long a turn is [default: 200]
-  --help               prints this
+  --only <names>       run only these workloads, for example `alone,many`
+  --quick              run a few short rounds, as a smoke test
+  --rounds <number>    turns of each contender [default: depends on the workload]
+  --millis <number>    length of a turn [default: 200]
+  --help               print this help
 
-Work:";
+Workloads:";
 
 pub struct Bench {
     pub server: Server,
     pub report: Report,
-    /// How long a turn is.
+    /// The length of a turn.
     pub time: Duration,
     pub quick: bool,
     rounds: Option<usize>,
@@ -111,13 +111,13 @@ impl Options {
                     options.only = value().split(',').map(str::to_owned).collect();
                     for name in &options.only {
                         if !names().contains(&name.as_str()) {
-                            refuse(&format!("there is no work `{name}`"));
+                            refuse(&format!("unknown workload `{name}`"));
                         }
                     }
                 }
                 "--rounds" => options.rounds = Some(number(&option, &value()) as usize),
                 "--millis" => options.time = Duration::from_millis(number(&option, &value())),
-                _ => refuse(&format!("`{option}` is not known")),
+                _ => refuse(&format!("unknown option `{option}`")),
             }
         }
         options

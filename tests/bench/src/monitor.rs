@@ -1,4 +1,4 @@
-//! Counts what the server does by listening to it. That slows it down, so nothing is timed meanwhile.
+//! Counts the server's commands with `MONITOR`. That slows the server down, so nothing is timed meanwhile.
 
 use crate::server::Server;
 use std::io::{BufRead, BufReader, Write};
@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
-    /// Commands that clients sent. A script is one.
+    /// Commands that clients sent. A script counts once.
     pub sent: u64,
     /// Commands that scripts carried out.
     pub within: u64,
@@ -43,12 +43,12 @@ impl<'s> Monitor<'s> {
         Monitor { server, listener }
     }
 
-    /// What was done since the start.
+    /// Returns the counts since the start.
     pub fn stop(self) -> Counts {
         let mut connection = self.server.connect();
         redis::cmd("ECHO").arg(END).exec(&mut connection).unwrap();
         let mut counts = self.listener.join().unwrap();
-        // The greetings of that connection.
+        // Without the greetings of that connection.
         counts.sent = counts.sent.saturating_sub(GREETINGS);
         counts
     }

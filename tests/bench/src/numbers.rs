@@ -1,4 +1,4 @@
-//! Many numbers told in a few.
+//! Summaries of many measurements.
 
 use std::iter::Sum;
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl Summary {
 }
 
 impl Sum for Summary {
-    /// Of several processes: the percentiles are the mean of theirs, but for the highest.
+    /// Summarizes several processes: the mean of their means and medians, and the maximum of the others.
     fn sum<I: Iterator<Item = Summary>>(parts: I) -> Summary {
         let parts: Vec<Summary> = parts.filter(|part| part.count > 0).collect();
         let count: u64 = parts.iter().map(|part| part.count).sum();

@@ -1,4 +1,4 @@
-//! Lines over two logarithmic axes, as SVG. Every colour reads on white and on black.
+//! Lines over two logarithmic axes, as SVG. Every color is readable on white and on black.
 
 use std::fmt::Write;
 
@@ -17,13 +17,13 @@ pub struct Line {
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Style {
-    /// The one that this is about.
+    /// The lock that the plot is about.
     Ours,
     Peer {
         peer: usize,
         dashed: bool,
     },
-    /// What can't be done better.
+    /// The lower bound.
     Floor,
 }
 
@@ -33,7 +33,7 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 170.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 52.0;
-/// How far apart names stand that would cover each other.
+/// The distance between names that would overlap.
 const APART: f64 = 16.0;
 
 const INK: &str = "#7d8590";
@@ -61,7 +61,7 @@ impl Style {
     }
 }
 
-/// From a value to its place, and which values are marked.
+/// Maps values to positions, and lists the marked values.
 struct Axis {
     least: f64,
     most: f64,
@@ -159,7 +159,7 @@ impl Plot {
         }
     }
 
-    /// Each name stands beside the end of its line, or as near as the others let it.
+    /// Writes each name beside the end of its line, or as near as the other names permit.
     fn names(&self, svg: &mut String, x: &Axis, y: &Axis) {
         let end = |line: &Line| {
             line.points

@@ -1,10 +1,10 @@
-//! What a process uses, as the system tells it.
+//! The resources that a process uses, as the system reports them.
 
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-/// Time on a core so far, of all its threads that still run.
+/// Returns the CPU time so far of all threads that still run.
 pub fn cpu(id: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{id}/task")).unwrap();
     threads
@@ -16,14 +16,14 @@ pub fn cpu(id: u32) -> Duration {
         .sum()
 }
 
-/// Bytes of memory that are there, not just reserved.
+/// Returns the resident memory in bytes.
 pub fn resident() -> u64 {
     const PAGE: u64 = 4096;
     let pages = fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * PAGE
 }
 
-/// A program to be started: on one core only, if asked for.
+/// Returns a command for a program, pinned to one core if `one_core` is set.
 pub fn command(program: &str, one_core: bool) -> Command {
     if !one_core {
         return Command::new(program);

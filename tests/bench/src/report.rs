@@ -1,4 +1,4 @@
-//! What a person reads: tables, and what was aimed at.
+//! The output: tables, and the targets.
 
 #[derive(Default)]
 pub struct Report {

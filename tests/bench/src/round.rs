@@ -1,4 +1,4 @@
-//! Turns: every contender does the same for a short time, and then again.
+//! Turns: every contender does the same for a short time, in several rounds.
 
 use crate::contenders::Who;
 use crate::crew::{Crew, Size};
@@ -8,7 +8,7 @@ use crate::report::Table;
 use crate::server::{Server, Usage};
 use std::time::Duration;
 
-/// What one contender did in all rounds.
+/// The results of one contender in all rounds.
 pub struct Score {
     pub who: Who,
     pub turns: Vec<Turn>,
@@ -18,7 +18,7 @@ pub struct Score {
 pub struct Turn {
     pub outcome: Outcome,
     pub usage: Usage,
-    /// What the contender's own processes used.
+    /// The CPU time of the contender's own processes.
     pub cpu: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Score {
         median(self.turns.iter().map(value))
     }
 
-    /// The median of the ratios of each round.
+    /// Returns the median of the ratios of each round.
     pub fn ratio(&self, other: &Score, value: impl Fn(&Turn) -> f64) -> f64 {
         let rounds = self.turns.iter().zip(&other.turns);
         median(rounds.map(|(mine, theirs)| value(mine) / value(theirs)))
@@ -56,7 +56,7 @@ impl Turn {
     }
 }
 
-/// All take turns, in an order that changes, so that nobody always comes after the same other one.
+/// Runs all contenders in turns, in an order that changes, so that none always follows the same other one.
 pub fn run(server: &Server, who: &[(Who, Size, Plan)], rounds: usize) -> Vec<Score> {
     let url = server.url();
     let mut scores: Vec<Score> = who
@@ -92,10 +92,10 @@ pub fn of(scores: &[Score], who: Who) -> &Score {
     scores
         .iter()
         .find(|score| score.who == who)
-        .expect("it took part")
+        .expect("the contender took part")
 }
 
-/// Everybody's numbers, compared with the first one's.
+/// Prints the results of all contenders, compared with the first one's.
 pub fn print(title: &str, scores: &[Score]) {
     let first = &scores[0];
     let versus = first.who.to_string();

@@ -1,4 +1,4 @@
-//! The runtimes that callers have.
+//! The runtimes of callers.
 
 use std::fmt;
 use tokio::runtime::{Builder, Runtime};
@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 pub enum Flavor {
     /// Two threads, as on a small server.
     Threads,
-    /// One thread, as each of actix-web's workers has it.
+    /// One thread, like each worker of actix-web.
     Current,
 }
 

@@ -1,4 +1,4 @@
-//! A redis-server for this run alone.
+//! A redis-server for this run only.
 
 use crate::process;
 use redis::{Connection, InfoDict, RedisResult, cmd};
@@ -8,17 +8,17 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// Killed when dropped, on a panic too.
+/// Killed when dropped, also on a panic.
 pub struct Server {
     process: Child,
     directory: PathBuf,
     port: u16,
 }
 
-/// What the server has done so far.
+/// The work of the server so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// Commands carried out, whoever sent them: those within scripts count too.
+    /// Commands carried out, including those within scripts.
     pub commands: u64,
     pub cpu: Duration,
 }
@@ -28,7 +28,7 @@ impl Sub for Usage {
 
     fn sub(self, before: Usage) -> Usage {
         Usage {
-            // Less the question that told `before`.
+            // Without the `INFO` that read `before`.
             commands: self.commands - before.commands - 1,
             cpu: self.cpu.saturating_sub(before.cpu),
         }
@@ -100,18 +100,18 @@ impl Server {
         }
     }
 
-    /// How many keys there are: none, if all locks were released.
+    /// Returns the number of keys: none, if all locks were released.
     pub fn keys(&self) -> u64 {
         cmd("DBSIZE").query(&mut self.connect()).unwrap()
     }
 
-    /// Forgets what those left behind who were sent away.
+    /// Deletes the keys of tasks that were stopped.
     pub fn clear(&self) {
         cmd("FLUSHALL").exec(&mut self.connect()).unwrap();
     }
 
     pub fn connect(&self) -> Connection {
-        self.try_connect().expect("the server answers")
+        self.try_connect().expect("the server replies")
     }
 
     fn try_connect(&self) -> RedisResult<Connection> {
@@ -122,7 +122,7 @@ impl Server {
         cmd("INFO")
             .arg(section)
             .query(&mut self.connect())
-            .expect("the server answers")
+            .expect("the server replies")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tries again every 100 ms.
+//! `async-redis-lock`, which retries every 100 ms.
 
 use super::{Contender, Retry, TTL};
 use async_redis_lock::{Lock, Locker, Options};
@@ -13,7 +13,7 @@ impl Contender for AsyncRedisLock {
     type Hold = Lock;
 
     async fn connect(url: &str, retry: Retry) -> AsyncRedisLock {
-        // Its default is to give up after a second.
+        // By default it gives up after a second.
         let mut options = Options::new().ttl(TTL).extend(TTL / 3).timeout(None);
         if retry == Retry::Tuned {
             options = options.retry(Duration::from_millis(10));

@@ -1,5 +1,5 @@
-//! Tries again every 50 ms. A mutex for every acquisition: its owner is fixed when it is made, so two
-//! who share one don't exclude each other.
+//! `distkit`, which retries every 50 ms. It needs a new mutex for every acquisition: a mutex has a fixed
+//! owner, so two tasks that share one do not exclude each other.
 
 use super::{Contender, Retry, TTL};
 use distkit::DistkitRedisKey;

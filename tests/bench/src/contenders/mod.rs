@@ -1,4 +1,4 @@
-//! Those who are measured, each in a file of its own.
+//! The contenders, each in a file of its own.
 
 mod async_redis_lock;
 mod distkit;
@@ -17,11 +17,11 @@ use std::time::Duration;
 /// The lease of every lock.
 pub const TTL: Duration = Duration::from_secs(30);
 
-/// How those who wait by trying again are set.
+/// The retry interval of contenders that wait by retrying.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
     Default,
-    /// Every 10 ms, or 10 ms on average for who chooses at random.
+    /// Every 10 ms, or 10 ms on average if the contender chooses at random.
     Tuned,
 }
 
@@ -29,7 +29,7 @@ pub enum Retry {
 pub enum Who {
     Raw,
     Ours,
-    /// The same, with releases that nobody waits for.
+    /// The same, with background releases.
     Background,
     Rslock(Retry),
     Rlock(Retry),
@@ -39,7 +39,7 @@ pub enum Who {
 
 use Retry::{Default, Tuned};
 
-/// Everybody as they are when nothing is set. The first is what the others are compared with.
+/// All contenders with their default settings. The others are compared with the first.
 pub const FREE: [Who; 7] = [
     Who::Raw,
     Who::Ours,
@@ -50,7 +50,7 @@ pub const FREE: [Who; 7] = [
     Who::Distkit(Default),
 ];
 
-/// Those who can wait.
+/// The contenders that can wait.
 pub const WAITING: [Who; 9] = [
     Who::Ours,
     Who::Rslock(Tuned),
@@ -108,7 +108,7 @@ impl fmt::Display for Who {
     }
 }
 
-/// A way to take a lock. Whatever goes wrong panics: a number would mean nothing then.
+/// A lock implementation. Any failure panics: a measurement would be meaningless then.
 pub trait Contender: Sized + Send + Sync + 'static {
     type Hold: Send;
 
@@ -116,7 +116,7 @@ pub trait Contender: Sized + Send + Sync + 'static {
     fn acquire(&self, key: &str) -> impl Future<Output = Self::Hold> + Send;
     fn release(&self, hold: Self::Hold) -> impl Future<Output = ()> + Send;
 
-    /// Does something under a lock.
+    /// Runs a body under a lock.
     fn run<T: Send>(
         &self,
         key: &str,
@@ -135,7 +135,7 @@ async fn enter<C: Contender>(url: &str, retry: Retry) -> Box<dyn Entrant> {
     Box::new(Arc::new(C::connect(url, retry).await))
 }
 
-/// A contender whose type doesn't matter any more.
+/// A type-erased contender.
 pub trait Entrant: Send + Sync {
     fn drive(&self, plan: Plan) -> Doing<'_, Outcome>;
 

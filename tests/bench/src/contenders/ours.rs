@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub struct Ours(LockManager);
 
-/// A release is not waited for.
+/// Like [`Ours`], without waiting for releases.
 pub struct Background(Ours);
 
 impl Contender for Ours {

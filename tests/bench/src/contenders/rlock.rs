@@ -1,4 +1,4 @@
-//! Tries again every 100 ms.
+//! `rlock`, which retries every 100 ms.
 
 use super::{Contender, Retry, TTL};
 use rlock::AcquireOptions;

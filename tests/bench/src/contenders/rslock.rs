@@ -1,5 +1,5 @@
-//! Tries again after 0 to 200 ms, chosen at random; tuned, after 0 to 20 ms. Three times, and then
-//! three times again.
+//! `rslock`, which retries after a random 0 to 200 ms; tuned, after 0 to 20 ms. Three times, and then three
+//! times again.
 
 use super::{Contender, Retry, TTL};
 use rslock::{LockGuard, LockManager};

@@ -1,4 +1,4 @@
-//! What annotations cost the compiler, beside those of `tracing`.
+//! The compile time of annotations, compared with those of `tracing`.
 
 use crate::Bench;
 use crate::report::Table;
@@ -18,7 +18,7 @@ pub fn check(bench: &mut Bench) {
     );
     let traced = site.package("traced", "#[tracing::instrument]");
     let packages = [plain, traced, locked];
-    // The first time, everything they need is built.
+    // The first check builds all dependencies.
     for package in &packages {
         site.check(package);
     }
@@ -53,7 +53,7 @@ pub fn check(bench: &mut Bench) {
     );
 }
 
-/// Packages in a place that goes away again.
+/// A temporary directory for packages.
 struct Site {
     directory: PathBuf,
 }
@@ -66,7 +66,7 @@ impl Site {
         Site { directory }
     }
 
-    /// All need the same; only the annotation differs.
+    /// Creates a package. All have the same dependencies; only the annotation differs.
     fn package(&self, name: &str, annotation: &str) -> PathBuf {
         let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lock-runtime");
         let package = self.directory.join(name);
@@ -89,7 +89,7 @@ impl Site {
     }
 
     fn check(&self, package: &Path) -> Duration {
-        // As if edited.
+        // Touch the file, as an edit does.
         let source = package.join("src/lib.rs");
         let text = fs::read_to_string(&source).unwrap();
         fs::write(&source, text).unwrap();
@@ -101,7 +101,7 @@ impl Site {
             .env("CARGO_INCREMENTAL", "0")
             .status()
             .expect("`cargo` is installed");
-        assert!(status.success(), "the handlers don't compile");
+        assert!(status.success(), "the handlers do not compile");
         start.elapsed()
     }
 }

@@ -1,4 +1,4 @@
-//! Many who want one lock all the time, and have nothing to do with it: how often it passes on.
+//! Many tasks want one lock all the time, with empty bodies: how often it is passed on.
 
 use crate::Bench;
 use crate::contenders::{Retry, Who};
@@ -19,7 +19,7 @@ pub fn contended(bench: &mut Bench) {
     for (processes, least) in [(1, 20.0), (4, 3.0)] {
         let time = bench.time * 2;
         let who = ALL.map(|who| match who {
-            // Raw commands can't wait: this is how often one gets a lock who is alone.
+            // Raw commands cannot wait: this is the rate of a single task.
             Who::Raw => (who, Size::processes(1), Plan::free(1, time)),
             _ => (who, Size::processes(processes), Plan::contended(64, time)),
         });

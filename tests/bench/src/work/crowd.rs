@@ -1,4 +1,4 @@
-//! Many processes that want one lock: what the server has to do for each time it passes on.
+//! Many processes want one lock: the work of the server for each time that it is passed on.
 
 use crate::Bench;
 use crate::contenders::Who;
@@ -20,7 +20,7 @@ pub fn crowd(bench: &mut Bench) {
     let mut table = Table::new("commands per hand-off; waiting clients", &columns);
     let mut sent = Vec::new();
     for clients in [8, 32, 128, 512] {
-        // Clients that share nothing are to each other what processes are.
+        // Clients that share nothing behave like processes.
         let size = Size {
             clients,
             ..Size::processes(1)

@@ -1,4 +1,4 @@
-//! Processes that want one lock all the time: who gets it how often, and who waits how long.
+//! Processes want one lock all the time: the share of each, and the waits.
 
 use crate::Bench;
 use crate::contenders::{Retry, Who};
@@ -82,7 +82,7 @@ pub fn fair(bench: &mut Bench) {
     bench.server.clear();
 }
 
-/// Somebody who only wants to be woken every millisecond, and finds out how late that is at worst.
+/// A thread that wakes up every millisecond, and measures how late that is at worst.
 struct Stalls {
     over: Arc<AtomicBool>,
     watcher: JoinHandle<Duration>,

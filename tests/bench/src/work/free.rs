@@ -1,4 +1,4 @@
-//! Locks that nobody else wants.
+//! Uncontended locks.
 
 use crate::Bench;
 use crate::contenders::{FREE, Who};
@@ -8,8 +8,8 @@ use crate::round::{self, Score, Turn};
 use crate::runtime::Flavor;
 use crate::server::Server;
 
-/// One at a time: what a lock costs a caller. On one core, all that is done adds up. On several, waking
-/// another core may cost more than the lock, and the system decides anew from time to time.
+/// One lock at a time: its cost for a caller. On one core, all work adds up. On several, waking another core
+/// may cost more than the lock, and the system's choice of cores changes from time to time.
 pub fn alone(bench: &mut Bench) {
     for one_core in [true, false] {
         let cores = if one_core { "one core" } else { "any core" };
@@ -59,7 +59,7 @@ fn alone_on(bench: &Bench, flavor: Flavor, one_core: bool) -> Vec<Score> {
     }
 }
 
-/// Many at a time: how many locks are had.
+/// Many locks at a time: the throughput.
 pub fn many(bench: &mut Bench) {
     for tasks in [64, 1024] {
         let plan = Plan::free(tasks, bench.time);
@@ -85,7 +85,7 @@ pub fn many(bench: &mut Bench) {
     }
 }
 
-/// The ratio to the peer that is hardest to beat: the worst one for us.
+/// Returns the ratio to the best peer: the worst one for this library.
 fn against_peers(
     ours: &Score,
     scores: &[Score],

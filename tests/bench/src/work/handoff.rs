@@ -1,5 +1,5 @@
-//! A lock that is released in one process and wanted in another: how soon the body there starts,
-//! beside a message that is published by one and received by the other.
+//! A lock is released in one process and granted to another: the time until the body there starts, compared
+//! with a message that one publishes and the other receives.
 
 use crate::Bench;
 use crate::child::{Child, serve};
@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 pub const KIND: &str = "pass";
 pub const BARE: &str = "publish";
 
-/// The other has come to wait, or to listen, before it gets its turn.
+/// The time after which the other process waits, or listens, before its turn.
 const REST: Duration = Duration::from_millis(3);
 
 pub fn handoff(bench: &mut Bench) {
@@ -74,7 +74,7 @@ pub fn handoff(bench: &mut Bench) {
     );
 }
 
-/// Each process gives, for each hold, when it began and when it ended.
+/// Each process reports the beginning and the end of each hold.
 fn pass(pair: &mut [Child], passes: u64, rest: Duration) -> Summary {
     let turn = Plan::line(1, rest).fresh().turn;
     let order = format!("{turn} {} {}", passes / 2, rest.as_nanos());
@@ -89,7 +89,7 @@ fn pass(pair: &mut [Child], passes: u64, rest: Duration) -> Summary {
     Summary::of(passed.map(gap).collect())
 }
 
-/// Each process gives when it sent and when it received.
+/// Each process reports when it sent and when it received.
 fn publish(pair: &mut [Child], passes: u64) -> Summary {
     let order = format!("{} {}", passes / 2, (2 * REST).as_nanos());
     let answers = Child::ask_all(pair, &order);
@@ -119,14 +119,14 @@ fn words(numbers: &[Duration]) -> String {
 
 pub fn child(arguments: &[String]) {
     let [url, who] = arguments else {
-        panic!("a URL and a contender");
+        panic!("expected a URL and a contender");
     };
     let runtime = Flavor::Threads.build();
     let who = Who::by_name(who).expect("a contender's name");
     let entrant = runtime.block_on(who.connect(url));
     serve(|order| {
         let [turn, passes, rest] = numbers(order)[..] else {
-            panic!("a turn, how often, and how long to rest");
+            panic!("expected a turn, a number of passes, and a rest");
         };
         words(&runtime.block_on(entrant.alternate(turn, passes, Duration::from_nanos(rest))))
     });
@@ -134,11 +134,11 @@ pub fn child(arguments: &[String]) {
 
 pub fn bare_child(arguments: &[String]) {
     let [url, side, listens] = arguments else {
-        panic!("a URL, a side, and who listens");
+        panic!("expected a URL, a side, and a listener");
     };
     let (url, first) = (url.clone(), side == "0");
     let runtime = Flavor::Threads.build();
-    // A thread that only listens has one more to wake: the one that the message is for.
+    // A separate listening thread has to wake another one: the receiver of the message.
     let thread = (listens == "apart").then(|| {
         let runtime = Flavor::Current.build();
         let handle = runtime.handle().clone();
@@ -152,7 +152,7 @@ pub fn bare_child(arguments: &[String]) {
     let mut inbox = Some(messages);
     serve(|order| {
         let [passes, rest] = numbers(order)[..] else {
-            panic!("how often, and how long to rest");
+            panic!("expected a number of passes, and a rest");
         };
         let (mut connection, theirs) = (commands.clone(), channel(listens, !first));
         let mut messages = inbox.take().unwrap();
@@ -185,7 +185,7 @@ fn channel(listens: &str, first: bool) -> String {
     format!("bench-{listens}-{first}")
 }
 
-/// A server as the lock's own connections see it.
+/// Returns a client with the same settings as the library's connections.
 fn client(url: &str) -> Client {
     let info = url.into_connection_info().unwrap();
     let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
@@ -201,7 +201,7 @@ async fn connect(url: &str) -> MultiplexedConnection {
     connection.unwrap()
 }
 
-/// Listens on the present runtime.
+/// Subscribes on the current runtime.
 async fn listen(url: String, channel: String) -> UnboundedReceiver<()> {
     let (sender, messages) = unbounded_channel();
     let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
@@ -214,7 +214,7 @@ async fn listen(url: String, channel: String) -> UnboundedReceiver<()> {
     let listening = client.get_multiplexed_async_connection_with_config(&config);
     let mut listening = listening.await.unwrap();
     listening.subscribe(channel).await.unwrap();
-    // It hears as long as it lives.
+    // The subscription lasts as long as the connection.
     tokio::spawn(async move {
         std::future::pending::<()>().await;
         drop(listening);

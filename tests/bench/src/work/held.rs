@@ -61,7 +61,7 @@ pub fn held(bench: &mut Bench) {
         off.abs() <= 20.0,
     );
 
-    // All that were taken together are renewed together: what counts is a whole round.
+    // Locks that were acquired together are renewed together, so measure a whole round.
     let (start, before) = (Instant::now(), process::cpu(child.id()));
     sleep(Duration::from_secs(seconds));
     let cpu = (process::cpu(child.id()) - before).as_secs_f64();
@@ -114,7 +114,7 @@ pub fn memory(bench: &mut Bench) {
         let waiters = 20_000;
         child.ask(&format!("hold {keys}"));
         let future: f64 = child.ask("future").parse().unwrap();
-        // Not all at once: what asking takes for a moment is not what waiting takes.
+        // Not all at once: the memory that requests take for a moment is not that of waiting.
         let wave = waiters / 20;
         child.ask(&format!("wait {wave} {keys}"));
         sleep(Duration::from_secs(1));
@@ -148,10 +148,10 @@ fn pace(child: &mut Child, seconds: u64) -> Summary {
     Summary::read(&mut numbers).expect("a summary")
 }
 
-/// Holds locks, waits for locks, and takes some others meanwhile.
+/// Holds locks, waits for locks, and meanwhile acquires some others.
 pub fn child(arguments: &[String]) {
     let [url] = arguments else {
-        panic!("a URL");
+        panic!("expected a URL");
     };
     let runtime = Flavor::Threads.build();
     let connect = async {
@@ -195,7 +195,7 @@ pub fn child(arguments: &[String]) {
                 let paced = paced(ours.clone(), Duration::from_secs(*seconds));
                 return runtime.block_on(runtime.spawn(paced)).unwrap().write();
             }
-            _ => panic!("`{order}` is no order"),
+            _ => panic!("unknown order `{order}`"),
         }
         "done".to_owned()
     });
@@ -209,7 +209,7 @@ fn key(number: u64) -> String {
     format!("held-{number}")
 }
 
-/// Takes locks, or releases them, until there are so many.
+/// Acquires or releases locks until there are `count`.
 async fn hold(locks: LockManager, mut guards: Vec<LockGuard>, count: usize) -> Vec<LockGuard> {
     while guards.len() > count {
         let release = guards.split_off(guards.len().saturating_sub(256).max(count));
@@ -239,7 +239,7 @@ async fn take(locks: &LockManager) -> Duration {
     start.elapsed()
 }
 
-/// Ours and raw commands, in turns.
+/// Measures this library and raw commands, in turns.
 async fn both(locks: LockManager, raw: Arc<Raw>, count: u64) -> [Summary; 2] {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for turn in 0..count {

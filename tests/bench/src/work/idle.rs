@@ -1,4 +1,4 @@
-//! Many who wait behind somebody who keeps the lock: what waiting costs.
+//! Many waiters behind a holder that keeps the lock: the cost of waiting.
 
 use crate::Bench;
 use crate::contenders::Who;
@@ -42,13 +42,13 @@ pub fn idle(bench: &mut Bench) {
         holder.begin(long);
         sleep(Duration::from_millis(300));
         waiters.begin(plan);
-        // Joining the queue is not waiting in it.
+        // Entering the queue is not part of waiting in it.
         sleep(settle);
         let monitor = Monitor::start(&bench.server);
         sleep(time / 3);
         let counts = monitor.stop();
         let (start, server, client) = (Instant::now(), bench.server.usage(), waiters.cpu());
-        // Over whole beats, so that it doesn't matter when each began to wait.
+        // Over whole polling intervals, so that the start of each wait does not matter.
         sleep(time * 4 / 5);
         let elapsed = start.elapsed().as_secs_f64();
         let server = (bench.server.usage() - server).cpu.as_secs_f64() / elapsed * 100.0;

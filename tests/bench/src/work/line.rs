@@ -1,4 +1,4 @@
-//! Some who want one lock at the same time, each for 5 ms: how soon all have had it.
+//! Several tasks want one lock at the same time, each for 5 ms: the time until all have held it.
 
 use crate::Bench;
 use crate::contenders::{WAITING, Who};

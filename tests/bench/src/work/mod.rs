@@ -1,4 +1,4 @@
-//! What is measured.
+//! The workloads.
 
 mod check;
 mod contended;
@@ -42,13 +42,13 @@ all! {
     plots::waiting,
 }
 
-/// The life of a child that does work of that kind.
+/// Runs a child process for one kind of work.
 pub fn child(kind: &str, arguments: &[String]) {
     match kind {
         crew::KIND => crew::child(arguments),
         handoff::KIND => handoff::child(arguments),
         handoff::BARE => handoff::bare_child(arguments),
         held::KIND => held::child(arguments),
-        _ => panic!("`{kind}` is no work"),
+        _ => panic!("unknown kind of work `{kind}`"),
     }
 }

@@ -1,4 +1,4 @@
-//! What the plots show.
+//! The data of the plots.
 
 use crate::Bench;
 use crate::contenders::{FREE, Retry, Who};
@@ -11,11 +11,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a lock takes, and how many are had, with more and more at a time that nobody else wants.
+/// Plots the time of a lock and the throughput for a growing number of uncontended locks at a time.
 pub fn scale(bench: &mut Bench) {
     let steps = [1, 4, 16, 64, 256, 1024];
     let scores = steps.map(|tasks| {
-        // What a few tasks get depends on which core each thread is on: many short turns.
+        // The results of a few tasks depend on the core of each thread, so there are many short turns.
         let (time, rounds) = match tasks {
             ..=16 => (bench.time / 4, 25),
             _ => (bench.time, 7),
@@ -52,7 +52,7 @@ const WAITING: [Who; 7] = [
     Who::Distkit(Retry::Default),
 ];
 
-/// How long those wait who want one lock at the same time, each for 5 ms, in four processes.
+/// Plots the wait of tasks that want one lock at the same time, each for 5 ms, in four processes.
 pub fn waiting(bench: &mut Bench) {
     let body = Duration::from_millis(5);
     let wait = |turn: &Turn| millis(turn.outcome.wait.mean);

@@ -1,4 +1,4 @@
-//! What an annotation adds to the future of a function.
+//! The number of bytes that an annotation adds to the future of a function.
 
 use crate::Bench;
 use lock_runtime::{LockError, distributed_lock};
