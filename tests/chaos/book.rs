@@ -166,7 +166,7 @@ impl Ledger {
     }
 }
 
-/// A worker's client of the resource. Its requests block until the reply, so that a body that is cancelled
+/// A worker's client of the resource. Its requests block until the reply, so that a body that is canceled
 /// has nothing under way.
 #[derive(Clone)]
 pub struct Account {

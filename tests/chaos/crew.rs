@@ -123,10 +123,7 @@ impl Crew {
             let event = || seat.process.event(LONG);
             let over = std::iter::from_fn(event).any(|event| event == "over");
             if !over {
-                left.push(format!(
-                    "workers {:?} did not end",
-                    seat.workers
-                ));
+                left.push(format!("workers {:?} did not end", seat.workers));
                 seat.process.kill();
             }
         }

@@ -33,8 +33,8 @@ pub fn left(ground: &mut dyn Ground) -> Vec<String> {
     left
 }
 
-/// Returns the keys that are left although no process was killed. Keys of killed processes, and keys that a
-/// server lost without the others noticing, are excluded.
+/// Returns the keys that are left on a single server although no process was killed. Otherwise leftovers are
+/// permitted: they may belong to a killed process, or to a server that the others do not know.
 pub fn uncleared(ground: &dyn Ground, faults: &[Fault]) -> Vec<String> {
     let killed = faults.iter().any(|fault| fault.kind == Kind::WorkerKilled);
     if killed || ground.rules().servers != 1 {

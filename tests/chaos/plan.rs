@@ -130,7 +130,7 @@ impl Maker<'_> {
             }
             number -= weight;
         }
-        unreachable!("it is less than the sum");
+        unreachable!("the number is below the sum");
     }
 
     /// Returns `None` if the target, or the limit of unavailable servers, permits no further fault.

@@ -121,11 +121,7 @@ impl fmt::Display for Report {
             write_table(f, &[head].into_iter().chain(rows).collect::<Vec<_>>())?;
         }
         for kind in self.idle() {
-            writeln!(
-                f,
-                "\n{} was planned but never occurred",
-                words(kind)
-            )?;
+            writeln!(f, "\n{} was planned but never occurred", words(kind))?;
         }
         for (name, seed, violation) in &self.violations {
             writeln!(f, "\n{name}, seed {seed}: {violation}")?;

@@ -62,7 +62,7 @@ async fn on_thread<T: Send + 'static>(work: impl FnOnce(&mut dyn FnMut(T)) + Sen
     let mut tell = Some(tell);
     let work = move || {
         work(&mut |made| {
-            let _ = tell.take().expect("it is told once").send(made);
+            let _ = tell.take().expect("the result is reported once").send(made);
         });
     };
     // Dropping the runtime then waits for the thread.

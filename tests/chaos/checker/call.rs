@@ -155,9 +155,7 @@ pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<S
             _ => {}
         }
         let Some(call) = known.get(&(worker, number)).map(|call| &mut calls[*call]) else {
-            odd.push(format!(
-                "call {number} of worker {worker} was never made"
-            ));
+            odd.push(format!("call {number} of worker {worker} was never made"));
             continue;
         };
         if let Some(over) = call.over() {

@@ -88,7 +88,7 @@ pub struct Verdict {
     pub longest_double_hold: u64,
     /// Steps at which the lease had run out, and which no await could prevent.
     pub late_steps: usize,
-    /// Losses that were noticed; and, for each that cancelled a body and whose lease has a known end, how long
+    /// Losses that were noticed; and, for each that canceled a body and whose lease has a known end, how long
     /// the process ran from that end until the loss was noticed.
     pub lost: usize,
     pub losses: Vec<u64>,

@@ -10,8 +10,8 @@ use super::{KEYS, Links, Rules, SEATS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failover {
-    /// Another server takes over only when all leases have ended, and the old master does not return before
-    /// that.
+    /// Another server takes over only when all leases have ended, and the old master is gone for good by
+    /// then.
     Late,
     /// Another server takes over at once, and it has all leases.
     Acknowledged,
@@ -80,8 +80,8 @@ impl Failover {
         }
     }
 
-    /// Returns `true` if a server may get a fault now: unless failovers are early, all servers must be in
-    /// sync first.
+    /// Returns `true` if a server may get a fault now: unless failovers are early, the servers must be
+    /// settled.
     pub fn may_begin(self, is_settled: impl FnOnce() -> bool) -> bool {
         self == Self::Early || is_settled()
     }

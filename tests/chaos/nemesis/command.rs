@@ -144,7 +144,7 @@ impl Command {
             (Kind::ScriptsFlushed, _) => "SCRIPT FLUSH".to_owned(),
             (Kind::ClientsKilled, false) => "CLIENT KILL TYPE normal".to_owned(),
             (Kind::ClientsKilled, true) => "CLIENT KILL TYPE pubsub".to_owned(),
-            (kind, _) => unreachable!("{kind:?} is no command"),
+            (kind, _) => unreachable!("{kind:?} is not a command"),
         };
         let lasts_on = match step.kind {
             Kind::ClientsPaused | Kind::KeyOverwritten => step.lasts,

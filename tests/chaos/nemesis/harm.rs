@@ -244,6 +244,6 @@ fn break_network(proxy: &Proxy, step: &Step) {
         Kind::Stranded => proxy.strand(),
         Kind::ReplyLost => proxy.lose_next_reply(),
         Kind::MessagesLost => proxy.lose_messages(100),
-        kind => unreachable!("{kind:?} is not of the network"),
+        kind => unreachable!("{kind:?} is not a network fault"),
     }
 }

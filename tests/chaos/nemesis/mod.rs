@@ -106,7 +106,7 @@ impl<'a> Nemesis<'a> {
         let server = match on {
             On::Server(server) => server,
             On::Serving(key) | On::Door(key) | On::Key(key) => self.ground.serving(key)?,
-            On::Seat(_) | On::Link(..) => unreachable!("{on:?} is no server"),
+            On::Seat(_) | On::Link(..) => unreachable!("{on:?} is not a server"),
         };
         let mut gone = self.under_way.iter().filter_map(|it| it.cure.server());
         gone.all(|gone| gone != server).then_some(server)

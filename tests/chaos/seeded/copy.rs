@@ -30,8 +30,8 @@ impl Copy {
         let manifest = manifest.replace("name = \"chaos\"", "name = \"chaos-seeded\"");
         let (before, rest) = manifest
             .split_once("\nversion = \"")
-            .expect("it has a version");
-        let (version, after) = rest.split_once('"').expect("it has an end");
+            .expect("the manifest has a version");
+        let (version, after) = rest.split_once('"').expect("the version is quoted");
         let manifest = format!("{before}\nversion = \"{version}+seeded\"{after}");
         write(&copy.root.join("Cargo.toml"), manifest.as_bytes())?;
         Ok(copy)
@@ -97,7 +97,7 @@ fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     if fs::read(path).is_ok_and(|there| there == content) {
         return Ok(());
     }
-    fs::create_dir_all(path.parent().expect("it is a file"))?;
+    fs::create_dir_all(path.parent().expect("the path is a file"))?;
     fs::write(path, content)
 }
 

@@ -184,7 +184,7 @@ pub fn run(names: &[&str]) -> ExitCode {
     );
     let mut all = true;
     for (class, found, with) in rows {
-        let rule = class.patch.split_once('-').expect("it has words").1;
+        let rule = class.patch.split_once('-').expect("the name has words").1;
         let (by, after) = match &found {
             Outcome::Found(by, after) => (by.as_str(), format!("{:.1} s", after.as_secs_f64())),
             Outcome::Clean(_) => ("nothing", String::new()),

@@ -106,7 +106,7 @@ impl Client {
             true => self.attempt,
             false => 0,
         };
-        Token::nth(self.process as usize, attempt.into()).expect("it has one")
+        Token::nth(self.process as usize, attempt.into()).expect("the attempt has a token")
     }
 
     /// Returns `true` if it would react to the message now.

@@ -305,7 +305,7 @@ impl Play {
 }
 
 fn token(process: usize) -> Token {
-    Token::nth(process, 0).expect("there are not so many")
+    Token::nth(process, 0).expect("the process number is in range")
 }
 
 impl Scene {

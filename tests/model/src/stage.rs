@@ -321,7 +321,7 @@ impl Door {
 
     fn check_sight(&self, step: &Step, sight: Value) -> Result<(), String> {
         let mut sight = sight.list().into_iter();
-        let mut next = || sight.next().expect("four of them");
+        let mut next = || sight.next().expect("four values");
         let (holder, left) = (next().text(), next().number());
         let expected = match step.server.holder() {
             Some(token) => self.name_of(token),

@@ -521,7 +521,7 @@ impl Next<'_> {
             .network
             .retain(|it| it.token.process() != n || it.is_request() && !mute);
         if !self.setting.bounds.half_open {
-            let token = Token::nth(n, 0).expect("it has one");
+            let token = Token::nth(n, 0).expect("every process has a token");
             let rules = &self.setting.rules;
             world.server.step(rules, token, Command::Die, &mut |_| {});
         }
