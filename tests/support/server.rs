@@ -150,7 +150,9 @@ impl Server {
 
     /// Returns the clocks that the server was started with.
     pub fn clocks(&self) -> &Clocks {
-        self.clocks.as_ref().expect("the server was started with clocks")
+        self.clocks
+            .as_ref()
+            .expect("the server was started with clocks")
     }
 
     fn pid(&self) -> u32 {
