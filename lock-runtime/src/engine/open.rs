@@ -1,7 +1,7 @@
 //! Opens the engine that a configuration describes.
 
 use crate::config::{Config, Servers, invalid};
-use crate::engine::error::EngineErrorKind;
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
 use crate::engine::member::Member;
 use crate::engine::memory::MemoryEngine;
@@ -25,16 +25,16 @@ impl Config {
     pub(crate) async fn open(
         &self,
         io: IoThread,
-        ear: EventHandler,
+        handler: EventHandler,
     ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
         match &self.servers {
-            Servers::Quorum(urls) => self.open_quorum(io, urls, ear).await,
+            Servers::Quorum(urls) => self.open_quorum(io, urls, handler).await,
             Servers::One(url) => match url.split_once("://") {
                 Some(("memory", name)) => {
-                    let memory = MemoryEngine::open(name, ear);
+                    let memory = MemoryEngine::open(name, handler);
                     Ok((Arc::new(memory), url.as_str().into()))
                 }
-                _ => self.open_redis(io, url, ear).await,
+                _ => self.open_redis(io, url, handler).await,
             },
         }
     }
@@ -90,36 +90,28 @@ impl Config {
         &self,
         io: IoThread,
         url: &str,
-        ear: EventHandler,
+        handler: EventHandler,
     ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
         let topology = self.topology(io, url)?;
         let server: Arc<str> = topology.to_string().into();
         let is_sentinel = matches!(topology, Topology::Sentinel(_));
-        match RedisEngine::connect(io, topology, self.timeouts(), &self.prefix, ear).await {
+        match RedisEngine::connect(io, topology, self.timeouts(), &self.prefix, handler).await {
             Ok(redis) => Ok((Arc::new(redis), server)),
-            Err(error) if error.kind == EngineErrorKind::Rejected => {
-                Err(LockError::InvalidConfig {
-                    reason: if is_sentinel {
-                        format!(
-                            "`{server}` can't be used: {error}; check the name of the master, and user \
+            Err(error) => Err(connect_error(server, error, |server, error| {
+                if is_sentinel {
+                    format!(
+                        "`{server}` can't be used: {error}; check the name of the master, and user \
                          and password of the server and of the Sentinels"
-                        )
-                    } else if error.source.is::<redis::RedisError>() {
-                        format!(
-                            "`{server}` rejected the connection: {error}; check the user, the password \
-                         and the database"
-                        )
-                    } else {
-                        format!("`{server}` can't be used: {error}")
-                    },
-                    source: Some(error.source),
-                })
-            }
-            Err(error) => Err(LockError::Unavailable {
-                key: None,
-                server,
-                source: error.source,
-            }),
+                    )
+                } else if error.source.is::<redis::RedisError>() {
+                    format!(
+                        "`{server}` rejected the connection: {error}; check the user, the password and \
+                         the database"
+                    )
+                } else {
+                    format!("`{server}` can't be used: {error}")
+                }
+            })),
         }
     }
 
@@ -127,7 +119,7 @@ impl Config {
         &self,
         io: IoThread,
         urls: &[String],
-        ear: EventHandler,
+        handler: EventHandler,
     ) -> Result<(Arc<dyn Engine>, Arc<str>), LockError> {
         validate_quorum_size(urls)?;
         let topologies: Result<Vec<Topology>, LockError> =
@@ -142,7 +134,7 @@ impl Config {
         }
         let server: Arc<str> = names.join(", ").into();
         let timeouts = self.timeouts();
-        let hints = ReleaseHints::new(topologies.len(), ear);
+        let hints = ReleaseHints::new(topologies.len(), handler);
         let member = |(number, topology)| {
             let handler = hints.handler(number);
             let member = RedisMember::open(io, topology, timeouts, &self.prefix, handler);
@@ -151,18 +143,30 @@ impl Config {
         let members = topologies.into_iter().enumerate().map(member).collect();
         match QuorumEngine::connect(io, members, hints, timeouts).await {
             Ok(quorum) => Ok((Arc::new(quorum), server)),
-            Err(error) if error.kind == EngineErrorKind::Rejected => {
-                Err(LockError::InvalidConfig {
-                    reason: format!("the quorum can't be used: {error}"),
-                    source: None,
-                })
-            }
-            Err(error) => Err(LockError::Unavailable {
-                key: None,
-                server,
-                source: error.source,
-            }),
+            Err(error) => Err(connect_error(server, error, |_, error| {
+                format!("the quorum can't be used: {error}")
+            })),
         }
+    }
+}
+
+/// Returns the error of a connection that could not be made. A rejected one is a matter of the configuration;
+/// `reason` words it.
+fn connect_error(
+    server: Arc<str>,
+    error: EngineError,
+    reason: impl FnOnce(&str, &EngineError) -> String,
+) -> LockError {
+    match error.kind {
+        EngineErrorKind::Rejected => LockError::InvalidConfig {
+            reason: reason(&server, &error),
+            source: Some(error.source),
+        },
+        _ => LockError::Unavailable {
+            key: None,
+            server,
+            source: error.source,
+        },
     }
 }
 

@@ -1,7 +1,8 @@
 //! Releases and cancels claims, during the caller's call or in the background.
 
 use crate::engine::error::EngineError;
-use crate::engine::request::{Claim, OUTAGE, WAITER_TTL};
+use crate::engine::request::Claim;
+use crate::engine::timeouts::{OUTAGE, WAITER_TTL};
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::{Context, Effort};
 use crate::lock::pending_releases::{PendingRelease, PendingReleases};

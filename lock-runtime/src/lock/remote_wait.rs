@@ -4,8 +4,9 @@
 //! polling interval.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::request::{Claim, EnqueueReply, GRANT_TTL, QueueStatus, ServerTime, WAITER_TTL};
+use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::retry::Retry;
+use crate::engine::timeouts::{GRANT_TTL, WAITER_TTL};
 use crate::engine::token::Token;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::handoff::grant_to_front;

@@ -7,9 +7,8 @@ pub(crate) mod store;
 use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::store::{Store, Waiter, wake_before};
-use crate::engine::request::{
-    Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime, WAITER_TTL, WAKE_TTL,
-};
+use crate::engine::request::{Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime};
+use crate::engine::timeouts::{WAITER_TTL, WAKE_TTL};
 use crate::engine::traits::Engine;
 use std::sync::Arc;
 use std::time::Duration;
@@ -187,7 +186,7 @@ impl Engine for MemoryEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::request::GRANT_TTL;
+    use crate::engine::timeouts::GRANT_TTL;
     use crate::engine::token::Token;
     use crate::util::clock::Clock;
     use std::sync::mpsc;

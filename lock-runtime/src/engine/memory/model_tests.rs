@@ -4,7 +4,8 @@
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::{State, Store};
-use crate::engine::request::{Claim, EnqueueReply, GRANT_TTL, WAITER_TTL, WAKE_TTL};
+use crate::engine::request::{Claim, EnqueueReply};
+use crate::engine::timeouts::{GRANT_TTL, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::Token;
 use crate::util::clock::Clock;
 use lock_model::scene::{Play, SCENES, all};
@@ -43,9 +44,9 @@ impl Stage {
     fn open() -> Self {
         let clock = Clock::manual();
         let (sender, news) = mpsc::channel();
-        let ear: EventHandler = Arc::new(move |told| drop(sender.send(told)));
+        let handler: EventHandler = Arc::new(move |told| drop(sender.send(told)));
         Stage {
-            memory: MemoryEngine::new(Store::with_clock(clock.clone()), ear),
+            memory: MemoryEngine::new(Store::with_clock(clock.clone()), handler),
             clock,
             news,
             claims: HashMap::new(),

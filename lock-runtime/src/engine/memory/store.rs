@@ -1,7 +1,8 @@
 //! The table of locks and queues that all managers in the process share.
 
 use crate::engine::event::{EngineEvent, EventHandler, Grant};
-use crate::engine::request::{Claim, GRANT_TTL, ServerTime, WAKE_TTL};
+use crate::engine::request::{Claim, ServerTime};
+use crate::engine::timeouts::{GRANT_TTL, WAKE_TTL};
 use crate::engine::token::Token;
 use crate::util::clock::{Clock, Timestamp};
 use crate::util::sync::{Mutex, MutexGuard};

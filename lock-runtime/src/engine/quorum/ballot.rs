@@ -6,8 +6,9 @@ use crate::engine::quorum::member_states::MemberStates;
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::queue_entry::QueueEntry;
 use crate::engine::quorum::registry::Registry;
-use crate::engine::quorum::tally::Tally;
-use crate::engine::request::{Claim, OUTAGE};
+use crate::engine::quorum::replies::Replies;
+use crate::engine::request::Claim;
+use crate::engine::timeouts::OUTAGE;
 use crate::util::time::deadline_in;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -27,7 +28,7 @@ pub(crate) struct Ballot {
 /// The progress of a withdrawal.
 pub(crate) struct ClearProgress {
     /// The members that held the token.
-    pub(crate) released: Tally,
+    pub(crate) released: Replies,
     pub(crate) outstanding: usize,
 }
 
@@ -91,7 +92,7 @@ impl Ballot {
             self.registry.cleanup_started();
             let count = self.members.count();
             let progress = Arc::new(watch::Sender::new(ClearProgress {
-                released: Tally::new(count),
+                released: Replies::new(count),
                 outstanding: count,
             }));
             let (ballot, clearing) = (self.clone(), progress.clone());

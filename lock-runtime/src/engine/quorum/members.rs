@@ -3,7 +3,7 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::Member;
 use crate::engine::quorum::release_hints::ReleaseHints;
-use crate::engine::quorum::tally::Tally;
+use crate::engine::quorum::replies::Replies;
 use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
 use crate::util::io_thread::IoThread;
@@ -104,15 +104,15 @@ impl Members {
         mut answers: UnboundedReceiver<(usize, T)>,
         deadline: Instant,
         mut read: impl FnMut(T) -> Result<bool, EngineError>,
-    ) -> Tally {
-        let mut tally = Tally::new(self.count());
-        while tally.decided().is_none() {
+    ) -> Replies {
+        let mut replies = Replies::new(self.count());
+        while replies.decided().is_none() {
             match self.io.timeout_at(deadline, answers.recv()).await {
-                Ok(Some((member, answer))) => tally.record(member, read(answer)),
+                Ok(Some((member, answer))) => replies.record(member, read(answer)),
                 _ => break,
             }
         }
-        tally
+        replies
     }
 
     /// Records whether a member currently replies.

@@ -16,7 +16,7 @@ pub(crate) mod queue_entry;
 pub(crate) mod registry;
 pub(crate) mod release_hints;
 pub(crate) mod renewal;
-pub(crate) mod tally;
+pub(crate) mod replies;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod votes;
@@ -33,7 +33,7 @@ use crate::engine::quorum::queue_entry::QueueEntry;
 use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::renewal::renew;
-use crate::engine::quorum::tally::Tally;
+use crate::engine::quorum::replies::Replies;
 use crate::engine::quorum::waiting::enqueue;
 use crate::engine::request::{Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
@@ -71,19 +71,19 @@ impl QuorumEngine {
             let members = members.clone();
             async move { members.list[member].connected(deadline).await }
         });
-        let mut tally = Tally::new(members.count());
+        let mut replies = Replies::new(members.count());
         let mut wait_until = deadline;
         while let Ok(Some((member, reply))) = io.timeout_at(wait_until, connected.recv()).await {
             members.record_reachability(member, &reply);
-            tally.record(member, reply.map(|()| true));
+            replies.record(member, reply.map(|()| true));
             // The other reachable members will have replied by then.
-            if tally.decided().is_some() {
+            if replies.decided().is_some() {
                 wait_until = wait_until.min(deadline_in(STRAGGLER_GRACE));
             }
         }
-        match tally.decided() {
+        match replies.decided() {
             Some(_) => Ok(engine),
-            None => Err(tally.error(&members.list, "connected", "")),
+            None => Err(replies.error(&members.list, "connected", "")),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::engine::error::EngineError;
 use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::registry::Registry;
-use crate::engine::quorum::tally::Tally;
+use crate::engine::quorum::replies::Replies;
 use crate::engine::request::Claim;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
@@ -43,32 +43,34 @@ pub(crate) async fn renew(
         });
     }
     drop(sender);
-    let mut tallies = vec![Tally::new(members.count()); claims.len()];
-    while tallies.iter().any(|tally| tally.decided().is_none()) {
+    let mut tallies = vec![Replies::new(members.count()); claims.len()];
+    while tallies.iter().any(|replies| replies.decided().is_none()) {
         match members.io.timeout_at(deadline, answers.recv()).await {
             Ok(Some((member, renewed))) => record_replies(&mut tallies, member, renewed),
             _ => break,
         }
     }
-    let decided = tallies.iter().map(|tally| tally.decided() == Some(true));
+    let decided = tallies
+        .iter()
+        .map(|replies| replies.decided() == Some(true));
     still_held.send_replace(Some(decided.collect()));
-    let answer = |tally: &Tally| {
-        let error = || tally.error(&members.list, "renewed", "not ours");
-        tally.decided().ok_or_else(error)
+    let answer = |replies: &Replies| {
+        let error = || replies.error(&members.list, "renewed", "not ours");
+        replies.decided().ok_or_else(error)
     };
     Ok(tallies.iter().map(answer).collect())
 }
 
-fn record_replies(tallies: &mut [Tally], member: usize, renewed: Renewed) {
+fn record_replies(tallies: &mut [Replies], member: usize, renewed: Renewed) {
     match renewed {
         Ok(renewed) => {
-            for (tally, renewed) in tallies.iter_mut().zip(renewed) {
-                tally.record(member, renewed);
+            for (replies, renewed) in tallies.iter_mut().zip(renewed) {
+                replies.record(member, renewed);
             }
         }
         Err(error) => {
-            for tally in tallies {
-                tally.record(member, Err(error.clone()));
+            for replies in tallies {
+                replies.record(member, Err(error.clone()));
             }
         }
     }

@@ -9,9 +9,8 @@ use crate::engine::redis::net::replica_ack::check_replica_count;
 use crate::engine::redis::router::Router;
 use crate::engine::redis::scripts::{Script, Scripts};
 use crate::engine::redis::subscription::Subscription;
-use crate::engine::request::{
-    Claim, EnqueueReply, QueueStatus, ServerTime, TOMBSTONE_TTL, WAITER_TTL, WAKE_TTL,
-};
+use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
+use crate::engine::timeouts::{TOMBSTONE_TTL, WAITER_TTL, WAKE_TTL};
 use crate::util::join_all::join_all;
 use redis::{Cmd, FromRedisValue, ServerErrorKind};
 use std::time::Duration;

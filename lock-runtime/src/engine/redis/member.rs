@@ -41,7 +41,7 @@ impl RedisMember {
         topology: Topology,
         timeouts: Timeouts,
         prefix: &str,
-        ear: EventHandler,
+        handler: EventHandler,
     ) -> RedisMember {
         let state = Arc::new(watch::Sender::new(State::Connecting));
         let address = topology.to_string().into();
@@ -49,7 +49,7 @@ impl RedisMember {
         let server = topology.clone();
         io.spawn(async move {
             let connect =
-                || RedisEngine::connect(io, topology.clone(), timeouts, &prefix, ear.clone());
+                || RedisEngine::connect(io, topology.clone(), timeouts, &prefix, handler.clone());
             connect_loop(weak, &server, connect).await;
         });
         RedisMember { io, address, state }

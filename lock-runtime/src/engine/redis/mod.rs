@@ -58,7 +58,7 @@ impl RedisEngine {
         topology: Topology,
         timeouts: Timeouts,
         prefix: &str,
-        ear: EventHandler,
+        handler: EventHandler,
     ) -> Result<RedisEngine, EngineError> {
         let cluster = matches!(topology, Topology::Cluster(_));
         let keys = Keys::new(prefix, cluster);
@@ -68,9 +68,9 @@ impl RedisEngine {
             optional_commands: scripts.load(),
             ..Connector::new(io, topology.discovery(), timeouts, SendMode::Batched)
         };
-        let subscription = Subscription::new(&connector, &keys, ear.clone());
+        let subscription = Subscription::new(&connector, &keys, handler.clone());
         let router = match &topology {
-            Topology::Cluster(seeds) => Router::cluster(seeds.clone(), connector, ear).await?,
+            Topology::Cluster(seeds) => Router::cluster(seeds.clone(), connector, handler).await?,
             _ => Router::standalone(&connector).await?,
         };
         let engine = RedisEngine {

@@ -7,7 +7,8 @@ use crate::engine::member::{QueueObservation, Vote};
 use crate::engine::redis::commands::{
     LockCommands, Via, is_try_again, milliseconds, unexpected_reply,
 };
-use crate::engine::request::{Claim, WAITER_TTL, WAKE_TTL};
+use crate::engine::request::Claim;
+use crate::engine::timeouts::{WAITER_TTL, WAKE_TTL};
 use crate::engine::token::Token;
 use redis::Value;
 use std::time::Duration;

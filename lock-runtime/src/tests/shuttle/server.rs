@@ -67,12 +67,12 @@ impl Server {
     }
 
     /// EngineEvent takes its time.
-    fn post(&self, ear: EventHandler) -> EventHandler {
+    fn post(&self, handler: EventHandler) -> EventHandler {
         let letters = Arc::new(Inbox::new());
         let (sent, log) = (letters.clone(), self.log.clone());
         crate::util::shuttle::execution::spawn(async move {
             loop {
-                ear(letters.recv().await);
+                handler(letters.recv().await);
             }
         });
         Arc::new(move |news| {

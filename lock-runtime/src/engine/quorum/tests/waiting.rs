@@ -62,8 +62,8 @@ async fn a_queue_entered_late_is_left() {
 #[test]
 fn a_release_is_reported_once_a_majority_has_notified() {
     let told = Arc::new(Mutex::new(Vec::new()));
-    let ear = told.clone();
-    let hints = ReleaseHints::new(5, Arc::new(move |news| ear.lock().unwrap().push(news)));
+    let handler = told.clone();
+    let hints = ReleaseHints::new(5, Arc::new(move |news| handler.lock().unwrap().push(news)));
     let place = Token::random();
     let ears: Vec<_> = (0..5).map(|member| hints.handler(member)).collect();
     let first = |member: usize| ears[member](EngineEvent::AtFront(place));

@@ -6,13 +6,13 @@ use crate::engine::quorum::majority::{MemberReply, NoMajority, majority};
 use std::sync::Arc;
 
 #[derive(Clone)]
-pub(crate) struct Tally {
+pub(crate) struct Replies {
     replies: Vec<Option<Result<bool, EngineError>>>,
 }
 
-impl Tally {
-    pub(crate) fn new(members: usize) -> Tally {
-        Tally {
+impl Replies {
+    pub(crate) fn new(members: usize) -> Replies {
+        Replies {
             replies: vec![None; members],
         }
     }
@@ -33,7 +33,7 @@ impl Tally {
         }
     }
 
-    /// Returns the error for an undecided tally, which lists each member's reply.
+    /// Returns the error for an undecided replies, which lists each member's reply.
     pub(crate) fn error(
         &self,
         members: &[Arc<dyn Member>],
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn decided_once_missing_replies_cannot_change_the_result() {
-        for (replies, decided) in [
+        for (letters, decided) in [
             ("yy-", Some(true)),
             ("y-y", Some(true)),
             ("nn-", Some(false)),
@@ -72,18 +72,18 @@ mod tests {
             ("yynny", Some(true)),
             ("xnnxn", Some(false)),
         ] {
-            let mut tally = Tally::new(replies.len());
-            for (member, letter) in replies.bytes().enumerate() {
+            let mut replies = Replies::new(letters.len());
+            for (member, letter) in letters.bytes().enumerate() {
                 match letter {
                     b'-' => {}
-                    b'x' => tally.record(
+                    b'x' => replies.record(
                         member,
                         Err(EngineError::new(EngineErrorKind::NotConnected, "scripted")),
                     ),
-                    _ => tally.record(member, Ok(letter == b'y')),
+                    _ => replies.record(member, Ok(letter == b'y')),
                 }
             }
-            assert_eq!(tally.decided(), decided, "{replies}");
+            assert_eq!(replies.decided(), decided, "{letters}");
         }
     }
 }
