@@ -1,25 +1,25 @@
-//! What is configured once, at startup.
+//! The configuration of a manager.
 
 use crate::error::LockError;
 use crate::options::{ReleaseMode, validate_duration};
 use std::fmt;
 use std::time::Duration;
 
-/// The lock server, and the defaults for all its locks.
+/// The address of the lock server, and the defaults for its locks.
 ///
-/// A URL is a configuration, with defaults for everything else:
+/// A URL converts into a configuration with defaults for everything else:
 ///
 /// | URL | server |
 /// | --- | --- |
-/// | `redis://user:password@host:6379/0` | a Redis server; user, password, port and database may be left out |
+/// | `redis://user:password@host:6379/0` | a Redis server; user, password, port and database are optional |
 /// | `rediss://…` | the same over TLS, with the feature `tls` |
-/// | `redis+unix:///path?db=0&user=…&pass=…` | the same over a unix socket |
-/// | `redis-sentinel://user:password@h1:26379,h2,h3/mymaster/0` | the server that these Sentinels call the master `mymaster`, which is followed from one failover to the next; port and database may be left out |
-/// | `rediss-sentinel://…` | the same over TLS, to the Sentinels too |
-/// | `redis-cluster://user:password@h1:6379,h2,h3` | a Redis Cluster, met at any of these nodes; ports may be left out |
+/// | `redis+unix:///path?db=0&user=…&pass=…` | the same over a Unix socket |
+/// | `redis-sentinel://user:password@h1:26379,h2,h3/mymaster/0` | the master that these Sentinels call `mymaster`; failovers are followed; port and database are optional |
+/// | `rediss-sentinel://…` | the same over TLS, also to the Sentinels |
+/// | `redis-cluster://user:password@h1:6379,h2,h3` | the Redis Cluster that any of these nodes belongs to; ports are optional |
 /// | `rediss-cluster://…` | the same over TLS |
-/// | `memory://` | the embedded engine: locks within this process, for tests and a first try |
-/// | `memory://name` | the same, shared by all in the process who connect by that name |
+/// | `memory://` | the embedded engine: locks within this process, for tests and first steps |
+/// | `memory://name` | the same, shared by all managers of the process that use this name |
 ///
 /// ```
 /// use lock_runtime::{Config, LockManager};
@@ -37,7 +37,7 @@ use std::time::Duration;
 /// # }
 /// ```
 ///
-/// Its `Debug` output shows no URL, since a URL may hold a password.
+/// The `Debug` output omits URLs, since they may contain passwords.
 #[derive(Clone)]
 #[must_use]
 pub struct Config {
@@ -57,15 +57,14 @@ pub struct Config {
     pub(crate) strict: bool,
 }
 
-/// How often, and for how long, a lock may be handed from guard to guard within this process while other
-/// processes wait.
+/// The limits of local handoff while other processes wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HandoffLimits {
     pub(crate) max_count: u32,
     pub(crate) max_time: Duration,
 }
 
-/// Where the locks are kept.
+/// The URL of the server, or those of the quorum's members.
 #[derive(Clone)]
 pub(crate) enum Servers {
     One(String),
@@ -73,20 +72,20 @@ pub(crate) enum Servers {
 }
 
 impl Config {
-    /// The server at that URL, and defaults for the rest.
+    /// Creates a configuration for the server at `url`, with defaults for the rest.
     pub fn new(url: impl Into<String>) -> Config {
         Config::with_servers(Servers::One(url.into()))
     }
 
-    /// Several deployments of Redis that know nothing of one another, and defaults for the rest: a lock
-    /// is held where more than half of them have it
+    /// Creates a configuration for a quorum of independent Redis deployments, with defaults for the rest. A
+    /// lock is held while more than half of the members hold it
     /// ([Redlock](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/)).
     ///
-    /// Give it three URLs or five, each a server, Sentinels or a cluster. As long as more than half of
-    /// them can be reached, connecting and everything else works; the others take part when they are
-    /// there. A lock takes as long as the median member needs, and a fencing token twice as long. Each
-    /// request goes to every member. An error's [`source`](std::error::Error::source) says what each of
-    /// them answered.
+    /// Pass three or five URLs, each of a server, a set of Sentinels or a Cluster. Everything, including
+    /// connecting, works while more than half of the members can be reached; the others take part as
+    /// soon as they return. Acquiring a lock takes as long as the median member needs, and a fencing token
+    /// twice as long. Each request goes to every member. The [`source`](std::error::Error::source) of an
+    /// error lists the answer of each member.
     ///
     /// ```no_run
     /// # use lock_runtime::{Config, LockError, LockManager};
@@ -101,25 +100,24 @@ impl Config {
     /// # }
     /// ```
     ///
-    /// # What it takes
+    /// # Requirements
     ///
-    /// - **Members must be independent**: different machines, no replica of one another, and nothing that
-    ///   stops more than half of them at once.
-    /// - **A member that has forgotten its locks must stay away for the longest ttl** before it comes back,
-    ///   or persist everything (`appendonly yes`, `appendfsync always`). If it comes back at once it
-    ///   votes a second time for a lock that is held, and when others have done so too there are two
-    ///   holders. Have its service wait: `RestartSec=60`, and `ExecStartPre=sleep 60` for when the
-    ///   machine restarts, are enough for ttls of up to 50 s. One that was only out of reach, or
-    ///   paused, may come back at any time. As long as a majority remembers a lock, renewals tell it to
-    ///   the others again.
-    /// - **Sentinels and clusters fail over by themselves.** A failover that loses a member's last writes is
-    ///   as good as a restart at once; with [`replicas`](Self::replicas) each member's own replicas must
-    ///   know of a lock before that member counts.
-    /// - **Clocks** may be apart, but must run at the same speed; a member whose clock is set forward
-    ///   ends leases early.
+    /// - **Members must be independent**: on different machines, not replicas of one another, and without a
+    ///   common point of failure that stops more than half of them at once.
+    /// - **A member that lost its locks must stay down for the longest ttl** before it returns, or persist
+    ///   every write (`appendonly yes`, `appendfsync always`). A member that returns at once votes a second
+    ///   time for a lock that is held; if enough members do so, there are two holders. Delay the start of
+    ///   its service: `RestartSec=60`, and `ExecStartPre=sleep 60` for restarts of the machine, are enough
+    ///   for ttls of up to 50 s. A member that was only unreachable or paused may return at any time. While
+    ///   a majority still stores a lock, renewals restore it on the other members.
+    /// - **Sentinels and Clusters fail over by themselves.** A failover that loses a member's last writes is
+    ///   equivalent to an immediate restart without data. With [`replicas`](Self::replicas), a member's vote
+    ///   counts only once its own replicas have acknowledged the lock.
+    /// - **Clocks** may differ, but must run at the same rate. A member whose clock is set forward ends
+    ///   leases early.
     ///
-    /// Waiting works as everywhere else, and nearly in order of arrival; who comes at the very moment of a
-    /// release may be faster than those who wait.
+    /// Waiters acquire the lock nearly in arrival order; a caller that arrives at the moment of a release may
+    /// overtake them.
     pub fn quorum<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> Config {
         Config::with_servers(Servers::Quorum(urls.into_iter().map(U::into).collect()))
     }
@@ -146,12 +144,12 @@ impl Config {
         }
     }
 
-    /// The server at the URL in the environment variable `LOCK_URL`. Several URLs, with spaces between
-    /// them, are the members of a [quorum](Self::quorum).
+    /// Creates a configuration from the environment variable `LOCK_URL`. Several URLs, separated by spaces,
+    /// are the members of a [quorum](Self::quorum).
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidConfig`] if the variable is not set, or not text.
+    /// [`LockError::InvalidConfig`] if the variable is not set or not valid Unicode.
     pub fn from_env() -> Result<Config, LockError> {
         match std::env::var("LOCK_URL") {
             Ok(urls) if urls.split_whitespace().count() > 1 => {
@@ -165,63 +163,65 @@ impl Config {
         }
     }
 
-    /// What is put before every key on the server. By default `lock:`.
+    /// Sets the prefix of every key on the server. The default is `lock:`.
     ///
-    /// All who are to exclude one another must have the same. Those who are not must not have two of which
-    /// one begins the other, as `shop:` begins `shop:cart:`: the key `cart:1` of the first would be the
-    /// key `1` of the second. (`lock` and `lock:` are two, since no key begins with `:`.)
+    /// Managers that share locks must use the same prefix. Managers that don't must use prefixes of which
+    /// none begins with the other: with `shop:` and `shop:cart:`, the key `cart:1` of the first is the key
+    /// `1` of the second. (`lock` and `lock:` do not collide, since no key begins with `:`.)
     ///
-    /// An ACL user needs keys and channels that
-    /// begin with it (`~lock:* &lock:*`), `+@connection`, and the commands named in
-    /// `PROTOCOL.md`; what is missing is found when connecting.
+    /// An ACL user needs access to the keys and channels with this prefix (`~lock:* &lock:*`),
+    /// `+@connection`, and the commands listed in `PROTOCOL.md`; a missing permission is reported when
+    /// connecting.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// The ttl of locks that name none. By default 30 s.
+    /// Sets the default [`ttl`](crate::Lock::ttl) of locks. The default is 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// How long locks that don't say so wait. By default 5 s.
+    /// Sets the default [`wait`](crate::Lock::wait) of locks. The default is 5 s.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// How long making a connection may take, the first and every later one. By default 2 s.
+    /// Sets the timeout for establishing a connection, the first and every later one. The default is 2 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long the server may take to answer where the caller sets no bound: a single try, and a
-    /// release that is waited for. A connection silent for so long is replaced. By default 500 ms.
+    /// Sets the timeout of requests that no `wait` bounds: a single try, and a confirmed release. A
+    /// connection without a reply for this long is replaced. The default is 500 ms.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
         self
     }
 
-    /// Whether calls wait for the release of locks that don't say so. By default they do.
+    /// Sets the default [`release`](crate::Lock::release) mode of locks. The default is
+    /// [`ReleaseMode::Confirmed`].
     pub fn release(mut self, release: ReleaseMode) -> Self {
         self.release = release;
         self
     }
 
-    /// How many replicas must have acknowledged a lock, where the lock doesn't say so. By default none;
-    /// [`Lock::replicas`](crate::Lock::replicas) tells what that protects from.
+    /// Sets the default number of replicas that must acknowledge a lock. The default is 0; see
+    /// [`Lock::replicas`](crate::Lock::replicas).
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// How often, and for how long, a lock may pass from one caller to the next within this process
-    /// while other processes wait for it. By default 64 times within 10 ms. Passing it on asks the
-    /// server nothing, so that contention within a process costs next to nothing
-    /// ([lock cohorting](https://doi.org/10.1145/2686884)); 0 times is strict order of arrival over
-    /// all processes.
+    /// Limits local handoff: while other processes wait for a lock, this process may hand it to its own
+    /// callers up to `most` times, for at most `time`. The default is 64 times within 10 ms.
+    ///
+    /// A local handoff sends no request, so contention within a process is cheap
+    /// ([lock cohorting](https://doi.org/10.1145/2686884)). With 0 times there is no local handoff, and
+    /// callers acquire the lock in arrival order across all processes.
     pub fn local_handoff(mut self, most: u32, time: Duration) -> Self {
         self.handoff = HandoffLimits {
             max_count: most,
@@ -230,22 +230,22 @@ impl Config {
         self
     }
 
-    /// Whether servers that are unsafe for locks are refused, with [`LockError::UnsafeServer`]. By default
-    /// connecting to them succeeds, and the feature `tracing` tells warnings:
-    /// see [`LockManager::check_servers`](crate::LockManager::check_servers).
+    /// With `true`, connecting fails with [`LockError::UnsafeServer`] if the server check returns any
+    /// warning. By default connecting succeeds, and the feature `tracing` logs the warnings. See
+    /// [`LockManager::check_servers`](crate::LockManager::check_servers).
     pub fn refuse_unsafe_servers(mut self, refuse: bool) -> Self {
         self.strict = refuse;
         self
     }
 
-    /// User and password, if they are not in the URL. An empty user is Redis' default one.
+    /// Sets user and password, instead of those in the URL. An empty user is Redis' default user.
     pub fn credentials(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.credentials = Some((user.into(), password.into()));
         self
     }
 
-    /// User and password for the Sentinels themselves, which are not those of the server. An empty
-    /// user is the default one. By default the Sentinels are told none.
+    /// Sets user and password for the Sentinels themselves; the server's credentials are not sent to them.
+    /// An empty user is Redis' default user. By default the Sentinels receive no credentials.
     pub fn sentinel_credentials(
         mut self,
         user: impl Into<String>,
@@ -255,7 +255,7 @@ impl Config {
         self
     }
 
-    /// The certificate authority to trust, in PEM, instead of the public ones.
+    /// Sets the certificate authority to trust, in PEM format, instead of the public ones.
     #[cfg(feature = "tls")]
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.root_certificate = Some(pem.into());
@@ -266,7 +266,7 @@ impl Config {
         validate_duration("ttl", self.ttl)?;
         if self.connect_timeout.is_zero() || self.command_timeout.is_zero() {
             return Err(invalid(
-                "a timeout is zero, so nothing could ever be answered in time",
+                "a timeout is zero; set `connect_timeout` and `command_timeout` above zero",
             ));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The public error type.
 
 use crate::warning::Warning;
 use std::error::Error;
@@ -6,10 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Why a lock was not had, or was not kept.
+/// The reason why a lock could not be acquired, or was lost.
 ///
-/// The message says what happened, to which key and what to do; [`source`](Error::source) carries
-/// what the server or the network said. Neither ever contains a password.
+/// The message names the failure, the key and a remedy; [`source`](Error::source) returns the error of the
+/// server or the network. Neither ever contains a password.
 ///
 /// ```
 /// use lock_runtime::LockError;
@@ -26,70 +26,71 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else held the lock for as long as the caller was ready to wait.
+    /// Another client or caller held the lock for the whole `wait`.
     #[non_exhaustive]
     Busy {
         /// The key of the lock.
         key: Arc<str>,
-        /// How long was waited for it.
+        /// The time that the call waited; zero for a single try.
         waited: Duration,
     },
-    /// The lock was had, and its lease ended before the body or the guard did.
+    /// The lock was acquired, and its lease ended before the body or the guard did.
     #[non_exhaustive]
     Lost {
         /// The key of the lock.
         key: Arc<str>,
-        /// How it was lost.
+        /// The cause of the loss.
         cause: LostCause,
-        /// When this was noticed.
+        /// When this process noticed the loss.
         noticed_at: Instant,
     },
-    /// The lock server could not be asked, or gave no usable answer in time.
+    /// The lock server could not be reached, or returned no usable answer in time.
     #[non_exhaustive]
     Unavailable {
-        /// The key of the lock; none while connecting.
+        /// The key of the lock; `None` while connecting.
         key: Option<Arc<str>>,
         /// The server's address, without credentials.
         server: Arc<str>,
-        /// What the network or the server said.
+        /// The error of the network or the server.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// There is no global manager yet: [`init`](crate::init) has not been called, or has not
+    /// The global manager does not exist yet: [`init`](crate::init) has not been called, or has not
     /// returned.
     NotInitialized,
-    /// There is a global manager already: [`init`](crate::init) was called before.
+    /// The global manager already exists: [`init`](crate::init) was called before.
     AlreadyInitialized,
-    /// No lock can have this key.
+    /// The key is empty, longer than 512 MB, or begins with `:`.
     #[non_exhaustive]
     InvalidKey {
-        /// The beginning of the key.
+        /// The first 64 characters of the key.
         key: Arc<str>,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         reason: &'static str,
     },
-    /// An option has a value that no lock can keep.
+    /// An option has a value out of range.
     #[non_exhaustive]
     InvalidOption {
         /// The option's name, as in the attribute.
         option: &'static str,
-        /// What is wrong with it.
+        /// The reason why its value is invalid.
         reason: &'static str,
     },
-    /// The configuration can't be used as it is.
+    /// The configuration is invalid, or the server does not accept it.
     #[non_exhaustive]
     InvalidConfig {
-        /// What is wrong with it, and what to do.
+        /// The reason, and a remedy.
         reason: String,
-        /// What the driver or the server said of it, if anything.
+        /// The error of the driver or the server, if any.
         source: Option<Arc<dyn Error + Send + Sync>>,
     },
-    /// The lock server is unsafe for locks, and [`Config::refuse_unsafe_servers`](crate::Config::refuse_unsafe_servers) asks for more.
+    /// The lock server is unsafe for locks, and
+    /// [`Config::refuse_unsafe_servers`](crate::Config::refuse_unsafe_servers) is set.
     #[non_exhaustive]
     UnsafeServer {
-        /// What was found.
+        /// The findings of the server check.
         warnings: Arc<[Warning]>,
     },
-    /// The manager has been shut down and hands out no more locks.
+    /// The manager has been shut down and grants no more locks.
     #[non_exhaustive]
     ShuttingDown {
         /// The key of the lock.
@@ -97,43 +98,44 @@ pub enum LockError {
     },
 }
 
-/// How a lock was lost.
+/// The cause of a lost lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LostCause {
-    /// No renewal was confirmed before the lease ran out: the server or the network was away, or
-    /// this process or machine was paused.
+    /// No renewal was confirmed before the lease expired: the server or the network was unavailable, or this
+    /// process or machine was paused. Without renewal, the `ttl` has passed.
     Expired,
-    /// The server said that the lock isn't this holder's: somebody deleted or overwrote it, or the
-    /// server lost it.
+    /// The server reported that this holder does not own the lock: a client deleted or overwrote the key, or
+    /// the server lost it.
     NotOwner,
-    /// The lock was held for as long as its `max_hold` allows.
+    /// The lock was held for the whole `max_hold`.
     MaxHold,
-    /// The lease still runs, but not for as long as
-    /// [`LockGuard::ensure_valid_for`](crate::LockGuard::ensure_valid_for) was asked to make sure of.
+    /// The lease is still valid, but for less time than
+    /// [`LockGuard::ensure_valid_for`](crate::LockGuard::ensure_valid_for) requires.
     InsufficientTime,
 }
 
 impl LockError {
-    /// Whether somebody else held the lock for the whole wait. Trying again later helps.
+    /// Returns `true` if the lock was held for the whole wait. A later try may succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, LockError::Busy { .. })
     }
 
-    /// Whether the lock was had and lost: what it protected may have been touched by others.
+    /// Returns `true` if the lock was acquired and then lost. Other holders may have changed the protected
+    /// resource.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, LockError::Lost { .. })
     }
 
-    /// Whether the lock server was out of reach.
+    /// Returns `true` if the lock server could not be reached, or returned no usable answer.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(self, LockError::Unavailable { .. })
     }
 
-    /// The key of the lock, where there is one.
+    /// Returns the key of the lock, if the error is about one.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         match self {
@@ -152,12 +154,12 @@ impl fmt::Display for LockError {
         match self {
             LockError::Busy { key, waited } if waited.is_zero() => write!(
                 f,
-                "lock `{key}` is held by somebody else; try again later or set a `wait`"
+                "lock `{key}` is held by another client; retry later or set a `wait`"
             ),
             LockError::Busy { key, waited } => write!(
                 f,
-                "lock `{key}` was held by somebody else for the {waited:.1?} that were waited; \
-                 try again later or raise `wait`"
+                "timed out after {waited:.1?} waiting for lock `{key}`; it is held by another client; \
+                 retry later or raise `wait`"
             ),
             LockError::Lost { key, cause, .. } => write!(f, "lock `{key}` was lost: {cause}"),
             LockError::Unavailable {
@@ -173,7 +175,7 @@ impl fmt::Display for LockError {
                 key: None, server, ..
             } => write!(
                 f,
-                "cannot connect to `{server}`; check the address, and that the server runs"
+                "cannot connect to `{server}`; check the address and that the server is running"
             ),
             LockError::NotInitialized => write!(
                 f,
@@ -211,17 +213,16 @@ impl fmt::Display for LostCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LostCause::Expired => {
-                "its lease ran out before a renewal was confirmed; check what the body did last"
+                "its lease expired before a renewal was confirmed; verify the last step of the body"
             }
             LostCause::NotOwner => {
-                "the server no longer has it as ours; check what the body did last, \
-                 and who deletes or evicts keys"
+                "the server reports a different owner; the key was deleted, evicted or overwritten"
             }
             LostCause::InsufficientTime => {
-                "less of its lease is left than the next step needs; raise `ttl`"
+                "the remaining lease is shorter than requested; raise `ttl`"
             }
             LostCause::MaxHold => {
-                "it was held for the whole `max_hold`; raise it or do less at once"
+                "it was held for the whole `max_hold`; raise `max_hold` or shorten the body"
             }
         })
     }

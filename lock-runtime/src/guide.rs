@@ -1,9 +1,9 @@
-//! Guides: what a service needs to know beyond the attribute.
+//! Guides for services that use the attribute.
 //!
-//! - [`guarantees`]: what holds, what no lease can promise, and what to do about it.
+//! - [`guarantees`]: guarantees, the limits of any lease, and how to handle them.
 //! - [`deployment`]: servers, permissions, unsafe settings, shutdown, services with axum and actix.
 //! - [`testing`]: tests without a server, and paused clocks.
-//! - [`migration`]: from other lock crates and from hand-written scripts.
+//! - [`migration`]: moving from other lock crates and from hand-written scripts.
 //! - [`faq`]: questions and answers.
 
 #[doc = include_str!("guide/guarantees.md")]

@@ -1,4 +1,4 @@
-//! Annotate an async fn, and it runs under a distributed lock.
+//! Distributed locks for async functions: annotate a function, and each call runs under a lock.
 //!
 //! ```
 //! use lock_runtime::{LockError, distributed_lock};

@@ -14,27 +14,27 @@ pub(crate) struct LockOptions {
     pub(crate) replicas: u32,
 }
 
-/// What happens to a body whose lease is lost.
+/// The reaction to the loss of a lease while the body runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnLost {
-    /// It is cancelled at its next await point, and the caller gets [`LockError::Lost`](crate::LockError::Lost).
+    /// The body is canceled at its next await point, and the call fails with
+    /// [`LockError::Lost`](crate::LockError::Lost).
     #[default]
     Cancel,
-    /// It goes on, and asks its [`LockGuard`](crate::LockGuard) before what can't be undone.
+    /// The body continues. It must check its [`LockGuard`](crate::LockGuard) before irreversible steps.
     Continue,
 }
 
-/// Whether a call waits for its lock to be released.
+/// How a call ends the lock after its body has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReleaseMode {
-    /// It returns when the server has confirmed the release, or has failed to within the command
-    /// timeout.
+    /// The call returns once the server has confirmed the release, or the command timeout has passed.
     #[default]
     Confirmed,
-    /// It returns when the release has been sent. The answer is waited for in the background, and
-    /// by [`shutdown`](crate::shutdown).
+    /// The call returns once the release has been sent. The library awaits the reply in the background;
+    /// [`shutdown`](crate::shutdown) waits for it.
     Background,
 }
 
@@ -42,11 +42,11 @@ pub(crate) fn validate_key(key: &str) -> Result<(), LockError> {
     const MAX_KEY_LEN: usize = 512 * 1024 * 1024 - 1024;
 
     let reason = if key.is_empty() {
-        "it is empty; check what it is made of"
+        "it is empty; check the values that it is built from"
     } else if key.len() > MAX_KEY_LEN {
-        "it is longer than the 512 MB that Redis allows"
+        "it is longer than the 512 MB that Redis allows; shorten it"
     } else if key.starts_with(':') {
-        "keys that begin with `:` are reserved for the bookkeeping of locks"
+        "keys that begin with `:` are reserved; choose another first character"
     } else {
         return Ok(());
     };
@@ -61,9 +61,9 @@ pub(crate) fn validate_duration(option: &'static str, duration: Duration) -> Res
     const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
     let reason = if duration < MIN_DURATION {
-        "it is shorter than 10 ms, in which nothing can be done in time"
+        "it is shorter than 10 ms; raise it"
     } else if duration > MAX_DURATION {
-        "it is longer than a hundred years"
+        "it is longer than 100 years; lower it"
     } else {
         return Ok(());
     };

@@ -1,12 +1,12 @@
-//! What makes a lock server unsafe, and what to do about it.
+//! The findings of the server check.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Something about a lock server for which a lock may be lost, or be had twice.
+/// A property of a lock server that can lose locks or produce two holders.
 ///
-/// [`LockManager::check_servers`](crate::LockManager::check_servers) finds them. Shown, it says what was found, why that
-/// matters, and what to do.
+/// [`LockManager::check_servers`](crate::LockManager::check_servers) returns them. The `Display` output
+/// contains the finding, its consequence and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     server: Arc<str>,
@@ -14,29 +14,29 @@ pub struct Warning {
     finding: String,
 }
 
-/// What may happen because of what a [`Warning`] tells.
+/// The consequence of the finding in a [`Warning`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarningKind {
     /// Locks may be evicted when the server's memory is full.
     Eviction,
-    /// A server that is restarted has forgotten locks.
+    /// Locks may be missing after a restart of the server.
     NotDurable,
-    /// Another server may take the master's place before locks have ended of which it doesn't know.
+    /// A failover may promote a server without a lock before the lock's lease has ended.
     EarlyFailover,
-    /// A master that is cut off goes on granting locks after another one has taken its place.
+    /// An isolated master may continue to grant locks after another master has replaced it.
     SplitBrain,
-    /// The server's locks are not its own: it follows another one.
+    /// The server is a replica of another server.
     ConnectedToReplica,
-    /// The URL doesn't say what the server is.
+    /// The URL names one node of a Cluster, or a Sentinel, as if it were a standalone server.
     WrongTopology,
-    /// Leases end early or late where another server goes by another clock.
+    /// Leases may end early or late, since the clocks of two servers differ.
     ClockSkew,
-    /// Members of a quorum fail together.
+    /// Members of a quorum can fail together.
     DependentMembers,
-    /// The user may not do all that locks need.
+    /// The user lacks a permission that locks need.
     Permission,
-    /// Nothing is known, since it can't be asked.
+    /// A setting or a server could not be checked.
     NotChecked,
 }
 
@@ -49,13 +49,13 @@ impl Warning {
         }
     }
 
-    /// The address of the server, without credentials.
+    /// Returns the address of the server, without credentials.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// What may happen.
+    /// Returns the consequence of the finding.
     #[must_use]
     pub fn kind(&self) -> WarningKind {
         self.kind
@@ -70,52 +70,51 @@ impl fmt::Display for Warning {
 }
 
 impl WarningKind {
-    /// Why it matters, and what to do.
+    /// Returns the consequence and the remedy.
     fn explain(self) -> (&'static str, &'static str) {
         match self {
             WarningKind::Eviction => (
                 "a lock may be evicted while it is held",
-                "set `maxmemory-policy noeviction`, or keep locks on a server of their own",
+                "set `maxmemory-policy noeviction`, or use a separate server for locks",
             ),
             WarningKind::NotDurable => (
-                "a restart forgets locks that are held",
-                "set `appendonly yes` and `appendfsync always`, or have it stay away for the longest \
-                 ttl before it is started again",
+                "a restart loses locks that are held",
+                "set `appendonly yes` and `appendfsync always`, or delay each restart by the longest ttl",
             ),
             WarningKind::EarlyFailover => (
-                "a replica that doesn't know of a lock may grant it again while it is held",
-                "make the failover later than the ttl and its margin, lower the ttl, or have all \
-                 replicas acknowledge locks with `replicas`",
+                "a promoted replica that has not received a lock may grant it again while it is held",
+                "delay the failover beyond the ttl and its margin, lower the ttl, or make all replicas \
+                 acknowledge locks with `replicas`",
             ),
             WarningKind::SplitBrain => (
-                "a master that is cut off grants locks that another one grants too",
-                "set `min-replicas-to-write 1`, and `min-replicas-max-lag` so that with the ttl it is \
-                 shorter than a failover takes",
+                "an isolated master grants locks that its successor grants, too",
+                "set `min-replicas-to-write 1`, and lower `min-replicas-max-lag` until it and the ttl \
+                 together are shorter than a failover",
             ),
             WarningKind::ConnectedToReplica => (
-                "it grants no locks, or such as are lost when it is told the master's",
-                "connect to the master, or by `redis-sentinel://` to whoever is",
+                "replicas reject writes, or lose locks written to them on the next sync",
+                "connect to the master, or use `redis-sentinel://`",
             ),
             WarningKind::WrongTopology => (
-                "it keeps not all locks, or none",
-                "connect by `redis-cluster://` to a cluster, and by `redis-sentinel://` to Sentinels",
+                "this URL reaches only part of the deployment",
+                "use `redis-cluster://` for a Cluster and `redis-sentinel://` for Sentinels",
             ),
             WarningKind::ClockSkew => (
-                "leases end early or late, and fencing tokens may not grow, where one of them knows what \
-                 the other doesn't",
-                "synchronise the clocks of all servers",
+                "leases may end early or late, and fencing tokens may not increase, where one of them lacks \
+                 data of the other",
+                "synchronize the clocks of all servers",
             ),
             WarningKind::DependentMembers => (
-                "what happens to one happens to both, and a majority proves nothing",
-                "give the quorum members that have nothing in common",
+                "one failure can affect both, so a majority proves nothing",
+                "use members that are independent of one another",
             ),
             WarningKind::Permission => (
-                "requests fail as soon as they need it",
-                "permit the user what the section on permissions of `PROTOCOL.md` names",
+                "requests that need it will fail",
+                "grant the user the permissions listed in `PROTOCOL.md`",
             ),
             WarningKind::NotChecked => (
                 "it could not be checked",
-                "see that the server can be reached, and permit the user `+info +time +config|get`",
+                "check that the server can be reached, and grant the user `+info +time +config|get`",
             ),
         }
     }

@@ -137,7 +137,7 @@ async fn clock_skew_between_master_and_replica_is_reported() {
         replication.contains("master_link_status:up")
     });
     let found = warnings(patient(url).ttl(TTL)).await;
-    let apart = (WarningKind::ClockSkew, "synchronise the clocks");
+    let apart = (WarningKind::ClockSkew, "synchronize the clocks");
     assert_told(&found, &name(&master), &[apart]);
     assert_eq!(found.len(), 1, "{found:#?}");
 }
