@@ -1,11 +1,11 @@
-//! How a lock error leaves an annotated function.
+//! Converts a lock error into the return value of an annotated function.
 
 use crate::error::LockError;
 
-/// A return type that can carry a [`LockError`] out of an annotated function.
+/// A return type of an annotated function that can represent a [`LockError`].
 ///
-/// Every `Result<T, E>` with `E: From<LockError>` is one, type aliases and `anyhow::Result` among
-/// them. Implement it for a return type of your own:
+/// Every `Result<T, E>` with `E: From<LockError>` implements it, including type aliases and
+/// `anyhow::Result`. Implement it for your own return types:
 ///
 /// ```
 /// use lock_runtime::{FromLockError, LockError, distributed_lock};
@@ -36,11 +36,11 @@ use crate::error::LockError;
     message = "`#[distributed_lock]` cannot return a lock error from a function returning `{Self}`",
     label = "this type cannot carry a `LockError`",
     note = "return a `Result<_, E>` where `E: From<LockError>`",
-    note = "or add `or_else = |error| …`, which makes the function's value out of any lock error",
+    note = "or add `or_else = |error| …`, which converts any lock error into the function's value",
     note = "or implement `lock_runtime::FromLockError` for the type"
 )]
 pub trait FromLockError {
-    /// The function's value when the lock was not had, or was lost.
+    /// Returns the function's value for a lock that could not be acquired, or was lost.
     fn from_lock_error(error: LockError) -> Self;
 }
 

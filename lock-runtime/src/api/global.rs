@@ -1,4 +1,4 @@
-//! The global manager, which is configured at startup.
+//! The global manager.
 
 use crate::api::manager::LockManager;
 use crate::config::Config;
@@ -7,7 +7,7 @@ use once_cell::sync::OnceCell;
 
 static GLOBAL_MANAGER: OnceCell<LockManager> = OnceCell::new();
 
-/// Connects the global manager, which annotated functions use. Call it once, at startup.
+/// Connects the global manager, which annotated functions use by default. Call it once, at startup.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -18,11 +18,16 @@ static GLOBAL_MANAGER: OnceCell<LockManager> = OnceCell::new();
 /// # }
 /// ```
 ///
-/// It serves every runtime of the process, and outlives the one it was called on.
+/// The manager serves every runtime of the process, and outlives the runtime that called `init`.
+///
+/// # Cancellation
+///
+/// If the future is dropped, there is no global manager, and `init` can be called again.
 ///
 /// # Errors
 ///
-/// [`LockError::AlreadyInitialized`] the second time, and those of [`LockManager::connect`].
+/// [`LockError::AlreadyInitialized`] if a global manager exists already, and the errors of
+/// [`LockManager::connect`].
 pub async fn init(config: impl Into<Config>) -> Result<(), LockError> {
     if GLOBAL_MANAGER.get().is_some() {
         return Err(LockError::AlreadyInitialized);
@@ -33,18 +38,18 @@ pub async fn init(config: impl Into<Config>) -> Result<(), LockError> {
         .map_err(|_| LockError::AlreadyInitialized)
 }
 
-/// The global manager.
+/// Returns the global manager.
 ///
 /// # Errors
 ///
-/// [`LockError::NotInitialized`] before [`init`] has returned.
+/// [`LockError::NotInitialized`] until [`init`] has returned.
 pub fn manager() -> Result<&'static LockManager, LockError> {
     GLOBAL_MANAGER.get().ok_or(LockError::NotInitialized)
 }
 
-/// Hands out no more locks of the global manager, and waits until those dropped so far are released
-/// on the server. Call it last; see [`LockManager::shutdown`]. Without a global manager it does
-/// nothing.
+/// Shuts down the global manager: it grants no more locks, and `shutdown` waits until all guards dropped so
+/// far are released on the server. Call it last; see [`LockManager::shutdown`]. Without a global manager it
+/// does nothing.
 pub async fn shutdown() {
     if let Some(manager) = GLOBAL_MANAGER.get() {
         manager.shutdown().await;

@@ -1,4 +1,4 @@
-//! The guard: a lock that is held.
+//! The guard of a held lock.
 
 use crate::error::LockError;
 use crate::lock::acquire::Acquire;
@@ -14,14 +14,13 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-/// A lock that is held, and renewed as long as the guard lives.
+/// A held lock, which is renewed as long as the guard lives.
 ///
-/// Dropping it, on whatever path, has it released in the background, by the I/O thread; so does
-/// dropping it outside any runtime. [`release`](Self::release) waits for that, and says what was
-/// found.
+/// Dropping the guard, on any path, releases the lock in the background; this works outside a runtime, too.
+/// [`release`](Self::release) waits for the release and returns its result.
 ///
-/// A guard can't stop a process that was paused after its last look at the clock. What must never
-/// be done by two holders is guarded by the resource itself: see
+/// A guard cannot stop a process that was paused after it last checked the clock. Where two holders would
+/// do harm, the protected resource itself must reject late writes: see
 /// [`fencing_token`](Self::fencing_token).
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct LockGuard {
@@ -49,36 +48,36 @@ impl LockGuard {
         self.guard.hold()
     }
 
-    /// Ends the guard: hands the lock to the next waiter of this process, or releases it.
+    /// Hands the lock to the next local waiter, or releases it.
     pub(crate) async fn release_or_hand_off(&self) -> Result<(), LockError> {
         self.guard.release_or_hand_off().await
     }
 
-    /// The key, as it was given, without the manager's prefix.
+    /// Returns the key, without the manager's prefix.
     #[must_use]
     pub fn key(&self) -> &str {
         self.hold().key()
     }
 
-    /// How long the lease can still be proven to run without another renewal; zero once it is lost.
+    /// Returns for how long the lease is proven without another renewal; zero once it is lost.
     ///
-    /// Counted from before the last confirmed request was sent, less a margin for the clocks, and
-    /// with the time during which the machine slept.
+    /// The lease counts from before the last confirmed request was sent, less a margin for clock drift. Time
+    /// during which the machine slept counts.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.hold().remaining()
     }
 
-    /// Whether the lease can be proven to run at this moment.
+    /// Returns `true` if the lease is proven at this moment.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.remaining().is_zero()
     }
 
-    /// Resolves when the lease is lost, with the [`LockError::Lost`] that says how.
+    /// Waits until the lease is lost. Returns the [`LockError::Lost`] with the cause.
     ///
-    /// Cancel safe. Never resolves for a lock that isn't lost. It asks the clock each time that it is polled,
-    /// as in a `select!` with a body that goes on, so that a machine that slept is noticed at once.
+    /// Never resolves while the lock is held. Each poll checks the clock, so in a `select!` with a running
+    /// body, a loss while the machine slept is noticed at once. Cancel safe.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
@@ -97,7 +96,7 @@ impl LockGuard {
         let mut lost = pin!(self.hold().lost.notified());
         poll_fn(|context| {
             loop {
-                // Listens before it looks, so that no loss falls in between.
+                // Subscribe before the check, so that no loss falls in between.
                 let notified = lost.as_mut().poll(context);
                 if let Some(loss) = self.hold().check_lost() {
                     return Poll::Ready(loss);
@@ -109,7 +108,7 @@ impl LockGuard {
         .await
     }
 
-    /// Makes sure that the lease runs for at least so long, before a step that can't be undone.
+    /// Checks that the lease is valid for at least `duration`. Call it before an irreversible step.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
@@ -127,17 +126,19 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lease is lost, or can't be proven to run for so long.
+    /// [`LockError::Lost`] if the lease is lost, or (with
+    /// [`LostCause::InsufficientTime`](crate::LostCause::InsufficientTime)) is proven for less than
+    /// `duration`.
     pub fn ensure_valid_for(&self, duration: Duration) -> Result<(), LockError> {
         self.hold().ensure_valid_for(duration)
     }
 
-    /// A number greater than that of every earlier hold on this server, for the protected resource
-    /// to compare: it refuses a write whose number is smaller than the greatest it has seen.
+    /// Returns a number greater than that of every earlier hold on this server. The protected resource must
+    /// reject a write with a smaller number than the greatest it has seen.
     ///
-    /// Fetched from the server when first asked for, and the same for the whole of this hold. It is
-    /// below 2⁵³, so it survives JSON. A holder that was paused and overtaken has a smaller number
-    /// than the one who overtook it; see
+    /// The first call fetches the number from the server; later calls return the same number. It is below
+    /// 2⁵³, so JSON preserves it. A holder that was paused and overtaken has a smaller number than its
+    /// successor; see
     /// [How to do distributed locking](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
     ///
     /// ```
@@ -155,12 +156,12 @@ impl LockGuard {
     /// # }
     /// ```
     ///
-    /// Cancel safe: a dropped future costs a number, and nothing else.
+    /// Cancel safe: dropping the future at most skips a number.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lock is no longer this guard's, [`LockError::Unavailable`] if the
-    /// server gave no answer while the lease ran.
+    /// [`LockError::Lost`] if the lock is lost, [`LockError::Unavailable`] if the server did not answer while
+    /// the lease was valid.
     pub async fn fencing_token(&self) -> Result<u64, LockError> {
         if let Some(token) = self.fencing_token.get() {
             return Ok(*token);
@@ -169,16 +170,16 @@ impl LockGuard {
         Ok(*self.fencing_token.get_or_init(|| token))
     }
 
-    /// Releases the lock, and says what the server found. Who waits for it in this process may get
-    /// it at once, without the server being asked.
+    /// Releases the lock and waits until the server has confirmed it. A waiter of this process may receive
+    /// the lock instead, without a request to the server.
     ///
-    /// Cancel safe: a release that was begun is brought to its end in the background.
+    /// Cancel safe: if the future is dropped, the release continues in the background.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lock wasn't this guard's any more, [`LockError::Unavailable`] if
-    /// the server didn't confirm it within the command timeout, or refused it; the release goes on
-    /// in the background until it has, or the ttl has passed.
+    /// [`LockError::Lost`] if this guard no longer held the lock, [`LockError::Unavailable`] if the server
+    /// rejected the release, or did not confirm it within the command timeout. In that case the release
+    /// continues in the background until the server confirms it or the ttl has passed.
     pub async fn release(self) -> Result<(), LockError> {
         self.release_or_hand_off().await
     }

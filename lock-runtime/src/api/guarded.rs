@@ -1,4 +1,4 @@
-//! A body that runs under a lock.
+//! Runs a body under a lock.
 
 use crate::api::guard::LockGuard;
 use crate::error::LockError;
@@ -10,11 +10,11 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::futures::Notified;
 
 pin_project! {
-    /// Runs a body as long as the guard's lease can be proven, and releases the lock before it
-    /// resolves to the body's value.
+    /// A future that runs a body while the guard's lease is valid, and releases the lock before it resolves
+    /// to the body's value.
     ///
-    /// When the lease is lost the body is dropped instead of being polled again. Dropped or
-    /// unwound half-way, the release is left to the guard.
+    /// Once the lease is lost, the body is not polled again but dropped. If this future is dropped or
+    /// unwinds before the end, the guard releases the lock.
     #[must_use = "futures do nothing unless polled"]
     pub struct Guarded<'g, F: Future> {
         guard: &'g LockGuard,
@@ -41,7 +41,7 @@ pin_project! {
 }
 
 impl<'g, F: Future> Guarded<'g, F> {
-    /// Puts the body under the guard's lock.
+    /// Creates a future that runs `body` under the guard's lock.
     pub fn new(guard: &'g LockGuard, body: F) -> Self {
         Guarded {
             guard,
@@ -61,7 +61,7 @@ impl<F: Future> Future for Guarded<'_, F> {
             match this.stage.as_mut().project() {
                 StageProjection::Body { body } => {
                     if this.guard.options.on_lost == OnLost::Cancel {
-                        // Listens before it looks, so that no loss falls in between.
+                        // Subscribe before the check, so that no loss falls in between.
                         let _ = this.lost.as_mut().poll(context);
                         if let Some(loss) = hold.check_lost() {
                             this.stage.set(Stage::Done);
@@ -70,7 +70,7 @@ impl<F: Future> Future for Guarded<'_, F> {
                     }
                     let value = ready!(this.guard.span.in_scope(|| body.poll(context)));
                     if this.guard.options.release == ReleaseMode::Background {
-                        // Sent when the guard is dropped, which is next.
+                        // Dropping the guard, which follows, sends the release.
                         this.stage.set(Stage::Done);
                         return Poll::Ready(Ok(value));
                     }
@@ -80,7 +80,7 @@ impl<F: Future> Future for Guarded<'_, F> {
                     });
                 }
                 StageProjection::Release { value, release } => {
-                    // What the release found is not the body's business; a warning has told it.
+                    // An error of the release never replaces the body's value; it has been logged.
                     let _ = ready!(release.as_mut().poll(context));
                     let value = value.take();
                     this.stage.set(Stage::Done);

@@ -1,4 +1,4 @@
-//! A lock that is to be taken.
+//! The builder of an acquire call.
 
 use crate::api::guard::LockGuard;
 use crate::api::guarded::Guarded;
@@ -10,7 +10,8 @@ use crate::util::time::now;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A lock that is to be taken, and how. [`LockManager::lock`](crate::LockManager::lock) makes one.
+/// A lock with its options, before it is acquired. [`LockManager::lock`](crate::LockManager::lock) creates
+/// one.
 ///
 /// ```
 /// # use lock_runtime::{LockError, LockManager};
@@ -30,7 +31,7 @@ use std::time::Duration;
 /// # }
 /// ```
 #[derive(Clone)]
-#[must_use = "a lock is not taken before `acquire`, `try_acquire` or `run`"]
+#[must_use = "a lock is not acquired before `acquire`, `try_acquire` or `run`"]
 pub struct Lock {
     inner: Option<Arc<ManagerInner>>,
     template: &'static str,
@@ -64,74 +65,73 @@ impl Lock {
         }
     }
 
-    /// The lease: how long the lock outlives a holder that crashed. A living holder renews it at a
-    /// third of this. From 10 ms to a hundred years; the manager's default is 30 s.
+    /// Sets the lease: how long the lock outlives a crashed holder. A live holder renews it after a third of
+    /// this time. From 10 ms to 100 years; the manager's default is 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How long to wait for the lock, an outage of the server included. [`Duration::ZERO`] tries
-    /// once, [`Duration::MAX`] waits for ever. The manager's default is 5 s.
+    /// Sets how long to wait for the lock, including outages of the server. [`Duration::ZERO`] tries once,
+    /// [`Duration::MAX`] waits forever. The manager's default is 5 s.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// The longest time the lock may be held, whatever happens: then renewing ends and the lease
-    /// counts as lost. By default there is none.
+    /// Limits the time for which the lock may be held. After it, the lease is no longer renewed and counts as
+    /// lost. From 10 ms to 100 years; by default there is no limit.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self
     }
 
-    /// Whether the lease is renewed while the guard lives. If not, it ends after the ttl. By default
-    /// it is.
+    /// With `false`, the lease is not renewed and ends after the ttl. By default it is renewed while the
+    /// guard lives.
     pub fn renew(mut self, renew: bool) -> Self {
         self.renew = renew;
         self
     }
 
-    /// What [`run`](Self::run) does with a body whose lease is lost. By default it is cancelled.
+    /// Sets how [`run`](Self::run) reacts when the lease is lost. By default it cancels the body.
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.on_lost = on_lost;
         self
     }
 
-    /// Whether [`run`](Self::run) waits for the release. By default as the manager's
-    /// [`Config`](crate::Config) says, which is [`ReleaseMode::Confirmed`].
+    /// Sets whether [`run`](Self::run) waits for the release. The manager's default is
+    /// [`ReleaseMode::Confirmed`].
     pub fn release(mut self, release: ReleaseMode) -> Self {
         self.release = Some(release);
         self
     }
 
-    /// How many replicas must have acknowledged the lock before it counts as had, and each renewal
-    /// before it counts. The manager's default is none.
+    /// Sets how many replicas must acknowledge the acquisition, and each renewal, before it counts. The
+    /// manager's default is 0.
     ///
-    /// A Redis master answers before its replicas have heard of a lock. When it dies in that moment, a
-    /// replica that is promoted grants the lock a second time. With one replica or more that is
-    /// unlikely: a failover prefers the replica that has heard most. It is not ruled out: `WAIT`, by
-    /// which this is done, says what replicas have, and not which of them will be promoted. What must
-    /// never be done twice is guarded by the [`fencing_token`](crate::LockGuard::fencing_token).
+    /// A Redis master replies before its replicas have received a lock. If it fails at that moment, a
+    /// promoted replica grants the lock a second time. With one replica or more this is unlikely, since a
+    /// failover prefers the replica with the most data, but it remains possible: `WAIT` confirms that
+    /// replicas have the lock, not that one of these will be promoted. Where two holders would do harm, use
+    /// the [`fencing_token`](crate::LockGuard::fencing_token).
     ///
-    /// Taking and renewing cost one more round trip, from the master to its replicas. While too few
-    /// of them answer, the lock is [`Unavailable`](LockError::Unavailable), and what was had before is
-    /// lost when its lease runs out. In a quorum they are the replicas of each member, and a member with
-    /// too few does not count. The embedded engine has no replicas, and needs none.
+    /// Each acquisition and renewal costs one more round trip, from the master to its replicas. While too few
+    /// replicas acknowledge, the lock is [`Unavailable`](LockError::Unavailable), and a held lock is lost
+    /// when its lease expires. In a quorum the number applies to the replicas of each member, and a member
+    /// with too few acknowledgments does not count. The embedded engine has no replicas and ignores this.
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.replicas = Some(replicas);
         self
     }
 
-    /// Takes the lock, waiting for it as long as allowed.
+    /// Acquires the lock, waiting for it for at most [`wait`](Self::wait).
     ///
-    /// Cancel safe: a dropped future leaves the line of waiters, and a lock that it may have got
-    /// already is released.
+    /// Cancel safe: dropping the future leaves the queue, and releases the lock if it was granted already.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`] if somebody else held the lock all the time, [`LockError::Unavailable`]
-    /// if the server gave no answer in that time, [`LockError::InvalidKey`] and
+    /// [`LockError::Busy`] if the lock was held for the whole wait, [`LockError::Unavailable`] if the server
+    /// rejected the request or gave no usable answer in that time, [`LockError::InvalidKey`] and
     /// [`LockError::InvalidOption`] before anything is sent, [`LockError::ShuttingDown`] after
     /// [`shutdown`](crate::LockManager::shutdown).
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
@@ -141,7 +141,8 @@ impl Lock {
         Ok(LockGuard::new(guard, &acquire, template))
     }
 
-    /// Takes the lock if it is free: none if somebody else holds it.
+    /// Acquires the lock if it is free. Returns `None` if it is held, or if other callers of this process
+    /// wait for it. Ignores [`wait`](Self::wait); the command timeout bounds the call. Cancel safe.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
@@ -157,7 +158,7 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// As for [`acquire`](Self::acquire), but for `Busy`.
+    /// Those of [`acquire`](Self::acquire), except for `Busy`.
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
         let template = self.template;
         let acquire = self.wait(Duration::ZERO).into_acquire()?;
@@ -165,16 +166,16 @@ impl Lock {
         Ok(guard.map(|guard| LockGuard::new(guard, &acquire, template)))
     }
 
-    /// Takes the lock, runs the body under it and releases it. The body is cancelled at its next
-    /// await point when the lease is lost.
+    /// Acquires the lock, runs the body under it, releases the lock, and returns the body's value. When the
+    /// lease is lost, the body is canceled at its next await point.
     ///
-    /// The same as the attribute does, for a block instead of a function: the lock is released
-    /// before this returns, and also if the body panics or the future is dropped. An error of the
-    /// release never replaces the body's value.
+    /// Equivalent to the attribute, for a block instead of a function. The lock is released before this
+    /// returns, and also if the body panics or the future is dropped. An error of the release never replaces
+    /// the body's value.
     ///
     /// # Errors
     ///
-    /// As for [`acquire`](Self::acquire), and [`LockError::Lost`] if the body was cancelled.
+    /// Those of [`acquire`](Self::acquire), and [`LockError::Lost`] if the body was canceled.
     pub async fn run<T>(self, body: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, LockError> {
         let guard = self.acquire().await?;
         Guarded::new(&guard, body(&guard)).await

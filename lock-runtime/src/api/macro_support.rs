@@ -1,5 +1,5 @@
-//! The items that the expansion of `#[distributed_lock]` names. They are not for use by hand and change
-//! without notice.
+//! The items that the expansion of `#[distributed_lock]` uses. Not for direct use: they change without
+//! notice.
 
 pub use crate::api::guarded::Guarded;
 pub use core::time::Duration;
@@ -13,7 +13,7 @@ use crate::error::LockError;
 use std::future::Future;
 use std::pin::Pin;
 
-/// A lock of the global manager. If there is none yet, acquiring the lock fails.
+/// Creates a lock of the global manager. If there is no global manager yet, acquiring the lock fails.
 pub fn global_lock(template: &'static str, key: String) -> Lock {
     let inner = crate::api::global::manager()
         .ok()
@@ -21,7 +21,7 @@ pub fn global_lock(template: &'static str, key: String) -> Lock {
     Lock::new(inner, template, key)
 }
 
-/// A lock of another manager.
+/// Creates a lock of `manager`.
 pub fn lock_on(manager: &LockManager, template: &'static str, key: String) -> Lock {
     Lock::new(Some(manager.inner.clone()), template, key)
 }

@@ -1,4 +1,4 @@
-//! The lock manager: connects, and hands out locks.
+//! The lock manager: connects to the server and creates locks.
 
 use crate::api::lock::Lock;
 use crate::config::Config;
@@ -11,10 +11,10 @@ use crate::warning::Warning;
 use std::fmt;
 use std::sync::Arc;
 
-/// Hands out locks that are kept on one lock server. Cheap to clone: clones are the same manager.
+/// A connection to one lock server, which creates its locks. Clones are cheap and share one manager.
 ///
-/// Most services configure the one global manager with [`init`](crate::init) and never see this
-/// type. Connect one of your own for a second server, or to pass it around instead of a global.
+/// Most services configure the global manager with [`init`](crate::init) and never use this type. Connect a
+/// manager for a second server, or to pass it as a value instead of using a global one.
 ///
 /// ```
 /// use lock_runtime::{LockError, LockManager};
@@ -29,21 +29,21 @@ use std::sync::Arc;
 /// # }
 /// ```
 ///
-/// When the last clone and the last guard are gone, its connection is closed.
+/// Dropping the last clone and the last guard closes the connection.
 #[derive(Clone)]
 pub struct LockManager {
     pub(crate) inner: Arc<ManagerInner>,
 }
 
 impl LockManager {
-    /// Connects to the lock server that a URL or a [`Config`] names.
+    /// Connects to the lock server of a URL or a [`Config`].
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidConfig`] if the configuration can't be used, or the server refuses the
-    /// credentials; [`LockError::Unavailable`] if there is no connection within the connect
-    /// timeout; [`LockError::UnsafeServer`] if the configuration is [strict](Config::refuse_unsafe_servers) and the server
-    /// is not safe for locks.
+    /// [`LockError::InvalidConfig`] if the configuration is invalid, or the server rejects the credentials;
+    /// [`LockError::InvalidOption`] if the default ttl is out of range; [`LockError::Unavailable`] if there is
+    /// no connection within the connect timeout; [`LockError::UnsafeServer`] if the server check returns
+    /// warnings and [`Config::refuse_unsafe_servers`] is set.
     pub async fn connect(config: impl Into<Config>) -> Result<LockManager, LockError> {
         let config = config.into();
         config.validate()?;
@@ -75,17 +75,17 @@ impl LockManager {
         Ok(manager)
     }
 
-    /// A lock with this key, to be taken as its [`Lock`] says. Nothing is sent yet.
+    /// Creates a [`Lock`] with this key. Sends nothing.
     pub fn lock(&self, key: impl Into<String>) -> Lock {
         Lock::new(Some(self.inner.clone()), "", key.into())
     }
 
-    /// Looks for what makes the lock server unsafe: settings for which locks of the manager's ttl may be
-    /// lost or had twice. None, if all is well.
+    /// Inspects the lock server. Returns a warning for each setting that may lose locks with the manager's
+    /// default ttl, or give them two holders; an empty vector if there is none.
     ///
-    /// It asks each server that has a part in it, on a connection of its own, and takes no longer than
-    /// connecting may take. What can't be found out is a warning, too: [`WarningKind::NotChecked`](crate::WarningKind).
-    /// The user needs the permissions `+info +time +config|get`.
+    /// The check connects to every server of the deployment, and takes no longer than the connect timeout. A
+    /// setting that cannot be read is a warning, too: [`WarningKind::NotChecked`](crate::WarningKind). The
+    /// user needs the permissions `+info +time +config|get`.
     ///
     /// ```
     /// # use lock_runtime::LockManager;
@@ -105,13 +105,12 @@ impl LockManager {
         found.await.warnings
     }
 
-    /// Hands out no more locks, and waits until those dropped so far are released on the server.
+    /// Stops granting locks, and waits until all guards dropped so far are released on the server.
     ///
-    /// Call it last before the process ends: a guard that was dropped is released in the background,
-    /// which ends with the process. Locks that are still held stay held; who waits for one gets
-    /// [`LockError::ShuttingDown`]. With the server out of reach this takes as long as the longest
-    /// ttl among the releases and waiters; put a timeout around it if that is too long. Dropping the future
-    /// stops waiting, and nothing else.
+    /// Call it last before the process ends: a dropped guard is released in the background, which ends with
+    /// the process. Held locks stay held; waiting calls fail with [`LockError::ShuttingDown`]. If the server
+    /// is unavailable, this takes as long as the longest ttl among the releases and waiters; add a timeout if
+    /// that is too long. Dropping the future only stops waiting: the releases continue.
     pub async fn shutdown(&self) {
         let ManagerInner {
             context,

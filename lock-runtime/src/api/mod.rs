@@ -1,4 +1,4 @@
-//! What users call.
+//! The public API.
 
 pub(crate) mod from_lock_error;
 pub(crate) mod global;
