@@ -1,4 +1,4 @@
-//! The options between the parentheses.
+//! The options of the attribute.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ impl Parse for Args {
 }
 
 impl Args {
-    /// An expression for the `Lock` to be taken.
+    /// Returns an expression for the `Lock` to acquire.
     pub(crate) fn lock_expr(&self) -> TokenStream {
         let Self {
             key,
@@ -96,7 +96,7 @@ impl Args {
         let value = key.key_expr(krate);
         let calls = options.builder_calls(krate);
         match &options.manager {
-            // Bound first: with no type to be met, whatever derefs to a manager is one.
+            // Bound without a type first, so that any value that dereferences to a manager is accepted.
             Some(manager) => {
                 let span = manager.span().resolved_at(mixed);
                 let manager = borrow(manager);
@@ -163,7 +163,7 @@ impl Options {
         Ok(())
     }
 
-    /// The calls that set the options on a `Lock`.
+    /// Returns the calls that set the options on a `Lock`.
     fn builder_calls(&self, krate: &Path) -> TokenStream {
         let mixed = Span::mixed_site();
         let lengths = [
@@ -250,7 +250,7 @@ impl DurationArg {
             )
         } else if name == "max_hold" && length.is_zero() {
             too_short(
-                "it is the time that the body has; without `max_hold` it has as long as it takes",
+                "`max_hold` limits the time of the body; without it there is no limit",
             )
         } else {
             Ok(Self::Literal(length))
@@ -274,7 +274,7 @@ impl DurationArg {
 
 const DURATION_HELP: &str = "write for example `\"250ms\"`, `\"30s\"`, `\"1m 30s\"` or `\"2h\"`";
 
-/// Reads a number, or an expression that is one.
+/// Parses a number, or an expression that may evaluate to one.
 fn parse_count(input: ParseStream, name: &Ident) -> syn::Result<Expr> {
     let value = ungrouped(input.parse()?);
     let is_count = match &value {
@@ -296,7 +296,7 @@ fn parse_count(input: ParseStream, name: &Ident) -> syn::Result<Expr> {
     }
 }
 
-/// Reads one of two words. Returns `true` if it is the second.
+/// Parses one of two words. Returns `true` if it is the second.
 fn parse_choice(input: ParseStream, name: &Ident, words: [&str; 2]) -> syn::Result<bool> {
     let value: Expr = input.parse()?;
     let word = ungrouped(value.clone()).to_token_stream().to_string();

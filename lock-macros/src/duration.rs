@@ -1,10 +1,11 @@
-//! `"1m 30s"` and its like, read at compile time.
+//! Parses durations such as `"1m 30s"` at compile time.
 
 use std::time::Duration;
 
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Reads a sum of whole hours, minutes, seconds and milliseconds; the error says what is wrong.
+/// Parses a sum of whole hours, minutes, seconds and milliseconds. Returns a description of the problem as
+/// the error.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let mut rest = text.trim();
     let mut units = UNITS.iter();
@@ -53,7 +54,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn good() {
+    fn valid_durations_are_parsed() {
         for (text, millis) in [
             ("250ms", 250),
             ("30s", 30_000),
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn bad() {
+    fn invalid_durations_are_rejected() {
         for (text, error) in [
             ("", "the duration is empty"),
             ("  ", "the duration is empty"),

@@ -1,8 +1,8 @@
-//! What an annotated function becomes: itself, with the lock around its body.
+//! Expands an annotated function into the same function with the lock around its body.
 //!
-//! One item, every token of the user in it once. All variables of ours have the name
-//! `__distributed_lock`. The body can't see them, but in a pattern that name would mean a constant of the
-//! user's, if there were one: a function in front of them hides it.
+//! The expansion is one item that contains each of the user's tokens once. Its variables are all named
+//! `__distributed_lock`. The body can't see them, but in a pattern that name would refer to a user's constant
+//! of the same name: a function declared before them shadows it.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, TokenStreamExt, quote, quote_spanned};
@@ -51,7 +51,7 @@ fn expand_function(args: &Args, function: Function) -> syn::Result<TokenStream> 
                 let mut body = TokenStream::new();
                 body.append_all(&inner.stmts);
                 let wrapped = wrap_body(args, &returns, &inner.brace_token, body);
-                // The key is read in the block, so that the block needs the arguments themselves.
+                // The block evaluates the key, so it must own the arguments.
                 block.capture = Some(<Token![move]>::default());
                 block.block.stmts = vec![Stmt::Expr(Expr::Verbatim(wrapped), None)];
             }
@@ -66,7 +66,7 @@ fn expand_function(args: &Args, function: Function) -> syn::Result<TokenStream> 
     Ok(tokens)
 }
 
-/// Acquires the lock and runs `body` under it.
+/// Returns code that acquires the lock and runs `body` under it.
 fn wrap_body(
     args: &Args,
     returns: &ReturnType,
@@ -88,8 +88,8 @@ fn wrap_body(
         .guard
         .as_ref()
         .map(|name| quote_spanned!(mixed=> let #name: &#krate::LockGuard = __distributed_lock;));
-    // Located where the user's braces are, for errors about the body's value; but not theirs, for
-    // `unused_braces`.
+    // With the location of the user's braces, for errors about the body's value, but not with their hygiene,
+    // which would trigger `unused_braces`.
     let mut block = TokenStream::new();
     token::Brace(brace.span.join().resolved_at(mixed))
         .surround(&mut block, |tokens| tokens.extend(body));
@@ -107,7 +107,7 @@ fn wrap_body(
     };
     let value = match &options.on_busy {
         None => ended,
-        // The arm of a `match` may diverge: nothing behind it becomes unreachable.
+        // A `match`, since a diverging arm makes no code after it unreachable.
         Some(busy) => quote_spanned! {mixed=>
             match __distributed_lock {
                 ::core::result::Result::Err(ref __distributed_lock) if __distributed_lock.is_busy() => #busy,
@@ -115,7 +115,7 @@ fn wrap_body(
             }
         },
     };
-    // Nothing can be returned from a function that doesn't.
+    // A function that never returns must not contain `return`.
     let last = if returns.is_never() {
         value
     } else {
@@ -129,7 +129,7 @@ fn wrap_body(
     }
 }
 
-/// The names that a function's signature binds to values.
+/// Returns the names that a function's signature binds to values.
 fn argument_names(signature: &Signature) -> Vec<String> {
     struct CollectNames(Vec<String>);
     impl VisitMut for CollectNames {

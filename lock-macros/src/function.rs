@@ -1,4 +1,4 @@
-//! The annotated function. Its body stays the tokens it is, whatever they mean.
+//! Parses the annotated function. Its body stays unparsed, so that any tokens are accepted.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream, Parser};
@@ -16,9 +16,9 @@ pub(crate) struct Function {
 }
 
 pub(crate) enum Body {
-    /// Of an `async fn`.
+    /// The body of an `async fn`.
     Async(TokenStream),
-    /// Of a `fn` that ends in an async block, as `#[async_trait]` makes them.
+    /// The body of a `fn` that ends in an async block, as `#[async_trait]` generates it.
     AsyncBlock(Vec<Stmt>),
 }
 
@@ -84,7 +84,7 @@ impl Body {
             return Err(error(
                 abi.extern_token.span,
                 "an `extern fn` cannot wait for a lock",
-                "move what needs the lock into an `async fn` of its own",
+                "move the code that needs the lock into a separate `async fn`",
             ));
         }
         if signature.asyncness.is_some() {
@@ -103,8 +103,8 @@ impl Body {
     }
 }
 
-/// The block in `Box::pin(async move { … })`, `async move { … }.boxed()` or `async move { … }`,
-/// when that is the value of a function.
+/// Returns the async block in `Box::pin(async move { … })`, `async move { … }.boxed()` or
+/// `async move { … }`, if that is the last expression.
 pub(crate) fn find_async_block(statements: &mut [Stmt]) -> Option<&mut syn::ExprAsync> {
     fn find_in(expr: &mut Expr) -> Option<&mut syn::ExprAsync> {
         match expr {

@@ -1,4 +1,4 @@
-//! The key: a template with `<expr>` and `{expr}` in it, or any expression that is `Display`.
+//! The key: a template with `<expr>` and `{expr}` placeholders, or any `Display` expression.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -9,9 +9,9 @@ use crate::suggest::closest_match;
 use crate::tokens::{borrow, error, respan, ungrouped};
 
 pub(crate) enum Key {
-    /// A template that `format!` understands as it stands: rustc points inside the literal.
+    /// A template that `format!` accepts unchanged, so that rustc reports errors inside the literal.
     Literal(LitStr),
-    /// A template with the expressions taken out of it.
+    /// A template, split into a format string and its expressions.
     Template {
         source: LitStr,
         format: LitStr,
@@ -67,8 +67,7 @@ impl Key {
         })
     }
 
-    /// Refuses a misspelt name: rustc's advice would be to put the right one in the template's
-    /// place.
+    /// Rejects a misspelled name, since rustc would suggest to replace the whole template by the right one.
     pub(crate) fn check_names(&self, arguments: &[String]) -> syn::Result<()> {
         let Self::Template { source, values, .. } = self else {
             return Ok(());
@@ -90,11 +89,11 @@ impl Key {
         ))
     }
 
-    /// The key as it was written: the same for every call.
+    /// Returns the key as written in the source, which is the same for every call.
     pub(crate) fn template_tokens(&self) -> TokenStream {
         match self {
             Self::Literal(source) | Self::Template { source, .. } => {
-                // As ours: clippy takes a user's string with `{id}` in it for a forgotten `format!`.
+                // Mixed-site: in a user's string, clippy takes `{id}` for a forgotten `format!`.
                 let span = source.span().resolved_at(Span::mixed_site());
                 LitStr::new(&source.value(), span).to_token_stream()
             }
@@ -102,7 +101,7 @@ impl Key {
         }
     }
 
-    /// An expression for the key of this call. It borrows what it reads.
+    /// Returns an expression for the key of one call. It only borrows its operands.
     pub(crate) fn key_expr(&self, krate: &Path) -> TokenStream {
         let mixed = Span::mixed_site();
         match self {
@@ -118,7 +117,7 @@ impl Key {
     }
 }
 
-/// `order` of `order`, `order.id()` and `order[0]`.
+/// Returns `order` for `order`, `order.id()` and `order[0]`.
 fn leading_name(value: &TokenStream) -> Option<String> {
     let mut tokens = value.clone().into_iter();
     let name = syn::parse2::<Ident>(tokens.next()?.into()).ok()?;
@@ -152,7 +151,7 @@ impl Part<'_> {
     }
 }
 
-/// Takes a template apart. The error says what is wrong and what to write.
+/// Splits a template into its parts. Returns the problem and a remedy as the error.
 fn parse_template(template: &str) -> Result<Vec<Part<'_>>, String> {
     let mut parts = Vec::new();
     let mut text = String::new();
@@ -182,8 +181,8 @@ fn parse_template(template: &str) -> Result<Vec<Part<'_>>, String> {
     Ok(parts)
 }
 
-/// A placeholder ends at the first closing bracket that leaves a whole expression before it, so
-/// that `<Id::<u8>::of(x)>` and `{of("}")}` need no counting of brackets.
+/// Parses one placeholder. It ends at the first closing bracket after a complete expression, so
+/// `<Id::<u8>::of(x)>` and `{of("}")}` work without counting brackets.
 fn parse_placeholder(open: char, rest: &str) -> Result<(Part<'_>, &str), String> {
     let close = if open == '<' { '>' } else { '}' };
     let ends = || rest.match_indices(close).map(|(at, _)| at);
@@ -204,12 +203,12 @@ fn parse_placeholder(open: char, rest: &str) -> Result<(Part<'_>, &str), String>
         )
     } else {
         format!(
-            "the placeholder `{open}{inside}{close}` does not hold an expression\nhelp: name an argument or something of it, as in `{open}id{close}` or `{open}order.id(){close}`"
+            "the placeholder `{open}{inside}{close}` does not hold an expression\nhelp: use an argument or an expression, as in `{open}id{close}` or `{open}order.id(){close}`"
         )
     })
 }
 
-/// Divides `expr:spec`, if `expr` is an expression that can be different from call to call.
+/// Splits `expr:spec`, if `expr` is an expression that may differ between calls.
 fn split_format_spec(inside: &str) -> Option<(&str, &str)> {
     let is_value =
         |text: &str| syn::parse_str::<Expr>(text).is_ok_and(|expr| !matches!(expr, Expr::Lit(_)));
@@ -227,7 +226,7 @@ fn split_format_spec(inside: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    /// What `format!` is given for a template.
+    /// Returns the arguments of `format!` for a template.
     fn formatted(template: &str) -> Result<(String, Vec<String>), String> {
         match Key::from_literal(LitStr::new(template, Span::call_site())) {
             Ok(Key::Literal(literal)) => Ok((literal.value(), Vec::new())),
@@ -248,9 +247,9 @@ mod tests {
     }
 
     #[test]
-    fn good() {
+    fn valid_templates_are_parsed() {
         for (template, format, values) in [
-            // As they stand.
+            // Unchanged.
             ("nightly", "nightly", &[][..]),
             ("order:{id}", "order:{id}", &[]),
             ("{id:08}:{{x}}", "{id:08}:{{x}}", &[]),
@@ -270,7 +269,7 @@ mod tests {
             ("{items.len()}", "{}", &["items.len()"]),
             ("<r#type>", "{}", &["r#type"]),
             ("<Foo::bar(x)>", "{}", &["Foo::bar(x)"]),
-            // A placeholder ends where its expression is whole.
+            // A placeholder ends where its expression is complete.
             ("<Id::<u8>::of(x)>", "{}", &["Id::<u8>::of(x)"]),
             ("<max(a, |x| x > 3)>", "{}", &["max(a, |x| x > 3)"]),
             ("{of(\"}\")}", "{}", &["of(\"}\")"]),
@@ -285,7 +284,7 @@ mod tests {
             ("{order.id:?}", "{:?}", &["order.id"]),
             ("<Foo::bar(x):x>", "{:x}", &["Foo::bar(x)"]),
             ("<x as u8:width$>", "{:width$}", &["x as u8"]),
-            // Brackets that belong to the key.
+            // Literal brackets.
             ("<<a<<b", "<a<b", &[]),
             ("{{user:<id>}}:cart", "{{user:{}}}:cart", &["id"]),
             ("{{{id.0}}}", "{{{}}}", &["id.0"]),
@@ -302,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn bad() {
+    fn invalid_templates_are_rejected() {
         for (template, error) in [
             ("", "the key is empty"),
             ("order:<id", "the placeholder `<id` is not closed"),

@@ -1,5 +1,5 @@
-//! The `#[distributed_lock]` attribute. Use it through `lock-runtime`, which re-exports it and
-//! carries its manual: the expansion names that crate, in the very same version.
+//! The `#[distributed_lock]` attribute. Use it through `lock-runtime`, which re-exports and documents it: the
+//! expansion refers to items of that crate, in exactly the same version.
 
 mod args;
 mod duration;
@@ -16,7 +16,7 @@ use proc_macro::TokenStream;
 
 #[expect(
     missing_docs,
-    reason = "`lock-runtime` has the manual, whose examples need it"
+    reason = "`lock-runtime` contains the manual, whose examples need that crate"
 )]
 #[proc_macro_attribute]
 pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {

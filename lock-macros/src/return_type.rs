@@ -1,4 +1,4 @@
-//! The type of a body's value, as the signature writes it.
+//! The type of a body's value, as written in the signature.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
@@ -7,14 +7,14 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{AssocType, GenericArgument, PathArguments, PathSegment, Signature, Type, parse_quote};
 
 pub(crate) struct ReturnType {
-    /// None if the signature doesn't tell.
+    /// `None` if the signature does not name it.
     ty: Option<Type>,
-    /// Where to point when it can't carry an error.
+    /// The span of the error for a type that does not implement `FromLockError`.
     pub(crate) span: Span,
 }
 
 impl ReturnType {
-    /// `R` of `async fn … -> R`.
+    /// Returns `R` of `async fn … -> R`.
     pub(crate) fn from_async_fn(signature: &Signature) -> Self {
         match &signature.output {
             syn::ReturnType::Type(_, ty) => Self::new((**ty).clone()),
@@ -25,7 +25,7 @@ impl ReturnType {
         }
     }
 
-    /// `R` of `fn … -> Pin<Box<dyn Future<Output = R>>>`, `impl Future<Output = R>` or
+    /// Returns `R` of `fn … -> Pin<Box<dyn Future<Output = R>>>`, `impl Future<Output = R>` or
     /// `BoxFuture<'_, R>`.
     pub(crate) fn from_future_fn(signature: &Signature) -> Self {
         let mut found = FutureOutput(None);
@@ -49,8 +49,8 @@ impl ReturnType {
         matches!(self.ty, Some(Type::Never(_)))
     }
 
-    /// Says what the body's value is, as a function's signature would: for inference, coercions,
-    /// and errors at the body instead of at the attribute.
+    /// Returns code that fixes the type of the body's value, as a signature does: for inference, coercions, and
+    /// errors at the body instead of at the attribute.
     pub(crate) fn type_anchor(&self) -> Option<TokenStream> {
         let ty = self.ty.as_ref().filter(|_| !self.is_never())?;
         Some(quote_spanned! {self.span.resolved_at(Span::mixed_site())=>
@@ -61,7 +61,7 @@ impl ReturnType {
     }
 }
 
-/// Replaces each `impl Trait`, which only a signature may contain, by `_`.
+/// Replaces each `impl Trait`, which is valid only in a signature, by `_`.
 struct EraseImplTrait;
 
 impl VisitMut for EraseImplTrait {

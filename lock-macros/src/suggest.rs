@@ -1,6 +1,6 @@
-//! Suggests the word that a misspelt one may stand for.
+//! Suggests corrections of misspelled words.
 
-/// The word that is at most two letters away, and shares something with the misspelt one.
+/// Returns the closest word, if it is at most two edits away and shares a letter with the misspelled one.
 pub(crate) fn closest_match<'a>(misspelt: &str, words: &'a [impl AsRef<str>]) -> Option<&'a str> {
     words
         .iter()
@@ -10,7 +10,7 @@ pub(crate) fn closest_match<'a>(misspelt: &str, words: &'a [impl AsRef<str>]) ->
         .map(|(_, word)| word)
 }
 
-/// How many letters have to be changed, added or removed to make one word the other.
+/// Returns how many letters must be changed, added or removed to turn one word into the other.
 fn edit_distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.chars().count()).collect();
     for (i, a) in one.chars().enumerate() {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_apart() {
+    fn edit_distance_counts_changed_letters() {
         for (one, other, far) in [
             ("", "", 0),
             ("id", "id", 0),
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_meant() {
+    fn the_closest_word_is_suggested() {
         let words = ["ttl", "wait", "id", "guard"];
         for (misspelt, meant) in [
             ("tll", Some("ttl")),

@@ -1,4 +1,4 @@
-//! What the attribute makes of a function, as snapshots. `UPDATE_EXPECT=1 cargo test` renews them.
+//! Snapshots of expanded functions. `UPDATE_EXPECT=1 cargo test` updates them.
 
 use expect_test::{ExpectFile, expect_file};
 

@@ -1,4 +1,4 @@
-//! Tokens and errors with the spans that errors need.
+//! Errors, and tokens whose spans errors can point at.
 
 use std::fmt::Display;
 
@@ -7,18 +7,18 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Error, Expr};
 
-/// An error that says what is wrong and what to write instead.
+/// Returns an error with a problem and a remedy.
 pub(crate) fn error(span: Span, problem: impl Display, help: &str) -> Error {
     Error::new(span, format!("{problem}\nhelp: {help}"))
 }
 
-/// `&expr`, with the `&` where the expression is: an error about it points there.
+/// Returns `&expr` with the span of the expression on the `&`, so that errors about it point there.
 pub(crate) fn borrow(expr: &Expr) -> TokenStream {
     let by_ref = quote_spanned!(expr.span().resolved_at(Span::mixed_site())=> &);
     quote!(#by_ref #expr)
 }
 
-/// The same tokens, all with that span.
+/// Returns the same tokens, all with `span`.
 pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
     tokens
         .into_iter()
@@ -32,7 +32,7 @@ pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
         .collect()
 }
 
-/// Removes the invisible group around what a `macro_rules!` metavariable holds.
+/// Removes the invisible group around the value of a `macro_rules!` metavariable.
 pub(crate) fn ungrouped(expr: Expr) -> Expr {
     match expr {
         Expr::Group(group) => ungrouped(*group.expr),

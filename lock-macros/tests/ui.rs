@@ -1,9 +1,9 @@
-//! What the compiler says about a wrong annotation, and what it must not complain about.
+//! The compiler's output for invalid annotations, and for annotations that must compile without warnings.
 //!
-//! `UPDATE_EXPECT=1 cargo test --features full --test attribute ui::` renews the expected texts.
+//! `UPDATE_EXPECT=1 cargo test --features full --test attribute ui::` updates the expected texts.
 //!
-//! The compiler is called directly, with the libraries that this test was itself linked with: a build by
-//! cargo, in a directory of its own, would compile all of them again.
+//! The test calls the compiler directly, with the libraries that it was itself linked with: cargo would
+//! compile all of them again in a separate directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -12,12 +12,12 @@ use std::thread;
 
 use expect_test::expect_file;
 
-/// The package whose cases these are. The tests are another's: what the tests of a macro depend on is
-/// compiled for the host, once more.
+/// The package with the cases. The tests belong to another package, since the dependencies of a macro's
+/// tests would be compiled once more, for the host.
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/lock-macros");
 
 #[test]
-fn what_is_right_compiles_without_a_warning() {
+fn valid_annotations_compile_without_warnings() {
     for_each_case("pass", |case| {
         let said = diagnostics(&compile(case, &["-D", "warnings"]));
         assert_eq!(said, "", "{}", case.display());
@@ -25,7 +25,7 @@ fn what_is_right_compiles_without_a_warning() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_the_users_words() {
+fn invalid_annotations_are_reported_at_the_users_tokens() {
     for_each_case("fail", |case| {
         let output = compile(case, &[]);
         assert!(!output.status.success(), "{} compiles", case.display());
@@ -34,7 +34,7 @@ fn what_is_wrong_is_said_in_the_users_words() {
     });
 }
 
-/// As many at a time as there are processors.
+/// Checks all cases of a folder, one per processor at a time.
 fn for_each_case(folder: &str, check: impl Fn(&Path) + Sync) {
     let folder = Path::new("tests/ui").join(folder);
     let files = std::fs::read_dir(Path::new(PACKAGE).join(&folder)).unwrap();
@@ -58,7 +58,7 @@ fn for_each_case(folder: &str, check: impl Fn(&Path) + Sync) {
 }
 
 fn compile(case: &Path, options: &[&str]) -> Output {
-    // Cargo has put this test where it has put what the test was linked with.
+    // Cargo has put the libraries beside this test.
     let test = std::env::current_exe().unwrap();
     let libraries = test.parent().unwrap();
     let library = |name: &str, source: &str| {
@@ -71,12 +71,12 @@ fn compile(case: &Path, options: &[&str]) -> Output {
         .arg(env!("CARGO_TARGET_TMPDIR"))
         .arg("-L")
         .arg(format!("dependency={}", libraries.display()))
-        // With the features that this test has, since errors name what they implement.
+        // With the features of this test, since errors list the types that implement a trait.
         .args([
             "--extern",
             &library("lock_runtime", "src/integrations/axum.rs"),
         ])
-        // With `tokio::main`.
+        // The build with `tokio::main`.
         .args(["--extern", &library("tokio", "src/macros/select.rs")])
         .args(["--diagnostic-width", "140"])
         .args(options)
@@ -85,8 +85,7 @@ fn compile(case: &Path, options: &[&str]) -> Output {
         .expect("`rustc` is installed")
 }
 
-/// The library that was built last of those with that source file in them: cargo has seen to it that it is
-/// up to date.
+/// Returns the library built last of those that contain the source file: cargo has just updated it.
 fn newest(libraries: &Path, name: &str, source: &str) -> PathBuf {
     let files = std::fs::read_dir(libraries).unwrap().flatten();
     let libraries = files.filter_map(|file| {
@@ -103,7 +102,7 @@ fn newest(libraries: &Path, name: &str, source: &str) -> PathBuf {
     library
 }
 
-/// What the compiler says, without its summary, and without the lines of other crates, which change.
+/// Returns the compiler's output without its summary and without line numbers in other crates, which change.
 fn diagnostics(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let (text, _) = text

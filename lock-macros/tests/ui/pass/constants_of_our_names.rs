@@ -1,5 +1,5 @@
-//! A constant, a static or a unit struct that has the name of an expansion's variable is no pattern
-//! in it.
+//! A constant, a static or a unit struct with the name of the expansion's variables does not become a
+//! pattern in it.
 
 #![deny(warnings)]
 #![allow(non_camel_case_types, non_upper_case_globals)]

@@ -1,4 +1,4 @@
-//! `crate = …`, where the runtime comes by another way.
+//! `crate = …`, for a runtime that is re-exported by another crate.
 
 mod vendored {
     pub use lock_runtime as locks;

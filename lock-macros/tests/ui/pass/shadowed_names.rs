@@ -1,4 +1,4 @@
-//! Items that have the names of an expansion's parts.
+//! Items with the same names as parts of the expansion.
 
 #![allow(non_camel_case_types, non_upper_case_globals, dead_code)]
 
@@ -23,7 +23,7 @@ async fn ship(id: u64) -> Result<u64, LockError> {
     Good(id)
 }
 
-/// The body's names don't reach the return type.
+/// Names declared in the body do not affect the return type.
 #[distributed_lock(key = "order:<id>")]
 async fn bill(id: u64) -> Result<State, LockError> {
     use State::*;
