@@ -1,4 +1,4 @@
-//! One call that acquires a lock: tries once, or waits in the local queue.
+//! One acquire call: it tries once, or waits in the local queue.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::token::Token;
@@ -19,7 +19,7 @@ pub(crate) struct Acquire {
     pub(crate) inner: Arc<ManagerInner>,
     pub(crate) name: Arc<str>,
     pub(crate) options: LockOptions,
-    /// How long the call may wait; zero tries once.
+    /// The longest time that the call may wait; zero for a single try.
     pub(crate) wait: Duration,
     pub(crate) started: Instant,
 }
@@ -32,8 +32,8 @@ impl Acquire {
         }
     }
 
-    /// Sends one request, repeated only if it was not sent. Returns none if another client holds the
-    /// lock.
+    /// Tries to acquire the lock without waiting for its holder. Returns `None` if it is held. A transient
+    /// error is retried within the command timeout, unless there is no connection or too few replicas.
     pub(crate) async fn try_once(&self) -> Result<Option<HoldGuard>, LockError> {
         if self.inner.queues.is_busy(&self.name) {
             return Ok(None);
@@ -55,7 +55,7 @@ impl Acquire {
         let start = || remote_wait::spawn(self.inner.clone(), self.name.clone());
         let mut wait = queues.enqueue(&self.name, self.options, start);
         if let Ok(delivered) = context.io.timeout_at(deadline, &mut wait).await {
-            // No queue is dropped unless the thread that serves it has ended.
+            // A queue is dropped only if the thread that serves it has ended.
             return delivered.unwrap_or_else(|| Err(context.shutting_down(&self.name)));
         }
         // Before the wait is dropped: an empty queue has no last error.
@@ -65,7 +65,7 @@ impl Acquire {
         }
     }
 
-    /// Retries until the server answers: the lock, or none if another client holds it.
+    /// Retries until the server answers. Returns `None` if another client holds the lock.
     async fn try_until_answered(&self, deadline: Instant) -> Result<Option<HoldGuard>, LockError> {
         let ManagerInner {
             context,
@@ -80,7 +80,6 @@ impl Acquire {
             if context.is_closed() {
                 return Err(context.shutting_down(&self.name));
             }
-            // A new token for every attempt.
             let token = Token::random();
             let hold = Hold::new(shared.clone(), self.name.clone(), token, options);
             let claim = hold.claim();
@@ -93,7 +92,7 @@ impl Acquire {
                     if guard.hold().activate(options, lease) {
                         return Ok(Some(guard));
                     }
-                    // The answer took longer than the lease.
+                    // The lease expired before the answer arrived.
                     None
                 }
                 Ok(false) => {
@@ -123,7 +122,7 @@ impl Acquire {
                     replication_error = Some(error.clone());
                 }
                 if single_try_failed || next >= deadline || !transient {
-                    // The last try, which has the least time, may not say as much.
+                    // An error of replication says more than that of the last try, which has the least time.
                     return Err(self.unavailable(replication_error.unwrap_or(error)));
                 }
             } else if next >= deadline {

@@ -7,11 +7,11 @@ use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-/// What the task that waits in the server's queue for a local queue is notified of.
+/// An event for the remote wait of a local queue.
 #[derive(Debug)]
 pub(crate) enum ClaimEvent {
     Granted(Grant),
-    /// The claim is at the front of the server's queue now.
+    /// The claim is now at the front of the server queue.
     AtFront(Token),
     /// Other processes wait too.
     MoreWaiters,
@@ -19,14 +19,15 @@ pub(crate) enum ClaimEvent {
     Wake,
 }
 
-/// The claims of this process that wait in server queues, and the locks granted to them.
+/// The claims of this process that wait in server queues or were granted a lock, with the inboxes of their
+/// tasks.
 #[derive(Default)]
 pub(crate) struct ClaimEvents {
     inboxes: Mutex<HashMap<Token, Arc<Inbox<ClaimEvent>>>>,
 }
 
 impl ClaimEvents {
-    /// Sends the events of a claim to that inbox from now on.
+    /// Routes the events of a claim to `inbox` from now on.
     pub(crate) fn register(&self, token: Token, inbox: Arc<Inbox<ClaimEvent>>) {
         self.inboxes().insert(token, inbox);
     }
@@ -49,7 +50,7 @@ impl ClaimEvents {
             EngineEvent::AtFront(token) => (token, ClaimEvent::AtFront(token)),
             EngineEvent::MayBeFree(token) => (token, ClaimEvent::Wake),
             EngineEvent::MoreWaiters(token) => (token, ClaimEvent::MoreWaiters),
-            // Of no claim in particular.
+            // Concerns no particular claim.
             EngineEvent::Resubscribed => return None,
         };
         if let Some(inbox) = inboxes.get(&token) {

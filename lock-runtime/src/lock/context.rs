@@ -1,4 +1,4 @@
-//! What every part of a manager needs: the engine, the clock, the I/O thread, names and defaults.
+//! State used by every part of a manager: the engine, the clock, the I/O thread, names and defaults.
 
 use crate::config::{Config, HandoffLimits};
 use crate::engine::error::{EngineError, EngineErrorKind};
@@ -33,7 +33,7 @@ pub(crate) struct Context {
     closed: AtomicBool,
 }
 
-/// The options of a lock that sets none.
+/// The manager's defaults for the options of a lock.
 pub(crate) struct Defaults {
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
@@ -41,12 +41,12 @@ pub(crate) struct Defaults {
     pub(crate) replicas: u32,
 }
 
-/// How long a request is retried, and after which errors.
+/// For how long a request is retried, and after which errors.
 #[derive(Clone, Copy)]
 pub(crate) enum Effort {
     /// The caller waits for the reply: only transient errors are retried.
     InCall { deadline: Instant },
-    /// Every error is retried. After the shutdown has begun, for at most the ttl.
+    /// Every error is retried; after the shutdown has begun, for at most the ttl.
     InBackground { deadline: Instant, ttl: Duration },
 }
 
@@ -78,7 +78,7 @@ impl Context {
         }
     }
 
-    /// Returns `true` once the manager hands out no more locks.
+    /// Returns `true` once the manager grants no more locks.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -91,12 +91,12 @@ impl Context {
         &self.prefix
     }
 
-    /// The address of the server, or the addresses of all members, without credentials.
+    /// Returns the address of the server, or the addresses of all members, without credentials.
     pub(crate) fn server(&self) -> &Arc<str> {
         &self.server
     }
 
-    /// The name under which the engine keeps the lock with that key.
+    /// Returns the name under which the engine stores the lock with that key.
     pub(crate) fn name_of(&self, key: &str) -> Arc<str> {
         [&self.prefix, key].concat().into()
     }
@@ -105,7 +105,7 @@ impl Context {
         name.strip_prefix(&*self.prefix).unwrap_or(name)
     }
 
-    /// The server that keeps that lock, without credentials.
+    /// Returns the address of the server that stores the lock, without credentials.
     pub(crate) fn server_of(&self, name: &str) -> Arc<str> {
         let node = self.engine.node_of(name);
         node.unwrap_or_else(|| self.server.clone())
@@ -125,8 +125,8 @@ impl Context {
         }
     }
 
-    /// Retries an idempotent request, each try with the command timeout. Returns with the reply whether
-    /// an earlier try may have been carried out.
+    /// Retries an idempotent request, each try with the command timeout. Returns the reply, and `true` if an
+    /// earlier try may have been executed.
     pub(crate) async fn retry<'a, T>(
         &self,
         effort: Effort,

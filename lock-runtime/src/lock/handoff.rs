@@ -11,12 +11,12 @@ use crate::util::sync::AtomicBool;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A guard's duty to end a hold. Dropping it hands the lock to the next local waiter, or releases it in
-/// the background.
+/// The obligation to end a hold. Dropping it hands the lock to the next local waiter, or releases it in the
+/// background.
 pub(crate) struct HoldGuard {
     hold: Arc<Hold>,
     queues: Arc<LocalQueues<HoldGuard>>,
-    /// Another guard has the hold, or nothing of it is left on the server.
+    /// Another guard owns the hold, or the server stores nothing of it any more.
     disarmed: AtomicBool,
 }
 
@@ -33,7 +33,7 @@ impl HoldGuard {
         &self.hold
     }
 
-    /// Gives up the duty to end the hold.
+    /// Cancels the obligation to end the hold.
     pub(crate) fn disarm(&self) {
         self.disarmed.store(true, Ordering::Release);
     }
@@ -42,7 +42,7 @@ impl HoldGuard {
         self.disarmed.load(Ordering::Acquire)
     }
 
-    /// Hands the lock to the next local waiter, or releases it and returns what the server found.
+    /// Hands the lock to the next local waiter, or releases it and returns the result.
     pub(crate) async fn release_or_hand_off(&self) -> Result<(), LockError> {
         if self.is_disarmed() || self.try_hand_off() {
             return Ok(());
@@ -81,7 +81,8 @@ impl HoldObserver for LocalQueues<HoldGuard> {
     }
 }
 
-/// Hands a held lock to the local waiter at the front, if it may. Returns `false` if no waiter took it.
+/// Hands a held lock to the local waiter at the front, if the limits allow it. Returns `false` if no waiter
+/// took it.
 fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
     let alone = hold.context().engine.is_alone();
     let may_take = |options, remote_waiters| {
@@ -96,8 +97,8 @@ fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
     false
 }
 
-/// Gives a lock that the server has just granted to the local waiter at the front. `activate` returns its
-/// hold, or none if it is not for that waiter. Returns `false` if no waiter took it.
+/// Delivers a lock that the server has just granted to the local waiter at the front. `activate` returns its
+/// hold, or `None` if the lock does not fit that waiter's options. Returns `false` if no waiter took it.
 pub(crate) fn grant_to_front(
     queues: &Arc<LocalQueues<HoldGuard>>,
     name: &str,
@@ -117,13 +118,13 @@ pub(crate) fn grant_to_front(
     }
 }
 
-/// Returns `false` if the waiter has gone.
+/// Delivers a hold to a waiter. Returns `false` if the waiter no longer waits.
 fn deliver(
     queues: &Arc<LocalQueues<HoldGuard>>,
     waiter: Waiter<HoldGuard>,
     hold: &Arc<Hold>,
 ) -> bool {
-    // The span of the guard before; that of the new guard begins when its caller takes it.
+    // Ends the previous guard's span; the span of the new guard starts when its caller receives it.
     hold.set_span(SpanHandle::default());
     let guard = HoldGuard::new(hold.clone(), queues.clone());
     match waiter.deliver(Ok(guard)) {

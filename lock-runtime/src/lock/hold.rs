@@ -1,4 +1,4 @@
-//! One held lock, from the request until nothing of it is left on the server. Within the process it may
+//! One held lock, from the request until the server stores nothing of it any more. Within the process it may
 //! be handed from guard to guard.
 
 use crate::engine::error::EngineError;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The shortest time between two tries to renew a lease, and for one of them.
+/// The shortest pause between two attempts to renew a lease, and the shortest timeout of one.
 const MIN_RETRY: Duration = Duration::from_millis(10);
 
 pub(crate) struct Hold {
@@ -36,33 +36,32 @@ struct State {
     phase: Phase,
     options: LockOptions,
     lease: HeldLease,
-    /// When the present guard's time ends, whatever the lease.
+    /// The end of the current guard's time, independent of the lease.
     hard_limit: Option<(Lease, LostCause)>,
-    /// When the next renewal is to be sent; none while one is in flight.
+    /// When the next renewal is due; `None` while one is in flight.
     renew_at: Option<Instant>,
-    /// The instant under which the watchdog has the hold scheduled.
+    /// The instant for which the watchdog has scheduled the hold.
     scheduled_at: Option<Instant>,
-    /// How often the hold was handed from guard to guard, and since when it has been held.
+    /// How often the hold was handed from guard to guard.
     handoffs: u32,
     held_since: Instant,
-    /// The span in which the present guard's loss is reported.
+    /// The span in which a loss is reported to the current guard.
     span: SpanHandle,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Phase {
-    /// The request was sent.
     Requested,
     Held,
     Lost(LostCause, std::time::Instant),
-    /// The guard has ended; the server may not know yet.
+    /// The guard has ended; the server may not have released the lock yet.
     Releasing,
-    /// Nothing of the hold is left on the server.
+    /// The server stores nothing of the hold any more.
     Released,
 }
 
 impl Hold {
-    /// A hold that is about to be requested with that token.
+    /// Creates a hold that is about to be requested with `token`.
     pub(crate) fn new(
         shared: Arc<Shared>,
         name: Arc<str>,
@@ -114,7 +113,8 @@ impl Hold {
         }
     }
 
-    /// The server has granted the lock for that lease. Returns `false` if the lease has ended already.
+    /// Records that the server has granted the lock for `lease`. Returns `false` if the lease has ended, or
+    /// cannot have these options.
     pub(crate) fn activate(self: &Arc<Self>, options: LockOptions, lease: Lease) -> bool {
         let now = self.now();
         if lease.remaining(now).is_zero() {
@@ -128,16 +128,16 @@ impl Hold {
                 state.phase = Phase::Held;
                 state.lease = HeldLease::new(lease, options.ttl);
             }
-            // An earlier waiter has left before it took the hold, and renewals for it may be in flight.
+            // An earlier waiter left before it received the hold; renewals for it may be in flight.
             Phase::Held => {}
             _ => return false,
         }
         self.begin_guard(&mut state, options, now)
     }
 
-    /// Hands the hold to another guard of this process, with those options, without a request to the
-    /// server. Returns `false` if it must not. `remote_waiters`: whether other processes wait, if that
-    /// is known.
+    /// Hands the hold to another guard of this process, with `options`, without a request to the server.
+    /// Returns `false` if that is not allowed. `remote_waiters`: `true` if other processes wait, `None` if
+    /// that is unknown.
     pub(crate) fn try_reassign(
         self: &Arc<Self>,
         options: LockOptions,
@@ -168,14 +168,14 @@ impl Hold {
         true
     }
 
-    /// Reports the present guard's loss in that span from now on.
+    /// Reports a loss in `span` from now on.
     pub(crate) fn set_span(&self, span: SpanHandle) {
-        // Dropped outside the mutex: a subscriber may be called.
+        // Drop outside the mutex: this may call a subscriber.
         let _before = std::mem::replace(&mut self.state().span, span);
     }
 
-    /// A new guard's limits start to count. Returns `false`, and changes nothing, if the lease can't
-    /// have that ttl.
+    /// Starts the limits of a new guard. Returns `false`, and changes nothing, if the lease cannot have its
+    /// ttl.
     fn begin_guard(
         self: &Arc<Self>,
         state: &mut State,
@@ -196,8 +196,8 @@ impl Hold {
             .into_iter()
             .flatten()
             .min_by_key(|(limit, _)| limit.remaining(now));
-        // Without renewal, only a lease of another length is renewed: that of a grant is shorter, and
-        // that of the guard before may be longer.
+        // Without renewal, a lease is renewed only to correct its length: that of a grant is shorter, and that
+        // of the previous guard may be longer.
         let expected = Lease::from_request(now, options.ttl).remaining(now);
         let tolerance = options.ttl / 10 + Duration::from_millis(5);
         if remaining > expected + tolerance {
@@ -214,7 +214,7 @@ impl Hold {
         self.state().renew_at
     }
 
-    /// How long the hold can still be proven; zero once it is lost or released.
+    /// Returns for how long the hold is proven; zero once it is lost or released.
     pub(crate) fn remaining(&self) -> Duration {
         let now = self.now();
         let state = self.state();
@@ -224,7 +224,7 @@ impl Hold {
         }
     }
 
-    /// Returns the loss of the lease, after a look at the clock.
+    /// Checks the clock. Returns the loss of the lease, if it is lost.
     pub(crate) fn check_lost(&self) -> Option<LockError> {
         let now = self.now();
         let state = self.state();
@@ -249,7 +249,7 @@ impl Hold {
         }
     }
 
-    /// Releases the lock and returns what the server found. If this fails or is dropped, call
+    /// Releases the lock and returns the result. If this fails or is dropped, the caller must call
     /// [`release_in_background`](Self::release_in_background).
     pub(crate) async fn release(&self) -> Result<(), LockError> {
         let loss = self.check_lost();
@@ -281,8 +281,8 @@ impl Hold {
         }
     }
 
-    /// Stops renewing. Returns whether the lock was held until now, or none if nothing of the hold is
-    /// left on the server.
+    /// Stops renewing. Returns `true` if the lock was held until now, and `None` if the server stores nothing of
+    /// the hold any more.
     fn begin_release(&self) -> Option<bool> {
         let mut state = self.state();
         let before = state.phase;
@@ -297,7 +297,7 @@ impl Hold {
         Some(before == Phase::Held)
     }
 
-    /// A number greater than that of every earlier hold.
+    /// Fetches a number greater than that of every earlier hold.
     pub(crate) async fn fencing_token(&self) -> Result<u64, LockError> {
         if let Some(loss) = self.check_lost() {
             return Err(loss);
@@ -320,7 +320,7 @@ impl Hold {
         }
     }
 
-    /// The server says that the lock isn't the claim's.
+    /// Records that the server reports another owner.
     fn mark_not_owner(&self) {
         let state = self.state();
         if state.phase == Phase::Held {
@@ -342,7 +342,7 @@ impl Hold {
         let span = std::mem::take(&mut state.span);
         drop(state);
         self.shared.observer.on_vacated(&self.name, self.token);
-        // Wakers are those of the caller's executor.
+        // The wakers belong to the caller's executor, and may panic.
         contain(|| self.lost.notify_waiters());
         trace::lost(&span, self.key(), cause);
     }
@@ -354,7 +354,7 @@ impl Hold {
         }
     }
 
-    /// Plans the next renewal: after a third of what is left, give or take a tenth.
+    /// Plans the next renewal after a third of the remaining time, give or take a tenth.
     fn schedule_renewal(&self, state: &mut State, now: Timestamp) {
         let third = state.lease.remaining(now) / 3;
         let delay = third.mul_f64(0.9) + fraction(third.mul_f64(0.2));
@@ -396,7 +396,7 @@ impl Renewable for Hold {
         self.state().options.replicas
     }
 
-    /// A renewal that gets no answer leaves time for several more.
+    /// Returns a part of the remaining time, so that an unanswered renewal leaves time for several more.
     fn renewal_timeout(&self) -> Duration {
         let now = self.now();
         let remaining = self.state().lease.remaining(now);
@@ -431,7 +431,7 @@ impl Renewable for Hold {
         }
     }
 
-    /// The answer counts only while the present lease runs.
+    /// Extends the lease. The answer counts only while the current lease is valid.
     fn on_renewed(self: Arc<Self>, sent: Timestamp, is_owner: bool) {
         let now = self.now();
         let mut state = self.state();
@@ -451,8 +451,8 @@ impl Renewable for Hold {
         self.reschedule(&mut state, now);
     }
 
-    /// Costs nothing but time: the next renewal follows after a part of what is left, so that there are
-    /// several more before the deadline.
+    /// Schedules the next attempt after a part of the remaining time, so that several more fit in before the
+    /// deadline. The lease stays as it is.
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError) {
         let now = self.now();
         let mut state = self.state();

@@ -1,4 +1,4 @@
-//! What the clones of a manager share. The events of its engine come in here.
+//! The state shared by the clones of a manager, and the handler of its engine's events.
 
 use crate::config::Config;
 use crate::engine::event::{EngineEvent, EventHandler};
@@ -23,7 +23,7 @@ pub(crate) struct ManagerInner {
     pub(crate) claims: Arc<ClaimEvents>,
 }
 
-/// Where the events of an engine find the manager, which is made after the engine.
+/// A slot for the manager, which is created after its engine, so that the engine's events reach it.
 #[derive(Clone, Default)]
 pub(crate) struct InnerSlot(Arc<OnceCell<Weak<ManagerInner>>>);
 

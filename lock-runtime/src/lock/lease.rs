@@ -1,13 +1,13 @@
-//! Deadline arithmetic.
+//! The deadline arithmetic of leases.
 
 use crate::util::clock::Timestamp;
 use std::time::Duration;
 
-/// A time-bounded right: how long this process may assume that it holds a lock.
+/// A time-bounded right: for how long this process may assume that it holds a lock.
 ///
-/// The deadline counts from before the request was queued, so it lies ahead of the expiry that the
-/// server set when the request arrived. From it a margin is taken, for clocks that run at different
-/// rates and for the server's rounding to milliseconds, as in
+/// The deadline counts from before the request was queued, so it is earlier than the expiry that the server
+/// set when the request arrived. A margin is subtracted for clocks that run at different rates and for the
+/// server's rounding to milliseconds, as in
 /// [Redlock](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
@@ -16,7 +16,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// The lease that a request sent at `sent` brought.
+    /// Returns the lease acquired by a request sent at `sent`.
     pub(crate) fn from_request(sent: Timestamp, ttl: Duration) -> Lease {
         let margin = ttl / 100 + Duration::from_millis(2);
         Lease {
@@ -25,11 +25,11 @@ impl Lease {
         }
     }
 
-    /// The lease of a grant message that was `received` now. The server granted the lock
-    /// `granted_after` it had answered a request that was sent at `asked`.
+    /// Returns the lease of a grant message that arrived at `received`. The server granted the lock the time
+    /// `granted_after` after it had answered a request that was sent at `asked`.
     ///
-    /// It counts from the earlier of the two times that these values imply, so that a message that was
-    /// in flight for long gives no more time than is left.
+    /// The lease counts from the earlier of the two grant times that these values imply, so a message that
+    /// was in flight for long does not extend it.
     pub(crate) fn from_grant(
         received: Timestamp,
         asked: Timestamp,
@@ -40,28 +40,28 @@ impl Lease {
         Lease::from_request(asked, duration)
     }
 
-    /// A limit of this process, which no server measures.
+    /// Returns a limit that only this process measures.
     pub(crate) fn without_margin(from: Timestamp, duration: Duration) -> Lease {
         Lease { from, duration }
     }
 
-    /// The time left at `now`; zero from the deadline on.
+    /// Returns the remaining time at `now`; zero from the deadline on.
     pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
         self.duration.saturating_sub(now.elapsed_since(self.from))
     }
 }
 
-/// The lease of a hold, as far as it can be proven while renewals are on their way.
+/// The lease of a hold, as far as it is proven while renewals are in flight.
 ///
-/// The server may carry out an unanswered renewal at any time, so also after a later one that it has
-/// answered. Therefore the ttl does not change while any renewal is unanswered. Whichever of them the
-/// server carries out last, the lock then lasts that ttl from then on, and so each answer proves that ttl
-/// from before its own request was sent.
+/// The server may execute an unanswered renewal at any time, even after a later one that it has answered.
+/// Therefore the ttl does not change while any renewal is unanswered: whichever of them the server executes
+/// last, the lock then lasts for the same ttl, so each answer proves that ttl from before its own request was
+/// sent.
 #[derive(Debug)]
 pub(crate) struct HeldLease {
     lease: Lease,
     ttl: Duration,
-    /// Renewals without an answer. One that has failed may be carried out all the same.
+    /// The number of renewals without an answer. The server may still execute a failed one.
     unanswered: u32,
 }
 
@@ -74,19 +74,19 @@ impl HeldLease {
         }
     }
 
-    /// The time left at `now`; zero from the deadline on.
+    /// Returns the remaining time at `now`; zero from the deadline on.
     pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
         self.lease.remaining(now)
     }
 
-    /// Agrees on the ttl of all renewals from `now` on. Returns `false`, and changes nothing, if a
-    /// renewal with another ttl is unanswered.
+    /// Sets the ttl of all renewals from `now` on. Returns `false`, and changes nothing, if a renewal with
+    /// another ttl is unanswered.
     pub(crate) fn agree(&mut self, ttl: Duration, now: Timestamp) -> bool {
         if ttl != self.ttl && self.unanswered > 0 {
             return false;
         }
         self.ttl = ttl;
-        // A renewal may shorten the lease to this, and its answer may be lost.
+        // A renewal may shorten the lease to this even if its answer is lost.
         let agreed = Lease::from_request(now, ttl);
         if agreed.remaining(now) < self.remaining(now) {
             self.lease = agreed;
@@ -94,12 +94,12 @@ impl HeldLease {
         true
     }
 
-    /// A renewal is about to be sent.
+    /// Records that a renewal is about to be sent.
     pub(crate) fn sends_renewal(&mut self) {
         self.unanswered += 1;
     }
 
-    /// The server has answered that it carried out the renewal sent at `sent`.
+    /// Records the answer that the server executed the renewal sent at `sent`.
     pub(crate) fn renewed(&mut self, sent: Timestamp, now: Timestamp) {
         self.unanswered = self.unanswered.saturating_sub(1);
         let renewed = Lease::from_request(sent, self.ttl);
@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn news_that_was_long_on_its_way_gives_no_more_than_is_left() {
+    fn a_late_grant_message_does_not_extend_the_lease() {
         let clock = Clock::manual();
         let asked = clock.now();
         clock.advance(seconds(10), seconds(10));
-        // Granted 4 s after the question was answered, told 6 s later.
+        // Granted 4 s after the request was answered; the message arrives 6 s later.
         let late = Lease::from_grant(clock.now(), asked, seconds(4), seconds(8));
         assert_eq!(late.remaining(clock.now()), Duration::from_millis(1_878));
-        // A server whose clock was set forward in between says more than can be.
+        // A server whose clock was set forward in between reports an impossible time.
         let ahead = Lease::from_grant(clock.now(), asked, seconds(3600), seconds(8));
         assert_eq!(ahead.remaining(clock.now()), Duration::from_millis(7_818));
     }
@@ -157,11 +157,11 @@ mod tests {
         assert!(lease.remaining(clock.now()).is_zero());
     }
 
-    /// A server that has one lock, and a client whose requests and answers take any time, or are lost.
+    /// A server with one lock, and a client whose requests and answers are delayed or lost.
     struct World {
         clock: Clock,
         held: HeldLease,
-        /// Renewals that the server may carry out, and the answers that are on their way back.
+        /// The renewals that the server may still execute, and the answers in flight.
         requests: Vec<(Timestamp, Duration)>,
         answers: Vec<Timestamp>,
         carried_out: (Timestamp, Duration),
@@ -182,7 +182,7 @@ mod tests {
             self.requests.push((self.clock.now(), ttl));
         }
 
-        /// Returns when the request was sent.
+        /// Executes a request. Returns the time at which it was sent.
         fn carry_out(&mut self, request: usize) -> Timestamp {
             let (sent, ttl) = self.requests.swap_remove(request);
             self.carried_out = (self.clock.now(), ttl);
@@ -190,9 +190,9 @@ mod tests {
         }
     }
 
-    /// Whatever is sent, lost, carried out late and answered late, and whatever ttls the guards have.
+    /// Renewals are lost, executed late and answered late, and guards have different ttls.
     #[test]
-    fn a_lease_is_never_believed_for_longer_than_the_server_has_it() {
+    fn a_lease_never_outlasts_the_servers() {
         let (mut renewed, mut refused) = (0, 0);
         for _ in 0..2_000 {
             let clock = Clock::manual();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_renewal_answered_last_shortens_nothing() {
+    fn an_earlier_renewal_answered_last_does_not_shorten_the_lease() {
         let clock = Clock::manual();
         let first = clock.now();
         let mut held = HeldLease::new(Lease::from_request(first, seconds(30)), seconds(30));

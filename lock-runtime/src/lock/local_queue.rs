@@ -1,7 +1,7 @@
-//! The local queues: for each lock, the callers of this process that wait for it, in order of arrival.
+//! The local queues: for each lock, the callers of this process that wait for it, in arrival order.
 //!
-//! A queue knows nothing of locks but their names and the options of its waiters. What it delivers to
-//! them is up to its user.
+//! A queue knows only the names of locks and the options of its waiters. The type `T` that it delivers to
+//! them is opaque.
 
 use crate::engine::error::EngineError;
 use crate::engine::token::Token;
@@ -24,17 +24,17 @@ pub(crate) struct LocalQueues<T> {
     next_ticket: AtomicU64,
 }
 
-/// All that a process knows of a lock that it holds or waits for.
+/// The local state of a lock that this process holds or waits for.
 struct LocalQueue<T> {
-    /// The tokens of the holds by which this process has the lock: one, or beside it one whose lease has
-    /// ended before its hold was entered here.
+    /// The tokens of the holds with which this process holds the lock: one, and possibly one more whose lease
+    /// ended before its hold was recorded here.
     holders: Vec<Token>,
     waiters: VecDeque<Waiter<T>>,
-    /// Reaches the task that waits in the server's queue for this queue.
+    /// The inbox of the task that waits in the server queue for this queue.
     remote_wait: Option<Arc<Inbox<ClaimEvent>>>,
-    /// Whether other processes wait for the lock, if that is known.
+    /// `true` if other processes wait for the lock; `None` if that is unknown.
     remote_waiters: Option<bool>,
-    /// Why the server gives no answer, if it gives none.
+    /// The error of the last request, if the server does not answer.
     last_error: Option<EngineError>,
 }
 
@@ -52,21 +52,20 @@ impl<T> LocalQueues<T> {
         }
     }
 
-    /// Returns `true` if this process holds that lock, waits for it, or waited for it beside other
-    /// processes until a moment ago.
+    /// Returns `true` if this process holds the lock, waits for it, or lingers after it waited for it along with
+    /// other processes.
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.locked().contains_key(name)
     }
 
-    /// Returns `true` if this process holds that lock, or waits for it.
+    /// Returns `true` if this process holds the lock, or waits for it.
     pub(crate) fn is_busy(&self, name: &str) -> bool {
         let queues = self.locked();
         let queue = queues.get(name);
         queue.is_some_and(|queue| !queue.holders.is_empty() || !queue.waiters.is_empty())
     }
 
-    /// Adds a waiter at the back. `start` starts the task that waits in the server's queue, if there is
-    /// none yet.
+    /// Adds a waiter at the back. `start` starts the task that waits in the server queue, if there is none yet.
     pub(crate) fn enqueue(
         self: &Arc<Self>,
         name: &Arc<str>,
@@ -77,7 +76,7 @@ impl<T> LocalQueues<T> {
         let mut queues = self.locked();
         let queue = queues.entry(name.clone()).or_default();
         if queue.waiters.capacity() == 0 {
-            // Most wait alone.
+            // Most waiters are alone in their queue.
             queue.waiters.reserve_exact(1);
         }
         // Unique across queues: a ticket of a queue that was removed matches no waiter of its successor.
@@ -100,8 +99,7 @@ impl<T> LocalQueues<T> {
         }
     }
 
-    /// Removes the waiter at the front if the condition holds for its options and for whether other
-    /// processes wait.
+    /// Removes the waiter at the front if `condition` holds for its options and the known remote waiters.
     pub(crate) fn pop_front_if(
         &self,
         name: &str,
@@ -139,13 +137,13 @@ impl<T> LocalQueues<T> {
         removed
     }
 
-    /// The options of the waiter at the front.
+    /// Returns the options of the waiter at the front.
     pub(crate) fn front_options(&self, name: &str) -> Option<LockOptions> {
         let queues = self.locked();
         Some(queues.get(name)?.waiters.front()?.options)
     }
 
-    /// Detaches the task that waits in the server's queue. Returns `false` if there are waiters again.
+    /// Detaches the task that waits in the server queue. Returns `false` if there are waiters again.
     pub(crate) fn remove_if_empty(&self, name: &str) -> bool {
         let mut queues = self.locked();
         let Some(queue) = queues.get_mut(name) else {
@@ -170,7 +168,7 @@ impl<T> LocalQueues<T> {
             .is_none_or(|queue| queue.waiters.is_empty())
     }
 
-    /// Ends the wait of all waiters with that error.
+    /// Ends the wait of all waiters with `error`.
     pub(crate) fn fail_all(&self, name: &str, error: &LockError) {
         let waiters = self
             .locked()
@@ -189,7 +187,7 @@ impl<T> LocalQueues<T> {
         }
     }
 
-    /// This process no longer holds the lock by that token.
+    /// Records that this process no longer holds the lock with `token`.
     pub(crate) fn clear_holder(&self, name: &str, token: Token) {
         let mut queues = self.locked();
         let Some(queue) = queues.get_mut(name) else {
@@ -215,7 +213,7 @@ impl<T> LocalQueues<T> {
         self.locked().get(name)?.remote_waiters
     }
 
-    /// Records what the server last answered to the task that waits in its queue.
+    /// Records the server's last answer to the task that waits in its queue.
     pub(crate) fn set_remote_state(
         &self,
         name: &str,
@@ -282,9 +280,9 @@ impl<T> Waiter<T> {
         self.options
     }
 
-    /// Ends the wait with that result. Returns what was to be delivered if the waiter has gone.
+    /// Ends the wait with `result`. Returns the undelivered value if the waiter no longer waits.
     pub(crate) fn deliver(self, result: Result<T, LockError>) -> Option<T> {
-        // The waker is that of the caller's executor. When it is called, the result is there already.
+        // The waker belongs to the caller's executor and may panic; the result is delivered before it is called.
         let send = || match self.sender.send(result) {
             Err(Ok(undelivered)) => Some(undelivered),
             _ => None,
@@ -293,7 +291,7 @@ impl<T> Waiter<T> {
     }
 }
 
-/// The wait of one caller. It resolves to what was delivered, or to none if the queue was dropped.
+/// The wait of one caller. It resolves to the delivered result, or to `None` if the queue was dropped.
 /// Dropping it leaves the queue.
 pub(crate) struct LocalWait<T> {
     queues: Arc<LocalQueues<T>>,
@@ -313,7 +311,7 @@ impl<T> Future for LocalWait<T> {
 impl<T> Drop for LocalWait<T> {
     fn drop(&mut self) {
         let removed = self.queues.remove(&self.name, self.ticket);
-        // Outside the mutex: dropping it wakes the caller.
+        // Drop outside the mutex: this wakes the caller.
         drop(removed);
     }
 }

@@ -1,4 +1,4 @@
-//! The life of a lock in this process.
+//! Locks in this process: acquiring, waiting, holding, renewing, handing off and releasing.
 
 pub(crate) mod acquire;
 pub(crate) mod claim_events;

@@ -17,26 +17,26 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How soon replies are polled for again when there is no capacity.
+/// The shortest pause between two polls for replies when there is no capacity.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How many releases may be pending; the driver of a connection accepts no more without waiting.
+/// The largest number of pending releases; the driver of a connection accepts no more without waiting.
 const MAX_PENDING: usize = if cfg!(test) { 2 } else { 32 };
 
 #[derive(Default)]
 pub(crate) struct PendingReleases {
     releases: Mutex<Vec<PendingRelease>>,
-    /// When replies were polled for last; locked while they are.
+    /// The time of the last poll for replies; locked during a poll.
     last_polled: Mutex<Option<Instant>>,
     wake: Notify,
 }
 
 pub(crate) struct PendingRelease {
     pub(crate) claim: Claim,
-    /// The lock was held until now, as far as this process knows.
+    /// `true` if the lock was held until the release, as far as this process knows.
     pub(crate) was_held: bool,
     sent: Instant,
-    /// Resolves to whether the release was confirmed.
+    /// Resolves to `true` if the release was confirmed.
     reply: Pin<Box<dyn Future<Output = bool> + Send>>,
     _task: TrackedTask,
 }
@@ -69,8 +69,8 @@ impl PendingReleases {
         self.wake.notified().await;
     }
 
-    /// Removes and returns the releases that were not confirmed within that time, and whether any is
-    /// still pending.
+    /// Polls for replies. Removes and returns the releases that were not confirmed within `timeout`, and returns
+    /// `true` if any release is still pending.
     pub(crate) fn poll_all(&self, timeout: Duration) -> (Vec<PendingRelease>, bool) {
         let mut last_polled = self.last_polled();
         *last_polled = Some(now());
@@ -86,7 +86,7 @@ impl PendingReleases {
         releases.append(&mut pending);
         let any_pending = !releases.is_empty();
         drop((releases, last_polled));
-        // Dropping a release wakes a shutdown, which must not happen under a lock.
+        // Drop outside the mutexes: this may wake a shutdown.
         drop(confirmed);
         (unconfirmed, any_pending)
     }
@@ -118,7 +118,7 @@ impl PendingRelease {
             claim,
             was_held,
             sent: now(),
-            // Many are polled in one go.
+            // Unconstrained: many replies are polled in one go, which would exhaust tokio's budget.
             reply: Box::pin(tokio::task::unconstrained(reply)),
             _task: task,
         }

@@ -1,4 +1,4 @@
-//! Releases and cancels claims, during the caller's call or in the background.
+//! Releases and cancels claims, within the caller's call or in the background.
 
 use crate::engine::error::EngineError;
 use crate::engine::request::Claim;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
-/// How often replies are collected while any release is pending.
+/// The interval at which replies are collected while any release is pending.
 const COLLECT_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) struct Releaser {
@@ -38,7 +38,7 @@ impl Releaser {
         releaser
     }
 
-    /// Releases a lock. Returns `true` if the claim owned it. `was_held`: the lock was held until now,
+    /// Releases a lock. Returns `true` if the claim owned it. `was_held`: `true` if the lock was held until now,
     /// as far as this process knows.
     pub(crate) async fn release(
         &self,
@@ -50,22 +50,22 @@ impl Releaser {
         let released = context
             .retry(effort, |deadline| context.engine.release(claim, deadline))
             .await;
-        // Not before the release: until then a late grant message must still find its claim, or it
-        // would be canceled as unclaimed.
+        // Only after the release: until then a late grant message must still find its claim, or it would be
+        // canceled as unclaimed.
         self.claims.unregister(claim.token);
         let (was_owner, may_have_run) = released?;
-        // A try finds no lock that an earlier try has released.
+        // An earlier try may have released the lock, so that this one found none.
         let was_owner = was_owner || may_have_run;
         if !was_owner && was_held {
             let key: Arc<str> = context.key_of(&claim.name).into();
-            // Not here: the caller that polls this may hold a mutex of the library.
+            // On the I/O thread: the caller that polls this future may hold a mutex of the library.
             let warning = async move { trace::released_missing_lock(&key) };
             context.io.spawn_detached(warning);
         }
         Ok(was_owner)
     }
 
-    /// Releases in the background until the server has confirmed it, or the ttl has passed; longer if the
+    /// Releases in the background until the server has confirmed it or the ttl has passed; for longer if the
     /// claim may not have reached the server yet. The request is sent at once.
     pub(crate) fn release_in_background(self: &Arc<Self>, claim: Claim, was_held: bool) {
         if !self.context.engine.uses_caller_runtime(&claim.name) || !self.make_capacity() {
@@ -90,7 +90,7 @@ impl Releaser {
         }
     }
 
-    /// Repeats a release that its own runtime has not finished.
+    /// Retries a release that its own runtime has not finished.
     fn retry_in_background(self: &Arc<Self>, release: &PendingRelease) {
         let claim = release.claim.clone();
         let work = self
@@ -110,15 +110,15 @@ impl Releaser {
         }
     }
 
-    /// Removes a claim from the server's queue, or releases the lock if it was granted meanwhile.
-    /// `unanswered`: a request of the claim may still reach the server.
+    /// Removes a claim from the server queue, or releases the lock if it was granted meanwhile.
+    /// `unanswered`: `true` if a request of the claim may still reach the server.
     pub(crate) fn cancel_in_background(self: &Arc<Self>, claim: Claim, unanswered: bool) {
         let this = self.clone();
         let cancel = async move { this.cancel(&claim, unanswered).await };
         self.context.tasks.spawn(cancel);
     }
 
-    /// Does the same, and waits for it.
+    /// Does the same as [`cancel_in_background`](Self::cancel_in_background), and waits for it.
     pub(crate) async fn cancel(&self, claim: &Claim, unanswered: bool) {
         let context = &self.context;
         let (deadline, ttl) = (deadline_in(claim.ttl.max(WAITER_TTL)), claim.ttl);
@@ -147,7 +147,7 @@ impl Releaser {
         self.pending.wake();
     }
 
-    /// Returns `true` if one more release may be pending, if need be after collecting replies.
+    /// Collects replies if there is no capacity. Returns `true` if one more release may be pending.
     fn make_capacity(self: &Arc<Self>) -> bool {
         if self.pending.has_capacity() {
             return true;
@@ -181,7 +181,7 @@ impl Drop for Releaser {
     }
 }
 
-/// Collects replies as long as the releaser lives, which every pending release keeps alive.
+/// Collects replies while the releaser lives. Every pending release keeps it alive.
 async fn run_collector(pending: Arc<PendingReleases>, releaser: Weak<Releaser>) {
     loop {
         pending.woken().await;

@@ -1,4 +1,4 @@
-//! Waits in the server's queue on behalf of all local waiters of one lock.
+//! Waits in the server queue on behalf of all local waiters of one lock.
 //!
 //! Grant messages are only an optimization: the task also polls, so a lost message costs at most one
 //! polling interval.
@@ -23,23 +23,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How soon, and then how often, a claim at the front of the server's queue polls.
+/// The first and the longest polling interval of a claim at the front of the server queue.
 const FRONT_POLL: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
-/// How often the two claims behind it poll, in case it has died.
+/// The polling interval of the next two claims, in case the first has died.
 const NEAR_FRONT_POLL: Duration = Duration::from_secs(1);
-/// How often the others poll: the more claims are ahead, the more must have died for it to be their turn.
-/// A row of *n* dead claims costs the next one at most 2 s + 0.2 s × *n*. Of that, 0.2 s is for the claims
-/// that are woken to ask, and a turn for each of them.
+/// The polling interval of the other claims. It grows with the number of claims ahead, all of which must have
+/// died before it is their turn. A row of *n* dead claims delays the next one by at most 2 s + 0.2 s × *n*, of
+/// which 0.2 s per claim is for waking it to poll.
 const BACK_POLL: Duration = Duration::from_millis(1800);
 const BACK_POLL_PER_CLAIM: Duration = Duration::from_millis(150);
 const MAX_BACK_POLL: Duration = Duration::from_secs(12);
-/// How much later than the claim before it each claim polls, when the holder's lease runs out.
+/// How much later each claim polls than the claim ahead of it when the holder's lease expires.
 const EXPIRY_STAGGER: Duration = Duration::from_millis(50);
 
-/// How long a local queue that has become empty is remembered as one with remote waiters.
+/// For how long an empty local queue is still known to have remote waiters.
 const LINGER: Duration = Duration::from_millis(20);
 
-/// Starts the task that waits for a local queue until no waiter is left in it. Returns its inbox.
+/// Starts the remote wait of a local queue, which ends when no waiter is left. Returns its inbox.
 pub(crate) fn spawn(inner: Arc<ManagerInner>, name: Arc<str>) -> Arc<Inbox<ClaimEvent>> {
     let events = Arc::new(Inbox::new());
     let remote_wait = RemoteWait {
@@ -56,26 +56,26 @@ struct RemoteWait {
     inner: Arc<ManagerInner>,
     name: Arc<str>,
     events: Arc<Inbox<ClaimEvent>>,
-    /// The claim that waits in the server's queue at the moment.
+    /// The claim that currently waits in the server queue.
     claim: Option<Claim>,
 }
 
-/// How the wait of a claim ended.
+/// The outcome of a claim's wait.
 enum WaitOutcome {
-    /// With that token.
+    /// The lock was granted with this token, which may differ from the claim's.
     Granted(Token, Lease),
-    /// No local waiter is left. `unanswered`: a request may still reach the server.
+    /// No local waiter is left. `unanswered`: `true` if a request may still reach the server.
     Abandoned {
         unanswered: bool,
     },
-    /// The claim can't be granted any more; another may.
+    /// This claim can no longer be granted; a new one can.
     Stale,
     Rejected(EngineError),
 }
 
 impl RemoteWait {
     async fn run(mut self) {
-        // After a panic, the local waiters are served on.
+        // After a panic, continue to serve the local waiters.
         while caught(self.serve()).await.is_err() {
             if let Some(claim) = self.claim.take() {
                 let releaser = &self.inner.shared.releaser;
@@ -120,7 +120,7 @@ impl RemoteWait {
                     }
                     let lease = match claim.replicas {
                         0 => Ok(lease),
-                        // Boxed: few ask for replicas.
+                        // Boxed, since few locks need replicas.
                         _ => Box::pin(self.await_replicas(&claim, lease)).await,
                     };
                     match lease {
@@ -144,8 +144,8 @@ impl RemoteWait {
         }
     }
 
-    /// While this process holds the lock, and no other process is known to wait for it, the local waiters
-    /// may be served without the server for a moment.
+    /// Waits for a moment while this process holds the lock and no other process is known to wait for it: local
+    /// handoff may serve the waiters without the server.
     async fn wait_for_local_handoff(&self) {
         let ManagerInner {
             context, queues, ..
@@ -163,8 +163,8 @@ impl RemoteWait {
         }
     }
 
-    /// While the queue has remote waiters, a new local waiter goes straight to the server's queue, without
-    /// a try that would fail.
+    /// Keeps the empty queue for a moment if there are remote waiters: a new local waiter then goes straight to
+    /// the server queue, without a try that would fail.
     async fn linger(&self) {
         let ManagerInner {
             context, queues, ..
@@ -240,7 +240,7 @@ impl RemoteWait {
                     queues.set_remote_state(&self.name, None, Some(error));
                     delay
                 }
-                // A server that answered a moment ago may answer again.
+                // A server that answered recently may answer again.
                 Err(error)
                     if server_time_anchor.is_some()
                         && elapsed_since(last_answer) < context.command_timeout =>
@@ -257,7 +257,7 @@ impl RemoteWait {
         }
     }
 
-    /// Waits until it is time to poll, or the lock has been granted.
+    /// Waits until it is time to poll. Returns the lease if the lock is granted before that.
     async fn wait_for_event(
         &self,
         claim: &Claim,
@@ -268,7 +268,7 @@ impl RemoteWait {
             match event {
                 ClaimEvent::Granted(grant) if grant.token == claim.token => {
                     let now = self.inner.context.clock.now();
-                    // Without an anchor it is unknown how long the message was in flight.
+                    // Without an anchor, the time that the message was in flight is unknown.
                     let (then, at) = server_time_anchor?;
                     let lease = Lease::from_grant(
                         now,
@@ -293,7 +293,7 @@ impl RemoteWait {
         None
     }
 
-    /// Reports a lock that was granted some time ago, and whose grant message has not arrived.
+    /// Reports a grant whose message has not arrived for some time.
     fn report_missed_grant(&self, claim: &Claim, left: Duration) {
         let granted_for = claim.ttl.min(GRANT_TTL);
         if granted_for.saturating_sub(left) > Duration::from_millis(300) {
@@ -301,24 +301,24 @@ impl RemoteWait {
         }
     }
 
-    /// Waits until replicas have acknowledged what was granted.
+    /// Renews a grant, so that replicas acknowledge it. Returns the renewed lease.
     async fn await_replicas(&self, claim: &Claim, lease: Lease) -> Result<Lease, EngineError> {
         let context = &self.inner.context;
         let sent = context.clock.now();
         let deadline = deadline_in(context.command_timeout.min(lease.remaining(sent)));
         let renewed = context.engine.renew(std::slice::from_ref(claim), deadline);
         let renewed = renewed.await?.pop().unwrap_or(Ok(false))?;
-        // An acknowledgment counts only if it came while the lease ran.
+        // An acknowledgment counts only if it arrived while the lease was valid.
         match renewed && !lease.remaining(context.clock.now()).is_zero() {
             true => Ok(Lease::from_request(sent, claim.ttl)),
             false => {
-                let words = "the lock was lost before replicas had acknowledged it";
+                let words = "the lock was lost before its replicas acknowledged it";
                 Err(EngineError::new(EngineErrorKind::NotReady, words))
             }
         }
     }
 
-    /// Returns a grant that could not be acknowledged to the server. Another claim follows soon.
+    /// Returns a grant that replicas did not acknowledge to the server. Another claim follows soon.
     async fn return_grant(&self, claim: &Claim, error: EngineError) {
         let inner = &self.inner;
         inner.shared.releaser.cancel(claim, false).await;
@@ -332,7 +332,7 @@ impl RemoteWait {
         }
     }
 
-    /// Gives a granted lock to the local waiter at the front, or returns it to the server.
+    /// Delivers a granted lock to the local waiter at the front, or returns it to the server.
     fn deliver_grant(&self, claim: &Claim, lease: Lease) {
         let ManagerInner { shared, queues, .. } = &*self.inner;
         let hold = std::cell::OnceCell::new();
@@ -353,9 +353,9 @@ impl RemoteWait {
     }
 }
 
-/// How long a claim waits until it polls. A claim at the front polls often, so that a lock released by a
-/// client without a queue is acquired soon. When the holder's lease runs out all poll, one after the other:
-/// the claims ahead may be dead.
+/// Returns the time until a claim polls. A claim at the front polls often, since clients that do not use the
+/// queue send no message when they release a lock. When the holder's lease expires all claims poll, one after
+/// the other, since the claims ahead may be dead.
 fn next_poll_delay(waiting: &QueueStatus, front_poll: &mut Backoff) -> Duration {
     let ahead = u32::try_from(waiting.position).unwrap_or(u32::MAX);
     let at_most = |interval: Duration| interval.mul_f64(0.9) + fraction(interval.mul_f64(0.1));

@@ -1,4 +1,4 @@
-//! What a hold needs of its manager.
+//! The parts of a manager that its holds use.
 
 use crate::engine::token::Token;
 use crate::lock::context::Context;
@@ -6,7 +6,7 @@ use crate::lock::release::Releaser;
 use crate::lock::watchdog::Watchdog;
 use std::sync::Arc;
 
-/// Shared by a manager and its holds. When the last of them is dropped, the watchdog ends.
+/// State shared by a manager and its holds. Dropping the last of them ends the watchdog.
 pub(crate) struct Shared {
     pub(crate) context: Arc<Context>,
     pub(crate) releaser: Arc<Releaser>,
@@ -14,7 +14,7 @@ pub(crate) struct Shared {
     pub(crate) observer: Arc<dyn HoldObserver>,
 }
 
-/// Is notified when this process acquires or loses a lock.
+/// An observer that is notified when this process acquires a lock, and when it loses or releases it.
 pub(crate) trait HoldObserver: Send + Sync {
     fn on_held(&self, name: &Arc<str>, token: Token);
 

@@ -13,7 +13,7 @@ pub(crate) struct TaskTracker {
     running: Arc<watch::Sender<usize>>,
 }
 
-/// Counts as a running task until it is dropped.
+/// A marker that counts as a running task until it is dropped.
 pub(crate) struct TrackedTask(Arc<watch::Sender<usize>>);
 
 impl TaskTracker {
@@ -25,13 +25,13 @@ impl TaskTracker {
         }
     }
 
-    /// Counts something as a running task.
+    /// Counts one more running task until the result is dropped.
     pub(crate) fn track(&self) -> TrackedTask {
         self.running.send_modify(|running| *running += 1);
         TrackedTask(self.running.clone())
     }
 
-    /// Runs a task on the I/O thread.
+    /// Runs a counted task on the I/O thread.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.io.spawn_detached(Tracked {
             work,
@@ -42,7 +42,7 @@ impl TaskTracker {
     /// Waits until no task runs.
     pub(crate) async fn wait_idle(&self) {
         let mut running = self.running.subscribe();
-        // It can't fail: the sender lives as long as `self`.
+        // Cannot fail: the sender lives as long as `self`.
         let _ = running.wait_for(|running| *running == 0).await;
     }
 

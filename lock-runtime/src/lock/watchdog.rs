@@ -1,8 +1,8 @@
-//! The watchdog: renews every lease in time, and ends leases that can't be proven any more.
+//! The watchdog: renews every lease in time, and ends leases that are no longer proven.
 //!
-//! It is one task on the I/O thread for all locks of a manager. A schedule says at which instant the
-//! next hold needs something; one wake-up serves all that are due, and their renewals are sent in
-//! batches. A deadline stays in the schedule while a renewal is in flight, so it expires by itself.
+//! It is one task on the I/O thread for all locks of a manager. A schedule contains the instant at which each
+//! hold is due next; one wake-up serves all holds that are due, and their renewals are sent in batches. A
+//! lease's deadline stays in the schedule while a renewal is in flight, so the lease expires on time.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::Claim;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How many locks one renewal request carries: enough to be cheap, few enough for the server to
+/// The largest number of locks in one renewal request: enough to be cheap, few enough for the server to
 /// serve other requests in between.
 const MAX_BATCH: usize = 200;
 
@@ -27,26 +27,27 @@ const MAX_BATCH: usize = 200;
 pub(crate) trait Renewable: Send + Sync {
     fn name(&self) -> &str;
 
-    /// How many replicas must acknowledge a renewal.
+    /// Returns the number of replicas that must acknowledge a renewal.
     fn replicas(&self) -> u32;
 
-    /// How long a renewal sent now may take.
+    /// Returns the timeout of a renewal sent now.
     fn renewal_timeout(&self) -> Duration;
 
-    /// The claim of a renewal that is about to be sent.
+    /// Returns the claim of a renewal that is about to be sent.
     fn begin_renewal(&self) -> Claim;
 
-    /// The instant under which it is scheduled has come.
+    /// Called at the instant for which the hold is scheduled.
     fn on_due(self: Arc<Self>, now: Instant) -> DueAction;
 
-    /// The server has answered a renewal sent at `sent`. `is_owner`: the lock was still the claim's.
+    /// Called when the server has answered a renewal sent at `sent`. `is_owner`: `true` if the claim still owned
+    /// the lock.
     fn on_renewed(self: Arc<Self>, sent: Timestamp, is_owner: bool);
 
-    /// A renewal got no answer.
+    /// Called when a renewal has failed.
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError);
 }
 
-/// What the watchdog has to do for a hold that was due.
+/// The watchdog's next action for a hold that was due.
 pub(crate) enum DueAction {
     Renew,
     Rescheduled,
@@ -61,9 +62,9 @@ pub(crate) struct Watchdog {
 
 #[derive(Default)]
 struct Schedule {
-    /// By instant, then by the hold's address, which is unique as long as the hold is scheduled.
+    /// Keyed by instant, then by the hold's address, which is unique while the hold is scheduled.
     entries: BTreeMap<(Instant, usize), Arc<dyn Renewable>>,
-    /// When the task wakes next.
+    /// The instant at which the task wakes next.
     next_wakeup: Option<Instant>,
     closed: bool,
 }
@@ -80,7 +81,7 @@ impl Watchdog {
         watchdog
     }
 
-    /// Schedules a hold at a new instant, instead of the one `before`.
+    /// Schedules a hold for the instant `due`, instead of `before`.
     pub(crate) fn schedule(&self, before: Option<Instant>, due: Instant, hold: Arc<dyn Renewable>) {
         let key = entry_key(&*hold);
         let mut schedule = self.locked();
@@ -96,13 +97,13 @@ impl Watchdog {
 
     pub(crate) fn unschedule(&self, due: Instant, hold: &dyn Renewable) {
         let removed = self.locked().entries.remove(&(due, entry_key(hold)));
-        // Dropped outside the mutex: the last hold owns the watchdog.
+        // Drop outside the mutex: the last hold owns the watchdog.
         drop(removed);
     }
 
-    /// The instant after that delay, put off by a thirty-second of it at most: to the next point of a
-    /// grid, so that what is due at nearly the same time goes out as one batch. The width of a grid is a
-    /// power of two, so that holds with different delays share points.
+    /// Returns the instant after `delay`, rounded up to a grid by at most a thirty-second of `delay`, so that
+    /// renewals due at nearly the same time form one batch. The width of a grid is a power of two, so that holds
+    /// with different delays share grid points.
     pub(crate) fn align_to_grid(&self, delay: Duration) -> Instant {
         let delay = delay.max(Duration::from_nanos(32));
         let grid = 1 << (delay.as_nanos() / 32).ilog2();
@@ -117,7 +118,7 @@ impl Watchdog {
         self.wake.notify_one();
     }
 
-    /// Takes the holds that are due, and returns those to renew and the next wake-up.
+    /// Removes the holds that are due. Returns those to renew and the next wake-up, or `None` once closed.
     fn take_due(&self) -> Option<(Vec<Arc<dyn Renewable>>, Instant)> {
         let now = now();
         let due = {
@@ -161,9 +162,9 @@ async fn run(watchdog: Arc<Watchdog>, context: Arc<Context>) {
     }
 }
 
-/// Groups the holds whose renewals may share a request: those at the same server with timeouts of the
-/// same magnitude, neighbors beside one another. A hold that waits for replicas delays no hold that
-/// doesn't.
+/// Groups the holds whose renewals may share a request: those on the same server with timeouts of the same
+/// magnitude, sorted by slot. Holds with and without replicas are separate, so that waiting for replicas
+/// delays only the former.
 fn batches(holds: Vec<Arc<dyn Renewable>>, engine: &dyn Engine) -> Vec<Vec<Arc<dyn Renewable>>> {
     let group = |hold: &Arc<dyn Renewable>| {
         let Shard { server, slot } = engine.shard_of(hold.name());
@@ -221,7 +222,7 @@ mod tests {
     use crate::api::manager::LockManager;
 
     #[tokio::test]
-    async fn leases_with_little_left_are_renewed_apart_from_long_ones() {
+    async fn short_leases_are_renewed_in_batches_of_their_own() {
         let locks = LockManager::connect("memory://").await.unwrap();
         let mut guards = Vec::new();
         for n in 0..455 {
