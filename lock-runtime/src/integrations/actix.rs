@@ -7,8 +7,8 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
 use actix_web::{HttpResponse, ResponseError};
 
-/// Busy is 423 with `Retry-After`, unavailable and shutting down 503, the rest 500; the body is
-/// `application/problem+json` and tells no internals.
+/// `Busy` is 423 with `Retry-After: 1`, `Unavailable` and `ShuttingDown` are 503 with `Retry-After: 1`, all
+/// other errors are 500. The body is `application/problem+json` and reveals no internals.
 impl ResponseError for LockError {
     fn status_code(&self) -> StatusCode {
         StatusCode::from_u16(Problem::from_error(self).status)
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn not_initialised_is_500() {
+    fn not_initialized_is_500() {
         let response = HttpResponse::from_lock_error(LockError::NotInitialized);
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(!response.headers().contains_key(RETRY_AFTER));

@@ -8,8 +8,8 @@ use axum_core::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
-/// Busy is 423 with `Retry-After`, unavailable and shutting down 503, the rest 500; the body is
-/// `application/problem+json` and tells no internals.
+/// `Busy` is 423 with `Retry-After: 1`, `Unavailable` and `ShuttingDown` are 503 with `Retry-After: 1`, all
+/// other errors are 500. The body is `application/problem+json` and reveals no internals.
 impl IntoResponse for LockError {
     fn into_response(self) -> Response {
         let problem = Problem::from_error(&self);
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn not_initialised_is_500() {
+    fn not_initialized_is_500() {
         let response = Response::from_lock_error(LockError::NotInitialized);
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(!response.headers().contains_key(RETRY_AFTER));

@@ -1,4 +1,4 @@
-//! Web frameworks: a lock error as a response.
+//! Web frameworks: lock errors as responses.
 
 #[cfg(feature = "actix")]
 pub(crate) mod actix;

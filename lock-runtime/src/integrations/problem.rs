@@ -1,4 +1,4 @@
-//! What a client of a web service is told of a lock error, as problem details (RFC 9457).
+//! Lock errors as problem details (RFC 9457) for the clients of a web service.
 
 use crate::error::LockError;
 
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_tells_no_internals() {
+    fn a_problem_reveals_no_internals() {
         let problem = Problem::from_error(&LockError::example_busy());
         assert_eq!(
             problem.body(),

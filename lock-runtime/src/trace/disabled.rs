@@ -1,4 +1,4 @@
-//! Without the feature `tracing`.
+//! Empty functions, for builds without the feature `tracing`.
 
 use crate::error::LostCause;
 use crate::warning::Warning;

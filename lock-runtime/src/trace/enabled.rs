@@ -1,4 +1,4 @@
-//! With the feature `tracing`.
+//! Reports to `tracing`, with the feature of that name.
 
 use crate::error::LostCause;
 use crate::trace::limit::Trouble;
@@ -41,7 +41,7 @@ impl LockSpan {
         }
     }
 
-    /// Runs code of the user in the span.
+    /// Runs the user's code in the span.
     pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         self.span.in_scope(work)
     }
@@ -61,7 +61,7 @@ impl Drop for LockSpan {
     }
 }
 
-/// A hold's span, and the subscriber that knows it. Dropping the handle calls the subscriber.
+/// A hold's span with its subscriber. Dropping the handle calls the subscriber.
 pub(crate) struct SpanHandle(Span);
 
 impl Default for SpanHandle {
@@ -94,10 +94,10 @@ pub(crate) fn renewal_failed(key: &str, error: &dyn Display, left: Duration) {
 }
 
 pub(crate) fn released_missing_lock(key: &str) {
-    contain(|| warn!(key, "released a lock that was gone already"));
+    contain(|| warn!(key, "released a lock that was no longer held"));
 }
 
-/// Returns `true` if a warning would reach any subscriber.
+/// Returns `true` if any subscriber receives warnings.
 pub(crate) fn warnings_enabled() -> bool {
     contain(|| tracing::enabled!(tracing::Level::WARN)).unwrap_or_default()
 }
@@ -111,17 +111,17 @@ pub(crate) fn unsafe_server(warning: &Warning) {
 
 pub(crate) fn master_followed(sentinels: &dyn Display, from: &dyn Display, to: &dyn Display) {
     contain(|| {
-        info!(server = %sentinels, %from, %to, "failover followed: the Sentinels name another master");
+        info!(server = %sentinels, %from, %to, "failover followed: the Sentinels report a new master");
     });
 }
 
 pub(crate) fn node_replaced(cluster: &dyn Display) {
     contain(|| {
-        info!(server = %cluster, "failover followed: a node of the cluster serves no slots any more");
+        info!(server = %cluster, "failover followed: a cluster node no longer serves slots");
     });
 }
 
-/// Failures of many locks at once, reported in one line for each server.
+/// Counts failures of many locks, and reports them in one line per server.
 #[derive(Default)]
 pub(crate) struct Failures(Mutex<HashMap<Arc<str>, Tally>>);
 
@@ -133,7 +133,7 @@ struct Tally {
 }
 
 impl Failures {
-    /// Counts the failed ones of the renewals that were sent to that server.
+    /// Counts the failures among `sent` renewals to one server.
     pub(crate) fn renewals<E: Display>(
         &self,
         server: impl FnOnce() -> Arc<str>,
@@ -153,9 +153,9 @@ impl Failures {
         }
     }
 
-    /// A background release was given up.
+    /// Counts a background release that was abandoned.
     pub(crate) fn release(&self, server: Arc<str>, key: &str, error: &dyn Display) {
-        contain(|| debug!(key, %error, "release not confirmed; the lock ends with its ttl"));
+        contain(|| debug!(key, %error, "release not confirmed; the lock expires with its ttl"));
         self.failed(server, (0, 1), error);
     }
 
@@ -206,19 +206,19 @@ impl Tally {
     }
 }
 
-/// A connection that is restored whenever it is lost.
+/// The reports about one reconnecting connection.
 #[derive(Default)]
 pub(crate) struct Connection(Trouble);
 
 impl Connection {
-    /// A try to restore it has failed.
+    /// Reports a failed attempt to reconnect: once per loss, and at most once per period.
     pub(crate) fn failed(&mut self, server: &dyn Display, carries: &str, error: &dyn Display) {
         if !self.0.lasts() && self.0.comes(now()) {
             contain(|| warn!(%server, carries, %error, "connection lost; reconnecting"));
         }
     }
 
-    /// It was made.
+    /// Reports that the connection was restored, if its loss was reported.
     pub(crate) fn made(&mut self, server: &dyn Display, carries: &str) {
         if self.0.ends() {
             contain(|| info!(%server, carries, "connection restored"));

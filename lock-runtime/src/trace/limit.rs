@@ -1,22 +1,22 @@
-//! Limits how often the same trouble is reported.
+//! Limits how often the same failure is reported.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// At most one warning about the same thing is reported in this time.
+/// At most one warning about the same failure is reported per period.
 pub(crate) const PERIOD: Duration = Duration::from_secs(5);
 
-/// Trouble with one thing: it comes, may last, and ends.
+/// A failure that can recur: it begins, may last, and ends.
 #[derive(Default)]
 pub(crate) struct Trouble {
-    /// When it was reported last.
+    /// When it was last reported.
     told: Option<Instant>,
-    /// It was reported, and has not ended since.
+    /// `true` if it was reported and has not ended since.
     lasts: bool,
 }
 
 impl Trouble {
-    /// There is trouble. Returns `true` if it is to be reported now.
+    /// Records a failure. Returns `true` if it must be reported now.
     pub(crate) fn comes(&mut self, now: Instant) -> bool {
         let due = self.told.is_none_or(|told| now >= told + PERIOD);
         if due {
@@ -26,17 +26,17 @@ impl Trouble {
         due
     }
 
-    /// Returns `true` if reported trouble has not ended yet.
+    /// Returns `true` if a reported failure has not ended yet.
     pub(crate) fn lasts(&self) -> bool {
         self.lasts
     }
 
-    /// There is no trouble. Returns `true` if its end is to be reported.
+    /// Records that there is no failure. Returns `true` if the end of one must be reported.
     pub(crate) fn ends(&mut self) -> bool {
         std::mem::take(&mut self.lasts)
     }
 
-    /// Returns `true` if it was reported so long ago that it can be forgotten.
+    /// Returns `true` if it was not reported in the last 12 periods and can be dropped.
     pub(crate) fn is_old(&self, now: Instant) -> bool {
         self.told.is_none_or(|told| now >= told + 12 * PERIOD)
     }
@@ -47,11 +47,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_warning_in_a_period_and_one_end_for_each() {
+    fn each_period_has_one_warning_and_one_end() {
         let start = Instant::now();
         let mut trouble = Trouble::default();
         let (mut told, mut ended) = (0, 0);
-        // It comes and goes a hundred times a second, for twelve seconds.
+        // The failure comes and goes a hundred times a second, for twelve seconds.
         for tick in 0..1200 {
             let now = start + tick * Duration::from_millis(10);
             told += u32::from(trouble.comes(now));
@@ -61,10 +61,10 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_is_told_again_each_period_and_ends_once() {
+    fn a_lasting_failure_is_reported_once_per_period_and_ends_once() {
         let start = Instant::now();
         let mut trouble = Trouble::default();
-        assert!(!trouble.ends(), "nothing has been told");
+        assert!(!trouble.ends(), "no failure was reported");
         assert!(trouble.comes(start));
         assert!(!trouble.comes(start + PERIOD - Duration::from_nanos(1)));
         assert!(trouble.comes(start + PERIOD));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_remembered_for_a_minute() {
+    fn a_failure_is_remembered_for_a_minute() {
         let start = Instant::now();
         let mut trouble = Trouble::default();
         assert!(trouble.comes(start));

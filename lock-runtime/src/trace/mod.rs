@@ -1,9 +1,9 @@
-//! Reports to `tracing`. Without the feature it does nothing, at no cost.
+//! Reports to `tracing`. Without the feature, these functions are empty and cost nothing.
 //!
-//! Each hold has a span `distributed_lock`, in which its body runs: `template` (the key as written
-//! in the source: few values), `key`, and in milliseconds `waited` and `held`.
+//! Each hold has a span `distributed_lock`, in which its body runs, with the fields `template` (the key as
+//! written in the source, which has few values), `key`, and in milliseconds `waited` and `held`.
 //!
-//! A subscriber is code of the user. It is called under no mutex of the library, and its panics do not leave
+//! A subscriber is the user's code. It is called under no mutex of the library, and its panics do not leave
 //! this module.
 
 #[cfg(not(feature = "tracing"))]

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Delays that double up to a maximum, each drawn at random from its upper half, so that processes that failed
-/// together do not retry together.
+/// Delays that double up to a maximum. Each is drawn at random from its upper half, so that processes that
+/// failed together do not retry together.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -25,7 +25,7 @@ impl Backoff {
     }
 }
 
-/// A random part of `whole`.
+/// Returns a random part of `whole`.
 pub(crate) fn fraction(whole: Duration) -> Duration {
     #[cfg(test)]
     if let Some(part) = crate::util::shuttle::execution::random_fraction() {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_the_bound_and_keep_to_their_upper_half() {
+    fn pauses_double_up_to_the_maximum_and_stay_in_their_upper_half() {
         let ms = Duration::from_millis;
         let mut backoff = Backoff::new(ms(10), ms(80));
         for most in [10, 20, 40, 80, 80, 80] {

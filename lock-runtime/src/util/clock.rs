@@ -1,8 +1,8 @@
-//! The clocks that leases are measured with.
+//! The clocks that measure leases.
 
 use std::time::{Duration, SystemTime};
 
-/// A reading of two clocks: the one that goes on while the machine sleeps, and the wall clock.
+/// A reading of two clocks: the boot clock, which counts sleep of the machine, and the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timestamp {
     boot: Duration,
@@ -10,10 +10,10 @@ pub(crate) struct Timestamp {
 }
 
 impl Timestamp {
-    /// How much time has passed since `earlier`, by the clock that says more.
+    /// Returns the time since `earlier`, by the clock that shows more.
     ///
-    /// A virtual machine that was paused or restored may find that only its wall clock went on. A
-    /// wall clock set forward ends leases early, which is safe; set back, it changes nothing.
+    /// After a virtual machine was paused or restored, possibly only its wall clock has advanced. A wall clock
+    /// set forward ends leases early, which is safe; set back, it changes nothing.
     pub(crate) fn elapsed_since(self, earlier: Timestamp) -> Duration {
         let boot = self.boot.saturating_sub(earlier.boot);
         let wall = self.wall.saturating_sub(earlier.wall);
@@ -21,7 +21,7 @@ impl Timestamp {
     }
 }
 
-/// Where moments come from. Tests turn the hands themselves.
+/// The source of timestamps. Tests advance a manual clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Clock {
     #[default]
@@ -49,7 +49,7 @@ impl Clock {
 fn boot_time() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
 
-    // Apple's `CLOCK_MONOTONIC` counts sleep; Linux keeps a clock of its own for that.
+    // Apple's `CLOCK_MONOTONIC` counts sleep; Linux has a separate clock for that.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const CLOCK: ClockId = ClockId::Boottime;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -80,7 +80,7 @@ impl Clock {
         Clock::Manual(std::sync::Arc::new(std::sync::Mutex::new(start)))
     }
 
-    /// Lets each clock of a manual pair run by so much.
+    /// Advances the clocks of a manual pair.
     pub(crate) fn advance(&self, boot: Duration, wall: Duration) {
         if let Clock::Manual(now) = self {
             let mut now = now.lock().unwrap();
@@ -97,7 +97,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn time_passes_by_the_clock_that_says_more() {
+    fn elapsed_time_is_that_of_the_clock_that_shows_more() {
         let clock = Clock::manual();
         let start = clock.now();
         clock.advance(SECOND, Duration::ZERO);

@@ -1,11 +1,11 @@
-//! The messages to a task. Small, since every local queue has one.
+//! The message queue of a task. Small, since every local queue has one.
 
 use crate::util::sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 use tokio::sync::Notify;
 
-/// Messages in order of arrival, for one reader.
+/// Messages in arrival order, for one reader.
 pub(crate) struct Inbox<T> {
     messages: Mutex<VecDeque<T>>,
     arrived: Notify,

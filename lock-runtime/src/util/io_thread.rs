@@ -1,7 +1,7 @@
-//! The I/O thread: one for the process, with a runtime of its own that is never dropped.
+//! The I/O thread: one per process, with its own runtime, which is never dropped.
 //!
-//! Connections, renewals and background releases live here, so that a lock survives the runtime
-//! that took it and a body that blocks its thread.
+//! Connections, renewals and background releases run here, so that a lock survives the runtime that acquired
+//! it, and a body that blocks its thread.
 
 use crate::util::panics::{catch, caught};
 use crate::util::time::{Sleep, Timeout, deadline_in, sleep_until, timeout_at};
@@ -23,15 +23,15 @@ static TICKER: Ticker = Ticker {
     start: Notify::const_new(),
 };
 
-/// Something that another runtime polls, and that this thread polls as well when that runtime is blocked.
+/// Work that another runtime polls, and that this thread polls as well while that runtime is blocked.
 pub(crate) trait Assisted: Send + Sync {
-    /// Helps if need be. Returns `true` if it is to be called again soon.
+    /// Polls the work if it needs help. Returns `true` if it must be checked again soon.
     fn look(self: Arc<Self>) -> bool;
 }
 
 static ASSISTED: Mutex<Vec<Weak<dyn Assisted>>> = Mutex::new(Vec::new());
 
-/// How long a task that panicked rests before it is restarted.
+/// The pause before a task that panicked is restarted.
 const RESTART_DELAY: Duration = Duration::from_millis(100);
 
 impl IoThread {
@@ -50,7 +50,7 @@ impl IoThread {
             .map(IoThread)
     }
 
-    /// Runs a task. If it panics, that is logged, and ends nothing else.
+    /// Runs a task. A panic in it is logged and affects no other task.
     pub(crate) fn spawn<F>(self, task: F) -> tokio::task::JoinHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -60,7 +60,7 @@ impl IoThread {
             .spawn(async { task.await.unwrap_or_else(|panic| resume_unwind(panic)) })
     }
 
-    /// Runs a task whose end no other task awaits. If it panics, that is logged, and ends nothing else.
+    /// Runs a task that no other task awaits. A panic in it is logged and affects no other task.
     pub(crate) fn spawn_detached(self, task: impl Future<Output = ()> + Send + 'static) {
         #[cfg(test)]
         if crate::util::shuttle::execution::running() {
@@ -69,32 +69,32 @@ impl IoThread {
         self.0.spawn(caught(task));
     }
 
-    /// A timeout that this thread's clock drives, whatever executor polls it.
+    /// Returns a timeout that this thread's clock drives, independent of the executor that polls it.
     pub(crate) fn timeout_at<F: Future>(self, deadline: Instant, work: F) -> Timeout<F> {
         TICKER.request_tick();
         let _context = self.0.enter();
         timeout_at(deadline, work)
     }
 
-    /// A sleep that this thread's clock drives, whatever executor polls it.
+    /// Returns a sleep that this thread's clock drives, independent of the executor that polls it.
     pub(crate) fn sleep_until(self, deadline: Instant) -> Sleep {
         let _context = self.0.enter();
         sleep_until(deadline)
     }
 
-    /// Whether the caller runs on this thread.
+    /// Returns `true` if `runtime` is the runtime of this thread.
     pub(crate) fn is_current(self, runtime: &Handle) -> bool {
         self.0.id() == runtime.id()
     }
 }
 
-/// Returns `true` if futures can be polled here. At the end of a thread, while its thread-locals are dropped,
+/// Returns `true` if futures can be polled on this thread. While a thread's locals are dropped at its end,
 /// those of tokio may be gone already.
 pub(crate) fn can_poll() -> bool {
     !matches!(Handle::try_current(), Err(error) if error.is_thread_local_destroyed())
 }
 
-/// Runs work to its end: if it panics, it is restarted.
+/// Runs work to its end, and restarts it after a panic.
 pub(crate) async fn kept<F: Future<Output = ()>>(begin: impl Fn() -> F) {
     while caught(begin()).await.is_err() {
         pause().await;
@@ -106,21 +106,21 @@ pub(crate) async fn pause() {
     sleep_until(deadline_in(RESTART_DELAY)).await;
 }
 
-/// Has it looked at from now on, as long as it exists.
+/// Registers `assisted` to be checked at each tick, as long as it exists.
 pub(crate) fn assist(assisted: Weak<dyn Assisted>) {
     let mut known = ASSISTED.lock().unwrap_or_else(PoisonError::into_inner);
     known.retain(|assisted| assisted.strong_count() > 0);
     known.push(assisted);
 }
 
-/// Has all that is assisted looked at soon.
+/// Requests a tick, at which all registered work is checked.
 pub(crate) fn keep_ticking() {
     TICKER.request_tick();
 }
 
-/// Wakes the thread every few milliseconds as long as there are requests. A timeout set by another thread
-/// would have to wake it otherwise, each time, for a system call or two: it knows that it will wake
-/// before that. Each time the thread looks whether a driver needs help.
+/// Wakes the thread every few milliseconds while there are requests, so that a timeout set by another thread
+/// need not wake it, which would cost a system call or two each time. At each tick the thread checks the
+/// registered work.
 struct Ticker {
     wanted: AtomicBool,
     start: Notify,
@@ -145,7 +145,7 @@ impl Ticker {
     }
 }
 
-/// Looks at all that is assisted. Returns whether anything is to be looked at again soon.
+/// Checks all registered work. Returns `true` if any of it must be checked again soon.
 fn look() -> bool {
     let assisted: Vec<_> = {
         let known = ASSISTED.lock().unwrap_or_else(PoisonError::into_inner);

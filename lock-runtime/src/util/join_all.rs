@@ -41,9 +41,9 @@ mod tests {
     use super::*;
     use tokio::sync::Barrier;
 
-    /// Each waits for all others to have come as far.
+    /// Each future waits at a barrier for all others.
     #[tokio::test]
-    async fn all_go_on_beside_one_another() {
+    async fn futures_run_concurrently() {
         let barrier = Barrier::new(5);
         let outputs = join_all((0..5).map(|n| {
             let barrier = &barrier;

@@ -1,4 +1,4 @@
-//! Helpers that know nothing of locks, for every other module.
+//! Helpers that are independent of locks, for every other module.
 
 pub(crate) mod backoff;
 pub(crate) mod clock;

@@ -1,4 +1,4 @@
-//! Contains panics, so that one ends nothing but the work in which it happens.
+//! Contains panics, so that a panic ends only the work in which it happens.
 
 use pin_project_lite::pin_project;
 use std::any::Any;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// The work's output; a panic in it is logged.
+/// Runs `work`. Returns its output, or the panic in it, which is logged.
 pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     #[cfg(test)]
     if crate::util::shuttle::execution::running() {
@@ -18,7 +18,7 @@ pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(work)).inspect_err(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str);
         let words = words.or_else(|| panic.downcast_ref().copied());
-        report(words.unwrap_or("it says nothing"));
+        report(words.unwrap_or("the panic has no message"));
     })
 }
 
@@ -30,14 +30,13 @@ fn report(words: &str) {
 #[cfg(not(feature = "tracing"))]
 fn report(_: &str) {}
 
-/// Returns what a call of the caller's code returns, or none if it panics; the panic hook has reported
-/// that.
+/// Calls the user's code. Returns its result, or `None` if it panics, which the panic hook has reported.
 pub(crate) fn contain<T>(call: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(call)).ok()
 }
 
 pin_project! {
-    /// A future's output; a panic in it is logged.
+    /// A future that resolves to another future's output, or to the panic in it, which is logged.
     pub(crate) struct Caught<F> {
         #[pin]
         work: F,

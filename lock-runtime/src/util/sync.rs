@@ -1,4 +1,4 @@
-//! Mutexes, flags and watched values. Under test, a scheduler may come between the threads that share them.
+//! Mutexes, flags and watched values. In tests, a scheduler can switch threads at each access.
 
 #[cfg(test)]
 pub(crate) use crate::util::shuttle::sync::{AtomicBool, Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! Instants, deadlines and timers of the I/O thread's clock.
+//! Instants, deadlines and timers on the I/O thread's clock.
 
 use std::time::Duration;
 use tokio::time::Instant;
@@ -8,7 +8,7 @@ pub(crate) use crate::util::shuttle::virtual_time::{Sleep, Timeout, sleep_until,
 #[cfg(not(test))]
 pub(crate) use tokio::time::{Sleep, Timeout, sleep_until, timeout_at};
 
-/// The present instant of the I/O thread's clock. The caller's runtime may have another one: tests
+/// Returns the current instant of the I/O thread's clock. The caller's runtime may have another clock: tests
 /// pause theirs.
 pub(crate) fn now() -> Instant {
     #[cfg(test)]
@@ -18,12 +18,12 @@ pub(crate) fn now() -> Instant {
     Instant::from_std(std::time::Instant::now())
 }
 
-/// The time that has passed since that instant.
+/// Returns the time since `then`.
 pub(crate) fn elapsed_since(then: Instant) -> Duration {
     now().saturating_duration_since(then)
 }
 
-/// The instant after that time; at most thirty years from now, which every clock can express.
+/// Returns the instant after `time`; at most 30 years from now, which every clock can represent.
 pub(crate) fn deadline_in(time: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
     now() + time.min(FAR)

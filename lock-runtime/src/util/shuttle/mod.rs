@@ -1,4 +1,4 @@
-//! Stand-ins for threads, tasks and time, for a scheduler that tries the orders of their steps.
+//! Replacements for threads, tasks and time, for a scheduler that explores the orders of their steps.
 
 pub(crate) mod execution;
 pub(crate) mod scheduler;

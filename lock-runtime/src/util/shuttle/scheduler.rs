@@ -1,8 +1,8 @@
-//! A scheduler that lets time pass last.
+//! A scheduler that advances time only when no other task can run.
 
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 
-/// The task that lets time pass: the first that is spawned.
+/// The task that advances time: the first task spawned.
 const TIME: usize = 1;
 
 pub(crate) struct TimeLast<S>(pub(crate) S);

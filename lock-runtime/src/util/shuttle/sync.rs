@@ -1,4 +1,4 @@
-//! Mutexes and flags that are the standard library's, with points at which others may go first.
+//! The standard library's mutexes and flags, with points at which the scheduler can switch tasks.
 
 use crate::util::shuttle::execution::running;
 use std::ops::{Deref, DerefMut};
@@ -18,7 +18,7 @@ pub(crate) struct MutexGuard<'a, T> {
     _yield: YieldOnDrop,
 }
 
-/// Lets others go first after a step, as what comes next may be none that the scheduler sees.
+/// Lets the scheduler switch tasks after a step, since it may not see the next one.
 pub(super) struct YieldOnDrop;
 
 impl Drop for YieldOnDrop {
@@ -44,7 +44,7 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        // Whose turn it is finds the value free: all share one thread.
+        // The task with the turn always finds the value unlocked, since all tasks share one thread.
         let turn = running().then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
         let guard = |value| MutexGuard {
             value,

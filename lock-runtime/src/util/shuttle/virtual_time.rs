@@ -13,14 +13,14 @@ use tokio::time::Instant;
 
 struct VirtualTime {
     now: Instant,
-    /// What `now` is to the leases.
+    /// The same time, for leases.
     clock: Clock,
-    /// For how long, in total, no task may be able to run.
+    /// The longest total time for which no task may be able to run.
     patience: Duration,
     waited: Duration,
     alarms: BTreeMap<(Instant, u64), Waker>,
     entered: u64,
-    /// Wakes the task that moves the time.
+    /// Wakes the task that advances time.
     idle: Option<Waker>,
 }
 
@@ -53,12 +53,12 @@ pub(crate) fn now() -> Option<Instant> {
     running().then(|| time(|time| time.now))
 }
 
-/// Lets so much time pass now, whoever is in the middle of whatever.
+/// Advances time at once, even while other tasks can run.
 pub(crate) fn advance(by: Duration) {
     time(|time| time.advance_to(time.now + by));
 }
 
-/// Lets time pass from one alarm to the next; for the task that runs only when no other can.
+/// Advances time from one alarm to the next. Runs in the task that is scheduled only when no other can run.
 pub(crate) async fn run() {
     poll_fn(|context| {
         time(|time| {
@@ -68,7 +68,7 @@ pub(crate) async fn run() {
             };
             time.waited += next - time.now;
             let waited = time.waited;
-            assert!(waited <= time.patience, "a task waits in vain: {waited:?}");
+            assert!(waited <= time.patience, "a task waits for too long: {waited:?}");
             time.advance_to(next);
             context.waker().wake_by_ref();
             Poll::Pending
@@ -90,7 +90,7 @@ impl VirtualTime {
     }
 }
 
-/// An alarm, which goes off at an instant.
+/// An alarm at an instant.
 pub(crate) struct Alarm {
     at: Instant,
     number: Option<u64>,

@@ -1,4 +1,4 @@
-//! A watched value that is tokio's, with points at which others may go first.
+//! Tokio's watched values, with points at which the scheduler can switch tasks.
 
 use crate::util::shuttle::sync::{YieldOnDrop, yield_point};
 pub(crate) use tokio::sync::watch::{Receiver, Ref};
