@@ -80,6 +80,7 @@ impl Acquire {
             if context.is_closed() {
                 return Err(context.shutting_down(&self.name));
             }
+            // A new token for every attempt.
             let token = Token::random();
             let hold = Hold::new(shared.clone(), self.name.clone(), token, options);
             let claim = hold.claim();

@@ -1,4 +1,4 @@
-//! The lease rules, on an engine that answers as told and a clock that is turned by hand.
+//! The rules of leases, on a scripted engine and a manual clock.
 
 use crate::api::guard::LockGuard;
 use crate::api::manager::LockManager;
@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// The embedded engine, behind a network that does with each request what it was told to.
+/// The embedded engine, behind a scripted network.
 struct Scripted {
     memory: MemoryEngine,
     clock: Clock,
@@ -48,15 +48,15 @@ enum Request {
 
 #[derive(Clone, Copy)]
 enum Turn {
-    /// It is not carried out.
+    /// The request is not executed.
     Fails(EngineErrorKind),
-    /// It is carried out, and its answer is lost.
+    /// The request is executed, and the reply is reported as lost.
     AnswerLost,
-    /// It is carried out, and its answer takes so long.
+    /// The request is executed, and the reply takes this long.
     AnswerLate(Duration),
-    /// It is carried out, and nothing ever comes back.
+    /// The request is executed, and no reply arrives.
     Hangs,
-    /// It is carried out, and its answer is more than the engine can take.
+    /// The request is executed, and its future panics.
     Panics,
 }
 
@@ -74,7 +74,7 @@ impl Scripted {
             let next = script.iter().position(|(of, _)| *of == request);
             next.and_then(|next| script.remove(next))
         };
-        let failure = |kind| EngineError::new(kind, "as told");
+        let failure = |kind| EngineError::new(kind, "scripted");
         match turn {
             None => work(),
             Some((_, Turn::Fails(kind))) => Box::pin(std::future::ready(Err(failure(kind)))),
@@ -95,7 +95,7 @@ impl Scripted {
             }
             Some((_, Turn::Panics)) => {
                 drop(work());
-                Box::pin(async { panic!("as told") })
+                Box::pin(async { panic!("scripted") })
             }
         }
     }
@@ -165,7 +165,7 @@ impl Engine for Scripted {
     }
 }
 
-/// A manager on such an engine.
+/// A manager on a scripted engine.
 struct Stage {
     locks: LockManager,
     clock: Clock,
@@ -212,7 +212,7 @@ impl Stage {
         let seen = self.seen.wait_for(|seen| count(seen) >= times);
         tokio::time::timeout(Duration::from_secs(10), seen)
             .await
-            .expect("the request comes")
+            .expect("the request is sent")
             .unwrap();
     }
 }
@@ -229,7 +229,7 @@ async fn an_answer_slower_than_its_lease_is_no_acquisition() {
     let stage = stage([(Request::Acquire, Turn::AnswerLate(TTL))]);
     let guard = stage.take().await;
     let [first, second] = stage.tokens(Request::Acquire)[..] else {
-        panic!("asked twice");
+        panic!("expected two requests");
     };
     assert_ne!(first, second);
     assert_eq!(guard.hold().claim().token, second);
@@ -237,7 +237,7 @@ async fn an_answer_slower_than_its_lease_is_no_acquisition() {
 }
 
 #[tokio::test]
-async fn an_unanswered_attempt_is_released_and_the_next_has_a_token_of_its_own() {
+async fn an_unanswered_attempt_is_released_and_the_next_has_a_new_token() {
     let mut stage = stage([(Request::Acquire, Turn::AnswerLost)]);
     let guard = stage.take().await;
     stage.sees(Request::Release, 1).await;
@@ -270,16 +270,16 @@ async fn an_acquisition_dropped_in_flight_is_released() {
 }
 
 #[tokio::test]
-async fn a_refusal_ends_the_wait_at_once() {
+async fn a_rejected_request_ends_the_wait_at_once() {
     let stage = stage([(Request::Acquire, Turn::Fails(EngineErrorKind::Rejected))]);
     let error = stage.locks.lock("a").acquire().await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
     assert_eq!(stage.tokens(Request::Acquire).len(), 1);
-    assert_eq!(stage.tokens(Request::Release).len(), 0, "nothing was taken");
+    assert_eq!(stage.tokens(Request::Release).len(), 0, "nothing was acquired");
 }
 
 #[tokio::test]
-async fn one_try_fails_fast_while_the_server_is_known_to_be_down() {
+async fn a_single_try_fails_at_once_without_a_connection() {
     let stage = stage([(Request::Acquire, Turn::Fails(EngineErrorKind::NotConnected))]);
     let error = stage.locks.lock("a").try_acquire().await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
@@ -287,7 +287,7 @@ async fn one_try_fails_fast_while_the_server_is_known_to_be_down() {
 }
 
 #[tokio::test]
-async fn a_wait_goes_on_through_an_outage() {
+async fn a_wait_continues_through_an_outage() {
     let down = (Request::Acquire, Turn::Fails(EngineErrorKind::NotConnected));
     let stage = stage([
         down,
@@ -323,19 +323,19 @@ async fn a_renewal_answered_after_the_deadline_does_not_count() {
 }
 
 #[tokio::test]
-async fn a_failed_renewal_shortens_nothing() {
+async fn a_failed_renewal_does_not_shorten_the_lease() {
     let stage = stage([]);
     let guard = stage.take().await;
     let before = guard.remaining();
     guard
         .hold()
         .clone()
-        .on_renewal_failed(&EngineError::new(EngineErrorKind::Indeterminate, "as told"));
+        .on_renewal_failed(&EngineError::new(EngineErrorKind::Indeterminate, "scripted"));
     assert_eq!(guard.remaining(), before);
 }
 
 #[tokio::test]
-async fn a_renewal_that_finds_the_lock_gone_ends_the_lease_at_once() {
+async fn a_renewal_that_reports_another_owner_ends_the_lease_at_once() {
     let stage = stage([]);
     let guard = stage.take().await;
     guard.hold().clone().on_renewed(stage.clock.now(), false);
@@ -358,7 +358,7 @@ async fn a_lease_ends_while_the_machine_sleeps() {
 }
 
 #[tokio::test]
-async fn ensure_looks_ahead() {
+async fn ensure_valid_for_requires_that_much_time() {
     let stage = stage([]);
     let guard = stage.take().await;
     assert!(guard.ensure_valid_for(TTL / 2).is_ok());
@@ -369,9 +369,9 @@ async fn ensure_looks_ahead() {
     assert!(guard.is_valid());
 }
 
-/// The machine slept, and no timer has noticed it yet.
+/// The machine slept, and no timer has fired yet.
 #[tokio::test]
-async fn a_loss_is_found_by_the_clock_whenever_it_is_asked_for() {
+async fn every_poll_of_lost_checks_the_clock() {
     let stage = stage([]);
     let guard = stage.take().await;
     let mut context = Context::from_waker(Waker::noop());
@@ -396,9 +396,9 @@ async fn renewals_are_sent_and_retried_until_one_is_answered() {
     assert!(guard.remaining() > left);
 }
 
-/// However little of the ttl is left, an unanswered try leaves time for more, at growing haste.
+/// However little time is left, an unanswered attempt leaves time for more, at shorter and shorter intervals.
 #[tokio::test]
-async fn a_renewal_is_tried_several_times_within_what_is_left() {
+async fn a_renewal_is_attempted_several_times_before_the_deadline() {
     let hangs = (Request::Renew, Turn::Hangs);
     let stage = stage([hangs; 1000]);
     let options = LockOptions {
@@ -420,7 +420,7 @@ async fn a_renewal_is_tried_several_times_within_what_is_left() {
             tried += 1;
             assert!(patience <= left / 3 + Duration::from_millis(1));
             hold.clone()
-                .on_renewal_failed(&EngineError::new(EngineErrorKind::Indeterminate, "as told"));
+                .on_renewal_failed(&EngineError::new(EngineErrorKind::Indeterminate, "scripted"));
             let pause = hold.next_renewal().unwrap() - crate::util::time::now();
             stage.clock.advance(pause, pause);
         }
@@ -429,9 +429,9 @@ async fn a_renewal_is_tried_several_times_within_what_is_left() {
     }
 }
 
-/// The waiter that a grant was offered first has left, and a renewal with its ttl may be out.
+/// The first waiter that a grant was offered to has left, and a renewal with its ttl may be in flight.
 #[tokio::test]
-async fn a_grant_offered_again_gives_no_more_than_a_renewal_for_the_first() {
+async fn a_grant_offered_again_does_not_outlast_a_renewal_for_the_first_waiter() {
     let stage = stage([(Request::Renew, Turn::Hangs)]);
     let long = stage.take().await.options;
     let short = LockOptions {
@@ -449,13 +449,13 @@ async fn a_grant_offered_again_gives_no_more_than_a_renewal_for_the_first() {
 }
 
 #[tokio::test]
-async fn a_hold_is_not_renewed_past_its_guard() {
+async fn a_hold_is_not_renewed_after_its_guard_is_dropped() {
     let stage = stage([]);
     let guard = stage.locks.lock("a").ttl(TTL).acquire().await.unwrap();
     let hold = guard.hold().clone();
     drop(guard);
     stage.locks.shutdown().await;
-    assert_eq!(Arc::strong_count(&hold), 1, "the agenda has let it go");
+    assert_eq!(Arc::strong_count(&hold), 1, "the hold is unscheduled");
     hold.clone().on_renewed(stage.clock.now(), false);
     assert_eq!(cause(hold.check_lost()), None, "a late answer is no loss");
 }
@@ -477,14 +477,14 @@ async fn a_release_is_repeated_until_it_is_confirmed() {
 }
 
 #[tokio::test]
-async fn a_release_whose_answer_was_lost_is_no_loss() {
+async fn a_release_whose_reply_was_lost_reports_no_loss() {
     let stage = stage([(Request::Release, Turn::AnswerLost)]);
     stage.take().await.release().await.unwrap();
     assert_eq!(stage.tokens(Request::Release).len(), 2);
 }
 
 #[tokio::test]
-async fn a_release_dropped_half_way_is_brought_to_its_end() {
+async fn a_dropped_release_continues_in_the_background() {
     let mut stage = stage([(Request::Release, Turn::Hangs)]);
     let guard = stage.take().await;
     {
@@ -503,11 +503,11 @@ async fn a_body_keeps_its_value_when_the_release_fails() {
 }
 
 #[tokio::test]
-async fn after_shutdown_no_lock_is_handed_out() {
+async fn after_a_shutdown_no_lock_is_granted() {
     let stage = stage([]);
     let guard = stage.take().await;
     stage.locks.shutdown().await;
-    assert!(guard.is_valid(), "what is held stays held");
+    assert!(guard.is_valid(), "a held lock stays held");
     let error = stage.locks.lock("b").acquire().await.unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
 }
@@ -548,9 +548,10 @@ impl std::task::Wake for Unpark {
     }
 }
 
-/// Who was seated, and didn't look before the line had ended and begun anew, leaves nobody else's place.
+/// A waiter that received the lock but was polled only after its queue had been replaced removes no waiter of
+/// the new queue.
 #[tokio::test]
-async fn a_place_in_a_line_that_has_ended_is_nobody_elses() {
+async fn a_ticket_of_a_removed_queue_matches_no_waiter_of_its_successor() {
     let connect = || LockManager::connect("memory://a-line-that-has-ended");
     let (ours, theirs) = (connect().await.unwrap(), connect().await.unwrap());
     let wait = |locks: &LockManager| locks.lock("door").wait(TTL);
@@ -573,14 +574,14 @@ async fn a_place_in_a_line_that_has_ended_is_nobody_elses() {
     third.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// Ends in time, whatever has panicked.
+/// Shuts down. Fails if that takes too long.
 async fn shut_down(stage: &Stage) {
     let ended = tokio::time::timeout(Duration::from_secs(10), stage.locks.shutdown());
-    assert!(ended.await.is_ok(), "the shutdown doesn't end");
+    assert!(ended.await.is_ok(), "the shutdown does not end");
 }
 
 #[tokio::test]
-async fn a_release_that_panics_is_not_waited_for() {
+async fn a_shutdown_does_not_wait_for_a_release_that_panicked() {
     let stage = stage([
         (Request::Release, Turn::Fails(EngineErrorKind::NotConnected)),
         (Request::Release, Turn::Panics),
@@ -591,11 +592,11 @@ async fn a_release_that_panics_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn those_in_line_are_served_though_what_served_them_panicked() {
+async fn waiters_are_served_after_a_panic_of_their_remote_wait() {
     for request in [Request::Wait, Request::Cancel] {
         let stage = stage([(Request::Wait, Turn::Panics), (request, Turn::Panics)]);
         let memory = stage.take().await;
-        // Not by the first, who holds the lock: by the task that waits for it on the server.
+        // With remote waiters, there is no local handoff: the remote wait serves the waiter.
         let waits = tokio::spawn(stage.locks.lock("a").wait(TTL).acquire());
         stage
             .locks
@@ -614,7 +615,7 @@ async fn those_in_line_are_served_though_what_served_them_panicked() {
             }
         })
         .await
-        .expect("it is asked again");
+        .expect("the remote wait polls again");
         memory.release().await.unwrap();
         let guard = tokio::time::timeout(Duration::from_secs(10), waits).await;
         guard.unwrap().unwrap().unwrap().release().await.unwrap();
@@ -634,15 +635,15 @@ async fn a_name_without_the_prefix_is_its_own_key() {
 }
 
 #[tokio::test]
-async fn work_that_panics_is_begun_anew_until_it_ends() {
+async fn work_that_panics_is_restarted_until_it_completes() {
     let (tries, mut seen) = watch::channel(0);
     let work = crate::util::io_thread::kept(move || {
         tries.send_modify(|tries| *tries += 1);
         let tries = *tries.borrow();
-        async move { assert!(tries > 2, "as told") }
+        async move { assert!(tries > 2, "scripted") }
     });
     IoThread::start().unwrap().spawn_detached(work);
     seen.wait_for(|tries| *tries == 3).await.unwrap();
-    // Its end is the end of what it holds.
+    // The completed work drops its sender.
     assert!(seen.changed().await.is_err());
 }

@@ -1,4 +1,4 @@
-//! Tests of the whole crate, on `memory://`.
+//! Tests of the whole crate on the embedded engine.
 
 pub(crate) mod lease_rules;
 pub(crate) mod shuttle;

@@ -1,4 +1,4 @@
-//! A guard that is watched.
+//! A guard that checks the invariants of its lock.
 
 use crate::api::guard::LockGuard;
 use crate::lock::handoff::HoldGuard;
@@ -12,7 +12,7 @@ pub(super) struct CheckedGuard {
     guard: Option<LockGuard>,
     queues: Arc<LocalQueues<HoldGuard>>,
     log: Arc<GrantLog>,
-    /// It has been seen to be valid no longer.
+    /// A check has found the lease ended.
     over: AtomicBool,
 }
 
@@ -43,27 +43,27 @@ impl CheckedGuard {
         self.guard.as_ref().unwrap()
     }
 
-    /// Nobody else may have a lock that is valid while this one is; and what has ended once has ended.
+    /// Checks that no other hold of the lock is valid while this one is, and that an ended lease stays ended.
     pub(super) fn check(&self) {
         let mine = self.guard().hold();
         let over = mine.remaining().is_zero();
         let before = self.over.fetch_or(over, Ordering::SeqCst);
-        assert!(over || !before, "a lease goes on after its end");
+        assert!(over || !before, "a lease continues after its end");
         let holders = self.log.holders.lock().unwrap().clone();
         for other in holders.iter().filter(|other| !Arc::ptr_eq(mine, other)) {
             let overlap = other.name == mine.name
                 && !other.remaining().is_zero()
                 && !mine.remaining().is_zero();
-            assert!(!overlap, "two have the lock");
+            assert!(!overlap, "the lock has two holders");
         }
         let known = self.queues.is_held_here(&mine.name);
         assert!(
             known || mine.remaining().is_zero(),
-            "the line knows no holder"
+            "the local queue has no holder"
         );
     }
 
-    /// Does something under the lock.
+    /// Works under the lock for a moment.
     pub(super) async fn work(&self) {
         self.check();
         pause().await;

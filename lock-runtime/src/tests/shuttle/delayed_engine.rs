@@ -1,4 +1,4 @@
-//! The embedded engine, with requests and answers on their way for a while.
+//! The embedded engine with delayed requests and replies.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::memory::MemoryEngine;
@@ -14,9 +14,9 @@ pub(super) struct DelayedEngine {
     memory: MemoryEngine,
     log: Arc<GrantLog>,
     at_home: bool,
-    /// How many releases get no answer.
+    /// The number of releases that get no reply.
     lost_replies: AtomicUsize,
-    /// Whether some renewals that were carried out get no answer.
+    /// `true` if some executed renewals get no reply.
     loses_answers: bool,
 }
 

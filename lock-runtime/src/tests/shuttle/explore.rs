@@ -1,4 +1,4 @@
-//! Runs a scenario in many orders.
+//! Runs a scenario under many schedules.
 
 use crate::util::shuttle::execution::spawn;
 use crate::util::shuttle::scheduler::TimeLast;
@@ -11,16 +11,16 @@ use std::future::{Future, poll_fn};
 use std::task::Poll;
 use std::time::Duration;
 
-/// How many orders are tried, unless the environment says another number.
+/// The number of schedules, unless the environment sets another one.
 const TRIES: usize = 600;
 
-/// After how many steps somebody is going round in circles.
+/// A schedule with more steps is a livelock.
 const STEPS: usize = 100_000;
 
-/// How many preemptions a kind may need.
+/// The number of preemptions that a failure may need.
 const DEPTH: usize = 3;
 
-/// Tries a scenario in many orders, in each of which nobody may wait longer than `patience`.
+/// Runs a scenario under many schedules. In each, all tasks together may wait for at most `patience`.
 pub(super) fn explore<F>(
     patience: Duration,
     scenario: impl Fn() -> F + Send + Sync + Copy + 'static,
@@ -67,12 +67,12 @@ fn run<F>(
     });
 }
 
-/// As a coin falls.
+/// Returns `true` or `false` at random.
 pub(super) fn coin_flip() -> bool {
     shuttle::rand::thread_rng().r#gen()
 }
 
-/// Lets others go first, or doesn't.
+/// Yields at random.
 pub(super) async fn pause() {
     let mut paused = coin_flip();
     poll_fn(|context| {
@@ -85,7 +85,7 @@ pub(super) async fn pause() {
     .await;
 }
 
-/// Waits for something for so many turns at most.
+/// Polls `work` for a random number of turns, at most `most`. Returns `None` if it has not completed then.
 pub(super) async fn with_turn_limit<F: Future>(most: usize, work: F) -> Option<F::Output> {
     let mut work = Box::pin(work);
     let mut turns = shuttle::rand::thread_rng().gen_range(0..=most);

@@ -1,4 +1,4 @@
-//! What became of each grant, and the holds that are believed to be valid.
+//! The fate of each grant, and the holds of all checked guards.
 
 use crate::engine::token::Token;
 use crate::lock::hold::Hold;
@@ -17,9 +17,9 @@ pub(super) struct GrantLog {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Grant {
     pub(super) granted: bool,
-    /// How often its release was asked for.
+    /// How often its release was requested.
     pub(super) releases: usize,
-    /// How often it was given back by who left the queue.
+    /// How often a waiter that left the queue returned it.
     pub(super) left: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The lock passes from guard to guard within a process.
+//! Local handoff.
 
 use crate::lock::watchdog::Renewable;
 use crate::tests::shuttle::explore::{explore, join_all, pause};
@@ -8,14 +8,14 @@ use crate::util::shuttle::virtual_time;
 use shuttle::future::spawn;
 use std::time::Duration;
 
-/// Who asked so long ago that the server takes them for dead aren't told of a free lock, but ask again.
+/// A waiter that the server considers dead receives no event when the lock is free, but polls.
 const ASKS_AGAIN: Duration = Duration::from_millis(100);
 
-/// A line in whose queue two claims stood for a moment, of which one had left, lingers.
+/// A local queue lingers if the server queue contained two claims for a moment, of which one had left.
 const LINGER: Duration = Duration::from_millis(20);
 
 #[test]
-fn the_first_in_line_leaves_while_it_is_being_seated() {
+fn the_front_waiter_leaves_during_delivery() {
     explore(LINGER, || async {
         let server = Server::start();
         let process = server.process();
@@ -34,7 +34,7 @@ fn the_first_in_line_leaves_while_it_is_being_seated() {
 }
 
 #[test]
-fn two_guards_are_dropped_at_once_and_three_wait() {
+fn two_guards_are_dropped_at_once_while_three_callers_wait() {
     explore(Duration::ZERO, || async {
         let server = Server::start();
         let process = server.process();
@@ -49,9 +49,9 @@ fn two_guards_are_dropped_at_once_and_three_wait() {
     });
 }
 
-/// The line is left by the last, while the lock is held: nothing of it goes on.
+/// The last waiter leaves the queue while the lock is held: no task of the queue keeps running.
 #[test]
-fn a_line_that_is_served_or_left_is_at_rest() {
+fn an_empty_local_queue_has_no_task() {
     explore(Duration::ZERO, || async {
         let server = Server::start();
         let process = server.process();
@@ -73,9 +73,9 @@ fn a_line_that_is_served_or_left_is_at_rest() {
     });
 }
 
-/// Nobody gets a hold that has been lost.
+/// A lost hold is not handed off.
 #[test]
-fn a_hand_over_meets_a_loss() {
+fn a_handoff_races_with_a_loss() {
     explore(Duration::ZERO, || async {
         let server = Server::start();
         let process = server.process();
@@ -96,15 +96,15 @@ fn a_hand_over_meets_a_loss() {
     });
 }
 
-/// A release, the end of the lease and a renewal's answer, all at once, while somebody waits.
+/// A release, the end of the lease and a renewal's answer, all at once, while a caller waits.
 #[test]
-fn a_hand_over_meets_the_end_of_the_lease_and_a_renewal() {
+fn a_handoff_races_with_the_end_of_the_lease_and_a_renewal() {
     explore(ASKS_AGAIN, || async {
         let server = Server::start();
         let process = server.process();
         let holder = process.take("a").await.unwrap();
         let waiter = process.spawn_holder("a");
-        // The watchdog sends a renewal on the way.
+        // The watchdog sends a renewal meanwhile.
         let passes = spawn(async {
             for part in [TTL / 2, TTL / 3, TTL / 4] {
                 virtual_time::advance(part);
@@ -114,7 +114,7 @@ fn a_hand_over_meets_the_end_of_the_lease_and_a_renewal() {
         let ends = spawn(async move {
             holder.work().await;
             let guard = holder.unwatched();
-            // What was lost is said so.
+            // A lost lease is reported.
             let left = guard.remaining();
             assert!(guard.release().await.is_err() || !left.is_zero());
         });

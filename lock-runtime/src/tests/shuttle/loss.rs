@@ -1,4 +1,4 @@
-//! Leases that end, that are renewed, and that are asked about meanwhile.
+//! Ends and renewals of leases, and concurrent checks of them.
 
 use crate::api::guarded::Guarded;
 use crate::lock::watchdog::Renewable;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 #[test]
-fn whoever_listens_is_told_of_a_loss() {
+fn every_listener_is_notified_of_a_loss() {
     explore(Duration::ZERO, || async {
         let server = Server::start();
         let process = server.process();
@@ -36,7 +36,7 @@ fn whoever_listens_is_told_of_a_loss() {
 }
 
 #[test]
-fn the_end_of_a_lease_is_told_by_the_watchdog() {
+fn the_watchdog_reports_the_end_of_a_lease() {
     explore(2 * TTL, || async {
         let server = Server::start();
         let process = server.process();
@@ -52,7 +52,7 @@ fn the_end_of_a_lease_is_told_by_the_watchdog() {
 }
 
 #[test]
-fn leases_are_renewed_in_time_while_others_come_and_go() {
+fn long_holds_are_renewed_in_time_beside_short_ones() {
     explore(2 * TTL, || async {
         let server = Server::start();
         let process = server.process();
@@ -74,7 +74,7 @@ fn leases_are_renewed_in_time_while_others_come_and_go() {
 }
 
 #[test]
-fn a_release_meets_a_renewal() {
+fn a_release_races_with_a_renewal() {
     explore(Duration::ZERO, || async {
         let server = Server::start();
         let process = server.process();
@@ -88,7 +88,7 @@ fn a_release_meets_a_renewal() {
 
 /// Leases end while they are granted.
 #[test]
-fn a_grant_meets_the_end_of_its_lease() {
+fn a_grant_races_with_the_end_of_its_lease() {
     explore(TTL, || async {
         let server = Server::start();
         let process = server.process();
@@ -105,9 +105,9 @@ fn a_grant_meets_the_end_of_its_lease() {
     });
 }
 
-/// Renewals and their answers are late by whatever time, while somebody else waits for the lock.
+/// Renewals and their answers are late by any time, while another process waits for the lock.
 #[test]
-fn a_late_renewal_gives_no_more_than_the_server_does() {
+fn a_late_renewal_extends_the_lease_no_further_than_the_server() {
     explore(TTL, || async {
         let server = Server::start();
         let (process, other) = (server.process(), server.process());
@@ -138,10 +138,10 @@ fn a_late_renewal_gives_no_more_than_the_server_does() {
     });
 }
 
-/// The lock passes between long and short ttls while renewals of each are out, answered late or not at
-/// all, and another process waits for it.
+/// The lock is handed between guards with long and short ttls while renewals of each are in flight, answered
+/// late or not at all, and another process waits for it.
 #[test]
-fn a_lease_is_not_believed_past_a_shorter_renewal() {
+fn a_lease_does_not_outlast_a_shorter_renewal() {
     const SHORT: Duration = Duration::from_millis(800);
 
     explore(2 * TTL, || async {
@@ -182,9 +182,9 @@ fn a_lease_is_not_believed_past_a_shorter_renewal() {
     });
 }
 
-/// The guard ends on another thread, and passes on, while its number is on its way.
+/// The guard ends on another thread and hands the lock off while its token is in flight.
 #[test]
-fn fencing_tokens_grow_from_guard_to_guard() {
+fn fencing_tokens_increase_from_guard_to_guard() {
     explore(Duration::ZERO, || async {
         let server = Server::start();
         let process = server.process();
@@ -212,9 +212,9 @@ fn fencing_tokens_grow_from_guard_to_guard() {
     });
 }
 
-/// The hold ends while its number is on its way: it is told, or that the lock is gone.
+/// The hold ends while its token is in flight: the call returns the token, or reports the loss.
 #[test]
-fn a_number_asked_for_by_an_ending_hold_is_answered() {
+fn a_fencing_token_requested_by_an_ending_hold_is_answered() {
     explore(Duration::ZERO, || async {
         let server = Server::start();
         let process = server.process();

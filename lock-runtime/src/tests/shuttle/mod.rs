@@ -1,9 +1,9 @@
-//! The parts that threads share, under a scheduler that tries one order of their steps after the
-//! other, half of them drawn at random, half by probabilistic concurrency testing.
+//! Tests of the shared state under a scheduler that explores many schedules: half of them drawn at random,
+//! half by probabilistic concurrency testing.
 //!
-//! Every mutex and flag is a point where another thread may go first, and so is each request to the
-//! server and each of its answers. `LOCK_SHUTTLE=100000` tries so many orders of each scenario. A
-//! failure prints its order; `LOCK_SHUTTLE_REPLAY=<order>` beside the test's name tries that one again.
+//! The scheduler can switch tasks at every mutex and flag, and at each request to the server and each reply.
+//! `LOCK_SHUTTLE=100000` runs that number of schedules of each scenario. A failure prints its schedule;
+//! `LOCK_SHUTTLE_REPLAY=<schedule>`, together with the test's name, replays it.
 
 pub(crate) mod checked_guard;
 pub(crate) mod delayed_engine;

@@ -1,4 +1,4 @@
-//! A process that takes locks.
+//! A process that acquires locks.
 
 use crate::api::guard::LockGuard;
 use crate::api::manager::LockManager;
@@ -33,17 +33,17 @@ impl Process {
         Ok(self.holding(lock.acquire().await?))
     }
 
-    /// Has the guard watched, as that of a holder.
+    /// Wraps a guard in one that checks it.
     pub(super) fn holding(&self, guard: LockGuard) -> CheckedGuard {
         CheckedGuard::new(guard, self.locks.inner.queues.clone(), self.log.clone())
     }
 
-    /// Takes the lock, does something, and releases it in one way or the other.
+    /// Spawns a task that acquires the lock, works, and drops or releases the guard.
     pub(super) fn spawn_holder(self: &Arc<Self>, key: &'static str) -> JoinHandle<()> {
         self.spawn_holder_for(key, TTL)
     }
 
-    /// The same, with that ttl.
+    /// Spawns the same task with another ttl.
     pub(super) fn spawn_holder_for(
         self: &Arc<Self>,
         key: &'static str,
@@ -61,7 +61,7 @@ impl Process {
         })
     }
 
-    /// The same, but waits for so many turns at most.
+    /// Spawns a task that gives up after at most `most` turns.
     pub(super) fn spawn_quitter(
         self: &Arc<Self>,
         key: &'static str,
@@ -75,12 +75,12 @@ impl Process {
         })
     }
 
-    /// Waits until nothing goes on in the background.
+    /// Waits until no background task runs.
     pub(super) async fn wait_idle(&self) {
         self.locks.inner.context.tasks.wait_idle().await;
     }
 
-    /// Shuts down, and finds nothing left.
+    /// Shuts down, and checks that nothing is left.
     pub(super) async fn end(self: Arc<Self>) {
         self.locks.shutdown().await;
         let inner = &self.locks.inner;

@@ -1,4 +1,4 @@
-//! One claim stands in the server's queue for a whole line.
+//! Remote waits: one claim waits in the server queue for a whole local queue.
 
 use crate::error::LockError;
 use crate::tests::shuttle::explore::{explore, join_all, with_turn_limit};
@@ -6,11 +6,11 @@ use crate::tests::shuttle::server::Server;
 use shuttle::future::spawn;
 use std::time::Duration;
 
-/// How long the last of a line keeps its place for who comes next, and a first in the queue is patient.
+/// The total time for which scenarios with remote waits may wait.
 const MOMENT: Duration = Duration::from_millis(0);
 
 #[test]
-fn all_of_two_processes_get_the_lock_one_after_the_other() {
+fn all_callers_of_two_processes_acquire_the_lock_in_turn() {
     explore(MOMENT, || async {
         let server = Server::start();
         let (one, other) = (server.process(), server.process());
@@ -23,7 +23,7 @@ fn all_of_two_processes_get_the_lock_one_after_the_other() {
 }
 
 #[test]
-fn one_joins_a_line_that_the_last_leaves() {
+fn a_waiter_joins_a_queue_that_the_last_one_leaves() {
     explore(MOMENT, || async {
         let server = Server::start();
         let (process, other) = (server.process(), server.process());
@@ -54,7 +54,7 @@ fn the_only_waiter_leaves_as_the_lock_is_granted() {
 }
 
 #[test]
-fn who_waits_at_a_shutdown_is_told_or_has_the_lock() {
+fn a_waiter_at_a_shutdown_fails_or_acquires_the_lock() {
     explore(Duration::ZERO, || async {
         let server = Server::start();
         let (process, other) = (server.process(), server.process());
@@ -78,7 +78,7 @@ fn who_waits_at_a_shutdown_is_told_or_has_the_lock() {
 }
 
 #[test]
-fn who_tries_once_while_others_wait_gets_an_answer() {
+fn a_single_try_while_others_wait_is_answered() {
     explore(MOMENT, || async {
         let server = Server::start();
         let process = server.process();

@@ -1,4 +1,4 @@
-//! Releases in the background.
+//! Background releases.
 
 use crate::tests::shuttle::explore::{explore, join_all, pause};
 use crate::tests::shuttle::process::Process;
@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long releases may be owed before their answers are collected.
+/// The longest time until the replies of pending releases are collected.
 const MOMENT: Duration = Duration::from_millis(200);
 
+/// Checks that a lock whose guard was dropped before a shutdown is free after it.
 async fn what_was_dropped_before_is_free_after(server: Server, process: Arc<Process>) {
     let held = process.take("a").await.unwrap();
     let dropped = Arc::new(AtomicBool::new(false));
@@ -39,7 +40,7 @@ async fn what_was_dropped_before_is_free_after(server: Server, process: Arc<Proc
 }
 
 #[test]
-fn a_shutdown_waits_for_what_was_dropped() {
+fn a_shutdown_waits_for_dropped_guards() {
     explore(Duration::ZERO, || async {
         let server = Server::start();
         let process = server.process();
@@ -48,7 +49,7 @@ fn a_shutdown_waits_for_what_was_dropped() {
 }
 
 #[test]
-fn a_shutdown_waits_for_what_is_owed() {
+fn a_shutdown_waits_for_pending_releases() {
     explore(MOMENT, || async {
         let server = Server::start();
         let process = server.process_at_home();
@@ -56,9 +57,9 @@ fn a_shutdown_waits_for_what_is_owed() {
     });
 }
 
-/// Its answer doesn't come: it is sent again, by the I/O thread.
+/// A release without a reply is sent again by the I/O thread.
 #[test]
-fn a_shutdown_waits_for_what_is_taken_over() {
+fn a_shutdown_waits_for_retried_releases() {
     explore(Duration::from_secs(1), || async {
         let server = Server::start();
         let process = server.process_with_a_broken_home();
@@ -66,9 +67,9 @@ fn a_shutdown_waits_for_what_is_taken_over() {
     });
 }
 
-/// So many that those who release look for answers, beside the task that does so anyway.
+/// With more releases than may be pending, the releasing tasks collect replies beside the collector.
 #[test]
-fn answers_are_looked_for_by_several_at_once() {
+fn several_tasks_collect_replies_at_once() {
     explore(MOMENT, || async {
         let server = Server::start();
         let process = server.process_at_home();
@@ -99,8 +100,7 @@ fn answers_are_looked_for_by_several_at_once() {
     });
 }
 
-/// Manager and guard go away on two threads: the last of them takes all with it, and not before the
-/// lock is released.
+/// Drops manager and guard in two tasks: the later drop frees all state, but only after the lock is released.
 fn the_last_takes_all_with_it(start: fn(&Server) -> Arc<Process>) {
     explore(Duration::from_millis(200), move || async move {
         let server = Server::start();
@@ -118,11 +118,11 @@ fn the_last_takes_all_with_it(start: fn(&Server) -> Arc<Process>) {
 }
 
 #[test]
-fn the_last_of_a_manager_takes_all_with_it() {
+fn dropping_a_manager_and_its_guards_frees_all_state() {
     the_last_takes_all_with_it(Server::process);
 }
 
 #[test]
-fn the_last_of_a_manager_that_owes_a_release_takes_all_with_it() {
+fn dropping_a_manager_with_a_pending_release_frees_all_state() {
     the_last_takes_all_with_it(Server::process_at_home);
 }

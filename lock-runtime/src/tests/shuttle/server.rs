@@ -1,4 +1,4 @@
-//! A lock server some way off, and what came of its grants.
+//! A lock server with delays, and a log of its grants.
 
 use crate::api::manager::LockManager;
 use crate::config::Config;
@@ -31,17 +31,17 @@ impl Server {
         self.process_with(false, 0)
     }
 
-    /// A process whose requests go over connections of its own runtimes.
+    /// Starts a process whose requests use runtime connections.
     pub(super) fn process_at_home(&self) -> Arc<Process> {
         self.process_with(true, 0)
     }
 
-    /// The same, with a connection that is broken for one release.
+    /// Starts the same process with a connection that loses the reply of one release.
     pub(super) fn process_with_a_broken_home(&self) -> Arc<Process> {
         self.process_with(true, 1)
     }
 
-    /// A process whose renewals may get no answer.
+    /// Starts a process whose renewals may get no reply.
     pub(super) fn process_that_loses_answers(&self) -> Arc<Process> {
         self.process_by(DelayedEngine::losing_answers)
     }
@@ -66,7 +66,7 @@ impl Server {
         Arc::new(Process::new(LockManager { inner }, self.log.clone()))
     }
 
-    /// EngineEvent takes its time.
+    /// Returns an event handler that delays the events for another one.
     fn post(&self, handler: EventHandler) -> EventHandler {
         let letters = Arc::new(Inbox::new());
         let (sent, log) = (letters.clone(), self.log.clone());
@@ -87,16 +87,16 @@ impl Server {
         self.store.is_idle()
     }
 
-    /// Nothing is left, and each grant was given back once.
+    /// Checks that the server is empty and that each grant was returned once.
     pub(super) fn assert_all_released(&self) {
         self.assert_empty();
         for grant in self.log.grants.lock().unwrap().values() {
             let once = !grant.granted || grant.releases + grant.left == 1;
-            assert!(once, "not given back once: {grant:?}");
+            assert!(once, "not returned exactly once: {grant:?}");
         }
     }
 
-    /// Nothing is left, though leases may have run out.
+    /// Checks that the server is empty and that no grant was returned twice. Leases may have expired.
     pub(super) fn assert_empty(&self) {
         assert!(self.is_free(), "something is left on the server");
         for grant in self.log.grants.lock().unwrap().values() {
@@ -107,7 +107,7 @@ impl Server {
         }
     }
 
-    /// Nobody has asked for a release who was granted nothing.
+    /// Checks that no release was requested without a grant.
     pub(super) fn was_asked_for_no_more(&self) {
         for grant in self.log.grants.lock().unwrap().values() {
             let in_vain = !grant.granted && grant.releases > 0;
@@ -115,7 +115,7 @@ impl Server {
         }
     }
 
-    /// How many locks were granted.
+    /// Returns the number of granted locks.
     pub(super) fn grants(&self) -> usize {
         let grants = self.log.grants.lock().unwrap();
         grants.values().filter(|grant| grant.granted).count()
