@@ -249,9 +249,7 @@ impl DurationArg {
                 "a lease lasts at least 10ms, and is renewed while the body runs: `ttl = \"30s\"` suits most",
             )
         } else if name == "max_hold" && length.is_zero() {
-            too_short(
-                "`max_hold` limits the time of the body; without it there is no limit",
-            )
+            too_short("`max_hold` limits the time of the body; without it there is no limit")
         } else {
             Ok(Self::Literal(length))
         }

@@ -74,7 +74,7 @@ impl Scripted {
             let next = script.iter().position(|(of, _)| *of == request);
             next.and_then(|next| script.remove(next))
         };
-        let failure = |kind| EngineError::new(kind, "scripted");
+        let failure = |kind| EngineError::new(kind, "script");
         match turn {
             None => work(),
             Some((_, Turn::Fails(kind))) => Box::pin(std::future::ready(Err(failure(kind)))),
@@ -95,7 +95,7 @@ impl Scripted {
             }
             Some((_, Turn::Panics)) => {
                 drop(work());
-                Box::pin(async { panic!("scripted") })
+                Box::pin(async { panic!("script") })
             }
         }
     }
@@ -275,7 +275,7 @@ async fn a_rejected_request_ends_the_wait_at_once() {
     let error = stage.locks.lock("a").acquire().await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
     assert_eq!(stage.tokens(Request::Acquire).len(), 1);
-    assert_eq!(stage.tokens(Request::Release).len(), 0, "nothing was acquired");
+    assert_eq!(stage.tokens(Request::Release).len(), 0, "no acquisition");
 }
 
 #[tokio::test]
@@ -330,7 +330,7 @@ async fn a_failed_renewal_does_not_shorten_the_lease() {
     guard
         .hold()
         .clone()
-        .on_renewal_failed(&EngineError::new(EngineErrorKind::Indeterminate, "scripted"));
+        .on_renewal_failed(&EngineError::new(EngineErrorKind::Indeterminate, "script"));
     assert_eq!(guard.remaining(), before);
 }
 
@@ -420,7 +420,7 @@ async fn a_renewal_is_attempted_several_times_before_the_deadline() {
             tried += 1;
             assert!(patience <= left / 3 + Duration::from_millis(1));
             hold.clone()
-                .on_renewal_failed(&EngineError::new(EngineErrorKind::Indeterminate, "scripted"));
+                .on_renewal_failed(&EngineError::new(EngineErrorKind::Indeterminate, "script"));
             let pause = hold.next_renewal().unwrap() - crate::util::time::now();
             stage.clock.advance(pause, pause);
         }
@@ -640,7 +640,7 @@ async fn work_that_panics_is_restarted_until_it_completes() {
     let work = crate::util::io_thread::kept(move || {
         tries.send_modify(|tries| *tries += 1);
         let tries = *tries.borrow();
-        async move { assert!(tries > 2, "scripted") }
+        async move { assert!(tries > 2, "script") }
     });
     IoThread::start().unwrap().spawn_detached(work);
     seen.wait_for(|tries| *tries == 3).await.unwrap();

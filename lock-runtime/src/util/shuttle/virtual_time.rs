@@ -68,7 +68,7 @@ pub(crate) async fn run() {
             };
             time.waited += next - time.now;
             let waited = time.waited;
-            assert!(waited <= time.patience, "a task waits for too long: {waited:?}");
+            assert!(waited <= time.patience, "waited for too long: {waited:?}");
             time.advance_to(next);
             context.waker().wake_by_ref();
             Poll::Pending
