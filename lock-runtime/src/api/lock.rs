@@ -99,8 +99,8 @@ impl Lock {
         self
     }
 
-    /// Sets whether [`run`](Self::run) waits for the release. The manager's default is
-    /// [`ReleaseMode::Confirmed`].
+    /// Sets how [`run`](Self::run) releases the lock: with or without waiting for the server's confirmation. The
+    /// manager's default is [`ReleaseMode::Confirmed`].
     pub fn release(mut self, release: ReleaseMode) -> Self {
         self.release = Some(release);
         self

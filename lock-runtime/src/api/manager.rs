@@ -36,7 +36,7 @@ pub struct LockManager {
 }
 
 impl LockManager {
-    /// Connects to the lock server of a URL or a [`Config`].
+    /// Connects to the lock server of a URL or a [`Config`]. Dropping the future abandons the attempt.
     ///
     /// # Errors
     ///

@@ -123,7 +123,7 @@ impl Acquire {
                     replication_error = Some(error.clone());
                 }
                 if single_try_failed || next >= deadline || !transient {
-                    // An error of replication says more than that of the last try, which has the least time.
+                    // A replication error is more specific than that of the last try, which has the least time.
                     return Err(self.unavailable(replication_error.unwrap_or(error)));
                 }
             } else if next >= deadline {

@@ -25,8 +25,8 @@ impl Lease {
         }
     }
 
-    /// Returns the lease of a grant message that arrived at `received`. The server granted the lock the time
-    /// `granted_after` after it had answered a request that was sent at `asked`.
+    /// Returns the lease of a grant message that arrived at `received`. `asked` is when this process sent an
+    /// earlier request, and `granted_after` the time from the server's reply to it until the grant.
     ///
     /// The lease counts from the earlier of the two grant times that these values imply, so a message that
     /// was in flight for long does not extend it.
