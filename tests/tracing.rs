@@ -254,7 +254,7 @@ async fn release_of_lost_lock_is_logged_as_warning() {
     let guard = locks.lock("row:3").acquire().await.unwrap();
     server.query::<()>("DEL lock:row:3");
     drop(guard);
-    told(&["WARN", "gone", r#"key="row:3""#]).await;
+    told(&["WARN", "no longer held", r#"key="row:3""#]).await;
 }
 
 #[tokio::test]
