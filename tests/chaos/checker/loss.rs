@@ -71,8 +71,9 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
     let by_itself = matches!(hold.way, Way::Unrenewed | Way::MaxHold);
     // A call on a blocked thread may begin with a lock that was granted long before.
     let before = hold.asked.min(began.at.saturating_sub(BEFORE));
-    // A renewal is delayed by at most a tenth of the ttl.
-    let busy = case.noise.covered(before, end.at) > hold.ttl / 10;
+    // A renewal is delayed by at most a tenth of the lease, which of a grant is shorter than the ttl.
+    let lease = hold.looks.iter().map(|look| look.left).max();
+    let busy = case.noise.covered(before, end.at) > lease.unwrap_or(hold.ttl) / 10;
     let calm = !trouble.touches(before, end.at) || could_be_renewed(case, hold, end.at);
     if !by_itself && !busy && calm {
         let text = format!(

@@ -2,7 +2,7 @@
 
 use super::written::{MS, befalls, broken, fault, forgets, history};
 use crate::checker::{Rule, check};
-use crate::event::What;
+use crate::event::{Event, What};
 use crate::fault::Kind;
 use crate::history::History;
 use crate::witness::Sample;
@@ -93,4 +93,14 @@ fn loss_after_killed_connections_is_a_violation() {
     let kill = |n: u64| fault(Kind::ClientsKilled, 100 + n * 20, 100 + n * 20);
     killed.faults = (0..90).map(kill).collect();
     assert_eq!(broken(&killed), [Rule::Loss]);
+    // A busy machine takes long to connect anew.
+    let stall = |n: u64| Event {
+        at: (500 + n * 100) * MS,
+        boot: (500 + n * 100) * MS,
+        worker: 1,
+        call: 0,
+        what: What::Stalled { for_: 45 * MS },
+    };
+    killed.events.extend((0..5).map(stall));
+    assert_eq!(broken(&killed), []);
 }
