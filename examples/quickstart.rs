@@ -69,7 +69,7 @@ async fn show() -> Result<(), LockError> {
     );
     packed.0.and(packed.1).and(packed.2).and(packed.3)?;
 
-    title("Nobody waits for longer than they want to");
+    title("A wait has a limit");
     let bob = async {
         sleep(WORK / 10).await;
         if let Err(LockError::Busy { key, waited, .. }) = pack_soon("bob", 1).await {

@@ -22,7 +22,7 @@ Usage: LOCK_URL=redis://127.0.0.1/ worker [options]
 Options:
   --name <name>      what this replica is called [default: its process id]
   --every <seconds>  how often the job is due [default: 2]
-  --runs <number>    ends after so many times, run or skipped [default: on ctrl-c]
+  --runs <number>    ends after this many times, run or skipped [default: on ctrl-c]
   --help             prints this";
 
 enum Outcome {

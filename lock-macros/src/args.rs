@@ -68,7 +68,7 @@ impl Parse for Args {
             error(
                 Span::call_site(),
                 "`#[distributed_lock]` needs a `key`",
-                "say what is locked: `key = \"order:<id>\"`, where `id` is an argument of the function",
+                "name the lock: `key = \"order:<id>\"`, where `id` is an argument of the function",
             )
         })?;
         let krate = options

@@ -40,7 +40,7 @@ impl Key {
             return Err(error(
                 source.span(),
                 "the key is empty",
-                "say what is locked, as in `\"order:<id>\"`",
+                "name the lock, as in `\"order:<id>\"`",
             ));
         }
         if parts.iter().all(Part::is_plain) && !text.contains("<<") {

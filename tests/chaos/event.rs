@@ -33,7 +33,7 @@ pub enum What {
         ttl: u64,
         wait: u64,
     },
-    /// Its body begins. `left` is what the guard reported just after the timestamp was taken.
+    /// Its body begins. `left` is the guard's reading just after the timestamp was taken.
     Acquired { left: u64 },
     /// It received its fencing token, which it requested at `asked`.
     Token { asked: u64, token: u64 },

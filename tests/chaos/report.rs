@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(row("holds"), "holds 1 1,234 1,235");
         assert_eq!(
             row("locked for"),
-            "longest time locked for nobody 1 ms 1.5 s 1.5 s"
+            "longest time without a holder 1 ms 1.5 s 1.5 s"
         );
         assert_eq!(row("worker killed"), "worker killed  2 2");
         assert!(text.ends_with("all_is_well, seed 7: Waits: for too long\n"));

@@ -199,7 +199,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "20",
-        what: "nothing: everybody is served in order of arrival",
+        what: "nothing: every caller is served in order of arrival",
         places: &[Place::Memory, Place::Standalone, Place::Sentinel],
         pause: 1000,
         ways: &[Way::Waits, Way::Guard, Way::Dropped, Way::TriesOnce],

@@ -222,7 +222,7 @@ fn errors_are_problem_details() {
     on_both(999, 404, "there is no order 999", None);
     assert_eq!(site.ship(0, id).status(), 200);
     on_both(id, 409, "has been shipped", None);
-    server.query::<()>(&format!("SET lock:order:{id} somebody-else"));
+    server.query::<()>(&format!("SET lock:order:{id} other-client"));
     on_both(id, 423, "Locked", Some("1"));
     server.query::<()>(&format!("DEL lock:order:{id}"));
 

@@ -158,7 +158,7 @@ async fn lock_acquired_by_canceled_waiter_is_released() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let locks = connected(proxy.url()).await;
-    server.query::<()>("SET lock:door somebody");
+    server.query::<()>("SET lock:door other-client");
     let waiter = waits(&locks, "door");
     server.until_waiting("door", 1);
     proxy.delay(millis(40));

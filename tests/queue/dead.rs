@@ -127,7 +127,7 @@ fn stopped_first_waiter_delays_others_by_one_grant_lease() {
             "{waited:?}: the lock was never granted to the stopped waiter"
         );
         // Another client holds the lock, for longer than the waiter is stopped.
-        line.server.query::<()>("SET lock:door somebody PX 60000");
+        line.server.query::<()>("SET lock:door other-client PX 60000");
         line.workers[0].resume();
         line.server.until_waiting("door", 1);
         assert_eq!(
@@ -171,7 +171,7 @@ fn foreign_delete_is_noticed_behind_killed_waiter() {
         return stand(&arguments[0]);
     }
     let server = Server::start();
-    server.query::<()>("SET lock:door somebody");
+    server.query::<()>("SET lock:door other-client");
     let mut worker = Worker::start(
         foreign_delete_is_noticed_behind_killed_waiter,
         &[&server.url()],

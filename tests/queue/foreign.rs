@@ -14,7 +14,7 @@ const SOON: Duration = Duration::from_secs(1);
 async fn foreign_delete_serves_whole_queue() {
     let server = Server::start();
     let managers = managers(&server.url(), 3).await;
-    server.query::<()>("SET lock:door somebody");
+    server.query::<()>("SET lock:door other-client");
     let mut waiting = Vec::new();
     for (before, locks) in managers.iter().enumerate() {
         waiting.push(waits(locks, "door"));
@@ -34,7 +34,7 @@ async fn foreign_delete_serves_whole_queue() {
 async fn foreign_delete_is_noticed_after_first_waiter_left() {
     let server = Server::start();
     let managers = managers(&server.url(), 2).await;
-    server.query::<()>("SET lock:door somebody");
+    server.query::<()>("SET lock:door other-client");
     let first = waits(&managers[0], "door");
     server.until_waiting("door", 1);
     let second = waits(&managers[1], "door");
@@ -69,7 +69,7 @@ async fn foreign_delete_is_noticed_after_first_waiter_was_served() {
 async fn lock_without_expiry_is_busy_until_deleted() {
     let server = Server::start();
     let locks = connected(server.url()).await;
-    server.query::<()>("SET lock:door somebody");
+    server.query::<()>("SET lock:door other-client");
     let busy = locks.lock("door").wait(millis(300)).acquire().await;
     assert!(busy.unwrap_err().is_busy());
     server.query::<()>("DEL lock:door");

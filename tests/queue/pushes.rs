@@ -133,7 +133,7 @@ async fn late_grant_message_keeps_lock_held() {
     let server = Server::start();
     let locks = connected(fair(&server.url())).await;
     for _ in 0..40 {
-        server.query::<()>("SET lock:door somebody");
+        server.query::<()>("SET lock:door other-client");
         let waiter = waits(&locks, "door");
         server.until_waiting("door", 1);
         server.query::<()>("ZADD lock:::queue:door 0 ghost");

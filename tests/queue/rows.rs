@@ -107,7 +107,7 @@ async fn black_holed_waiters_delay_others_by_2_s_and_a_fifth_each() {
 #[tokio::test]
 async fn stale_queue_entries_delay_waiter_by_a_fifth_of_a_second() {
     let server = Server::start();
-    server.query::<()>("SET lock:door somebody PX 1000");
+    server.query::<()>("SET lock:door other-client PX 1000");
     let (lua, names) = (Lua::new(), Names::of("door"));
     let mut connection = connect(&server);
     let tokens = ["a", "b", "c", "d"];

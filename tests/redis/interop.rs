@@ -88,7 +88,7 @@ async fn redis_py_and_library_exclude_each_other() {
 async fn raw_set_nx_px_and_library_exclude_each_other() {
     let site = Site::start().await;
     assert_eq!(
-        site.query::<String>("SET lock:row somebody NX PX 60000"),
+        site.query::<String>("SET lock:row other-client NX PX 60000"),
         "OK"
     );
     assert!(
@@ -103,13 +103,13 @@ async fn raw_set_nx_px_and_library_exclude_each_other() {
 
     let guard = site.locks().lock("row").acquire().await.unwrap();
     assert_eq!(
-        site.query::<Option<String>>("SET lock:row somebody NX PX 60000"),
+        site.query::<Option<String>>("SET lock:row other-client NX PX 60000"),
         None
     );
     assert_eq!(site.query::<String>("TYPE lock:row"), "string");
     guard.release().await.unwrap();
     assert_eq!(
-        site.query::<String>("SET lock:row somebody NX PX 60000"),
+        site.query::<String>("SET lock:row other-client NX PX 60000"),
         "OK"
     );
     site.query::<()>("DEL lock:row");

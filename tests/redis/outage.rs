@@ -56,7 +56,7 @@ async fn paused_server_works_after_resuming() {
 #[tokio::test]
 async fn waiter_survives_server_restart() {
     let mut server = Server::start();
-    server.query::<()>("SET lock:row somebody PX 60000");
+    server.query::<()>("SET lock:row other-client PX 60000");
     let locks = connected(server.url()).await;
     let waiter = locks.lock("row").wait(millis(20_000));
     let waiter = tokio::spawn(async move { waiter.acquire().await });
@@ -95,7 +95,7 @@ async fn shutdown_during_outage_ends_within_ttl() {
     let ttl = millis(1000);
     let mut server = Server::start();
     let locks = connected(server.url()).await;
-    server.query::<()>("SET lock:taken somebody");
+    server.query::<()>("SET lock:taken other-client");
     let held = locks.lock("row").ttl(ttl).acquire().await.unwrap();
     let waiter = locks.lock("taken").ttl(ttl).wait(millis(20_000));
     let waiter = tokio::spawn(waiter.acquire());

@@ -154,7 +154,7 @@ async fn waiter_survives_temporary_rejection() {
     let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
     let config = config.command_timeout(millis(5000));
     let locks = connected(config).await;
-    server.query::<()>("SET lock:door somebody");
+    server.query::<()>("SET lock:door other-client");
     let waiter = tokio::spawn(locks.lock("door").wait(LONG).acquire());
     server.until_waiting("door", 1);
     refused_for_a_moment(&server).await;
@@ -181,7 +181,7 @@ async fn rejected_subscription_is_retried() {
     let server = Server::start();
     let front = Refusing::to(server.port(), "SUBSCRIBE", BUSY, 2);
     let locks = connected(front.url()).await;
-    server.query::<()>("SET lock:door somebody");
+    server.query::<()>("SET lock:door other-client");
     let waiter = tokio::spawn(locks.lock("door").wait(LONG).acquire());
     eventually(millis(2000) + NOISE, "the process is subscribed", || {
         let listens: Vec<String> = server.query("PUBSUB CHANNELS lock:::grants:*");

@@ -19,7 +19,7 @@ async fn commands(waiters: usize) -> u64 {
         .release()
         .await
         .unwrap();
-    server.query::<()>("SET lock:door somebody PX 60000");
+    server.query::<()>("SET lock:door other-client PX 60000");
     let mut waiting = JoinSet::new();
     for _ in 0..waiters {
         let lock = locks.lock("door").wait(millis(800));
@@ -56,7 +56,7 @@ async fn fifty_waiters_of_one_process_poll_as_one() {
 async fn expired_foreign_lock_is_acquired_soon() {
     let server = Server::start();
     let locks = connected(server.url()).await;
-    server.query::<()>("SET lock:door somebody PX 400");
+    server.query::<()>("SET lock:door other-client PX 400");
     let acquire = locks.lock("door").wait(millis(5000)).acquire();
     let guard = within(millis(400) + NOISE, acquire).await.unwrap();
     guard.release().await.unwrap();
@@ -66,7 +66,7 @@ async fn expired_foreign_lock_is_acquired_soon() {
 async fn dropped_waiter_stops_polling_and_leaves_no_keys() {
     let server = Server::start();
     let locks = connected(server.url()).await;
-    server.query::<()>("SET lock:door somebody PX 60000");
+    server.query::<()>("SET lock:door other-client PX 60000");
     for _ in 0..3 {
         let waiter = locks.lock("door").wait(millis(20_000));
         let waiting = tokio::time::timeout(millis(150), waiter.acquire());

@@ -159,7 +159,7 @@ async fn not_send(id: Rc<u64>) -> Outcome<u64> {
 }
 
 /// Documented.
-#[must_use = "it says what was done"]
+#[must_use = "it reports the result"]
 #[inline]
 #[distributed_lock(key = "attributes")]
 pub(crate) async fn attributes() -> Outcome<()> {

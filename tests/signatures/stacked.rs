@@ -54,7 +54,7 @@ async fn twice(id: u64) -> Outcome<u64> {
     Ok(id)
 }
 
-#[must_use = "it says what was done"]
+#[must_use = "it reports the result"]
 #[distributed_lock(key = "must_use_above:{id}")]
 async fn must_use_above(id: u64) -> Outcome<u64> {
     body("must_use_above:1").await;
@@ -62,7 +62,7 @@ async fn must_use_above(id: u64) -> Outcome<u64> {
 }
 
 #[distributed_lock(key = "must_use_below:{id}")]
-#[must_use = "it says what was done"]
+#[must_use = "it reports the result"]
 #[inline]
 async fn must_use_below(id: u64) -> Outcome<u64> {
     body("must_use_below:1").await;

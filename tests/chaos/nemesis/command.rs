@@ -139,7 +139,7 @@ impl Command {
                 return Self::once(Asked::Words(script.to_vec()));
             }
             (Kind::KeyDeleted, _) => format!("DEL {lock}"),
-            (Kind::KeyOverwritten, _) => format!("SET {lock} somebody-else PX {time}"),
+            (Kind::KeyOverwritten, _) => format!("SET {lock} other-client PX {time}"),
             (Kind::Flushed, _) => "FLUSHALL".to_owned(),
             (Kind::ScriptsFlushed, _) => "SCRIPT FLUSH".to_owned(),
             (Kind::ClientsKilled, false) => "CLIENT KILL TYPE normal".to_owned(),

@@ -53,7 +53,7 @@ const CLASSES: [Class; 22] = [
     },
     Class {
         name: "C6",
-        patch: "c06-nobody-asks-again",
+        patch: "c06-waiters-do-not-poll",
         scene: "lost_messages",
     },
     Class {
@@ -83,7 +83,7 @@ const CLASSES: [Class; 22] = [
     },
     Class {
         name: "C12",
-        patch: "c12-nobody-looks-after-a-lapsed-lock",
+        patch: "c12-expired-locks-are-not-looked-for",
         scene: "killed_holders",
     },
     Class {

@@ -34,7 +34,7 @@ const TICK: Command = Pass(1);
 /// Scenes that need only the features of every engine.
 pub const SCENES: &[Scene] = &[
     scene(
-        "three who wait and release",
+        "three that wait and release",
         &[
             &[ASK, ASK, Release],
             &[ASK, ASK, Release],
@@ -44,7 +44,7 @@ pub const SCENES: &[Scene] = &[
         1680,
     ),
     scene(
-        "three who may give up",
+        "three that may give up",
         &[&[Take, Release, ASK], &[ASK, Cancel, ASK], &[ASK, Cancel]],
         &[],
         560,
@@ -72,7 +72,7 @@ pub const SCENES: &[Scene] = &[
         2520,
     ),
     scene(
-        "what is asked of a lapsed token",
+        "requests of an expired token",
         &[
             &[Take, Renew, Fence],
             &[ASK, Renew, Release],
@@ -93,7 +93,7 @@ pub const SCENES: &[Scene] = &[
         1680,
     ),
     scene(
-        "whoever falls silent is passed over, whoever asks again is not",
+        "a silent waiter is skipped, one that polls again is not",
         &[
             &[ASK],
             &[ASK, ASK],
@@ -138,7 +138,7 @@ pub const SCENES_OF_A_NETWORK: &[Scene] = &[
         60,
     ),
     scene(
-        "a queue nobody asks about any more",
+        "a queue that no claim polls any more",
         &[&[Take, Renew], &[ASK], &[Pass(2), Pass(6), TICK], &[ASK]],
         &[],
         420,
@@ -395,7 +395,7 @@ fn orders(left: &mut [usize], order: &mut Vec<usize>, visit: &mut dyn FnMut(&[us
     }
 }
 
-/// Returns the number of orders of so many items of each kind.
+/// Returns the number of orders of that many items of each kind.
 fn multinomial(parts: &[usize]) -> usize {
     let (mut orders, mut all) = (1, 0);
     for part in parts {

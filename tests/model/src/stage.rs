@@ -120,9 +120,9 @@ impl Stage {
                 .take(told.len())
                 .map(|it| door.read(it))
                 .collect();
-            same("what is told", heard?, told).map_err(|it| format!("{it}: {play:?}"))?;
+            same("the message", heard?, told).map_err(|it| format!("{it}: {play:?}"))?;
         }
-        same("what is told then", heard.next(), None)
+        same("the next message", heard.next(), None)
     }
 
     /// Returns the messages received so far, each with its channel.
@@ -332,7 +332,7 @@ impl Door {
         same("the rest of the lease", ticks(left), step.server.left())?;
         let queue: Vec<_> = next().list().into_iter().map(Value::text).collect();
         let tokens: Vec<_> = step.server.queue().map(|it| self.name_of(it)).collect();
-        same("what is known", next().number(), tokens.len() as i64)?;
+        same("the known tokens", next().number(), tokens.len() as i64)?;
         same("the queue", queue, tokens)
     }
 

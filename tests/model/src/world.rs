@@ -171,9 +171,9 @@ impl fmt::Debug for Event {
             Event::Fence(n) => write!(f, "{} asks for a fencing token", who(n)),
             Event::Due(n) => write!(f, "{}'s time has come", who(n)),
             Event::Crash(n) => write!(f, "{} crashes", who(n)),
-            Event::CrashMute(n) => write!(f, "{} crashes, and nothing of it is on its way", who(n)),
-            Event::Pause(n) => write!(f, "{} stands still", who(n)),
-            Event::Resume(n) => write!(f, "{} goes on", who(n)),
+            Event::CrashMute(n) => write!(f, "{} crashes, and nothing of it is in flight", who(n)),
+            Event::Pause(n) => write!(f, "{} is paused", who(n)),
+            Event::Resume(n) => write!(f, "{} resumes", who(n)),
             Event::Serve(message, _) => write!(f, "the server: {message:?}"),
             Event::Hear(message) => {
                 write!(f, "{} hears: {message:?}", who(message.token.process()))

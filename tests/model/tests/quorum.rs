@@ -25,12 +25,12 @@ fn quorum_with_all_rules_is_safe() {
         by_clock: false,
         ..Quorum::default()
     };
-    is("no clocks, where nobody forgets", counts, &[]);
+    is("no clocks, if no member loses data", counts, &[]);
     let late = Quorum {
         in_time: false,
         ..Quorum::default()
     };
-    is("what is over counts", late, &[FenceFell]);
+    is("ended claims count", late, &[FenceFell]);
 }
 
 #[test]
