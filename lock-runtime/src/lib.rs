@@ -20,6 +20,8 @@
 //! }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod api;
 mod config;
 mod engine;
