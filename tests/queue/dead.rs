@@ -127,7 +127,8 @@ fn stopped_first_waiter_delays_others_by_one_grant_lease() {
             "{waited:?}: the lock was never granted to the stopped waiter"
         );
         // Another client holds the lock, for longer than the waiter is stopped.
-        line.server.query::<()>("SET lock:door other-client PX 60000");
+        line.server
+            .query::<()>("SET lock:door other-client PX 60000");
         line.workers[0].resume();
         line.server.until_waiting("door", 1);
         assert_eq!(
