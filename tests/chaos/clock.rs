@@ -13,6 +13,11 @@ pub fn boot() -> u64 {
     read(ClockId::Boottime)
 }
 
+/// Returns [`now`] and [`boot`].
+pub fn reading() -> (u64, u64) {
+    (now(), boot())
+}
+
 fn read(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -163,14 +163,14 @@ impl Journal {
     }
 
     pub fn write(&self, call: u64, what: What) {
-        self.write_at(clock::now(), call, what);
+        self.write_at(clock::reading(), call, what);
     }
 
-    /// Writes an event with an earlier timestamp.
-    pub fn write_at(&self, at: u64, call: u64, what: What) {
+    /// Writes an event with an earlier reading of the clocks.
+    pub fn write_at(&self, (at, boot): (u64, u64), call: u64, what: What) {
         let event = Event {
             at,
-            boot: clock::boot(),
+            boot,
             worker: self.worker,
             call,
             what,

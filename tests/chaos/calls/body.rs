@@ -170,12 +170,12 @@ impl Call {
         tokio::time::sleep(time).await;
     }
 
-    /// Records the remaining lease. The timestamp is taken first, so a lock that the guard then proves was
-    /// held at it.
+    /// Records the remaining lease. The clocks are read first, so a lock that the guard then proves was held
+    /// at that time, and a clock that is set between the two readings proves nothing.
     fn look(&self, lock: &LockGuard, what: impl FnOnce(u64) -> What) {
-        let at = clock::now();
+        let reading = clock::reading();
         let left = lock.remaining().as_nanos() as u64;
-        self.journal.write_at(at, self.number, what(left));
+        self.journal.write_at(reading, self.number, what(left));
     }
 
     async fn token(&self, lock: &LockGuard) -> Result<u64, CallError> {
