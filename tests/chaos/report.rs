@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(row("memory"), "memory standalone all");
         assert_eq!(row("holds"), "holds 1 1,234 1,235");
         assert_eq!(
-            row("locked for"),
+            row("without a holder"),
             "longest time without a holder 1 ms 1.5 s 1.5 s"
         );
         assert_eq!(row("worker killed"), "worker killed  2 2");

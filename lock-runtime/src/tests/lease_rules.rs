@@ -556,7 +556,8 @@ async fn a_ticket_of_a_removed_queue_matches_no_waiter_of_its_successor() {
     let (ours, theirs) = (connect().await.unwrap(), connect().await.unwrap());
     let wait = |locks: &LockManager| locks.lock("door").wait(TTL);
     let first = wait(&ours).acquire().await.unwrap();
-    let short = wait(&ours).ttl(Duration::from_millis(20)).renew(false);
+    // The server must learn of the shorter ttl before it has passed.
+    let short = wait(&ours).ttl(Duration::from_millis(500)).renew(false);
     let mut second = Box::pin(short.acquire());
     let mut context = Context::from_waker(Waker::noop());
     assert!(second.as_mut().poll(&mut context).is_pending());
