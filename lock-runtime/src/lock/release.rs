@@ -111,21 +111,21 @@ impl Releaser {
     }
 
     /// Removes a claim from the server queue, or releases the lock if it was granted meanwhile.
-    /// `unanswered`: `true` if a request of the claim may still reach the server.
-    pub(crate) fn cancel_in_background(self: &Arc<Self>, claim: Claim, unanswered: bool) {
+    /// `in_flight`: `true` if a request of the claim may still reach the server.
+    pub(crate) fn cancel_in_background(self: &Arc<Self>, claim: Claim, in_flight: bool) {
         let this = self.clone();
-        let cancel = async move { this.cancel(&claim, unanswered).await };
+        let cancel = async move { this.cancel(&claim, in_flight).await };
         self.context.tasks.spawn(cancel);
     }
 
     /// Does the same as [`cancel_in_background`](Self::cancel_in_background), and waits for it.
-    pub(crate) async fn cancel(&self, claim: &Claim, unanswered: bool) {
+    pub(crate) async fn cancel(&self, claim: &Claim, in_flight: bool) {
         let context = &self.context;
         let (deadline, ttl) = (deadline_in(claim.ttl.max(WAITER_TTL)), claim.ttl);
         let effort = Effort::InBackground { deadline, ttl };
         let canceled = context
             .retry(effort, |deadline| {
-                context.engine.cancel(claim, unanswered, deadline)
+                context.engine.cancel(claim, in_flight, deadline)
             })
             .await;
         self.claims.unregister(claim.token);

@@ -64,9 +64,9 @@ struct RemoteWait {
 enum WaitOutcome {
     /// The lock was granted with this token, which may differ from the claim's.
     Granted(Token, Lease),
-    /// No local waiter is left. `unanswered`: `true` if a request may still reach the server.
+    /// No local waiter is left. `in_flight`: `true` if a request may still reach the server.
     Abandoned {
-        unanswered: bool,
+        in_flight: bool,
     },
     /// This claim can no longer be granted; a new one can.
     Stale,
@@ -128,8 +128,8 @@ impl RemoteWait {
                         Err(error) => Box::pin(self.return_grant(&claim, error)).await,
                     }
                 }
-                WaitOutcome::Abandoned { unanswered } => {
-                    shared.releaser.cancel_in_background(claim, unanswered);
+                WaitOutcome::Abandoned { in_flight } => {
+                    shared.releaser.cancel_in_background(claim, in_flight);
                 }
                 WaitOutcome::Stale => claims.unregister(claim.token),
                 WaitOutcome::Rejected(error) => {
@@ -189,11 +189,11 @@ impl RemoteWait {
         } = &*self.inner;
         let (mut retry, mut last_answer) = (Retry::default(), now());
         let mut front_poll = Backoff::new(FRONT_POLL[0], FRONT_POLL[1]);
-        let mut unanswered = false;
+        let mut in_flight = false;
         let mut server_time_anchor: Option<(Timestamp, ServerTime)> = None;
         loop {
             if queues.is_empty(&self.name) || context.is_closed() {
-                return WaitOutcome::Abandoned { unanswered };
+                return WaitOutcome::Abandoned { in_flight };
             }
             let sent = context.clock.now();
             let valid_until = server_time_anchor
@@ -229,13 +229,13 @@ impl RemoteWait {
                 Ok(EnqueueReply::Stale) => return WaitOutcome::Stale,
                 Ok(EnqueueReply::Queued(waiting)) => {
                     queues.set_remote_state(&self.name, Some(waiting.has_others), None);
-                    unanswered = false;
+                    in_flight = false;
                     server_time_anchor = Some((sent, waiting.server_time));
                     last_answer = now();
                     next_poll_delay(&waiting, &mut front_poll)
                 }
                 Err(error) if error.is_retryable() => {
-                    unanswered |= error.kind == EngineErrorKind::Indeterminate;
+                    in_flight |= error.kind == EngineErrorKind::Indeterminate;
                     let delay = retry.pause_after(&error);
                     queues.set_remote_state(&self.name, None, Some(error));
                     delay

@@ -130,11 +130,11 @@ impl Engine for Scripted {
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
-        unanswered: bool,
+        in_flight: bool,
         deadline: Instant,
     ) -> EngineFuture<'a, bool> {
         self.answer(Request::Cancel, claim, || {
-            done(Engine::cancel(&self.memory, claim, unanswered, deadline))
+            done(Engine::cancel(&self.memory, claim, in_flight, deadline))
         })
     }
 

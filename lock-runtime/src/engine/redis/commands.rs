@@ -166,14 +166,14 @@ impl LockCommands {
     }
 
     /// Leaves the queue, or releases the lock if it was granted meanwhile; returns `true` if it was. With
-    /// `unanswered`, a request of the claim may still arrive, and must find the claim canceled.
+    /// `in_flight`, a request of the claim may still arrive, and must find the claim canceled.
     pub(crate) async fn cancel(
         &self,
         claim: &Claim,
-        unanswered: bool,
+        in_flight: bool,
         deadline: Instant,
     ) -> Result<bool, EngineError> {
-        let tombstone_ttl = if unanswered {
+        let tombstone_ttl = if in_flight {
             milliseconds(TOMBSTONE_TTL)
         } else {
             0

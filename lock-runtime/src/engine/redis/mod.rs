@@ -126,10 +126,10 @@ impl Engine for RedisEngine {
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
-        unanswered: bool,
+        in_flight: bool,
         deadline: Instant,
     ) -> EngineFuture<'a, bool> {
-        Box::pin(self.commands.cancel(claim, unanswered, deadline))
+        Box::pin(self.commands.cancel(claim, in_flight, deadline))
     }
 
     fn on_missed_grant(&self) {

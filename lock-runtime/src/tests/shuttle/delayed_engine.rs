@@ -88,11 +88,11 @@ impl Engine for DelayedEngine {
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
-        unanswered: bool,
+        in_flight: bool,
         deadline: Instant,
     ) -> EngineFuture<'a, bool> {
         self.delay(
-            move || Engine::cancel(&self.memory, claim, unanswered, deadline),
+            move || Engine::cancel(&self.memory, claim, in_flight, deadline),
             |log, found| log.note(claim.token, |grant| grant.left += usize::from(*found)),
         )
     }
