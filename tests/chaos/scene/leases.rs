@@ -1,6 +1,6 @@
 //! Leases of several lengths for one lock, and long leases that are renewed while connections break.
 
-use super::setting::{Setting, plain, step};
+use super::setting::{SOON, Setting, plain, step};
 use crate::event::Way;
 use crate::fault::Kind;
 use crate::order::{Habit, Pace};
@@ -78,5 +78,25 @@ pub fn connections_killed() -> Setting {
         habit: long_leases(),
         lasts: millis(7000),
         ..Setting::scripted((0..300).map(killed).collect())
+    }
+}
+
+/// The server refuses releases for a moment, and most leases were acquired without waiting: they last for the
+/// whole ttl.
+pub fn releases_refused() -> Setting {
+    Setting {
+        ttl: millis(6000),
+        seats: 2,
+        habit: Habit {
+            tasks: 2,
+            ways: vec![Way::Guard, Way::ReleasesInBackground],
+            wait_ms: Some(8000),
+            pace: Pace::Held { ms: 20 },
+            ..plain()
+        },
+        lasts: millis(8000),
+        gap: Some(SOON),
+        account: true,
+        ..Setting::scripted(vec![step(1000, 200, Kind::ScriptsDenied, On::Server(0))])
     }
 }

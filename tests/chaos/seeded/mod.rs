@@ -129,7 +129,7 @@ const CLASSES: [Class; 22] = [
     Class {
         name: "C21",
         patch: "c21-refused-releases-are-given-up",
-        scene: "scripts_denied",
+        scene: "releases_refused",
     },
     Class {
         name: "C22",
