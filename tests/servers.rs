@@ -1,22 +1,15 @@
-//! Tests on real servers, in one binary so that their support code is compiled and linked once.
+//! Tests on real servers, in one binary so that they are linked once.
 //!
 //! `cargo test --features full --test servers redis::` runs the tests of one folder.
 
-#[path = "check/main.rs"]
-mod check;
-#[path = "cluster/main.rs"]
 mod cluster;
-#[path = "conformance/main.rs"]
 mod conformance;
-#[path = "examples/main.rs"]
+#[path = "api/examples/mod.rs"]
 mod examples;
+#[path = "api/global.rs"]
 mod global;
-#[path = "queue/main.rs"]
 mod queue;
-#[path = "quorum/main.rs"]
 mod quorum;
-#[path = "redis/main.rs"]
 mod redis;
-#[path = "sentinel/main.rs"]
 mod sentinel;
-mod support;
+mod server_checks;

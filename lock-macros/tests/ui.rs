@@ -1,6 +1,6 @@
 //! The compiler's output for invalid annotations, and for annotations that must compile without warnings.
 //!
-//! `UPDATE_EXPECT=1 cargo test --features full --test attribute ui::` updates the expected texts.
+//! `UPDATE_EXPECT=1 cargo test --features full --test api ui::` updates the expected texts.
 //!
 //! The test calls the compiler directly, with the libraries that it was itself linked with: cargo would
 //! compile all of them again in a separate directory.

@@ -6,11 +6,11 @@ use std::time::Duration;
 use lock_runtime::{Config, LockError, LockManager};
 
 use super::shared;
-use crate::support::certificates::Certificates;
-use crate::support::cluster::Cluster;
-use crate::support::manager::connected;
-use crate::support::server::{Server, free_port};
-use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
+use lock_test_support::certificates::Certificates;
+use lock_test_support::cluster::Cluster;
+use lock_test_support::manager::connected;
+use lock_test_support::server::{Server, free_port};
+use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
 
 const SECRET: &str = "correct-horse";
 
@@ -115,7 +115,7 @@ async fn announced_node_names_are_resolved() {
     let announce = |option: &str| {
         (0..cluster.len()).for_each(|n| cluster.node(n).query(&format!("CONFIG SET {option}")));
     };
-    let told = |name: Option<&str>| {
+    let reported = |name: Option<&str>| {
         eventually(
             Duration::from_secs(10),
             "all nodes announce the name",
@@ -137,13 +137,13 @@ async fn announced_node_names_are_resolved() {
         );
     };
     announce("cluster-preferred-endpoint-type unknown-endpoint");
-    told(None);
+    reported(None);
     works(url.as_str()).await;
     announce("cluster-preferred-endpoint-type hostname");
-    told(Some("?"));
+    reported(Some("?"));
     works(url.as_str()).await;
     announce("cluster-announce-hostname localhost");
-    told(Some("localhost"));
+    reported(Some("localhost"));
     works(url.as_str()).await;
 }
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use lock_runtime::Config;
 use tokio::task::JoinSet;
 
-use crate::support::cluster::Cluster;
-use crate::support::manager::connected;
-use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
+use lock_test_support::cluster::Cluster;
+use lock_test_support::manager::connected;
+use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -136,7 +136,7 @@ async fn paused_master_is_replaced_and_its_late_replies_are_ignored() {
     cluster.node_mut(0).resume();
     let guard = within(LONG, asked_of_old).await.unwrap().unwrap();
     let guard = guard.expect("the lock was free");
-    let done = cluster.node(0).tells("INFO commandstats", "cmdstat_set");
+    let done = cluster.node(0).info("INFO commandstats", "cmdstat_set");
     println!("the old master executed: {done:?}");
     let name = format!("lock:{}", guard.key());
     assert!(

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use tokio::task::JoinSet;
 
 use super::shared;
-use crate::support::dice::Dice;
-use crate::support::manager::connected;
-use crate::support::time::{millis, patient};
+use lock_test_support::manager::connected;
+use lock_test_support::rng::Rng;
+use lock_test_support::time::{millis, patient};
 
 #[allow(dead_code, reason = "the library's module, used in part")]
 #[path = "../../lock-runtime/src/engine/redis/hash_slot.rs"]
@@ -19,13 +19,13 @@ mod lock_keys;
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// Returns a key made of parts that may matter for hashing. Never empty and never reserved.
-fn random_key(dice: &mut Dice) -> String {
+fn random_key(rng: &mut Rng) -> String {
     let parts = [
         "{", "}", "{}", "}{", "{{", "}}", "order:", "42", "a", ":", " ", "é", "漢字", "🔒", "\0",
         "\r\n", "{x}", "{🔒}",
     ];
-    let length = 1 + dice.roll(8);
-    let part = |_| parts[dice.roll(parts.len() as u64) as usize];
+    let length = 1 + rng.below(8);
+    let part = |_| parts[rng.below(parts.len() as u64) as usize];
     let key: String = (0..length).map(part).collect();
     if key.starts_with(':') {
         format!("x{key}")
@@ -37,11 +37,11 @@ fn random_key(dice: &mut Dice) -> String {
 #[test]
 fn servers_compute_the_same_slots() {
     let cluster = shared::cluster();
-    let mut dice = Dice::new();
+    let mut rng = Rng::new();
     for prefix in ["lock:", "", "{app}:", "}é{🔒}"] {
         let keys = lock_keys::Keys::new(prefix, true).unwrap();
         for _ in 0..250 {
-            let lock = format!("{prefix}{}", random_key(&mut dice));
+            let lock = format!("{prefix}{}", random_key(&mut rng));
             let slot = cluster.slot(&lock);
             assert_eq!(hash_slot::slot_of(&lock), slot, "{lock:?}");
             let others = [
@@ -64,8 +64,8 @@ async fn any_key_can_be_locked_and_waited_for() {
     let cluster = shared::cluster();
     let locks = connected(patient(cluster.url())).await;
     let others = connected(patient(cluster.url())).await;
-    let mut dice = Dice::new();
-    let keys: HashSet<String> = (0..200).map(|_| random_key(&mut dice)).collect();
+    let mut rng = Rng::new();
+    let keys: HashSet<String> = (0..200).map(|_| random_key(&mut rng)).collect();
     let mut tasks = JoinSet::new();
     for key in keys {
         let (locks, others) = (locks.clone(), others.clone());

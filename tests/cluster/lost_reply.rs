@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
 
-use crate::support::cluster::Cluster;
-use crate::support::proxy::Proxy;
-use crate::support::server::Monitor;
-use crate::support::time::{NOISE, eventually, millis, within};
+use lock_test_support::cluster::Cluster;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::server::Monitor;
+use lock_test_support::time::{NOISE, eventually, millis, within};
 
 /// A cluster whose nodes announce proxies as their addresses.
-struct Site {
+struct Fixture {
     proxies: Vec<Proxy>,
     cluster: Cluster,
 }
 
-impl Site {
+impl Fixture {
     fn start() -> Self {
         // Replicas would use the proxies too.
         let cluster = Cluster::plan().without_replicas().start();
@@ -27,13 +27,13 @@ impl Site {
             cluster.node(n).query::<()>(&announce);
             proxies.push(proxy);
         }
-        let site = Self { proxies, cluster };
+        let fixture = Self { proxies, cluster };
         eventually(
             Duration::from_secs(10),
             "all nodes know the proxies",
-            || (0..site.cluster.len()).all(|n| site.is_known_to(n)),
+            || (0..fixture.cluster.len()).all(|n| fixture.is_known_to(n)),
         );
-        site
+        fixture
     }
 
     fn is_known_to(&self, node: usize) -> bool {
@@ -73,9 +73,9 @@ enum From {
 }
 
 /// Returns the number of acquisitions that arrived; asserts that none was sent twice.
-fn acquisitions(monitor: Monitor, site: &Site, node: usize) -> usize {
+fn acquisitions(monitor: Monitor, fixture: &Fixture, node: usize) -> usize {
     let mut seen = HashMap::new();
-    for command in monitor.commands(site.cluster.node(node)) {
+    for command in monitor.commands(fixture.cluster.node(node)) {
         if command.starts_with("\"SET\"") {
             *seen.entry(command).or_insert(0) += 1;
         }
@@ -86,40 +86,40 @@ fn acquisitions(monitor: Monitor, site: &Site, node: usize) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acquire_with_lost_reply_is_never_sent_twice() {
-    let site = Site::start();
-    carries_out_nothing_twice(&site, From::Io).await;
-    carries_out_nothing_twice(&site, From::Home).await;
+    let fixture = Fixture::start();
+    carries_out_nothing_twice(&fixture, From::Io).await;
+    carries_out_nothing_twice(&fixture, From::Home).await;
 }
 
-async fn carries_out_nothing_twice(site: &Site, from: From) {
-    let locks = site.connect(from).await;
-    let node = site.master_of("row");
+async fn carries_out_nothing_twice(fixture: &Fixture, from: From) {
+    let locks = fixture.connect(from).await;
+    let node = fixture.master_of("row");
 
-    let monitor = site.cluster.node(node).monitor();
-    let lost = site.proxies[node].lost_replies();
-    site.proxies[node].lose_next_reply();
+    let monitor = fixture.cluster.node(node).monitor();
+    let lost = fixture.proxies[node].lost_replies();
+    fixture.proxies[node].lose_next_reply();
     let guard = within(millis(3000), locks.lock("row").acquire())
         .await
         .unwrap();
-    assert_eq!(site.proxies[node].lost_replies(), lost + 1);
+    assert_eq!(fixture.proxies[node].lost_replies(), lost + 1);
     // The one whose reply was lost, and the one that acquired the lock.
-    assert_eq!(acquisitions(monitor, site, node), 2);
-    assert!(guard.is_valid() && site.cluster.exists("lock:row"));
+    assert_eq!(acquisitions(monitor, fixture, node), 2);
+    assert!(guard.is_valid() && fixture.cluster.exists("lock:row"));
 
-    site.proxies[node].lose_next_reply();
+    fixture.proxies[node].lose_next_reply();
     let released = within(millis(3000), guard.release()).await;
     assert!(released.is_ok() || released.unwrap_err().is_unavailable());
-    let free = || !site.cluster.exists("lock:row");
+    let free = || !fixture.cluster.exists("lock:row");
     eventually(millis(1000), "the lock is free", free);
 
     // A request without a reply is given up as well, and its effect is undone.
-    let monitor = site.cluster.node(node).monitor();
-    site.proxies[node].hold_replies();
+    let monitor = fixture.cluster.node(node).monitor();
+    fixture.proxies[node].hold_replies();
     let error = within(millis(500) + NOISE, locks.lock("row").try_acquire()).await;
     assert!(error.unwrap_err().is_unavailable());
-    site.proxies[node].heal();
+    fixture.proxies[node].heal();
     eventually(millis(5000), "the lock is free", free);
-    assert_eq!(acquisitions(monitor, site, node), 1);
+    assert_eq!(acquisitions(monitor, fixture, node), 1);
     let guard = within(millis(5000), locks.lock("row").acquire())
         .await
         .unwrap();
@@ -130,16 +130,16 @@ async fn carries_out_nothing_twice(site: &Site, from: From) {
 /// Requests in flight when a connection breaks are not executed after its replacement is made.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_in_flight_are_killed_with_their_connection() {
-    let site = Site::start();
-    stops_what_was_on_its_way(&site, From::Io).await;
-    stops_what_was_on_its_way(&site, From::Home).await;
+    let fixture = Fixture::start();
+    stops_what_was_on_its_way(&fixture, From::Io).await;
+    stops_what_was_on_its_way(&fixture, From::Home).await;
 }
 
-async fn stops_what_was_on_its_way(site: &Site, from: From) {
-    let locks = site.connect(from).await;
-    let node = site.master_of("row");
+async fn stops_what_was_on_its_way(fixture: &Fixture, from: From) {
+    let locks = fixture.connect(from).await;
+    let node = fixture.master_of("row");
     // Only requests on this connection are held back.
-    site.proxies[node].strand();
+    fixture.proxies[node].strand();
     let error = within(millis(500) + NOISE, locks.lock("row").try_acquire()).await;
     assert!(error.unwrap_err().is_unavailable());
     // The next connection is made, and the requests on the first one arrive.
@@ -148,13 +148,13 @@ async fn stops_what_was_on_its_way(site: &Site, from: From) {
         .unwrap();
     guard.release().await.unwrap();
     let (free, ended) = (
-        || !site.cluster.exists("lock:row"),
-        site.proxies[node].ended(),
+        || !fixture.cluster.exists("lock:row"),
+        fixture.proxies[node].ended(),
     );
     eventually(millis(1000), "the lock is free", free);
-    site.proxies[node].heal();
+    fixture.proxies[node].heal();
     eventually(millis(5000), "the old connection has ended", || {
-        site.proxies[node].ended() > ended
+        fixture.proxies[node].ended() > ended
     });
     assert!(free(), "the lock is still free");
     locks.shutdown().await;

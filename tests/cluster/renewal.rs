@@ -6,9 +6,9 @@ use lock_runtime::{LockGuard, LockManager};
 use tokio::task::JoinSet;
 
 use super::keys::hash_slot::slot_of;
-use crate::support::cluster::Cluster;
-use crate::support::manager::connected;
-use crate::support::time::{millis, patient};
+use lock_test_support::cluster::Cluster;
+use lock_test_support::manager::connected;
+use lock_test_support::time::{millis, patient};
 
 const LONG: Duration = Duration::from_secs(30);
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::cluster::Cluster;
-use crate::support::manager::connected;
-use crate::support::time::{NOISE, millis, patient, within};
+use lock_test_support::cluster::Cluster;
+use lock_test_support::manager::connected;
+use lock_test_support::time::{NOISE, millis, patient, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lock_is_acknowledged_by_replica_of_its_own_node() {

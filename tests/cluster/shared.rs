@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::support::cluster::Cluster;
+use lock_test_support::cluster::Cluster;
 
 /// Returns the shared cluster. The first user starts it, and the last one kills it.
 pub fn cluster() -> Arc<Cluster> {

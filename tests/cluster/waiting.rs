@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use lock_runtime::LockManager;
 
 use super::shared;
-use crate::support::cluster::Cluster;
-use crate::support::manager::connected;
-use crate::support::time::{NOISE, comes_true, eventually, millis, patient, within};
+use lock_test_support::cluster::Cluster;
+use lock_test_support::manager::connected;
+use lock_test_support::time::{NOISE, comes_true, eventually, millis, patient, within};
 
 const LONG: Duration = Duration::from_secs(30);
 

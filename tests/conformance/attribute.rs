@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lock_runtime::{LockError, LockManager, distributed_lock};
 
-use super::site::Site;
-use crate::support::time::{NOISE, Stopwatch, millis, within};
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, Stopwatch, millis, within};
 
 #[derive(Debug, PartialEq)]
 enum Failure {
@@ -38,16 +38,19 @@ async fn ship(locks: &LockManager, key: &str, way: Way) -> Result<u32, Failure> 
     Ok(1)
 }
 
-pub async fn attribute_releases_lock_on_every_result(site: Site) {
-    let order = site.key("order");
+pub async fn attribute_releases_lock_on_every_result(fixture: Fixture) {
+    let order = fixture.key("order");
     let ends = [
         (Way::End, Ok(1)),
         (Way::Return, Ok(2)),
         (Way::Question, Err(Failure::OutOfStock)),
     ];
     for (way, end) in ends {
-        assert_eq!(ship(site.locks(), &order, way).await, end);
-        assert!(!site.is_held(&order).await, "released before the call ends");
+        assert_eq!(ship(fixture.locks(), &order, way).await, end);
+        assert!(
+            !fixture.is_held(&order).await,
+            "released before the call ends"
+        );
     }
 }
 
@@ -61,35 +64,35 @@ async fn in_words(locks: &LockManager, key: &str) -> String {
     "in".to_owned()
 }
 
-pub async fn attribute_with_zero_wait_tries_once(site: Site) {
-    let door = site.key("door");
-    let holder = site.other().lock(&*door).acquire().await.unwrap();
+pub async fn attribute_with_zero_wait_tries_once(fixture: Fixture) {
+    let door = fixture.key("door");
+    let holder = fixture.other().lock(&*door).acquire().await.unwrap();
     let start = Stopwatch::start();
-    for locks in site.both() {
+    for locks in fixture.both() {
         assert_eq!(at_once(&locks, &door).await.unwrap(), "busy");
     }
     assert!(start.elapsed() < NOISE * 3, "{:?}", start.elapsed());
     holder.release().await.unwrap();
-    assert_eq!(at_once(site.locks(), &door).await.unwrap(), "in");
+    assert_eq!(at_once(fixture.locks(), &door).await.unwrap(), "in");
 }
 
-pub async fn attribute_error_names_key_and_cause(site: Site) {
-    let door = site.key("door");
-    let holder = site.other().lock(&*door).acquire().await.unwrap();
-    let words = in_words(site.locks(), &door).await;
+pub async fn attribute_error_names_key_and_cause(fixture: Fixture) {
+    let door = fixture.key("door");
+    let holder = fixture.other().lock(&*door).acquire().await.unwrap();
+    let words = in_words(fixture.locks(), &door).await;
     assert!(
         words.contains(&door) && words.contains("held by"),
         "{words}"
     );
-    let error = ship_soon(site.locks(), &door).await.unwrap_err();
+    let error = ship_soon(fixture.locks(), &door).await.unwrap_err();
     assert!(
         matches!(&error, Failure::Lock(words) if words.contains(&door)),
         "{error:?}"
     );
     holder.release().await.unwrap();
     // A caller that gave up may have been granted the lock meanwhile, and releases it.
-    site.until_free(&door, NOISE * 2).await;
-    assert_eq!(in_words(site.locks(), &door).await, "in");
+    fixture.until_free(&door, NOISE * 2).await;
+    assert_eq!(in_words(fixture.locks(), &door).await, "in");
 }
 
 #[distributed_lock(key = "<key>", manager = locks, wait = Duration::from_millis(50))]
@@ -97,51 +100,51 @@ async fn ship_soon(locks: &LockManager, key: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-pub async fn attribute_cancels_body_after_max_hold(site: Site) {
+pub async fn attribute_cancels_body_after_max_hold(fixture: Fixture) {
     #[distributed_lock(key = "<key>", manager = locks, max_hold = "400ms")]
     async fn hangs(locks: &LockManager, key: &str) -> Result<(), LockError> {
         pending().await
     }
-    let row = site.key("row");
-    let error = within(millis(400) + NOISE * 2, hangs(site.locks(), &row)).await;
+    let row = fixture.key("row");
+    let error = within(millis(400) + NOISE * 2, hangs(fixture.locks(), &row)).await;
     assert!(error.unwrap_err().to_string().contains("max_hold"));
-    site.until_free(&row, NOISE).await;
+    fixture.until_free(&row, NOISE).await;
 }
 
 struct Service {
     locks: LockManager,
-    site: Site,
+    fixture: Fixture,
 }
 
 impl Service {
-    #[distributed_lock(key = "<self.site.key(name)>", manager = self.locks, guard = lock)]
+    #[distributed_lock(key = "<self.fixture.key(name)>", manager = self.locks, guard = lock)]
     async fn token(&self, name: &str) -> Result<u64, LockError> {
-        assert!(self.site.is_held(&self.site.key(name)).await);
+        assert!(self.fixture.is_held(&self.fixture.key(name)).await);
         lock.fencing_token().await
     }
 }
 
-pub async fn attribute_works_on_methods(site: Site) {
-    let locks = site.locks().clone();
-    let service = Service { locks, site };
+pub async fn attribute_works_on_methods(fixture: Fixture) {
+    let locks = fixture.locks().clone();
+    let service = Service { locks, fixture };
     let first = service.token("row").await.unwrap();
     let (a, b) = tokio::join!(service.token("row"), service.token("row"));
     assert!(a.unwrap() > first && b.unwrap() > first);
     service
-        .site
-        .until_free(&service.site.key("row"), NOISE)
+        .fixture
+        .until_free(&service.fixture.key("row"), NOISE)
         .await;
 }
 
 /// The call may return before the lock is free.
-pub async fn attribute_releases_in_background(site: Site) {
+pub async fn attribute_releases_in_background(fixture: Fixture) {
     #[distributed_lock(key = "<key>", manager = locks, release = "background")]
     async fn call(locks: &LockManager, key: &str) -> Result<(), LockError> {
         Ok(())
     }
-    let row = site.key("row");
-    for locks in site.both() {
+    let row = fixture.key("row");
+    for locks in fixture.both() {
         within(NOISE * 2, call(&locks, &row)).await.unwrap();
-        site.until_free(&row, millis(1500)).await;
+        fixture.until_free(&row, millis(1500)).await;
     }
 }

@@ -2,12 +2,12 @@
 
 use tokio::task::JoinSet;
 
-use super::site::Site;
-use crate::support::time::{NOISE, millis, within};
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, millis, within};
 
-pub async fn fencing_tokens_increase_across_processes(site: Site) {
-    let row = site.key("row");
-    let managers = site.both();
+pub async fn fencing_tokens_increase_across_processes(fixture: Fixture) {
+    let row = fixture.key("row");
+    let managers = fixture.both();
     let mut last = 0;
     for n in 0..60 {
         let guard = managers[n % 2].lock(&*row).acquire().await.unwrap();
@@ -18,8 +18,13 @@ pub async fn fencing_tokens_increase_across_processes(site: Site) {
     }
 }
 
-pub async fn hold_has_one_fencing_token(site: Site) {
-    let guard = site.locks().lock(site.key("row")).acquire().await.unwrap();
+pub async fn hold_has_one_fencing_token(fixture: Fixture) {
+    let guard = fixture
+        .locks()
+        .lock(fixture.key("row"))
+        .acquire()
+        .await
+        .unwrap();
     let (a, b) = tokio::join!(guard.fencing_token(), guard.fencing_token());
     let first = a.unwrap();
     assert_eq!(b.unwrap(), first);
@@ -28,10 +33,10 @@ pub async fn hold_has_one_fencing_token(site: Site) {
 }
 
 /// Whether by local handoff or by a grant.
-pub async fn fencing_tokens_increase_across_waiters(site: Site) {
-    let row = site.key("row");
-    let managers = site.both();
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+pub async fn fencing_tokens_increase_across_waiters(fixture: Fixture) {
+    let row = fixture.key("row");
+    let managers = fixture.both();
+    let (tell, mut reported) = tokio::sync::mpsc::unbounded_channel();
     let holder = managers[0].lock(&*row).acquire().await.unwrap();
     let mut waiters = JoinSet::new();
     for n in 0..40 {
@@ -48,7 +53,7 @@ pub async fn fencing_tokens_increase_across_waiters(site: Site) {
     holder.release().await.unwrap();
     within(millis(30_000), waiters.join_all()).await;
     drop(tell);
-    while let Some(token) = told.recv().await {
+    while let Some(token) = reported.recv().await {
         assert!(token > last, "{token} after {last}");
         last = token;
     }

@@ -3,8 +3,8 @@
 use lock_runtime::LockError;
 use tokio::task::JoinSet;
 
-use super::site::Site;
-use crate::support::time::{NOISE, eventually, millis, within};
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, eventually, millis, within};
 
 fn odd_keys() -> Vec<String> {
     let mut keys: Vec<_> = [
@@ -37,17 +37,17 @@ fn odd_keys() -> Vec<String> {
 }
 
 /// Each key is acquired, waited for by another process, granted, fenced and released.
-pub async fn unusual_keys_work(site: Site) {
+pub async fn unusual_keys_work(fixture: Fixture) {
     let mut tasks = JoinSet::new();
     for odd in odd_keys() {
-        let site = site.clone();
+        let fixture = fixture.clone();
         tasks.spawn(async move {
             // With the odd part at the beginning, and at the end.
-            for key in [format!("{odd}{}", site.key("")), site.key(&odd)] {
-                let guard = site.locks().lock(&*key).acquire().await.unwrap();
+            for key in [format!("{odd}{}", fixture.key("")), fixture.key(&odd)] {
+                let guard = fixture.locks().lock(&*key).acquire().await.unwrap();
                 assert_eq!(guard.key(), key);
-                assert!(site.is_held(&key).await, "{key}");
-                let next = site.other().lock(&*key).wait(millis(30_000));
+                assert!(fixture.is_held(&key).await, "{key}");
+                let next = fixture.other().lock(&*key).wait(millis(30_000));
                 let next = tokio::spawn(next.acquire());
                 tokio::time::sleep(millis(20)).await;
                 let first = guard.fencing_token().await.unwrap();
@@ -55,7 +55,7 @@ pub async fn unusual_keys_work(site: Site) {
                 let next = within(NOISE * 4, next).await.unwrap().unwrap();
                 assert!(next.fencing_token().await.unwrap() > first, "{key}");
                 next.release().await.unwrap();
-                site.until_free(&key, NOISE).await;
+                fixture.until_free(&key, NOISE).await;
             }
         });
     }
@@ -64,24 +64,25 @@ pub async fn unusual_keys_work(site: Site) {
     }
 }
 
-pub async fn invalid_keys_are_rejected(site: Site) {
+pub async fn invalid_keys_are_rejected(fixture: Fixture) {
     for key in ["", ":", ":a", "::fence", "::queue:a"] {
-        let error = site.locks().lock(key).acquire().await.unwrap_err();
+        let error = fixture.locks().lock(key).acquire().await.unwrap_err();
         assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
     }
 }
 
 /// Hundreds of locks are held and released at the same time.
-pub async fn many_keys_are_held_and_released_at_once(site: Site) {
-    let keys: Vec<_> = (0..300).map(|n| site.key(&n.to_string())).collect();
-    let take = |key: &String| site.locks().lock(&**key).wait(millis(20_000)).acquire();
+pub async fn many_keys_are_held_and_released_at_once(fixture: Fixture) {
+    let keys: Vec<_> = (0..300).map(|n| fixture.key(&n.to_string())).collect();
+    let take = |key: &String| fixture.locks().lock(&**key).wait(millis(20_000)).acquire();
     let taken: JoinSet<_> = keys.iter().map(take).collect();
     let guards = taken.join_all().await;
     let guards: Result<Vec<_>, _> = guards.into_iter().collect();
     let guards = guards.unwrap();
     for key in keys.iter().step_by(10) {
         assert!(
-            site.other()
+            fixture
+                .other()
                 .lock(&**key)
                 .try_acquire()
                 .await
@@ -94,6 +95,6 @@ pub async fn many_keys_are_held_and_released_at_once(site: Site) {
     });
     drop(guards);
     for key in &keys {
-        site.until_free(key, millis(5000)).await;
+        fixture.until_free(key, millis(5000)).await;
     }
 }

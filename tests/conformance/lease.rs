@@ -6,33 +6,39 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 
-use super::site::Site;
-use crate::support::time::{NOISE, Stopwatch, millis, within};
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, Stopwatch, millis, within};
 
 /// Long enough for a machine that also runs all other cases.
 const TTL: Duration = millis(2100);
 /// Well past the TTL.
 const LONGER: Duration = millis(3600);
 
-pub async fn lock_is_renewed_while_held(site: Site) {
-    let row = site.key("row");
-    let guard = site.locks().lock(&*row).ttl(TTL).acquire().await.unwrap();
+pub async fn lock_is_renewed_while_held(fixture: Fixture) {
+    let row = fixture.key("row");
+    let guard = fixture
+        .locks()
+        .lock(&*row)
+        .ttl(TTL)
+        .acquire()
+        .await
+        .unwrap();
     let token = guard.fencing_token().await.unwrap();
     let end = Instant::now() + LONGER;
     while Instant::now() < end {
         assert!(guard.is_valid());
-        assert!(site.is_held(&row).await);
+        assert!(fixture.is_held(&row).await);
         tokio::time::sleep(millis(40)).await;
     }
     assert_eq!(guard.fencing_token().await.unwrap(), token);
     guard.release().await.unwrap();
-    assert!(!site.is_held(&row).await);
+    assert!(!fixture.is_held(&row).await);
 }
 
-pub async fn many_locks_are_renewed(site: Site) {
+pub async fn many_locks_are_renewed(fixture: Fixture) {
     for _ in 0..5 {
         let watch = Stopwatch::start();
-        let lost = lost_of_many(&site).await;
+        let lost = lost_of_many(&fixture).await;
         // A machine that stalls this long loses leases.
         if lost == 0 || watch.stalled() < TTL / 3 {
             return assert_eq!(lost, 0);
@@ -41,10 +47,10 @@ pub async fn many_locks_are_renewed(site: Site) {
     panic!("the machine stalled in each run");
 }
 
-async fn lost_of_many(site: &Site) -> usize {
+async fn lost_of_many(fixture: &Fixture) -> usize {
     let mut taken = JoinSet::new();
     for n in 0..250 {
-        let lock = site.locks().lock(site.key(&n.to_string()));
+        let lock = fixture.locks().lock(fixture.key(&n.to_string()));
         // TTLs differ, so that not all renewals are due at the same time.
         let ttl = TTL + millis(n % 10 * 50);
         taken.spawn(lock.ttl(ttl).wait(millis(20_000)).acquire());
@@ -61,13 +67,13 @@ async fn lost_of_many(site: &Site) -> usize {
 }
 
 /// On a separate runtime with a single thread.
-pub async fn lock_is_renewed_while_thread_is_blocked(site: Site) {
+pub async fn lock_is_renewed_while_thread_is_blocked(fixture: Fixture) {
     let blocks = spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         runtime.unwrap().block_on(async {
-            let lock = site.locks().lock(site.key("row")).ttl(TTL);
+            let lock = fixture.locks().lock(fixture.key("row")).ttl(TTL);
             let run = lock.run(async |lock| {
                 std::thread::sleep(LONGER);
                 lock.is_valid()
@@ -78,35 +84,35 @@ pub async fn lock_is_renewed_while_thread_is_blocked(site: Site) {
     blocks.await.unwrap();
 }
 
-pub async fn body_without_renewal_ends_after_ttl(site: Site) {
-    let row = site.key("row");
+pub async fn body_without_renewal_ends_after_ttl(fixture: Fixture) {
+    let row = fixture.key("row");
     let start = Instant::now();
-    let run = site.locks().lock(&*row).ttl(millis(500)).renew(false);
+    let run = fixture.locks().lock(&*row).ttl(millis(500)).renew(false);
     let run = run.run(async |_| pending::<()>().await);
     let result = within(millis(500) + NOISE * 2, run).await;
     assert!(result.unwrap_err().is_lost());
     assert!(start.elapsed() >= millis(450), "{:?}", start.elapsed());
-    site.until_free(&row, NOISE).await;
+    fixture.until_free(&row, NOISE).await;
 }
 
-pub async fn renewal_ends_at_max_hold(site: Site) {
-    let row = site.key("row");
+pub async fn renewal_ends_at_max_hold(fixture: Fixture) {
+    let row = fixture.key("row");
     let start = Instant::now();
-    let run = site.locks().lock(&*row).ttl(TTL).max_hold(TTL / 2);
+    let run = fixture.locks().lock(&*row).ttl(TTL).max_hold(TTL / 2);
     let run = run.run(async |_| pending::<()>().await);
     let result = within(TTL / 2 + NOISE, run).await;
     assert!(result.unwrap_err().is_lost());
     let took = start.elapsed();
     assert!(took >= TTL / 2 - millis(100), "{took:?}");
-    site.until_free(&row, NOISE).await;
+    fixture.until_free(&row, NOISE).await;
 }
 
 /// A busy machine may stall for longer than such a lease, but not every time.
-pub async fn short_lease_is_renewed(site: Site) {
-    let (row, ttl) = (site.key("row"), millis(200));
+pub async fn short_lease_is_renewed(fixture: Fixture) {
+    let (row, ttl) = (fixture.key("row"), millis(200));
     let watch = Stopwatch::start();
     for _ in 0..10 {
-        let lock = site.locks().lock(&*row).ttl(ttl).wait(NOISE * 4);
+        let lock = fixture.locks().lock(&*row).ttl(ttl).wait(NOISE * 4);
         let guard = lock.acquire().await.unwrap();
         if tokio::time::timeout(ttl * 3, guard.lost()).await.is_err() {
             return drop(guard.release().await);
@@ -120,9 +126,9 @@ pub async fn short_lease_is_renewed(site: Site) {
 }
 
 /// A guard is never valid after its TTL. This bound is exact and allows for no noise.
-pub async fn guard_is_never_valid_after_ttl(site: Site) {
+pub async fn guard_is_never_valid_after_ttl(fixture: Fixture) {
     for ttl in [millis(150), millis(400)] {
-        let lock = site.locks().lock(site.key("row")).wait(NOISE * 2);
+        let lock = fixture.locks().lock(fixture.key("row")).wait(NOISE * 2);
         let guard = lock.ttl(ttl).renew(false).acquire().await.unwrap();
         let had = Instant::now();
         let margin = ttl / 100 + millis(2);
@@ -150,8 +156,8 @@ pub async fn guard_is_never_valid_after_ttl(site: Site) {
     }
 }
 
-pub async fn ensure_valid_for_rejects_longer_duration_and_keeps_lock(site: Site) {
-    let lock = site.locks().lock(site.key("row")).ttl(millis(8000));
+pub async fn ensure_valid_for_rejects_longer_duration_and_keeps_lock(fixture: Fixture) {
+    let lock = fixture.locks().lock(fixture.key("row")).ttl(millis(8000));
     let guard = lock.renew(false).acquire().await.unwrap();
     guard.ensure_valid_for(millis(2000)).unwrap();
     assert!(guard.ensure_valid_for(millis(8000)).unwrap_err().is_lost());

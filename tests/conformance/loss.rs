@@ -7,8 +7,8 @@ use std::time::Duration;
 use lock_runtime::{LockError, LockManager, distributed_lock};
 use tokio::sync::oneshot;
 
-use super::site::Site;
-use crate::support::time::{NOISE, millis, within};
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, millis, within};
 
 const TTL: Duration = millis(1200);
 /// A renewal is sent after a third of the TTL, plus or minus a tenth.
@@ -25,9 +25,9 @@ async fn hold(
 }
 
 /// Asserts that a body that never ends is canceled at the next renewal after `tampers`.
-async fn is_cancelled(site: &Site, key: &str, tampers: impl Fn(&str) -> bool) {
+async fn is_cancelled(fixture: &Fixture, key: &str, tampers: impl Fn(&str) -> bool) {
     let (inside, entered) = oneshot::channel();
-    let call = tokio::spawn(hold(site.locks().clone(), key.to_owned(), inside));
+    let call = tokio::spawn(hold(fixture.locks().clone(), key.to_owned(), inside));
     within(NOISE * 2, entered).await.unwrap();
     if !tampers(key) {
         return call.abort();
@@ -40,24 +40,27 @@ async fn is_cancelled(site: &Site, key: &str, tampers: impl Fn(&str) -> bool) {
     assert_eq!(error.key(), Some(key));
 }
 
-pub async fn deleted_lock_cancels_body(site: Site) {
-    let row = site.key("row");
-    is_cancelled(&site, &row, |key| site.deleted(key)).await;
-    site.until_free(&row, TTL).await;
+pub async fn deleted_lock_cancels_body(fixture: Fixture) {
+    let row = fixture.key("row");
+    is_cancelled(&fixture, &row, |key| fixture.deleted(key)).await;
+    fixture.until_free(&row, TTL).await;
 }
 
-pub async fn stolen_lock_cancels_body_and_is_left_unchanged(site: Site) {
-    let row = site.key("row");
-    is_cancelled(&site, &row, |key| site.stolen(key)).await;
+pub async fn stolen_lock_cancels_body_and_is_left_unchanged(fixture: Fixture) {
+    let row = fixture.key("row");
+    is_cancelled(&fixture, &row, |key| fixture.stolen(key)).await;
     tokio::time::sleep(millis(100)).await;
-    if site.deleted(&site.key("nothing")) {
-        assert!(site.is_held(&row).await, "the thief still holds the lock");
+    if fixture.deleted(&fixture.key("nothing")) {
+        assert!(
+            fixture.is_held(&row).await,
+            "the thief still holds the lock"
+        );
     }
-    site.deleted(&row);
-    site.until_free(&row, TTL).await;
+    fixture.deleted(&row);
+    fixture.until_free(&row, TTL).await;
 }
 
-pub async fn continue_on_lost_keeps_body_running(site: Site) {
+pub async fn continue_on_lost_keeps_body_running(fixture: Fixture) {
     #[distributed_lock(key = "<key>", ttl = "1200ms", on_lost = "continue", guard = lock, manager = locks)]
     async fn goes_on(
         locks: LockManager,
@@ -75,39 +78,39 @@ pub async fn continue_on_lost_keeps_body_running(site: Site) {
         }
         Ok("done")
     }
-    let row = site.key("row");
-    let tampers = || site.stolen(&row);
-    let call = goes_on(site.locks().clone(), row.clone(), tampers);
+    let row = fixture.key("row");
+    let tampers = || fixture.stolen(&row);
+    let call = goes_on(fixture.locks().clone(), row.clone(), tampers);
     assert_eq!(call.await.unwrap(), "done");
-    site.deleted(&row);
+    fixture.deleted(&row);
 }
 
-pub async fn release_of_lost_lock_reports_loss(site: Site) {
-    let row = site.key("row");
-    for tampers in [Site::deleted, Site::stolen] {
-        let guard = site.locks().lock(&*row).acquire().await.unwrap();
-        let lost = tampers(&site, &row);
+pub async fn release_of_lost_lock_reports_loss(fixture: Fixture) {
+    let row = fixture.key("row");
+    for tampers in [Fixture::deleted, Fixture::stolen] {
+        let guard = fixture.locks().lock(&*row).acquire().await.unwrap();
+        let lost = tampers(&fixture, &row);
         let released = guard.release().await;
         assert_eq!(released.is_err_and(|error| error.is_lost()), lost);
-        site.deleted(&row);
+        fixture.deleted(&row);
     }
 }
 
 /// The body ends before the loss is noticed: its result is returned.
-pub async fn result_of_finished_body_is_kept(site: Site) {
-    let row = site.key("row");
-    let run = site.locks().lock(&*row).run(async |_| {
-        site.deleted(&row);
+pub async fn result_of_finished_body_is_kept(fixture: Fixture) {
+    let row = fixture.key("row");
+    let run = fixture.locks().lock(&*row).run(async |_| {
+        fixture.deleted(&row);
         "done"
     });
     assert_eq!(run.await.unwrap(), "done");
 }
 
-pub async fn lost_lock_gets_no_fencing_token(site: Site) {
-    let row = site.key("row");
-    for tampers in [Site::deleted, Site::stolen] {
-        let guard = site.locks().lock(&*row).acquire().await.unwrap();
-        if tampers(&site, &row) {
+pub async fn lost_lock_gets_no_fencing_token(fixture: Fixture) {
+    let row = fixture.key("row");
+    for tampers in [Fixture::deleted, Fixture::stolen] {
+        let guard = fixture.locks().lock(&*row).acquire().await.unwrap();
+        if tampers(&fixture, &row) {
             let error = within(NOISE * 2, guard.fencing_token()).await.unwrap_err();
             assert!(error.is_lost() && error.key() == Some(&*row), "{error}");
             assert!(
@@ -116,7 +119,7 @@ pub async fn lost_lock_gets_no_fencing_token(site: Site) {
             );
         }
         drop(guard);
-        site.deleted(&row);
-        site.until_free(&row, NOISE).await;
+        fixture.deleted(&row);
+        fixture.until_free(&row, NOISE).await;
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use lock_runtime::{LockError, LockGuard, LockManager};
 use tokio::task::{JoinHandle, JoinSet, yield_now};
 
-use super::site::Site;
-use crate::support::time::{NOISE, Stopwatch, millis, within};
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, Stopwatch, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -21,9 +21,9 @@ fn waits(
 }
 
 /// The release alone wakes the waiter: by itself it polls after 50 ms, and less often later.
-pub async fn released_lock_reaches_next_process_at_once(site: Site) {
-    let door = site.key("door");
-    let managers = site.both();
+pub async fn released_lock_reaches_next_process_at_once(fixture: Fixture) {
+    let door = fixture.key("door");
+    let managers = fixture.both();
     let mut guard = managers[0].lock(&*door).acquire().await.unwrap();
     let mut times = Vec::new();
     for turn in 0..40 {
@@ -39,7 +39,7 @@ pub async fn released_lock_reaches_next_process_at_once(site: Site) {
     guard.release().await.unwrap();
     // On a busy machine many turns are slow either way, but a turn that relies on polling is never fast.
     let quick = times.into_iter().min().unwrap();
-    let limit = if site.has_queue() {
+    let limit = if fixture.has_queue() {
         millis(40)
     } else {
         millis(200)
@@ -48,26 +48,26 @@ pub async fn released_lock_reaches_next_process_at_once(site: Site) {
 }
 
 /// A granted lock is held for as long as its guard lives, not only for the lease of the grant.
-pub async fn granted_lock_is_renewed_by_new_holder(site: Site) {
-    let door = site.key("door");
-    let holder = site.other().lock(&*door).acquire().await.unwrap();
-    let waiter = waits(site.locks(), &door, LONG);
+pub async fn granted_lock_is_renewed_by_new_holder(fixture: Fixture) {
+    let door = fixture.key("door");
+    let holder = fixture.other().lock(&*door).acquire().await.unwrap();
+    let waiter = waits(fixture.locks(), &door, LONG);
     tokio::time::sleep(millis(50)).await;
     holder.release().await.unwrap();
     let guard = within(NOISE * 2, waiter).await.unwrap().unwrap();
     tokio::time::sleep(millis(2500)).await;
-    assert!(guard.is_valid() && site.is_held(&door).await);
+    assert!(guard.is_valid() && fixture.is_held(&door).await);
     guard.release().await.unwrap();
-    site.until_free(&door, NOISE).await;
+    fixture.until_free(&door, NOISE).await;
 }
 
-pub async fn waiter_that_leaves_is_skipped(site: Site) {
-    let third = site.another().await;
+pub async fn waiter_that_leaves_is_skipped(fixture: Fixture) {
+    let third = fixture.another().await;
     for (n, leaves_by_itself) in [true, false].into_iter().enumerate() {
-        let door = site.key(&format!("door:{n}"));
-        let holder = site.locks().lock(&*door).acquire().await.unwrap();
+        let door = fixture.key(&format!("door:{n}"));
+        let holder = fixture.locks().lock(&*door).acquire().await.unwrap();
         let wait = if leaves_by_itself { millis(300) } else { LONG };
-        let first = waits(site.other(), &door, wait);
+        let first = waits(fixture.other(), &door, wait);
         tokio::time::sleep(millis(50)).await;
         let second = waits(&third, &door, LONG);
         tokio::time::sleep(millis(50)).await;
@@ -81,14 +81,14 @@ pub async fn waiter_that_leaves_is_skipped(site: Site) {
         holder.release().await.unwrap();
         let guard = within(NOISE * 2, second).await.unwrap().unwrap();
         guard.release().await.unwrap();
-        site.until_free(&door, NOISE).await;
+        fixture.until_free(&door, NOISE).await;
     }
     third.shutdown().await;
 }
 
-pub async fn many_canceled_waiters_lose_no_grant(site: Site) {
-    let door = site.key("door");
-    let managers = site.both();
+pub async fn many_canceled_waiters_lose_no_grant(fixture: Fixture) {
+    let door = fixture.key("door");
+    let managers = fixture.both();
     let mut tasks = JoinSet::new();
     for n in 0..40_u64 {
         let (locks, door) = (managers[n as usize % 2].clone(), door.clone());
@@ -108,23 +108,23 @@ pub async fn many_canceled_waiters_lose_no_grant(site: Site) {
     let waited = within(LONG, tasks.join_all()).await;
     let longest = waited.into_iter().max().unwrap();
     // A lost grant costs two seconds, a lost lock half a minute.
-    let limit = if site.has_queue() {
+    let limit = if fixture.has_queue() {
         millis(1900)
     } else {
         millis(8000)
     };
     assert!(longest < limit, "{longest:?}: a grant was lost");
-    site.until_free(&door, NOISE).await;
+    fixture.until_free(&door, NOISE).await;
 }
 
 /// A process that acquires the lock over and over does not starve another one.
-pub async fn busy_process_does_not_starve_others(site: Site) {
-    let door = site.key("door");
+pub async fn busy_process_does_not_starve_others(fixture: Fixture) {
+    let door = fixture.key("door");
     let over = Arc::new(AtomicBool::new(false));
     let taken = Arc::new(AtomicUsize::new(0));
     let mut crowd = JoinSet::new();
     for _ in 0..8 {
-        let (locks, door) = (site.locks().clone(), door.clone());
+        let (locks, door) = (fixture.locks().clone(), door.clone());
         let (over, taken) = (over.clone(), taken.clone());
         crowd.spawn(async move {
             while !over.load(Relaxed) {
@@ -137,7 +137,7 @@ pub async fn busy_process_does_not_starve_others(site: Site) {
     }
     for _ in 0..10 {
         let before = taken.load(Relaxed);
-        let next = within(NOISE * 4, waits(site.other(), &door, LONG)).await;
+        let next = within(NOISE * 4, waits(fixture.other(), &door, LONG)).await;
         next.unwrap().unwrap().release().await.unwrap();
         // Nor does the other process starve this one.
         let served = async {
@@ -152,13 +152,13 @@ pub async fn busy_process_does_not_starve_others(site: Site) {
 }
 
 /// Many waiters of one process do not make a waiter of another process wait for all of them.
-pub async fn waiter_of_other_process_is_served_between_local_waiters(site: Site) {
-    let door = site.key("door");
-    let holder = site.locks().lock(&*door).acquire().await.unwrap();
+pub async fn waiter_of_other_process_is_served_between_local_waiters(fixture: Fixture) {
+    let door = fixture.key("door");
+    let holder = fixture.locks().lock(&*door).acquire().await.unwrap();
     let served = Arc::new(AtomicUsize::new(0));
     let mut waiters = JoinSet::new();
     for _ in 0..300 {
-        let lock = site.locks().lock(&*door).wait(LONG);
+        let lock = fixture.locks().lock(&*door).wait(LONG);
         let served = served.clone();
         waiters.spawn(async move {
             let guard = lock.acquire().await.unwrap();
@@ -167,7 +167,7 @@ pub async fn waiter_of_other_process_is_served_between_local_waiters(site: Site)
             guard.release().await.unwrap();
         });
     }
-    let guest = waits(site.other(), &door, LONG);
+    let guest = waits(fixture.other(), &door, LONG);
     tokio::time::sleep(millis(100)).await;
     holder.release().await.unwrap();
     let guest = within(millis(20_000), guest).await.unwrap().unwrap();
@@ -177,13 +177,13 @@ pub async fn waiter_of_other_process_is_served_between_local_waiters(site: Site)
     within(LONG, waiters.join_all()).await;
 }
 
-pub async fn shutdown_fails_waiters_and_removes_queue_entries(site: Site) {
-    let door = site.key("door");
-    let closes = site.another().await;
-    let holder = site.locks().lock(&*door).acquire().await.unwrap();
+pub async fn shutdown_fails_waiters_and_removes_queue_entries(fixture: Fixture) {
+    let door = fixture.key("door");
+    let closes = fixture.another().await;
+    let holder = fixture.locks().lock(&*door).acquire().await.unwrap();
     let first = waits(&closes, &door, LONG);
     tokio::time::sleep(millis(50)).await;
-    let second = waits(site.other(), &door, LONG);
+    let second = waits(fixture.other(), &door, LONG);
     tokio::time::sleep(millis(50)).await;
     within(NOISE * 2, closes.shutdown()).await;
     let error = within(NOISE, first).await.unwrap().unwrap_err();
@@ -191,5 +191,5 @@ pub async fn shutdown_fails_waiters_and_removes_queue_entries(site: Site) {
     holder.release().await.unwrap();
     let guard = within(NOISE * 2, second).await.unwrap().unwrap();
     guard.release().await.unwrap();
-    site.until_free(&door, NOISE).await;
+    fixture.until_free(&door, NOISE).await;
 }

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use lock_runtime::Config;
 
-use crate::support::cluster::Cluster;
-use crate::support::sentinel::Sentinels;
-use crate::support::server::Server;
+use lock_test_support::cluster::Cluster;
+use lock_test_support::sentinel::Sentinels;
+use lock_test_support::server::Server;
 
 pub trait Topology: Send + Sync {
     /// Returns the configuration that a service would use.

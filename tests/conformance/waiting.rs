@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use lock_runtime::LockError;
 use tokio::task::JoinSet;
 
-use super::site::Site;
-use crate::support::time::{NOISE, Stopwatch, begin, millis, within};
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
 
-pub async fn wait_is_bounded(site: Site) {
-    let door = site.key("door");
-    let holder = site.other().lock(&*door).acquire().await.unwrap();
+pub async fn wait_is_bounded(fixture: Fixture) {
+    let door = fixture.key("door");
+    let holder = fixture.other().lock(&*door).acquire().await.unwrap();
     let (start, watch) = (Instant::now(), Stopwatch::start());
-    let waits = site.locks().lock(&*door).wait(millis(800));
+    let waits = fixture.locks().lock(&*door).wait(millis(800));
     let busy = waits.acquire().await.unwrap_err();
     let took = start.elapsed();
     assert!(
@@ -36,13 +36,13 @@ pub async fn wait_is_bounded(site: Site) {
     holder.release().await.unwrap();
 }
 
-pub async fn wait_is_bounded_behind_local_waiters(site: Site) {
-    let door = site.key("door");
-    let holder = site.locks().lock(&*door).acquire().await.unwrap();
+pub async fn wait_is_bounded_behind_local_waiters(fixture: Fixture) {
+    let door = fixture.key("door");
+    let holder = fixture.locks().lock(&*door).acquire().await.unwrap();
     let mut waiters = JoinSet::new();
     let start = Stopwatch::start();
     for _ in 0..5 {
-        let lock = site.locks().lock(&*door).wait(millis(300));
+        let lock = fixture.locks().lock(&*door).wait(millis(300));
         waiters.spawn(async move { lock.acquire().await.map(drop) });
     }
     while let Some(waiter) = waiters.join_next().await {
@@ -53,10 +53,10 @@ pub async fn wait_is_bounded_behind_local_waiters(site: Site) {
     holder.release().await.unwrap();
 }
 
-pub async fn zero_wait_tries_once(site: Site) {
-    let door = site.key("door");
-    let holder = site.locks().lock(&*door).acquire().await.unwrap();
-    for locks in site.both() {
+pub async fn zero_wait_tries_once(fixture: Fixture) {
+    let door = fixture.key("door");
+    let holder = fixture.locks().lock(&*door).acquire().await.unwrap();
+    for locks in fixture.both() {
         let start = Stopwatch::start();
         assert!(locks.lock(&*door).try_acquire().await.unwrap().is_none());
         let tries = locks.lock(&*door).wait(Duration::ZERO);
@@ -65,14 +65,14 @@ pub async fn zero_wait_tries_once(site: Site) {
         assert!(took < NOISE * 3, "{took:?}");
     }
     holder.release().await.unwrap();
-    let guard = site.locks().lock(&*door).try_acquire().await.unwrap();
+    let guard = fixture.locks().lock(&*door).try_acquire().await.unwrap();
     guard.expect("it is free").release().await.unwrap();
 }
 
-pub async fn unbounded_wait_acquires_lock(site: Site) {
-    let door = site.key("door");
-    let holder = site.other().lock(&*door).acquire().await.unwrap();
-    let waiter = tokio::spawn(site.locks().lock(&*door).wait(Duration::MAX).acquire());
+pub async fn unbounded_wait_acquires_lock(fixture: Fixture) {
+    let door = fixture.key("door");
+    let holder = fixture.other().lock(&*door).acquire().await.unwrap();
+    let waiter = tokio::spawn(fixture.locks().lock(&*door).wait(Duration::MAX).acquire());
     tokio::time::sleep(millis(50)).await;
     assert!(!waiter.is_finished());
     holder.release().await.unwrap();
@@ -81,10 +81,10 @@ pub async fn unbounded_wait_acquires_lock(site: Site) {
     guard.release().await.unwrap();
 }
 
-pub async fn local_waiters_are_served_in_order(site: Site) {
-    let door = site.key("door");
+pub async fn local_waiters_are_served_in_order(fixture: Fixture) {
+    let door = fixture.key("door");
     // A waiter of another process would be served in between.
-    let locks = site.another().await;
+    let locks = fixture.another().await;
     let holder = locks.lock(&*door).acquire().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = JoinSet::new();
@@ -107,13 +107,13 @@ pub async fn local_waiters_are_served_in_order(site: Site) {
 }
 
 /// One of three waiters gives up; the others acquire the lock soon.
-pub async fn canceled_waiter_does_not_delay_others(site: Site) {
+pub async fn canceled_waiter_does_not_delay_others(fixture: Fixture) {
     for which in 0..3 {
-        let door = site.key(&format!("door:{which}"));
-        let holder = site.locks().lock(&*door).acquire().await.unwrap();
+        let door = fixture.key(&format!("door:{which}"));
+        let holder = fixture.locks().lock(&*door).acquire().await.unwrap();
         let mut waiters = Vec::new();
         for _ in 0..3 {
-            let lock = site.locks().lock(&*door).wait(millis(20_000));
+            let lock = fixture.locks().lock(&*door).wait(millis(20_000));
             let mut acquire = Box::pin(lock.acquire());
             assert!(begin(&mut acquire).is_pending());
             waiters.push(tokio::spawn(async move { acquire.await?.release().await }));
@@ -123,25 +123,25 @@ pub async fn canceled_waiter_does_not_delay_others(site: Site) {
         for waiter in waiters {
             within(NOISE, waiter).await.unwrap().unwrap();
         }
-        site.until_free(&door, NOISE).await;
+        fixture.until_free(&door, NOISE).await;
     }
 }
 
-pub async fn different_keys_do_not_block_each_other(site: Site) {
-    let (door, gate) = (site.key("door"), site.key("gate"));
-    let holder = site.locks().lock(&*door).acquire().await.unwrap();
-    let mut waiter = Box::pin(site.locks().lock(&*door).wait(millis(20_000)).acquire());
+pub async fn different_keys_do_not_block_each_other(fixture: Fixture) {
+    let (door, gate) = (fixture.key("door"), fixture.key("gate"));
+    let holder = fixture.locks().lock(&*door).acquire().await.unwrap();
+    let mut waiter = Box::pin(fixture.locks().lock(&*door).wait(millis(20_000)).acquire());
     assert!(begin(&mut waiter).is_pending());
-    let other = within(NOISE, site.locks().lock(&*gate).acquire()).await;
+    let other = within(NOISE, fixture.locks().lock(&*gate).acquire()).await;
     other.unwrap().release().await.unwrap();
     holder.release().await.unwrap();
     let guard = within(NOISE, waiter).await.unwrap();
     guard.release().await.unwrap();
 }
 
-pub async fn lock_has_one_holder_at_a_time(site: Site) {
-    let door = site.key("door");
-    let managers = site.both();
+pub async fn lock_has_one_holder_at_a_time(fixture: Fixture) {
+    let door = fixture.key("door");
+    let managers = fixture.both();
     let inside = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
     for n in 0..40 {
@@ -161,11 +161,11 @@ pub async fn lock_has_one_holder_at_a_time(site: Site) {
 }
 
 /// A guard whose lease has ended no longer holds the lock, however long it is kept.
-pub async fn expired_guard_does_not_block_next_holder(site: Site) {
-    let door = site.key("door");
-    for locks in site.both() {
+pub async fn expired_guard_does_not_block_next_holder(fixture: Fixture) {
+    let door = fixture.key("door");
+    for locks in fixture.both() {
         for waits in [false, true] {
-            let lock = site.locks().lock(&*door).ttl(millis(300)).renew(false);
+            let lock = fixture.locks().lock(&*door).ttl(millis(300)).renew(false);
             let expired = lock.acquire().await.unwrap();
             assert!(within(NOISE * 2, expired.lost()).await.is_lost());
             // On the server the lease ends slightly later.
@@ -173,7 +173,7 @@ pub async fn expired_guard_does_not_block_next_holder(site: Site) {
             let next = match waits {
                 true => within(soon, locks.lock(&*door).acquire()).await.unwrap(),
                 false => {
-                    site.until_free(&door, soon).await;
+                    fixture.until_free(&door, soon).await;
                     let next = locks.lock(&*door).try_acquire().await.unwrap();
                     next.expect("the lock is free")
                 }
@@ -182,7 +182,7 @@ pub async fn expired_guard_does_not_block_next_holder(site: Site) {
             tokio::time::sleep(millis(20)).await;
             assert!(next.is_valid());
             assert!(
-                site.is_held(&door).await,
+                fixture.is_held(&door).await,
                 "the late drop does not release the next holder's lock"
             );
             next.release().await.unwrap();

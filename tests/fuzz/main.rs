@@ -3,23 +3,21 @@
 //!
 //! `LOCK_FUZZ=100000` sets the total number of false replies, and `LOCK_SEED=…` repeats a run.
 
-mod liar;
-mod nonsense;
+mod client;
+mod hostile_input;
+mod lying_proxy;
+mod malformed_replies;
 mod report;
-#[path = "../support/mod.rs"]
-mod support;
-mod user;
-mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use liar::Liar;
 use lock_runtime::{Config, LockManager};
+use lock_test_support::rng::Rng;
+use lock_test_support::server::Server;
+use lock_test_support::time::{eventually, millis, within};
+use lying_proxy::Liar;
 use report::Report;
-use support::dice::Dice;
-use support::server::Server;
-use support::time::{eventually, millis, within};
 
 /// The time a call may exceed its own bound by on a busy machine.
 const SLACK: Duration = Duration::from_secs(5);
@@ -28,8 +26,8 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-fn dice() -> Dice {
-    number("LOCK_SEED").map_or_else(Dice::new, Dice::with)
+fn rng() -> Rng {
+    number("LOCK_SEED").map_or_else(Rng::new, Rng::with)
 }
 
 /// Runs users against servers of one topology whose proxies falsify replies.
@@ -39,47 +37,47 @@ async fn lied_to(
     config: impl Fn(&[Arc<Liar>]) -> Config,
 ) -> Arc<Report> {
     let lies = number("LOCK_FUZZ").unwrap_or(2000) / 4;
-    let mut dice = dice();
+    let mut rng = rng();
     let report = Report::start();
     let servers: Vec<Server> = (0..members).map(|_| Server::start()).collect();
     let mut liars = Vec::new();
     for server in &servers {
-        liars.push(Liar::start(server.port(), dice.split()).await);
+        liars.push(Liar::start(server.port(), rng.split()).await);
     }
-    let told = || liars.iter().map(|liar| liar.lies()).sum::<u64>();
+    let sent = || liars.iter().map(|liar| liar.lies()).sum::<u64>();
     let config = config(&liars)
         .connect_timeout(millis(400))
         .command_timeout(millis(60))
-        .ttl(user::TTL);
+        .ttl(client::TTL);
     let connect = async || LockManager::connect(config.clone()).await;
     let everybody = |percent| liars.iter().for_each(|liar| liar.lie(percent));
-    while told() < lies {
+    while sent() < lies {
         everybody(0);
         let before = connect().await.expect("an honest server");
         everybody(percent);
         // This manager gets false replies from the beginning.
         let connected = report.call("connect", millis(400), connect()).await;
-        let round = told() + (lies / 4).clamp(500, 2500);
+        let round = sent() + (lies / 4).clamp(500, 2500);
         let managers = [Some(before.clone()), connected].into_iter().flatten();
         let mut users = Vec::new();
         for (n, locks) in managers.cycle().take(12).enumerate() {
-            let user = user::User {
+            let user = client::User {
                 locks,
-                dice: dice.split(),
+                rng: rng.split(),
                 report: report.clone(),
                 replicas: u32::from(members == 1 && n == 11),
             };
             users.push(tokio::spawn(user.live()));
         }
         let in_time = tokio::time::Instant::now() + Duration::from_secs(20);
-        while told() < round.min(lies) && tokio::time::Instant::now() < in_time {
+        while sent() < round.min(lies) && tokio::time::Instant::now() < in_time {
             tokio::time::sleep(millis(5)).await;
         }
         users.iter().for_each(|user| user.abort());
         for user in users {
             assert!(user.await.is_err_and(|end| end.is_cancelled()));
         }
-        if dice.one_in(2) {
+        if rng.one_in(2) {
             let shutdown = async {
                 before.shutdown().await;
                 Ok(())
@@ -88,12 +86,12 @@ async fn lied_to(
         } else {
             // With honest replies, the manager that was lied to can acquire its locks again.
             everybody(0);
-            user::is_well(&before).await;
+            client::is_well(&before).await;
         }
     }
     everybody(0);
-    user::is_well(&connect().await.unwrap()).await;
-    let lies: Vec<_> = liars.iter().map(|liar| &liar.told).collect();
+    client::is_well(&connect().await.unwrap()).await;
+    let lies: Vec<_> = liars.iter().map(|liar| &liar.sent).collect();
     report.end(&lies);
     servers.iter().for_each(clean);
     report
@@ -104,7 +102,7 @@ async fn lied_to(
 fn clean(server: &Server) {
     let locks = || server.query::<Vec<String>>("KEYS lock:hot-*");
     eventually(
-        2 * user::TTL + millis(2000),
+        2 * client::TTL + millis(2000),
         "all locks have expired",
         || locks().is_empty(),
     );
@@ -147,7 +145,7 @@ async fn quorum() {
 async fn connect_survives_only_false_replies() {
     let report = Report::start();
     let server = Server::start();
-    let liar = Liar::start(server.port(), dice()).await;
+    let liar = Liar::start(server.port(), rng()).await;
     liar.lie(100);
     let at = format!("127.0.0.1:{}", liar.port);
     for url in [
@@ -161,5 +159,5 @@ async fn connect_survives_only_false_replies() {
             report.call("connect", millis(50), connecting).await;
         }
     }
-    report.end(&[&liar.told]);
+    report.end(&[&liar.sent]);
 }

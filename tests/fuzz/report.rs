@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lock_runtime::LockError;
 
 use crate::SLACK;
-use crate::nonsense::KINDS;
+use crate::malformed_replies::KINDS;
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
@@ -87,14 +87,14 @@ impl Report {
     }
 
     /// Prints the report, and fails on panics or excessive memory.
-    pub fn end(&self, told: &[&[AtomicU64; KINDS.len()]]) {
+    pub fn end(&self, sent: &[&[AtomicU64; KINDS.len()]]) {
         for (kind, name) in KINDS.iter().enumerate() {
-            let lies: u64 = told.iter().map(|told| told[kind].load(Relaxed)).sum();
+            let lies: u64 = sent.iter().map(|sent| sent[kind].load(Relaxed)).sum();
             if lies > 0 {
                 println!("lies    {lies:>7} {name}");
             }
         }
-        let total: u64 = told
+        let total: u64 = sent
             .iter()
             .flat_map(|t| t.iter())
             .map(|t| t.load(Relaxed))

@@ -1,24 +1,24 @@
 //! Plays every order in which requests of a few processes can arrive against the real scripts and the model
 //! of the server, and compares their replies and messages.
 
-use lock_model::left_out;
-use lock_model::scene::{Play, SCENES, SCENES_OF_A_NETWORK, all};
+use lock_model::mutations;
+use lock_model::real_server::RealServer;
+use lock_model::scenario::{SCENES, SCENES_OF_A_NETWORK, Trace, all};
 use lock_model::server::Rules;
-use lock_model::stage::Stage;
 use lock_model::walk::Walk;
 use lock_model::world::{Faults, Setting};
 
-use crate::support::server::Server;
+use lock_test_support::server::Server;
 
 #[test]
 fn real_scripts_match_model_in_all_scenes() {
     let server = Server::start();
-    let mut stage = Stage::open(&server.socket());
+    let mut real = RealServer::open(&server.socket());
     let mut orders = 0;
     for scene in SCENES.iter().chain(SCENES_OF_A_NETWORK) {
-        orders += scene.play(Rules::default(), |play| stage.play(play));
+        orders += scene.play(Rules::default(), |trace| real.play(trace));
     }
-    stage.end();
+    real.end();
     println!("{orders} orders");
 }
 
@@ -27,12 +27,12 @@ fn real_scripts_match_model_in_all_scenes() {
 fn real_scripts_match_model_for_three_clients() {
     let steps = std::env::var("LOCK_STEPS").map_or(4, |steps| steps.parse().unwrap());
     let server = Server::start();
-    let mut stage = Stage::open(&server.socket());
-    let plays = all(3, steps, Rules::default(), &mut |play| stage.play(play));
-    stage.end();
-    println!("{plays} plays of {steps} steps");
+    let mut real = RealServer::open(&server.socket());
+    let traces = all(3, steps, Rules::default(), &mut |trace| real.play(trace));
+    real.end();
+    println!("{traces} traces of {steps} steps");
     if steps == 4 {
-        assert_eq!(plays, 41_091);
+        assert_eq!(traces, 41_091);
     }
 }
 
@@ -41,7 +41,7 @@ fn real_scripts_match_model_for_three_clients() {
 fn real_scripts_match_model_in_random_faulty_walks() {
     let walks = std::env::var("LOCK_WALKS").map_or(2000, |walks| walks.parse().unwrap());
     let server = Server::start();
-    let mut stage = Stage::open(&server.socket());
+    let mut real = RealServer::open(&server.socket());
     let faults = Faults {
         lost: 2,
         slow: 3,
@@ -56,11 +56,11 @@ fn real_scripts_match_model_in_random_faulty_walks() {
     setting.bounds.holds = 2;
     setting.conduct.in_order = false;
     let mut steps = 0;
-    for play in Walk::new(setting, 1).take(walks) {
-        steps += play.steps.len();
-        stage.play(play);
+    for trace in Walk::new(setting, 1).take(walks) {
+        steps += trace.steps.len();
+        real.play(trace);
     }
-    stage.end();
+    real.end();
     println!("{steps} steps in {walks} walks");
 }
 
@@ -69,15 +69,15 @@ fn real_scripts_match_model_in_random_faulty_walks() {
 #[test]
 fn real_server_differs_only_from_model_without_server_rule() {
     let server = Server::start();
-    let mut stage = Stage::open(&server.socket());
-    for case in left_out::all() {
+    let mut real = RealServer::open(&server.socket());
+    for case in mutations::all() {
         let trace = case.counter_example().expect(case.what);
         // Grants of a real server are shorter than a tick.
         if case.with.rules.grant > 1 {
             continue;
         }
-        let play = Play::of_events(&case.without, &trace.0);
-        let difference = stage.difference(play);
+        let trace = Trace::of_events(&case.without, &trace.0);
+        let difference = real.difference(trace);
         match case.is_of_the_server() {
             true => assert!(difference.is_some(), "{}", case.what),
             false => assert_eq!(difference, None, "{}", case.what),

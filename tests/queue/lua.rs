@@ -2,7 +2,7 @@
 
 use redis::{Connection, FromRedisValue, RedisResult, Script};
 
-use crate::support::server::Server;
+use lock_test_support::server::Server;
 
 /// How long a claim counts as alive, in microseconds, and how long a tombstone lasts.
 pub const ALIVE: u64 = 25_000_000;

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 
-use super::crew::{LONG, fair, managers, managers_with, waits};
-use crate::support::manager::connected;
-use crate::support::proxy::Proxy;
-use crate::support::server::Server;
-use crate::support::time::{NOISE, millis, within};
+use super::fixture::{LONG, fair, managers, managers_with, waits};
+use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, millis, within};
 
 /// Asserts that all waiters acquire the lock, one after the other, within `limit`.
-async fn all_are_served(waiting: Vec<super::crew::Waiter>, limit: Duration) {
+async fn all_are_served(waiting: Vec<super::fixture::Waiter>, limit: Duration) {
     let mut turns = JoinSet::new();
     for waiter in waiting {
         turns.spawn(async move { waiter.await.unwrap().unwrap().release().await.unwrap() });
@@ -20,7 +20,7 @@ async fn all_are_served(waiting: Vec<super::crew::Waiter>, limit: Duration) {
     within(limit, turns.join_all()).await;
 }
 
-async fn line(server: &Server, managers: &[LockManager]) -> Vec<super::crew::Waiter> {
+async fn line(server: &Server, managers: &[LockManager]) -> Vec<super::fixture::Waiter> {
     let mut waiting = Vec::new();
     for (before, locks) in managers.iter().enumerate() {
         waiting.extend((0..3).map(|_| waits(locks, "door")));

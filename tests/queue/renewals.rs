@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockGuard, LockManager};
 
-use super::crew::{LONG, fair, waiter};
-use crate::support::manager::connected;
-use crate::support::proxy::Proxy;
-use crate::support::server::Server;
-use crate::support::time::{NOISE, Stopwatch, comes_true, eventually, millis, within};
+use super::fixture::{LONG, fair, waiter};
+use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, Stopwatch, comes_true, eventually, millis, within};
 
 /// TTLs of the granted locks: the default, a longer one, and one far longer than a grant.
 const TTLS: [Duration; 3] = [millis(30_000), millis(60_000), millis(600_000)];

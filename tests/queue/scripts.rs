@@ -3,37 +3,41 @@
 use redis::Connection;
 
 use super::lua::{Claim, Lua, Names, ask, connect, tombstone};
-use super::table::Answer::{Gets, Has, Stands, Void};
-use super::table::Step::*;
-use super::table::{TTL, Table, play};
-use crate::support::server::Server;
+use super::script_trace::Answer::{Acquired, Holds, IsQueued, Void};
+use super::script_trace::Step::*;
+use super::script_trace::{TTL, Trace, play};
+use lock_test_support::server::Server;
 
 #[test]
 fn repeated_wait_by_holder_reports_held_and_keeps_lease() {
     play(&[
-        Waits('a', Gets),
+        Waits('a', Acquired),
         Lease(TTL - 2000, TTL),
         LeaseIsCutTo(5000),
-        Waits('a', Has),
+        Waits('a', Holds),
         Lease(1, 5000),
-        Quiet,
+        NoOtherMessage,
     ]);
 }
 
 #[test]
 fn wait_after_acquire_reports_held() {
-    play(&[Takes('a', true), Waits('a', Has), Waits('b', Stands(0, 1))]);
+    play(&[
+        Acquires('a', true),
+        Waits('a', Holds),
+        Waits('b', IsQueued(0, 1)),
+    ]);
 }
 
 #[test]
 fn repeated_wait_keeps_one_queue_entry() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        Waits('a', Stands(0, 2)),
-        Waits('b', Stands(1, 2)),
-        Waits('a', Stands(0, 2)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        Waits('a', IsQueued(0, 2)),
+        Waits('b', IsQueued(1, 2)),
+        Waits('a', IsQueued(0, 2)),
         Queue("ab"),
     ]);
 }
@@ -41,41 +45,41 @@ fn repeated_wait_keeps_one_queue_entry() {
 #[test]
 fn grants_follow_arrival_order() {
     play(&[
-        Takes('d', true),
-        Waits('c', Stands(0, 1)),
-        Waits('a', Stands(1, 2)),
-        Waits('b', Stands(2, 3)),
-        ToldOfOthers('c'),
-        Waits('c', Stands(0, 3)),
+        Acquires('d', true),
+        Waits('c', IsQueued(0, 1)),
+        Waits('a', IsQueued(1, 2)),
+        Waits('b', IsQueued(2, 3)),
+        NotifiedOfOthers('c'),
+        Waits('c', IsQueued(0, 3)),
         Releases('d', true),
-        Told('c', 2000),
+        Granted('c', 2000),
         Holder('c'),
         Queue("ab"),
-        Waits('d', Stands(2, 3)),
+        Waits('d', IsQueued(2, 3)),
         Releases('c', true),
-        Told('a', 2000),
+        Granted('a', 2000),
         Releases('a', true),
-        Told('b', 2000),
+        Granted('b', 2000),
         Releases('b', true),
-        Told('d', 2000),
+        Granted('d', 2000),
         Holder('d'),
         Queue(""),
         Releases('d', true),
         Free,
-        Quiet,
+        NoOtherMessage,
     ]);
 }
 
 #[test]
 fn cancel_keeps_order_of_remaining_waiters() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
         Cancels('b', false),
-        Waits('c', Stands(1, 2)),
+        Waits('c', IsQueued(1, 2)),
         Cancels('a', false),
-        Waits('a', Stands(1, 2)),
+        Waits('a', IsQueued(1, 2)),
         Queue("ca"),
         Releases('d', true),
         Holder('c'),
@@ -85,10 +89,10 @@ fn cancel_keeps_order_of_remaining_waiters() {
 #[test]
 fn granted_lock_cannot_be_acquired() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
         Releases('d', true),
-        Takes('b', false),
+        Acquires('b', false),
         Releases('d', false),
         Releases('b', false),
         Holder('a'),
@@ -98,48 +102,48 @@ fn granted_lock_cannot_be_acquired() {
 #[test]
 fn free_lock_is_reserved_for_first_waiter() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        ToldOfOthers('a'),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        NotifiedOfOthers('a'),
         Expires,
-        Waits('b', Stands(1, 2)),
-        ToldFree('a'),
+        Waits('b', IsQueued(1, 2)),
+        Woken('a'),
         Reserved,
-        Waits('b', Stands(1, 2)),
-        Quiet,
-        Waits('a', Gets),
+        Waits('b', IsQueued(1, 2)),
+        NoOtherMessage,
+        Waits('a', Acquired),
         Holder('a'),
         Queue("b"),
         Expires,
-        Waits('c', Stands(1, 2)),
-        ToldFree('b'),
-        ToldOfOthers('b'),
-        Waits('b', Gets),
+        Waits('c', IsQueued(1, 2)),
+        Woken('b'),
+        NotifiedOfOthers('b'),
+        Waits('b', Acquired),
         Expires,
-        Waits('c', Gets),
+        Waits('c', Acquired),
         Lease(TTL - 2000, TTL),
-        Quiet,
+        NoOtherMessage,
     ]);
 }
 
 #[test]
 fn woken_waiters_are_not_overtaken() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
         Expires,
-        Waits('b', Stands(1, 2)),
-        ToldFree('a'),
-        ToldOfOthers('a'),
-        Takes('d', false),
-        Waits('c', Stands(2, 3)),
+        Waits('b', IsQueued(1, 2)),
+        Woken('a'),
+        NotifiedOfOthers('a'),
+        Acquires('d', false),
+        Waits('c', IsQueued(2, 3)),
         Cancels('c', false),
         Releases('d', false),
         Reserved,
-        Waits('a', Gets),
+        Waits('a', Acquired),
         Releases('a', true),
-        Told('b', 2000),
+        Granted('b', 2000),
     ]);
 }
 
@@ -147,44 +151,44 @@ fn woken_waiters_are_not_overtaken() {
 #[test]
 fn woken_waiter_that_does_not_poll_is_removed() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        ToldOfOthers('a'),
-        Waits('c', Stands(2, 3)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        NotifiedOfOthers('a'),
+        Waits('c', IsQueued(2, 3)),
         Expires,
-        Waits('d', Stands(3, 4)),
-        ToldFree('a'),
-        ToldFree('b'),
-        ToldFree('c'),
-        Waits('c', Stands(2, 4)),
+        Waits('d', IsQueued(3, 4)),
+        Woken('a'),
+        Woken('b'),
+        Woken('c'),
+        Waits('c', IsQueued(2, 4)),
         Queue("abcd"),
-        ChanceIsOver,
-        Waits('d', Stands(1, 2)),
-        ToldFree('c'),
+        WakeExpires,
+        Waits('d', IsQueued(1, 2)),
+        Woken('c'),
         Queue("cd"),
-        Waits('c', Gets),
+        Waits('c', Acquired),
         Releases('c', true),
-        Told('d', 2000),
-        Quiet,
+        Granted('d', 2000),
+        NoOtherMessage,
     ]);
 }
 
 #[test]
 fn unresponsive_woken_waiter_is_not_granted_lock() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        ToldOfOthers('a'),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        NotifiedOfOthers('a'),
         Expires,
-        Waits('c', Stands(2, 3)),
-        ToldFree('a'),
-        ToldFree('b'),
-        Waits('a', Gets),
-        ChanceIsOverBut('a'),
+        Waits('c', IsQueued(2, 3)),
+        Woken('a'),
+        Woken('b'),
+        Waits('a', Acquired),
+        WakeExpiresFor('a'),
         Releases('a', true),
-        Told('c', 2000),
+        Granted('c', 2000),
         Queue(""),
     ]);
 }
@@ -192,28 +196,28 @@ fn unresponsive_woken_waiter_is_not_granted_lock() {
 #[test]
 fn canceled_woken_waiter_makes_room_for_next() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        ToldOfOthers('a'),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        NotifiedOfOthers('a'),
         Expires,
-        Waits('b', Stands(1, 2)),
-        ToldFree('a'),
+        Waits('b', IsQueued(1, 2)),
+        Woken('a'),
         Cancels('a', false),
-        ToldFirst('b'),
+        NotifiedFirst('b'),
         Reserved,
-        Waits('b', Gets),
+        Waits('b', Acquired),
     ]);
 }
 
 #[test]
 fn first_waiter_acquires_free_lock() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
         Expires,
-        Waits('a', Gets),
+        Waits('a', Acquired),
         Queue("b"),
     ]);
 }
@@ -221,11 +225,11 @@ fn first_waiter_acquires_free_lock() {
 #[test]
 fn late_release_grants_free_lock_to_first_waiter() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
         Expires,
         Releases('d', false),
-        Told('a', 2000),
+        Granted('a', 2000),
         Holder('a'),
     ]);
 }
@@ -233,28 +237,28 @@ fn late_release_grants_free_lock_to_first_waiter() {
 #[test]
 fn cancel_grants_free_lock_to_next_waiter() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        ToldOfOthers('a'),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        NotifiedOfOthers('a'),
         Expires,
         Cancels('a', false),
-        Told('b', 2000),
+        Granted('b', 2000),
         Holder('b'),
-        Quiet,
+        NoOtherMessage,
     ]);
 }
 
 #[test]
 fn cancel_releases_granted_lock() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
         Releases('d', true),
         Holder('a'),
         Cancels('a', true),
-        Told('b', 2000),
+        Granted('b', 2000),
         Cancels('a', false),
         Holder('b'),
     ]);
@@ -262,14 +266,14 @@ fn cancel_releases_granted_lock() {
 
 #[test]
 fn cancel_releases_acquired_lock() {
-    play(&[Takes('a', true), Cancels('a', true), Free]);
+    play(&[Acquires('a', true), Cancels('a', true), Free]);
 }
 
 #[test]
 fn late_wait_after_cancel_is_void() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
         CancelsUnanswered('a', false),
         Waits('a', Void),
         Queue(""),
@@ -277,7 +281,7 @@ fn late_wait_after_cancel_is_void() {
         Waits('a', Void),
         Free,
         Forgets('a'),
-        Waits('a', Gets),
+        Waits('a', Acquired),
     ]);
 }
 
@@ -288,7 +292,7 @@ fn wait_overtaken_by_cancel_is_void() {
         Waits('a', Void),
         Free,
         Queue(""),
-        Waits('b', Gets),
+        Waits('b', Acquired),
         Forgets('a'),
     ]);
 }
@@ -298,10 +302,10 @@ fn expired_wait_is_void() {
     play(&[
         WaitsVoidAfter('a', -1, Void),
         Free,
-        Takes('d', true),
+        Acquires('d', true),
         WaitsVoidAfter('a', -1, Void),
         Queue(""),
-        WaitsVoidAfter('a', 15_000, Stands(0, 1)),
+        WaitsVoidAfter('a', 15_000, IsQueued(0, 1)),
         WaitsVoidAfter('a', -1, Void),
         Queue("a"),
     ]);
@@ -310,45 +314,45 @@ fn expired_wait_is_void() {
 #[test]
 fn silent_waiter_is_skipped() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        ToldOfOthers('a'),
-        Waits('c', Stands(2, 3)),
-        FallsSilent('a'),
-        FallsSilent('b'),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        NotifiedOfOthers('a'),
+        Waits('c', IsQueued(2, 3)),
+        StopsPolling('a'),
+        StopsPolling('b'),
         Releases('d', true),
-        Told('c', 2000),
+        Granted('c', 2000),
         Queue(""),
-        Quiet,
+        NoOtherMessage,
     ]);
 }
 
 #[test]
 fn silent_waiter_that_polls_counts_as_alive() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        ToldOfOthers('a'),
-        FallsSilent('a'),
-        Waits('a', Stands(0, 2)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        NotifiedOfOthers('a'),
+        StopsPolling('a'),
+        Waits('a', IsQueued(0, 2)),
         Releases('d', true),
-        Told('a', 2000),
+        Granted('a', 2000),
     ]);
 }
 
 #[test]
 fn disconnected_waiter_is_skipped() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        Waits('c', Stands(2, 3)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        Waits('c', IsQueued(2, 3)),
         Disconnects('a'),
         Disconnects('b'),
         Releases('d', true),
-        Told('c', 2000),
+        Granted('c', 2000),
         Holder('c'),
         Queue(""),
     ]);
@@ -359,21 +363,21 @@ fn lock_is_free_when_all_waiters_are_gone() {
     for silent in [true, false] {
         let gone = |who| {
             if silent {
-                FallsSilent(who)
+                StopsPolling(who)
             } else {
                 Disconnects(who)
             }
         };
         play(&[
-            Takes('d', true),
-            Waits('a', Stands(0, 1)),
-            Waits('b', Stands(1, 2)),
+            Acquires('d', true),
+            Waits('a', IsQueued(0, 1)),
+            Waits('b', IsQueued(1, 2)),
             gone('a'),
             gone('b'),
             Releases('d', true),
             Free,
             Queue(""),
-            Takes('c', true),
+            Acquires('c', true),
         ]);
     }
 }
@@ -381,11 +385,11 @@ fn lock_is_free_when_all_waiters_are_gone() {
 #[test]
 fn free_lock_behind_dead_waiter_goes_to_new_caller() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
         Disconnects('a'),
         Expires,
-        Waits('b', Gets),
+        Waits('b', Acquired),
         Lease(TTL - 2000, TTL),
         Queue(""),
     ]);
@@ -394,64 +398,64 @@ fn free_lock_behind_dead_waiter_goes_to_new_caller() {
 #[test]
 fn free_lock_behind_dead_waiter_goes_to_next_waiter() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        ToldOfOthers('a'),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        NotifiedOfOthers('a'),
         Disconnects('a'),
         Expires,
-        Waits('b', Gets),
+        Waits('b', Acquired),
         Lease(TTL - 2000, TTL),
         Queue(""),
-        Quiet,
+        NoOtherMessage,
     ]);
 }
 
 #[test]
 fn grant_lasts_two_seconds_or_shorter_ttl() {
     play(&[
-        Takes('d', true),
-        WaitsFor('a', 500, Stands(0, 1)),
-        WaitsFor('b', 1_000_000, Stands(1, 2)),
-        WaitsFor('c', 2000, Stands(2, 3)),
-        ToldOfOthers('a'),
+        Acquires('d', true),
+        WaitsFor('a', 500, IsQueued(0, 1)),
+        WaitsFor('b', 1_000_000, IsQueued(1, 2)),
+        WaitsFor('c', 2000, IsQueued(2, 3)),
+        NotifiedOfOthers('a'),
         Releases('d', true),
-        Told('a', 500),
+        Granted('a', 500),
         Lease(1, 500),
         Releases('a', true),
-        Told('b', 2000),
+        Granted('b', 2000),
         Lease(1, 2000),
         Releases('b', true),
-        Told('c', 2000),
+        Granted('c', 2000),
     ]);
 }
 
 #[test]
 fn repeated_wait_updates_ttl() {
     play(&[
-        Takes('d', true),
-        WaitsFor('a', 60_000, Stands(0, 1)),
-        WaitsFor('a', 300, Stands(0, 1)),
+        Acquires('d', true),
+        WaitsFor('a', 60_000, IsQueued(0, 1)),
+        WaitsFor('a', 300, IsQueued(0, 1)),
         Releases('d', true),
-        Told('a', 300),
+        Granted('a', 300),
     ]);
 }
 
 #[test]
 fn first_waiter_is_notified_of_second_waiter() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Quiet,
-        Waits('b', Stands(1, 2)),
-        ToldOfOthers('a'),
-        Waits('b', Stands(1, 2)),
-        Waits('c', Stands(2, 3)),
-        Quiet,
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        NoOtherMessage,
+        Waits('b', IsQueued(1, 2)),
+        NotifiedOfOthers('a'),
+        Waits('b', IsQueued(1, 2)),
+        Waits('c', IsQueued(2, 3)),
+        NoOtherMessage,
         Cancels('c', false),
         Cancels('b', false),
-        Waits('c', Stands(1, 2)),
-        ToldOfOthers('a'),
+        Waits('c', IsQueued(1, 2)),
+        NotifiedOfOthers('a'),
     ]);
 }
 
@@ -459,25 +463,25 @@ fn first_waiter_is_notified_of_second_waiter() {
 #[test]
 fn waiter_that_becomes_first_is_notified() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        Waits('c', Stands(2, 3)),
-        ToldOfOthers('a'),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        Waits('c', IsQueued(2, 3)),
+        NotifiedOfOthers('a'),
         Releases('d', true),
-        Told('a', 2000),
-        ToldFirst('b'),
+        Granted('a', 2000),
+        NotifiedFirst('b'),
         Cancels('b', false),
-        ToldFirst('c'),
-        Waits('b', Stands(1, 2)),
-        ToldOfOthers('c'),
+        NotifiedFirst('c'),
+        Waits('b', IsQueued(1, 2)),
+        NotifiedOfOthers('c'),
         CancelsUnanswered('c', false),
-        ToldFirst('b'),
-        Waits('d', Stands(1, 2)),
-        ToldOfOthers('b'),
+        NotifiedFirst('b'),
+        Waits('d', IsQueued(1, 2)),
+        NotifiedOfOthers('b'),
         Cancels('a', true),
-        Told('b', 2000),
-        ToldFirst('d'),
+        Granted('b', 2000),
+        NotifiedFirst('d'),
         Forgets('c'),
     ]);
 }
@@ -485,13 +489,13 @@ fn waiter_that_becomes_first_is_notified() {
 #[test]
 fn disconnected_next_waiter_is_skipped_when_first_leaves() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        Waits('c', Stands(2, 3)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        Waits('c', IsQueued(2, 3)),
         Disconnects('b'),
         Cancels('a', false),
-        ToldFirst('c'),
+        NotifiedFirst('c'),
         Queue("c"),
     ]);
 }
@@ -499,20 +503,20 @@ fn disconnected_next_waiter_is_skipped_when_first_leaves() {
 #[test]
 fn full_server_grants_locks_to_waiters() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        Waits('c', Stands(2, 3)),
-        ToldOfOthers('a'),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        Waits('c', IsQueued(2, 3)),
+        NotifiedOfOthers('a'),
         MemoryIsFull,
         Releases('d', true),
-        Told('a', 2000),
+        Granted('a', 2000),
         Cancels('a', true),
-        Told('b', 2000),
+        Granted('b', 2000),
         Expires,
         Releases('b', false),
-        Told('c', 2000),
-        Waits('c', Has),
+        Granted('c', 2000),
+        Waits('c', Holds),
         Releases('c', true),
         Free,
         MemoryIsFree,
@@ -522,15 +526,15 @@ fn full_server_grants_locks_to_waiters() {
 #[test]
 fn full_server_skips_dead_waiters() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        Waits('c', Stands(2, 3)),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        Waits('c', IsQueued(2, 3)),
         Disconnects('a'),
-        FallsSilent('b'),
+        StopsPolling('b'),
         MemoryIsFull,
         Releases('d', true),
-        Told('c', 2000),
+        Granted('c', 2000),
         CancelsUnanswered('c', true),
         Waits('c', Void),
         MemoryIsFree,
@@ -541,36 +545,36 @@ fn full_server_skips_dead_waiters() {
 #[test]
 fn full_server_reserves_free_lock_for_first_waiter() {
     play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
-        ToldOfOthers('a'),
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
+        NotifiedOfOthers('a'),
         MemoryIsFull,
         Expires,
-        Waits('b', Stands(1, 2)),
-        ToldFree('a'),
+        Waits('b', IsQueued(1, 2)),
+        Woken('a'),
         Reserved,
-        Waits('a', Gets),
+        Waits('a', Acquired),
         MemoryIsFree,
     ]);
 }
 
 #[test]
 fn queue_keys_expire() {
-    let mut table = Table::new(Server::start(), "door");
-    table.play(&[
-        Takes('d', true),
-        Waits('a', Stands(0, 1)),
-        Waits('b', Stands(1, 2)),
+    let mut trace = Trace::new(Server::start(), "door");
+    trace.play(&[
+        Acquires('d', true),
+        Waits('a', IsQueued(0, 1)),
+        Waits('b', IsQueued(1, 2)),
         CancelsUnanswered('c', false),
     ]);
-    let Names { queue, waiters, .. } = table.names.clone();
+    let Names { queue, waiters, .. } = trace.names.clone();
     for key in [queue, waiters, tombstone("c")] {
-        let left: i64 = ask(&mut table.connection, &["PTTL", &key]);
+        let left: i64 = ask(&mut trace.connection, &["PTTL", &key]);
         assert!((1..=50_000).contains(&left), "`{key}` expires in {left} ms");
     }
-    table.play(&[Cancels('d', true), Forgets('c')]);
-    table.leave();
+    trace.play(&[Cancels('d', true), Forgets('c')]);
+    trace.leave();
 }
 
 const ODD_KEYS: [&str; 12] = [
@@ -592,23 +596,23 @@ const ODD_KEYS: [&str; 12] = [
 fn any_key_is_accepted() {
     let mut server = Server::start();
     for key in ODD_KEYS {
-        let mut table = Table::new(server, key);
-        table.play(&[
-            Takes('d', true),
-            Waits('a', Stands(0, 1)),
-            Waits('b', Stands(1, 2)),
-            ToldOfOthers('a'),
+        let mut trace = Trace::new(server, key);
+        trace.play(&[
+            Acquires('d', true),
+            Waits('a', IsQueued(0, 1)),
+            Waits('b', IsQueued(1, 2)),
+            NotifiedOfOthers('a'),
             Releases('d', true),
-            Told('a', 2000),
+            Granted('a', 2000),
             Expires,
-            Waits('c', Stands(1, 2)),
-            ToldFree('b'),
-            ToldOfOthers('b'),
-            Waits('b', Gets),
+            Waits('c', IsQueued(1, 2)),
+            Woken('b'),
+            NotifiedOfOthers('b'),
+            Waits('b', Acquired),
             Cancels('c', false),
         ]);
-        table.leave();
-        server = table.server;
+        trace.leave();
+        server = trace.server;
     }
 }
 

@@ -7,8 +7,8 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::members::{Members, through};
-use crate::support::manager::connected;
-use crate::support::time::{NOISE, Stopwatch, millis};
+use lock_test_support::manager::connected;
+use lock_test_support::time::{NOISE, Stopwatch, millis};
 
 /// Two independent managers repeatedly try to acquire a free lock at the same moment. One member is down, so
 /// each manager may get half of the other votes. Each time exactly one of them acquires the lock, within a

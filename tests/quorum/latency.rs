@@ -5,8 +5,8 @@ use std::time::Duration;
 use lock_runtime::Config;
 
 use super::members::{Members, through};
-use crate::support::manager::connected;
-use crate::support::time::{Stopwatch, millis, patient};
+use lock_test_support::manager::connected;
+use lock_test_support::time::{Stopwatch, millis, patient};
 
 /// The number of measurements whose median counts.
 const TIMES: usize = 15;

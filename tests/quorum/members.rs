@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
 
-use crate::support::manager::connected;
-use crate::support::proxy::Proxy;
-use crate::support::server::Server;
-use crate::support::time::eventually;
+use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::server::Server;
+use lock_test_support::time::eventually;
 
 pub struct Members(pub Vec<Server>);
 

@@ -3,8 +3,8 @@
 use lock_runtime::LockManager;
 
 use super::members::Members;
-use crate::support::server::Server;
-use crate::support::time::{NOISE, eventually, millis};
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, eventually, millis};
 
 fn replica_of(master: &Server) -> Server {
     let port = master.port().to_string();

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use lock_runtime::{Config, LockError, LockManager};
 
-use super::site::Site;
-use crate::support::certificates::Certificates;
-use crate::support::manager::connected;
-use crate::support::server::{Server, free_port};
-use crate::support::time::{NOISE, Stopwatch, millis, within};
+use super::fixture::Fixture;
+use lock_test_support::certificates::Certificates;
+use lock_test_support::manager::connected;
+use lock_test_support::server::{Server, free_port};
+use lock_test_support::time::{NOISE, Stopwatch, millis, within};
 
 const SECRET: &str = "correct-horse";
 
@@ -149,7 +149,7 @@ async fn password_for_server_without_password_is_rejected() {
 
 #[tokio::test]
 async fn sentinel_url_as_server_url_is_rejected() {
-    let sentinels = crate::support::sentinel::Sentinels::start();
+    let sentinels = lock_test_support::sentinel::Sentinels::start();
     let port = sentinels.sentinel_ports().next().unwrap();
     let error = refusal(format!("redis://127.0.0.1:{port}")).await;
     assert!(
@@ -234,15 +234,15 @@ async fn wrong_tls_setup_is_rejected() {
 
 #[tokio::test]
 async fn invalid_key_is_rejected() {
-    let site = Site::start().await;
-    let empty = site.locks().lock("").acquire().await.unwrap_err();
+    let fixture = Fixture::start().await;
+    let empty = fixture.locks().lock("").acquire().await.unwrap_err();
     assert!(matches!(empty, LockError::InvalidKey { .. }), "{empty:?}");
     says(&empty, &["empty"]);
-    assert!(site.locks().lock("").try_acquire().await.is_err());
+    assert!(fixture.locks().lock("").try_acquire().await.is_err());
 
     let giant = "k".repeat((512 << 20) + 1);
     let start = Stopwatch::start();
-    let error = site.locks().lock(giant).acquire().await.unwrap_err();
+    let error = fixture.locks().lock(giant).acquire().await.unwrap_err();
     assert!(start.elapsed() < millis(3000), "{:?}", start.elapsed());
     assert!(matches!(error, LockError::InvalidKey { .. }));
     assert!(
@@ -254,7 +254,7 @@ async fn invalid_key_is_rejected() {
 
 #[tokio::test]
 async fn invalid_duration_is_rejected() {
-    let site = Site::start().await;
+    let fixture = Fixture::start().await;
     let refused = async |lock: lock_runtime::Lock| {
         within(NOISE, lock.acquire())
             .await
@@ -267,34 +267,34 @@ async fn invalid_duration_is_rejected() {
         Duration::MAX,
         millis(i64::MAX as u64),
     ] {
-        let error = refused(site.locks().lock("row").ttl(ttl)).await;
+        let error = refused(fixture.locks().lock("row").ttl(ttl)).await;
         assert!(
             matches!(error, LockError::InvalidOption { .. }),
             "{ttl:?}: {error:?}"
         );
         says(&error, &["ttl"]);
 
-        let default = Config::new(site.url()).ttl(ttl);
+        let default = Config::new(fixture.url()).ttl(ttl);
         let error = refusal(default).await;
         says(&error, &["ttl"]);
     }
-    let error = refused(site.locks().lock("row").max_hold(Duration::ZERO)).await;
+    let error = refused(fixture.locks().lock("row").max_hold(Duration::ZERO)).await;
     assert!(
         matches!(error, LockError::InvalidOption { .. }),
         "{error:?}"
     );
     says(&error, &["max_hold"]);
-    assert_eq!(site.query::<usize>("DBSIZE"), 0, "no lock was acquired");
+    assert_eq!(fixture.query::<usize>("DBSIZE"), 0, "no lock was acquired");
 }
 
 /// Another client stores a list at the key.
 #[tokio::test]
 async fn key_of_wrong_type_is_busy() {
-    let site = Site::start().await;
-    site.query::<()>("RPUSH lock:row a b");
-    let lock = site.locks().lock("row").wait(millis(100));
+    let fixture = Fixture::start().await;
+    fixture.query::<()>("RPUSH lock:row a b");
+    let lock = fixture.locks().lock("row").wait(millis(100));
     assert!(lock.acquire().await.unwrap_err().is_busy());
-    site.query::<()>("DEL lock:row");
+    fixture.query::<()>("DEL lock:row");
 }
 
 #[tokio::test]

@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::support::clocks::{ALL, Clocks, Hand};
-use crate::support::server::Server;
-use crate::support::time::{NOISE, millis};
-use crate::support::worker::{Worker, arguments, next_order, tell};
+use lock_test_support::clocks::{ALL, Clock, Clocks};
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, millis};
+use lock_test_support::worker::{Worker, arguments, next_order, report_event};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LONG: Duration = Duration::from_secs(30);
@@ -15,9 +15,11 @@ const LONG: Duration = Duration::from_secs(30);
 /// Returns how far the other process's clocks are ahead of real time, in milliseconds.
 fn ahead(worker: &mut Worker) -> [i64; ALL.len()] {
     worker.order("tell");
-    let told = worker.expect("clocks", LONG);
-    let mut told = told.split(' ').map(|nanos| nanos.parse::<i64>().unwrap());
-    read().map(|time| (told.next().unwrap() - time) / 1_000_000)
+    let reported = worker.expect("clocks", LONG);
+    let mut reported = reported
+        .split(' ')
+        .map(|nanos| nanos.parse::<i64>().unwrap());
+    read().map(|time| (reported.next().unwrap() - time) / 1_000_000)
 }
 
 fn read() -> [i64; ALL.len()] {
@@ -33,30 +35,33 @@ fn each_clock_deviates_separately() {
     if arguments().is_some() {
         while next_order() == "tell" {
             let [wall, monotonic, boot] = read();
-            tell(format_args!("clocks {wall} {monotonic} {boot}"));
+            report_event(format_args!("clocks {wall} {monotonic} {boot}"));
         }
         return;
     }
     let clocks = Clocks::new();
     let mut worker = Worker::start_by(each_clock_deviates_separately, &[], &clocks);
     let mut expect = |wall: i64, monotonic: i64, boot: i64| {
-        let told = ahead(&mut worker);
-        for (told, expected) in told.into_iter().zip([wall, monotonic, boot]) {
-            let late = expected - told;
+        let reported = ahead(&mut worker);
+        for (reported, expected) in reported.into_iter().zip([wall, monotonic, boot]) {
+            let late = expected - reported;
             // The worker's clocks are read before this process's.
-            assert!((0..800).contains(&late), "{told} ms instead of {expected}");
+            assert!(
+                (0..800).contains(&late),
+                "{reported} ms instead of {expected}"
+            );
         }
     };
     let hour = 3_600_000;
     expect(0, 0, 0);
-    clocks.forward(&[Hand::Boot], HOUR);
+    clocks.forward(&[Clock::Boot], HOUR);
     expect(0, 0, hour);
-    clocks.back(&[Hand::Wall], HOUR);
+    clocks.back(&[Clock::Wall], HOUR);
     expect(-hour, 0, hour);
-    clocks.set_right();
+    clocks.reset();
     expect(0, 0, 0);
     // A clock at a thousandth of its speed.
-    clocks.gain(&[Hand::Monotonic], -999_000);
+    clocks.gain(&[Clock::Monotonic], -999_000);
     let start = std::time::Instant::now();
     std::thread::sleep(2 * NOISE);
     let slow = ahead(&mut worker);
@@ -65,7 +70,7 @@ fn each_clock_deviates_separately() {
         (-passed..-1500).contains(&slow[1]),
         "{slow:?} after {passed} ms"
     );
-    clocks.gain(&[Hand::Monotonic], 0);
+    clocks.gain(&[Clock::Monotonic], 0);
     let stays = ahead(&mut worker)[1] - slow[1];
     assert!(stays.abs() < 800, "{stays} ms more");
     worker.order("end");
@@ -82,11 +87,11 @@ fn server_uses_fake_clocks() {
     };
     assert!((-1..=0).contains(&ahead()));
     server.query::<()>("SET key value PX 60000");
-    server.clocks().forward(&[Hand::Wall], millis(59_000));
+    server.clocks().forward(&[Clock::Wall], millis(59_000));
     assert!((57..=59).contains(&ahead()));
     assert!(server.exists("key"));
-    server.clocks().forward(&[Hand::Wall], millis(2_000));
+    server.clocks().forward(&[Clock::Wall], millis(2_000));
     assert!(!server.exists("key"));
-    server.clocks().back(&[Hand::Wall], HOUR);
+    server.clocks().back(&[Clock::Wall], HOUR);
     assert!((-3600 + 57..=-3600 + 61).contains(&ahead()));
 }

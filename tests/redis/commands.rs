@@ -2,9 +2,9 @@
 
 use lock_runtime::{LockError, LockManager, distributed_lock};
 
-use super::site::Site;
+use super::fixture::Fixture;
 
-use crate::support::manager::connected;
+use lock_test_support::manager::connected;
 
 #[distributed_lock(key = "order:<id>", manager = locks)]
 async fn ship(locks: &LockManager, id: u32) -> Result<u32, LockError> {
@@ -13,12 +13,12 @@ async fn ship(locks: &LockManager, id: u32) -> Result<u32, LockError> {
 
 #[tokio::test]
 async fn uncontended_call_sends_two_commands() {
-    let site = Site::start().await;
-    ship(site.locks(), 1).await.unwrap();
+    let fixture = Fixture::start().await;
+    ship(fixture.locks(), 1).await.unwrap();
 
-    let monitor = site.monitor();
-    ship(site.locks(), 42).await.unwrap();
-    let commands = monitor.commands(&site);
+    let monitor = fixture.monitor();
+    ship(fixture.locks(), 42).await.unwrap();
+    let commands = monitor.commands(&fixture);
     let [set, release] = &commands[..] else {
         panic!("{commands:#?}")
     };
@@ -37,28 +37,28 @@ async fn uncontended_call_sends_two_commands() {
 
 #[tokio::test]
 async fn every_hold_has_unique_token() {
-    let site = Site::start().await;
+    let fixture = Fixture::start().await;
     let mut tokens = std::collections::HashSet::new();
     for _ in 0..20 {
-        let guard = site.locks().lock("row").acquire().await.unwrap();
-        assert!(tokens.insert(site.query::<String>("GET lock:row")));
+        let guard = fixture.locks().lock("row").acquire().await.unwrap();
+        assert!(tokens.insert(fixture.query::<String>("GET lock:row")));
         guard.release().await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn configured_prefix_and_ttl_are_used() {
-    let site = Site::start().await;
-    let config = lock_runtime::Config::new(site.url())
+    let fixture = Fixture::start().await;
+    let config = lock_runtime::Config::new(fixture.url())
         .prefix("shop/")
         .ttl(std::time::Duration::from_secs(7));
     let locks = connected(config).await;
     let guard = locks.lock("row").acquire().await.unwrap();
     assert_eq!(guard.key(), "row");
-    let left: u64 = site.query("PTTL shop/row");
+    let left: u64 = fixture.query("PTTL shop/row");
     assert!((5000..=7000).contains(&left), "{left} ms");
     guard.fencing_token().await.unwrap();
-    let keys: Vec<String> = site.query("KEYS *");
+    let keys: Vec<String> = fixture.query("KEYS *");
     assert!(keys.iter().all(|key| key.starts_with("shop/")), "{keys:?}");
     guard.release().await.unwrap();
 }
@@ -66,7 +66,7 @@ async fn configured_prefix_and_ttl_are_used() {
 /// Keys that look like patterns, hash tags or derived keys have no special meaning.
 #[tokio::test]
 async fn any_key_is_a_plain_name() {
-    let site = Site::start().await;
+    let fixture = Fixture::start().await;
     for key in [
         "{user:1}:cart",
         "a b\tc",
@@ -77,10 +77,11 @@ async fn any_key_is_a_plain_name() {
         "a}{b",
         "%s\0\n",
     ] {
-        let guard = site.locks().lock(key).acquire().await.unwrap();
+        let guard = fixture.locks().lock(key).acquire().await.unwrap();
         assert!(guard.fencing_token().await.unwrap() > 0, "{key}");
         assert!(
-            site.locks()
+            fixture
+                .locks()
                 .lock(key)
                 .try_acquire()
                 .await
@@ -89,6 +90,6 @@ async fn any_key_is_a_plain_name() {
             "{key}"
         );
         guard.release().await.unwrap();
-        assert!(site.query::<usize>("DBSIZE") <= 1, "{key}");
+        assert!(fixture.query::<usize>("DBSIZE") <= 1, "{key}");
     }
 }

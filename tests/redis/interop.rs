@@ -4,19 +4,19 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::site::Site;
-use crate::support::time::{NOISE, millis, within};
-use crate::support::worker::Worker;
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::worker::Worker;
 
 const LONG: Duration = Duration::from_secs(20);
 
 /// Starts Python's `redis.lock.Lock`, which follows orders.
-fn python(site: &Site) -> Worker {
+fn python(fixture: &Fixture) -> Worker {
     let libraries = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
     let mut command = Command::new("python3");
     command
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/redis/interop.py"))
-        .arg(site.port().to_string())
+        .arg(fixture.port().to_string())
         .env("PYTHONPATH", &libraries);
     let installed = Command::new("python3")
         .args(["-c", "import redis.lock"])
@@ -40,21 +40,22 @@ fn python(site: &Site) -> Worker {
 /// A single test, since its first step installs redis-py.
 #[tokio::test]
 async fn redis_py_and_library_exclude_each_other() {
-    let site = Site::start().await;
-    let mut python = python(&site);
+    let fixture = Fixture::start().await;
+    let mut python = python(&fixture);
 
     // The library waits for redis-py, and acquires the lock at its release.
     python.order("acquire");
     python.expect("acquired", LONG);
     assert!(
-        site.locks()
+        fixture
+            .locks()
             .lock("row")
             .try_acquire()
             .await
             .unwrap()
             .is_none()
     );
-    let waiter = site.locks().lock("row").wait(LONG);
+    let waiter = fixture.locks().lock("row").wait(LONG);
     let waiter = tokio::spawn(async move { waiter.acquire().await });
     tokio::time::sleep(millis(100)).await;
     assert!(!waiter.is_finished());
@@ -73,44 +74,45 @@ async fn redis_py_and_library_exclude_each_other() {
 
     // The lease of redis-py ends, the library acquires the lock, and the late release of redis-py does not
     // affect it.
-    site.query::<()>("PEXPIRE lock:row 50");
-    let guard = within(millis(50) + NOISE, site.locks().lock("row").acquire())
+    fixture.query::<()>("PEXPIRE lock:row 50");
+    let guard = within(millis(50) + NOISE, fixture.locks().lock("row").acquire())
         .await
         .unwrap();
     python.order("release");
     python.expect("not mine", LONG);
-    assert!(site.exists("lock:row"));
+    assert!(fixture.exists("lock:row"));
     guard.ensure_valid_for(millis(1000)).unwrap();
     guard.release().await.unwrap();
 }
 
 #[tokio::test]
 async fn raw_set_nx_px_and_library_exclude_each_other() {
-    let site = Site::start().await;
+    let fixture = Fixture::start().await;
     assert_eq!(
-        site.query::<String>("SET lock:row other-client NX PX 60000"),
+        fixture.query::<String>("SET lock:row other-client NX PX 60000"),
         "OK"
     );
     assert!(
-        site.locks()
+        fixture
+            .locks()
             .lock("row")
             .try_acquire()
             .await
             .unwrap()
             .is_none()
     );
-    site.query::<()>("DEL lock:row");
+    fixture.query::<()>("DEL lock:row");
 
-    let guard = site.locks().lock("row").acquire().await.unwrap();
+    let guard = fixture.locks().lock("row").acquire().await.unwrap();
     assert_eq!(
-        site.query::<Option<String>>("SET lock:row other-client NX PX 60000"),
+        fixture.query::<Option<String>>("SET lock:row other-client NX PX 60000"),
         None
     );
-    assert_eq!(site.query::<String>("TYPE lock:row"), "string");
+    assert_eq!(fixture.query::<String>("TYPE lock:row"), "string");
     guard.release().await.unwrap();
     assert_eq!(
-        site.query::<String>("SET lock:row other-client NX PX 60000"),
+        fixture.query::<String>("SET lock:row other-client NX PX 60000"),
         "OK"
     );
-    site.query::<()>("DEL lock:row");
+    fixture.query::<()>("DEL lock:row");
 }

@@ -3,10 +3,10 @@
 use lock_runtime::{Config, LockManager};
 use tokio::task::JoinSet;
 
-use crate::support::manager::connected;
-use crate::support::proxy::Proxy;
-use crate::support::server::Server;
-use crate::support::time::{NOISE, Stopwatch, begin, eventually, millis, within};
+use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, Stopwatch, begin, eventually, millis, within};
 
 async fn behind_a_proxy() -> (Server, Proxy, LockManager) {
     let server = Server::start();

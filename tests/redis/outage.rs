@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use lock_runtime::LockError;
 
-use crate::support::manager::connected;
-use crate::support::server::Server;
-use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
+use lock_test_support::manager::connected;
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
 
 async fn away_and_back(away: fn(&mut Server), back: fn(&mut Server)) {
     let mut server = Server::start();

@@ -2,10 +2,10 @@
 
 use lock_runtime::{Config, LockError, LockManager};
 
-use crate::support::manager::connected;
-use crate::support::refusing::Refusing;
-use crate::support::server::Server;
-use crate::support::time::{NOISE, eventually, millis, within};
+use lock_test_support::manager::connected;
+use lock_test_support::refusing::Refusing;
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, eventually, millis, within};
 
 const LONG: std::time::Duration = millis(20_000);
 

@@ -2,9 +2,9 @@
 
 use tokio::task::JoinSet;
 
-use crate::support::manager::connected;
-use crate::support::server::Server;
-use crate::support::time::{NOISE, eventually, millis, within};
+use lock_test_support::manager::connected;
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, eventually, millis, within};
 
 /// Returns the number of commands that `waiters` of one process send in half a second while they wait for a
 /// foreign lock.

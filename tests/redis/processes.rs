@@ -8,11 +8,11 @@ use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use crate::support::database::Database;
-use crate::support::manager::connected;
-use crate::support::server::Server;
-use crate::support::time::{NOISE, millis, within};
-use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
+use lock_test_support::database::Database;
+use lock_test_support::manager::connected;
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -36,7 +36,7 @@ const TASKS: usize = 50;
 fn increment_often(url: &str, path: &str, alone: bool) {
     block_on(async {
         let locks = connected(url).await;
-        tell("ready");
+        report_event("ready");
         next_order();
         let mut tasks = JoinSet::new();
         for _ in 0..TASKS {
@@ -98,7 +98,7 @@ fn keep(url: &str) {
     block_on(async {
         let locks = connected(url).await;
         let _guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
-        tell("held");
+        report_event("held");
         pending().await
     })
 }
@@ -130,7 +130,7 @@ fn killed_waiter_is_skipped() {
     if let Some(arguments) = arguments() {
         return block_on(async {
             let locks = connected(arguments[0].as_str()).await;
-            tell("waits");
+            report_event("waits");
             let _guard = locks.lock("row").wait(LONG).acquire().await;
         });
     }
@@ -157,23 +157,23 @@ fn killed_waiter_is_skipped() {
 fn hold_and_write(url: &str, path: &str, awaits: bool) {
     let body = async |guard: &LockGuard| {
         let token = guard.fencing_token().await.unwrap();
-        tell("held");
+        report_event("held");
         if awaits {
             tokio::task::spawn_blocking(next_order).await.unwrap();
-            tell("went on");
+            report_event("went on");
         } else {
             next_order();
         }
         let written = Database::open(path.as_ref()).set_fenced(1, token);
-        tell(if written { "written" } else { "refused" });
+        report_event(if written { "written" } else { "refused" });
         tokio::task::yield_now().await;
-        tell("went on");
+        report_event("went on");
     };
     block_on(async {
         let locks = connected(url).await;
         let held = locks.lock("row").ttl(millis(1000)).run(body).await;
         assert!(held.unwrap_err().is_lost());
-        tell("lost");
+        report_event("lost");
         locks.shutdown().await;
     });
 }
@@ -239,7 +239,7 @@ fn process_that_shuts_down_leaves_no_lock() {
             for n in 0..300 {
                 guards.push(locks.lock(format!("row:{n}")).acquire().await.unwrap());
             }
-            tell("held");
+            report_event("held");
             drop(guards);
             lock_runtime::shutdown().await;
             let refused = locks.lock("row").acquire().await.unwrap_err();

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use lock_runtime::{Config, LockGuard, LockManager};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::support::certificates::Certificates;
-use crate::support::manager::connected;
-use crate::support::server::Server;
-use crate::support::time::{NOISE, eventually, millis};
-use crate::support::worker::{Worker, arguments, tell};
+use lock_test_support::certificates::Certificates;
+use lock_test_support::manager::connected;
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, eventually, millis};
+use lock_test_support::worker::{Worker, arguments, report_event};
 
 /// More requests than a runtime makes before it gets its own connection.
 const OFTEN: usize = 40;
@@ -95,7 +95,7 @@ fn runtime_without_io_is_served_without_panicking() {
         // The library probes a runtime for I/O once, on its own thread.
         assert!(panicked.iter().all(|thread| thread == "lock-io"));
         assert!(panicked.len() <= 1, "{panicked:?}");
-        return tell("done");
+        return report_event("done");
     }
     let server = Server::start();
     let mut worker = Worker::start(
@@ -108,7 +108,7 @@ fn runtime_without_io_is_served_without_panicking() {
 
 /// Returns how long the lock stays on the server after a task has dropped its guard and blocked its thread.
 fn blocked_release(runtime: &Runtime, server: &Server, locks: &LockManager) -> Duration {
-    let (dropped, told) = channel();
+    let (dropped, reported) = channel();
     runtime.block_on(async {
         settled(locks, server).await;
     });
@@ -121,7 +121,7 @@ fn blocked_release(runtime: &Runtime, server: &Server, locks: &LockManager) -> D
     };
     thread::scope(|scope| {
         scope.spawn(|| runtime.block_on(async { tokio::spawn(blocks).await.unwrap() }));
-        let dropped = told.recv().unwrap();
+        let dropped = reported.recv().unwrap();
         server.until_gone("lock:blocks", Duration::from_secs(5));
         dropped.elapsed()
     })
@@ -250,7 +250,7 @@ fn guard_in_thread_local_is_released_at_thread_exit() {
                 .unwrap();
             locks.shutdown().await;
         });
-        return tell("done");
+        return report_event("done");
     }
     let server = Server::start();
     for url in [&*server.url(), "memory://"] {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use lock_runtime::{Config, LockError, LockManager};
 
-use crate::support::certificates::Certificates;
-use crate::support::manager::connected;
-use crate::support::sentinel::{Sentinels, Setup};
-use crate::support::server::free_port;
-use crate::support::time::{NOISE, Stopwatch, millis};
+use lock_test_support::certificates::Certificates;
+use lock_test_support::manager::connected;
+use lock_test_support::sentinel::{Sentinels, Setup};
+use lock_test_support::server::free_port;
+use lock_test_support::time::{NOISE, Stopwatch, millis};
 
 const SECRET: &str = "correct-horse";
 

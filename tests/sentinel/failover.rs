@@ -7,10 +7,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use lock_runtime::Config;
 use tokio::task::JoinSet;
 
-use crate::support::manager::connected;
-use crate::support::sentinel::Sentinels;
-use crate::support::time::{NOISE, eventually, millis, within};
-use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
+use lock_test_support::manager::connected;
+use lock_test_support::sentinel::Sentinels;
+use lock_test_support::time::{NOISE, eventually, millis, within};
+use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 
 const LONG: Duration = Duration::from_secs(60);
 const TTL: Duration = Duration::from_secs(3);
@@ -46,13 +46,13 @@ async fn use_locks(url: &str) {
                 };
                 let killed = died.load(Relaxed);
                 if asked > killed && died.swap(u64::MAX, Relaxed) == killed {
-                    tell(format!("resumed {}", milliseconds()));
+                    report_event(format!("resumed {}", milliseconds()));
                 }
                 tokio::time::sleep(millis(2)).await;
                 let _ = guard.release().await;
                 taken += 1;
                 if taken == 1 {
-                    tell("runs");
+                    report_event("runs");
                 }
             }
             taken
@@ -60,7 +60,7 @@ async fn use_locks(url: &str) {
     }
     let taken: u64 = tasks.join_all().await.iter().sum();
     locks.shutdown().await;
-    tell(format!("done {taken}"));
+    report_event(format!("done {taken}"));
 }
 
 #[test]

@@ -11,11 +11,11 @@ use lock_runtime::{Config, Lock, LockError, LockManager, distributed_lock};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use crate::support::database::Database;
-use crate::support::manager::connected;
-use crate::support::sentinel::Sentinels;
-use crate::support::time::{NOISE, Stopwatch, eventually, millis, within};
-use crate::support::worker::{Worker, arguments, block_on, next_order, tell};
+use lock_test_support::database::Database;
+use lock_test_support::manager::connected;
+use lock_test_support::sentinel::Sentinels;
+use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
+use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -204,7 +204,7 @@ async fn look_for_others(url: &str, directory: &Path) {
                 let done = lock.run(async |lock| {
                     let file = File::create(file).unwrap();
                     if file.try_lock().is_err() {
-                        tell(format!("double {}", lock.key()));
+                        report_event(format!("double {}", lock.key()));
                     }
                     tokio::time::sleep(millis(5)).await;
                 });
@@ -212,10 +212,10 @@ async fn look_for_others(url: &str, directory: &Path) {
             }
         });
     }
-    tell("ready");
+    report_event("ready");
     tasks.join_all().await;
     locks.shutdown().await;
-    tell(format!("done {}", taken.load(Relaxed)));
+    report_event(format!("done {}", taken.load(Relaxed)));
 }
 
 /// `LOCK_TEST_FAILOVERS` sets the number of failovers.

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::LockManager;
 
-use crate::support::manager::connected;
-use crate::support::proxy::Proxy;
-use crate::support::sentinel::Sentinels;
-use crate::support::server::Server;
-use crate::support::time::{NOISE, eventually, millis, within};
+use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::sentinel::Sentinels;
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, eventually, millis, within};
 
 /// Returns the number of subscribers of a Sentinel.
 fn listeners(sentinel: &Server) -> usize {

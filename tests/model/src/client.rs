@@ -1,6 +1,6 @@
 //! One process that wants the lock, and its reactions to messages and deadlines.
 
-use crate::conduct::Conduct;
+use crate::client_rules::ClientRules;
 use crate::network::{Message, What};
 use crate::server::{Answer, Command, News, Rules, Tick, Token};
 
@@ -8,9 +8,9 @@ use crate::server::{Answer, Command, News, Rules, Tick, Token};
 pub(crate) enum Phase {
     Idle,
     /// `SET NX PX` has been sent.
-    Taking,
+    Acquiring,
     /// In the queue, or about to enter it.
-    Standing,
+    Queued,
     /// It has given up, and waits for the reply to its last request.
     Leaving,
     Held,
@@ -26,7 +26,7 @@ pub(crate) struct Client {
     /// The number of further holds that it wants.
     pub(crate) wishes: u8,
     /// The time of the unanswered request.
-    asked: Option<Tick>,
+    requested: Option<Tick>,
     /// The time of the next poll.
     again: Tick,
     /// The difference between its clock and the server's, by the last reply.
@@ -67,7 +67,7 @@ impl Client {
             process: process as u8,
             attempt: 0,
             wishes,
-            asked: None,
+            requested: None,
             again: 0,
             anchor: None,
             unanswered: false,
@@ -84,7 +84,7 @@ impl Client {
 
     /// Returns `true` if it waits for the lock and is not paused.
     pub(crate) fn waits(&self) -> bool {
-        matches!(self.phase, Phase::Taking | Phase::Standing) && !self.paused
+        matches!(self.phase, Phase::Acquiring | Phase::Queued) && !self.paused
     }
 
     pub(crate) fn is_still(&self) -> bool {
@@ -96,12 +96,12 @@ impl Client {
     }
 
     /// Returns `true` if it still wants that token of its own.
-    pub(crate) fn wants(&self, token: Token, conduct: &Conduct) -> bool {
-        matches!(self.phase, Phase::Taking | Phase::Standing | Phase::Held)
+    pub(crate) fn wants(&self, token: Token, conduct: &ClientRules) -> bool {
+        matches!(self.phase, Phase::Acquiring | Phase::Queued | Phase::Held)
             && self.token(conduct) == token
     }
 
-    pub(crate) fn token(&self, conduct: &Conduct) -> Token {
+    pub(crate) fn token(&self, conduct: &ClientRules) -> Token {
         let attempt = match conduct.fresh_tokens {
             true => self.attempt,
             false => 0,
@@ -111,7 +111,7 @@ impl Client {
 
     /// Returns `true` if it would react to the message now.
     pub(crate) fn listens(&self, message: &Message) -> bool {
-        let busy = self.phase == Phase::Standing && self.asked.is_some();
+        let busy = self.phase == Phase::Queued && self.requested.is_some();
         let is_news = matches!(message.what, What::News(_));
         !(self.paused || busy && is_news)
     }
@@ -120,7 +120,7 @@ impl Client {
 /// A client that takes a step.
 pub(crate) struct Turn<'a> {
     pub(crate) client: &'a mut Client,
-    pub(crate) conduct: &'a Conduct,
+    pub(crate) conduct: &'a ClientRules,
     pub(crate) rules: &'a Rules,
     pub(crate) now: Tick,
     pub(crate) send: &'a mut dyn FnMut(Message),
@@ -159,8 +159,8 @@ impl Turn<'_> {
     }
 
     pub(crate) fn give_up(&mut self) {
-        match (self.client.phase, self.client.asked) {
-            (Phase::Taking, _) => {
+        match (self.client.phase, self.client.requested) {
+            (Phase::Acquiring, _) => {
                 let token = self.token();
                 self.finish();
                 self.owe(token, Command::Release);
@@ -213,10 +213,10 @@ impl Turn<'_> {
             return true;
         }
         match client.phase {
-            Phase::Taking | Phase::Leaving => overdue(client.asked),
-            Phase::Standing if !self.conduct.asks_again => false,
-            Phase::Standing if client.asked.is_some() => overdue(client.asked),
-            Phase::Standing => clock >= client.again,
+            Phase::Acquiring | Phase::Leaving => overdue(client.requested),
+            Phase::Queued if !self.conduct.asks_again => false,
+            Phase::Queued if client.requested.is_some() => overdue(client.requested),
+            Phase::Queued => clock >= client.again,
             Phase::Held => {
                 let answer_counts = !self.conduct.renews_in_time && client.renewing.is_some();
                 clock >= client.deadline && !answer_counts
@@ -240,13 +240,13 @@ impl Turn<'_> {
             }
         }
         match self.client.phase {
-            Phase::Taking => self.took_too_long(),
+            Phase::Acquiring => self.took_too_long(),
             Phase::Leaving => {
                 self.client.unanswered = true;
                 self.leave();
             }
-            Phase::Standing => {
-                self.client.unanswered |= self.client.asked.is_some();
+            Phase::Queued => {
+                self.client.unanswered |= self.client.requested.is_some();
                 self.ask();
             }
             _ if clock >= self.client.deadline => self.release(),
@@ -272,7 +272,7 @@ impl Turn<'_> {
             What::News(News::Grant { to, at, lease }) => {
                 self.granted(to, at, lease, message.tenure);
             }
-            What::News(News::Free(_)) if self.client.phase == Phase::Standing => {
+            What::News(News::Free(_)) if self.client.phase == Phase::Queued => {
                 if message.token == self.token() {
                     self.ask();
                 }
@@ -296,9 +296,11 @@ impl Turn<'_> {
             true => message.sent,
             false => self.clock(),
         };
-        let last = |asked| asked == Some(message.sent);
+        let last = |requested| requested == Some(message.sent);
         match (command, answer, self.client.phase) {
-            (Command::Take, Answer::Was(taken), Phase::Taking) if last(self.client.asked) => {
+            (Command::Take, Answer::Was(taken), Phase::Acquiring)
+                if last(self.client.requested) =>
+            {
                 match taken {
                     true if self.hold(from, self.rules.ttl, message.tenure) => {}
                     true => self.took_too_long(),
@@ -309,8 +311,8 @@ impl Turn<'_> {
                     }
                 }
             }
-            (Command::Wait(_), answer, Phase::Standing | Phase::Leaving)
-                if last(self.client.asked) || !self.conduct.heeds_last =>
+            (Command::Wait(_), answer, Phase::Queued | Phase::Leaving)
+                if last(self.client.requested) || !self.conduct.heeds_last =>
             {
                 self.stands(message, from, answer);
             }
@@ -361,7 +363,7 @@ impl Turn<'_> {
             }
             Answer::Waiting(place) => {
                 let clock = self.clock();
-                self.client.asked = None;
+                self.client.requested = None;
                 self.client.unanswered = false;
                 self.client.anchor = Some(message.sent.cast_signed() - place.at.cast_signed());
                 let end = match self.conduct.asks_at_the_end {
@@ -379,8 +381,8 @@ impl Turn<'_> {
         let known = client.owed.iter().flatten().any(|owed| owed.token == to);
         let current = to == self.token();
         match client.phase {
-            Phase::Standing if current => {
-                let told = match (self.conduct.anchored, client.anchor) {
+            Phase::Queued if current => {
+                let published = match (self.conduct.anchored, client.anchor) {
                     (false, _) => Some(self.clock()),
                     (true, Some(anchor)) => {
                         let granted = (at.cast_signed() + anchor).max(0).cast_unsigned();
@@ -389,7 +391,7 @@ impl Turn<'_> {
                     // Without an anchor, the delay of the message is unknown.
                     (true, None) => None,
                 };
-                if !told.is_some_and(|from| self.hold(from, lease, tenure)) {
+                if !published.is_some_and(|from| self.hold(from, lease, tenure)) {
                     self.ask();
                 }
             }
@@ -403,8 +405,8 @@ impl Turn<'_> {
     // Effects.
 
     fn take(&mut self) {
-        self.client.phase = Phase::Taking;
-        self.client.asked = Some(self.clock());
+        self.client.phase = Phase::Acquiring;
+        self.client.requested = Some(self.clock());
         self.say(self.token(), Command::Take);
     }
 
@@ -422,8 +424,8 @@ impl Turn<'_> {
         let void_after = void_after.map_or(0, |anchor| {
             (clock + self.rules.alive).saturating_add_signed(-anchor)
         });
-        self.client.phase = Phase::Standing;
-        self.client.asked = Some(clock);
+        self.client.phase = Phase::Queued;
+        self.client.requested = Some(clock);
         self.client.again = 0;
         self.say(self.token(), Command::Wait(void_after));
     }
@@ -446,7 +448,7 @@ impl Turn<'_> {
         let (token, unanswered) = (self.token(), self.client.unanswered);
         self.finish();
         let command = match unanswered && self.conduct.buries {
-            true => Command::Bury,
+            true => Command::CancelWithTombstone,
             false => Command::Cancel,
         };
         self.owe(token, command);
@@ -496,7 +498,7 @@ impl Turn<'_> {
 
     fn forget(&mut self) {
         let client = &mut *self.client;
-        client.asked = None;
+        client.requested = None;
         client.again = 0;
         client.anchor = None;
         client.unanswered = false;

@@ -1,6 +1,6 @@
 //! The library's own scripts.
 
-use crate::wire::Wire;
+use crate::resp_client::Wire;
 
 /// The digests of the scripts that a server has loaded.
 pub(crate) struct Scripts {

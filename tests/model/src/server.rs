@@ -49,13 +49,13 @@ pub enum Command {
     Release,
     Cancel,
     /// Cancel, with a tombstone.
-    Bury,
+    CancelWithTombstone,
     /// A client that does not know about queues deletes the lock, held or not.
     Expire,
     /// Some ticks pass.
     Pass(Tick),
     /// The process is gone, and its subscription with it.
-    Die,
+    Disconnect,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -289,7 +289,7 @@ impl Server {
             Command::Fence => Answer::Fence(script.fence(token)),
             Command::Release => Answer::Was(script.release(token)),
             Command::Cancel => Answer::Was(script.cancel(token)),
-            Command::Bury => {
+            Command::CancelWithTombstone => {
                 if rules.tombstone > 0 {
                     let until = script.server.now + rules.tombstone;
                     script.server.buried[token.0 as usize] = until;
@@ -305,7 +305,7 @@ impl Server {
                 (0..ticks).for_each(|_| self.pass());
                 Answer::Was(true)
             }
-            Command::Die => {
+            Command::Disconnect => {
                 self.deaf |= 1 << token.process();
                 Answer::Was(true)
             }
@@ -434,7 +434,7 @@ impl Script<'_> {
         if place.is_none() {
             self.server.waiting += 1;
             if self.server.waiting == 2 {
-                self.tell(News::Others(self.server.queue[0].token));
+                self.publish(News::Others(self.server.queue[0].token));
             }
         }
         Answer::Waiting(Place {
@@ -474,7 +474,7 @@ impl Script<'_> {
             && waiter.token != token
         {
             let dead = self.rules.skip_silent && waiter.alive <= now;
-            if dead || !self.tell(News::Free(waiter.token)) {
+            if dead || !self.publish(News::Free(waiter.token)) {
                 self.server.remove(place);
                 continue;
             }
@@ -517,7 +517,7 @@ impl Script<'_> {
             if self.rules.skip_silent && first.alive <= at {
                 continue;
             }
-            if self.tell(News::Grant { to, at, lease }) {
+            if self.publish(News::Grant { to, at, lease }) {
                 self.server.give(to, lease);
                 return self.tell_first();
             }
@@ -527,7 +527,7 @@ impl Script<'_> {
     fn tell_first(&mut self) {
         while let Some(first) = self.server.first() {
             let dead = self.rules.skip_silent && first.alive <= self.server.now;
-            if !dead && self.tell(News::First(first.token)) {
+            if !dead && self.publish(News::First(first.token)) {
                 return;
             }
             self.server.remove(0);
@@ -535,7 +535,7 @@ impl Script<'_> {
     }
 
     /// Sends a message. Returns `true` if a process may have received it.
-    fn tell(&mut self, news: News) -> bool {
+    fn publish(&mut self, news: News) -> bool {
         let hears = self.server.deaf & 1 << news.to().process() == 0;
         if hears {
             (self.tell)(news);

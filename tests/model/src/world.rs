@@ -1,7 +1,7 @@
 //! A few clients, a server and the network between them, with all possible next events.
 
 use crate::client::{Client, Phase, Turn};
-use crate::conduct::Conduct;
+use crate::client_rules::ClientRules;
 use crate::network::{Message, Network, What};
 use crate::server::{Answer, Command, News, PROCESSES, Rules, Server, Tick, Token};
 use std::fmt;
@@ -81,7 +81,7 @@ impl Default for Bounds {
 pub struct Setting {
     pub bounds: Bounds,
     pub rules: Rules,
-    pub conduct: Conduct,
+    pub conduct: ClientRules,
 }
 
 impl Setting {
@@ -146,7 +146,7 @@ pub enum Event {
     Due(usize),
     Crash(usize),
     /// The messages that it was about to send are lost.
-    CrashMute(usize),
+    CrashSilently(usize),
     Pause(usize),
     Resume(usize),
     /// The server carries out the request.
@@ -171,7 +171,9 @@ impl fmt::Debug for Event {
             Event::Fence(n) => write!(f, "{} asks for a fencing token", who(n)),
             Event::Due(n) => write!(f, "{}'s time has come", who(n)),
             Event::Crash(n) => write!(f, "{} crashes", who(n)),
-            Event::CrashMute(n) => write!(f, "{} crashes, and nothing of it is in flight", who(n)),
+            Event::CrashSilently(n) => {
+                write!(f, "{} crashes, and nothing of it is in flight", who(n))
+            }
             Event::Pause(n) => write!(f, "{} is paused", who(n)),
             Event::Resume(n) => write!(f, "{} resumes", who(n)),
             Event::Serve(message, _) => write!(f, "the server: {message:?}"),
@@ -202,7 +204,7 @@ pub enum Violation {
     /// A waiter acquired the lock before another that came first.
     Overtaken,
     /// A request was carried out although it was repeated too long ago.
-    Undead,
+    ResurrectedWaiter,
 }
 
 /// A state without the parts that make no difference.
@@ -246,7 +248,7 @@ impl World {
     pub fn violations(&self, setting: &Setting) -> impl Iterator<Item = Violation> + use<> {
         let fence = self.fence_fell.then_some(Violation::FenceFell);
         let order = self.overtaken.then_some(Violation::Overtaken);
-        let late = self.undead.then_some(Violation::Undead);
+        let late = self.undead.then_some(Violation::ResurrectedWaiter);
         let [two, belief] = self.beliefs(setting);
         [two, belief, fence, order, late].into_iter().flatten()
     }
@@ -370,11 +372,13 @@ impl Next<'_> {
             world.network.remove(n);
         }
         let tenure = world.server.tenure;
-        let mut told = Vec::new();
+        let mut published = Vec::new();
         let rules = &self.setting.rules;
         let answer = world
             .server
-            .step(rules, message.token, command, &mut |news| told.push(news));
+            .step(rules, message.token, command, &mut |news| {
+                published.push(news)
+            });
         let is_late = message.tenure > 0 && world.now > message.sent + rules.alive;
         world.undead |= is_late && answer != Answer::Void;
         if world.server.tenure > tenure {
@@ -382,7 +386,10 @@ impl Next<'_> {
             (times.orphan, times.unaware, times.kept) = (0, 0, 0);
         }
         if world.server.tenure > tenure
-            && let Command::Wait(_) | Command::Release | Command::Cancel | Command::Bury = command
+            && let Command::Wait(_)
+            | Command::Release
+            | Command::Cancel
+            | Command::CancelWithTombstone = command
             && let Some(holder) = world.server.holder()
         {
             let leaves = !matches!(command, Command::Wait(_));
@@ -400,7 +407,7 @@ impl Next<'_> {
             ..message
         };
         self.post(&mut world, reply);
-        for news in told {
+        for news in published {
             if let News::Grant { .. } | News::Free(_) = news {
                 self.post(
                     &mut world,
@@ -457,7 +464,7 @@ impl Next<'_> {
                     self.turn(world, n, |turn| turn.start());
                 });
             }
-            Phase::Taking | Phase::Standing if faults.cancel > 0 => {
+            Phase::Acquiring | Phase::Queued if faults.cancel > 0 => {
                 can(Event::GiveUp(n), &|world| {
                     world.faults.cancel -= 1;
                     self.turn(world, n, |turn| turn.give_up());
@@ -493,7 +500,7 @@ impl Next<'_> {
                 self.turn(world, n, |turn| turn.due());
             });
         }
-        let active = matches!(client.phase, Phase::Standing | Phase::Held);
+        let active = matches!(client.phase, Phase::Queued | Phase::Held);
         if active && faults.pause > 0 {
             can(Event::Pause(n), &|world| {
                 world.faults.pause -= 1;
@@ -502,12 +509,12 @@ impl Next<'_> {
         }
         let token = client.token(&self.setting.conduct);
         let mut requests = world.network.all().iter().filter(|it| it.is_request());
-        let asked = requests.any(|it| it.token.process() == n);
-        let stands = world.server.queue().any(|it| it == token) && !asked;
+        let requested = requests.any(|it| it.token.process() == n);
+        let stands = world.server.queue().any(|it| it == token) && !requested;
         if active && faults.crash > 0 && (!bounds.waiters_crash || stands) {
             can(Event::Crash(n), &|world| self.crash(world, n, false));
-            if asked {
-                can(Event::CrashMute(n), &|world| self.crash(world, n, true));
+            if requested {
+                can(Event::CrashSilently(n), &|world| self.crash(world, n, true));
             }
         }
         is_due
@@ -523,7 +530,9 @@ impl Next<'_> {
         if !self.setting.bounds.half_open {
             let token = Token::nth(n, 0).expect("every process has a token");
             let rules = &self.setting.rules;
-            world.server.step(rules, token, Command::Die, &mut |_| {});
+            world
+                .server
+                .step(rules, token, Command::Disconnect, &mut |_| {});
         }
     }
 
@@ -581,7 +590,7 @@ impl Next<'_> {
             return;
         }
         for n in 0..self.setting.bounds.clients {
-            if matches!(world.clients[n].phase, Phase::Standing | Phase::Held) {
+            if matches!(world.clients[n].phase, Phase::Queued | Phase::Held) {
                 let mut world = world;
                 world.faults.drift -= 1;
                 world.clients[n].lag += 1;

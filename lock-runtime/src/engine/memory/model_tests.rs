@@ -8,7 +8,7 @@ use crate::engine::request::{Claim, EnqueueReply};
 use crate::engine::timeouts::{GRANT_TTL, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::Token;
 use crate::util::clock::Clock;
-use lock_model::scene::{Play, SCENES, all};
+use lock_model::scenario::{SCENES, Trace, all};
 use lock_model::server::{self as model, Answer, Command, Place, Rules, Tick};
 use lock_model::walk::Walk;
 use lock_model::world::{Faults, Setting};
@@ -32,7 +32,7 @@ fn rules() -> Rules {
     }
 }
 
-struct Stage {
+struct Replay {
     memory: MemoryEngine,
     clock: Clock,
     news: mpsc::Receiver<EngineEvent>,
@@ -40,12 +40,12 @@ struct Stage {
     last_fencing_token: u64,
 }
 
-impl Stage {
+impl Replay {
     fn open() -> Self {
         let clock = Clock::manual();
         let (sender, news) = mpsc::channel();
-        let handler: EventHandler = Arc::new(move |told| drop(sender.send(told)));
-        Stage {
+        let handler: EventHandler = Arc::new(move |events| drop(sender.send(events)));
+        Replay {
             memory: MemoryEngine::new(Store::with_clock(clock.clone()), handler),
             clock,
             news,
@@ -54,20 +54,20 @@ impl Stage {
         }
     }
 
-    fn play(&mut self, play: &Play) {
+    fn play(&mut self, trace: &Trace) {
         // Equivalent to a new store.
         *self.memory.store.lock().0 = State {
             start: Some(self.clock.now()),
             ..State::default()
         };
         self.claims.clear();
-        for (n, step) in play.steps.iter().enumerate() {
-            let so_far = || play.so_far(n + 1);
+        for (n, step) in trace.steps.iter().enumerate() {
+            let so_far = || trace.so_far(n + 1);
             let claim = self.claim(step.token);
             let answer = self.step(&claim, step.command, step.answer, step.server.now);
             assert_eq!(answer, step.answer, "{}", so_far());
-            let told: Vec<_> = step.told.iter().copied().filter(matters).collect();
-            assert_eq!(self.told(), told, "{}", so_far());
+            let events: Vec<_> = step.published.iter().copied().filter(matters).collect();
+            assert_eq!(self.events(), events, "{}", so_far());
             let (mut state, now) = self.memory.store.lock();
             let held = state.holder(&claim.name, now).map(|held| held.token);
             let reserved = held == Some(None);
@@ -134,7 +134,7 @@ impl Stage {
                 Answer::Fence(token.map(|token| token as u16))
             }
             Command::Release => Answer::Was(memory.release(claim)),
-            Command::Cancel | Command::Bury => Answer::Was(memory.cancel(claim)),
+            Command::Cancel | Command::CancelWithTombstone => Answer::Was(memory.cancel(claim)),
             Command::Expire => {
                 let mut state = memory.store.lock().0;
                 let now = self.clock.now();
@@ -147,12 +147,12 @@ impl Stage {
                 self.clock.advance(time, time);
                 Answer::Was(true)
             }
-            Command::Die => panic!("no process dies by itself here"),
+            Command::Disconnect => panic!("no process dies by itself here"),
         }
     }
 
-    fn told(&self) -> Vec<model::News> {
-        let told = self.news.try_iter().filter_map(|news| {
+    fn events(&self) -> Vec<model::News> {
+        let events = self.news.try_iter().filter_map(|news| {
             Some(match news {
                 EngineEvent::Granted(grant) => model::News::Grant {
                     to: self.known(grant.token),
@@ -165,7 +165,7 @@ impl Stage {
                 EngineEvent::Resubscribed => return None,
             })
         });
-        told.filter(matters).collect()
+        events.filter(matters).collect()
     }
 }
 
@@ -180,17 +180,17 @@ fn ticks(time: Duration) -> Tick {
 
 #[test]
 fn scenes() {
-    let mut stage = Stage::open();
+    let mut replay = Replay::open();
     for scene in SCENES {
-        scene.play(rules(), |play| stage.play(&play));
+        scene.play(rules(), |trace| replay.play(&trace));
     }
 }
 
 #[test]
 fn every_request_sequence_of_three_claims() {
-    let mut stage = Stage::open();
-    let plays = all(3, 4, rules(), &mut |play| stage.play(&play));
-    assert_eq!(plays, 41_091);
+    let mut replay = Replay::open();
+    let traces = all(3, 4, rules(), &mut |trace| replay.play(&trace));
+    assert_eq!(traces, 41_091);
 }
 
 #[test]
@@ -207,8 +207,8 @@ fn client_requests_under_many_faults() {
     let mut setting = Setting::new(4, 14, faults);
     setting.bounds.holds = 2;
     setting.rules = rules();
-    let mut stage = Stage::open();
-    for play in Walk::new(setting, 2).take(2000) {
-        stage.play(&play);
+    let mut replay = Replay::open();
+    for trace in Walk::new(setting, 2).take(2000) {
+        replay.play(&trace);
     }
 }

@@ -1,0 +1,236 @@
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+use ureq::http::Response;
+use ureq::{Agent, Body};
+
+use super::program::Program;
+use lock_test_support::server::Server;
+use lock_test_support::time::eventually;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+#[derive(Serialize)]
+struct NewOrder {
+    item: &'static str,
+}
+
+#[derive(Deserialize)]
+struct Order {
+    id: i64,
+    item: String,
+    shipped: bool,
+    parcels: Vec<i64>,
+}
+
+/// Instances of the service on one database, and a client that keeps its connections open.
+struct Site {
+    instances: Vec<(Program, String)>,
+    client: Agent,
+    _directory: TempDir,
+}
+
+impl Site {
+    fn start(programs: &[&'static str], lock: &str) -> Self {
+        let directory = TempDir::new().unwrap();
+        let database = directory.path().join("orders.db");
+        let start = |name: &&'static str| {
+            let arguments = ["--port", "0", "--database", database.to_str().unwrap()];
+            Program::start(name, &arguments, Some(lock))
+        };
+        // All start at the same time, as in a cluster.
+        let programs: Vec<Program> = programs.iter().map(start).collect();
+        let address = |program: &Program| {
+            let line = program.line("listening on ");
+            line.strip_prefix("listening on ").unwrap().to_owned()
+        };
+        let instances = programs
+            .into_iter()
+            .map(|program| {
+                let address = address(&program);
+                (program, address)
+            })
+            .collect();
+        let client = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(LIMIT))
+            .build()
+            .into();
+        Self {
+            instances,
+            client,
+            _directory: directory,
+        }
+    }
+
+    fn address(&self, instance: usize) -> &str {
+        &self.instances[instance % self.instances.len()].1
+    }
+
+    fn create(&self, instance: usize) -> Order {
+        let url = format!("{}/orders", self.address(instance));
+        let mut answer = self
+            .client
+            .post(url)
+            .send_json(NewOrder { item: "teapot" })
+            .unwrap();
+        assert_eq!(answer.status(), 201);
+        answer.body_mut().read_json().unwrap()
+    }
+
+    fn find(&self, instance: usize, id: i64) -> Order {
+        let url = format!("{}/orders/{id}", self.address(instance));
+        self.client
+            .get(url)
+            .call()
+            .unwrap()
+            .body_mut()
+            .read_json()
+            .unwrap()
+    }
+
+    fn ship(&self, instance: usize, id: i64) -> Response<Body> {
+        let url = format!("{}/orders/{id}/ship", self.address(instance));
+        self.client.post(url).send_empty().unwrap()
+    }
+
+    /// Creates five orders, and sends twenty concurrent requests for each, half of them to each instance.
+    /// Returns how often each order was shipped, and the number of responses by status.
+    fn rush(&self) -> (Vec<usize>, BTreeMap<u16, usize>) {
+        let orders: Vec<i64> = (0..5).map(|n| self.create(n).id).collect();
+        let mut statuses = BTreeMap::new();
+        thread::scope(|scope| {
+            let requests = (0..100).map(|n| {
+                let id = orders[n / 2 % orders.len()];
+                scope.spawn(move || self.ship(n, id).status().as_u16())
+            });
+            for request in requests.collect::<Vec<_>>() {
+                *statuses.entry(request.join().unwrap()).or_default() += 1;
+            }
+        });
+        let parcels = orders.iter().enumerate().map(|(n, id)| {
+            let order = self.find(n, *id);
+            assert_eq!(
+                (order.id, &*order.item, order.shipped),
+                (*id, "teapot", true)
+            );
+            order.parcels.len()
+        });
+        (parcels.collect(), statuses)
+    }
+
+    #[track_caller]
+    fn stop(self) {
+        for (program, _) in &self.instances {
+            program.terminate();
+        }
+        for (program, _) in self.instances {
+            assert_eq!(program.succeeds().last().unwrap(), "stopped");
+        }
+    }
+}
+
+#[track_caller]
+fn ships_each_order_once(programs: [&'static str; 2]) {
+    let server = Server::start();
+    let site = Site::start(&programs, &server.url());
+    let (parcels, statuses) = site.rush();
+    assert_eq!(parcels, [1; 5], "{statuses:?}");
+    assert_eq!(statuses, BTreeMap::from([(200, 5), (409, 95)]));
+    site.stop();
+    assert_eq!(server.query::<usize>("DBSIZE"), 0, "a lock is left");
+}
+
+#[test]
+fn two_axum_instances_ship_each_order_once() {
+    ships_each_order_once(["axum_orders"; 2]);
+}
+
+#[test]
+fn two_actix_instances_ship_each_order_once() {
+    ships_each_order_once(["actix_orders"; 2]);
+}
+
+#[test]
+fn axum_and_actix_instances_ship_each_order_once() {
+    ships_each_order_once(["axum_orders", "actix_orders"]);
+}
+
+/// The control: with a separate lock per instance, orders are shipped twice.
+#[test]
+fn instances_without_shared_lock_ship_orders_twice() {
+    let site = Site::start(&["axum_orders", "actix_orders"], "memory://");
+    let (parcels, statuses) = site.rush();
+    assert!(parcels.contains(&2), "{parcels:?} {statuses:?}");
+    site.stop();
+}
+
+#[test]
+fn terminated_instance_finishes_running_request() {
+    for program in ["axum_orders", "actix_orders"] {
+        let server = Server::start();
+        let site = Site::start(&[program; 2], &server.url());
+        let id = site.create(0).id;
+        thread::scope(|scope| {
+            let request = scope.spawn(|| site.ship(0, id).status().as_u16());
+            let key = format!("lock:order:{id}");
+            eventually(LIMIT, "the order is being shipped", || server.exists(&key));
+            site.instances[0].0.terminate();
+            assert_eq!(request.join().unwrap(), 200);
+        });
+        assert_eq!(site.find(1, id).parcels.len(), 1);
+        site.stop();
+        assert_eq!(server.query::<usize>("DBSIZE"), 0, "a lock is left");
+    }
+}
+
+#[test]
+fn errors_are_problem_details() {
+    let mut server = Server::start();
+    let site = Site::start(&["axum_orders", "actix_orders"], &server.url());
+    let problem = |instance: usize, id: i64, status: u16, title: &str, retry: Option<&str>| {
+        let mut answer = site.ship(instance, id);
+        let body = answer.body_mut().read_to_string().unwrap();
+        assert_eq!(answer.status(), status, "{body}");
+        assert!(
+            body.contains(title) && body.contains(&status.to_string()),
+            "{body}"
+        );
+        assert!(
+            !body.contains("lock:") && !body.contains("127.0.0.1"),
+            "{body}"
+        );
+        let header = |name| {
+            answer
+                .headers()
+                .get(name)
+                .map(|value| value.to_str().unwrap())
+        };
+        assert_eq!(header("content-type"), Some("application/problem+json"));
+        assert_eq!(header("retry-after"), retry);
+    };
+    let on_both = |id: i64, status: u16, title: &str, retry: Option<&str>| {
+        thread::scope(|scope| {
+            scope.spawn(|| problem(0, id, status, title, retry));
+            scope.spawn(|| problem(1, id, status, title, retry));
+        });
+    };
+    let id = site.create(0).id;
+    on_both(999, 404, "there is no order 999", None);
+    assert_eq!(site.ship(0, id).status(), 200);
+    on_both(id, 409, "has been shipped", None);
+    server.query::<()>(&format!("SET lock:order:{id} other-client"));
+    on_both(id, 423, "Locked", Some("1"));
+    server.query::<()>(&format!("DEL lock:order:{id}"));
+
+    let other = site.create(1).id;
+    server.kill();
+    on_both(other, 503, "Service Unavailable", Some("1"));
+    assert!(!site.find(0, other).shipped, "orders can still be read");
+    server.restart();
+    assert_eq!(site.ship(0, other).status(), 200);
+    site.stop();
+}

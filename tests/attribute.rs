@@ -1,8 +1,0 @@
-//! Tests the attribute: the functions it accepts, the size of their futures, and the events of their calls.
-
-mod future_size;
-mod signatures;
-mod support;
-mod tracing;
-#[path = "../lock-macros/tests/ui.rs"]
-mod ui;

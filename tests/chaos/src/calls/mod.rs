@@ -1,0 +1,169 @@
+//! The callers of one worker: the functions that they call, and the events that they record.
+
+mod body;
+mod functions;
+mod threads;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use lock_runtime::LockManager;
+use tokio::sync::watch;
+
+use crate::clock;
+use crate::instructions::{BodyLength, Instructions, Workload};
+use crate::journal::{CallKind, EventKind, Journal};
+use crate::resource::Account;
+use body::{Call, steps};
+use lock_test_support::rng::Rng;
+use lock_test_support::time::millis;
+
+pub const ON_PURPOSE: &str = "on purpose";
+
+/// The wait timeout of a call that is not meant to give up.
+const LONG: Duration = Duration::from_secs(60);
+
+/// The wait timeout of the last calls: longer than any lease that may be left.
+const LAST: Duration = millis(20_000);
+
+/// How long a task blocks its thread after it has dropped a guard.
+const BLOCK: Duration = millis(700);
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Phase {
+    /// Calls run on the runtime with this number.
+    Works(u64),
+    Ends,
+}
+
+/// Makes the calls of one worker.
+pub struct Caller {
+    pub locks: LockManager,
+    journal: Arc<Journal>,
+    worker: u32,
+    calls: AtomicU64,
+    keys: u32,
+    ttl: Duration,
+    resource: PathBuf,
+    fenced: bool,
+    workload: Workload,
+}
+
+impl Caller {
+    pub fn new(
+        instructions: &Instructions,
+        worker: u32,
+        journal: Arc<Journal>,
+        locks: LockManager,
+    ) -> Self {
+        Self {
+            locks,
+            journal,
+            worker,
+            calls: AtomicU64::new(0),
+            keys: instructions.keys,
+            ttl: millis(instructions.ttl_ms),
+            resource: instructions.resource.clone(),
+            fenced: instructions.fenced,
+            workload: instructions.workload.clone(),
+        }
+    }
+
+    /// Calls one function after the other until the phase changes.
+    pub async fn call_during(
+        self: Arc<Self>,
+        now: Phase,
+        phase: watch::Receiver<Phase>,
+        mut rng: Rng,
+    ) {
+        while *phase.borrow() == now {
+            let kind = self.any_way(&mut rng);
+            let key = rng.below(u64::from(self.keys)) as u32;
+            let wait = match self.workload.wait_ms {
+                Some(wait) => millis(wait),
+                None if rng.one_in(4) => LONG,
+                None => millis(rng.below(1000)),
+            };
+            let pace = self.workload.pace;
+            self.call(kind, key, wait, pace, &mut rng).await;
+            tokio::time::sleep(millis(rng.below(20))).await;
+        }
+    }
+
+    fn any_way(&self, rng: &mut Rng) -> CallKind {
+        let kinds = &self.workload.calls;
+        let any = |rng: &mut Rng| kinds[rng.below(kinds.len() as u64) as usize];
+        match any(rng) {
+            kind if kind.is_rare() && !rng.one_in(5) => any(rng),
+            kind => kind,
+        }
+    }
+
+    fn any_ttl(&self, rng: &mut Rng) -> Duration {
+        let ttls = &self.workload.ttls_ms;
+        match ttls.len() as u64 {
+            0 => self.ttl,
+            ttls_count => millis(ttls[rng.below(ttls_count) as usize]),
+        }
+    }
+
+    pub async fn call_each_once(&self, rng: &mut Rng) {
+        for key in 0..self.keys {
+            self.call(CallKind::Waits, key, LAST, BodyLength::Short, rng)
+                .await;
+        }
+    }
+
+    async fn call(
+        &self,
+        kind: CallKind,
+        key: u32,
+        wait: Duration,
+        pace: BodyLength,
+        rng: &mut Rng,
+    ) {
+        let number = self.calls.fetch_add(1, Relaxed) + 1;
+        let ttl = self.any_ttl(rng);
+        // Long leases do not make bodies longer.
+        let length = ttl.min(self.ttl);
+        let call = Call {
+            locks: self.locks.clone(),
+            journal: self.journal.clone(),
+            number,
+            key,
+            ttl,
+            max_hold: length / 2,
+            wait: match kind {
+                CallKind::TriesOnce => Duration::ZERO,
+                CallKind::OwnRuntime | CallKind::ThreadLocal => wait.min(millis(5000)),
+                _ => wait,
+            },
+            account: Account::new(&self.resource, self.worker, key),
+            fenced: self.fenced,
+            asks: kind == CallKind::Continues,
+            steps: steps(kind, ttl, length, pace, rng),
+        };
+        let called = EventKind::Called {
+            key,
+            kind,
+            ttl: ttl.as_nanos() as u64,
+            wait: call.wait.as_nanos() as u64,
+        };
+        self.journal.write(number, called);
+        let outcome = call.make(kind, rng).await;
+        self.journal.write(number, EventKind::Ended { outcome });
+        if kind == CallKind::ThenBlocks {
+            self.block();
+        }
+    }
+
+    /// Blocks the thread in the same poll in which the guard was dropped.
+    fn block(&self) {
+        let start = clock::now();
+        std::thread::sleep(BLOCK);
+        let for_ = clock::now() - start;
+        self.journal.write(0, EventKind::Blocked { for_ });
+    }
+}

@@ -1,0 +1,204 @@
+//! The calls of a history, each with its result.
+
+use std::collections::HashMap;
+
+use crate::journal::{CallKind, Event, EventKind, Outcome};
+
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub worker: u32,
+    pub number: u64,
+    pub key: u32,
+    pub kind: CallKind,
+    pub ttl: u64,
+    pub wait: u64,
+    pub called: u64,
+    /// The readings of the guard; the first was taken when the body began.
+    pub looks: Vec<Look>,
+    pub tokens: Vec<Token>,
+    pub ended: Option<End>,
+    /// The time at which its runtime was dropped or its process killed, if the call had not ended by then.
+    pub cut_off: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    pub at: u64,
+    pub boot: u64,
+    pub left: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Token {
+    pub requested: u64,
+    pub had: u64,
+    pub number: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct End {
+    pub at: u64,
+    pub boot: u64,
+    pub outcome: Outcome,
+}
+
+impl Call {
+    pub fn began(&self) -> Option<Look> {
+        self.looks.first().copied()
+    }
+
+    /// Returns the last reading at which the lock was held.
+    pub fn proof(&self) -> Option<Look> {
+        self.looks.iter().rev().find(|look| look.left > 0).copied()
+    }
+
+    /// Returns the span for which the lock was provably held.
+    ///
+    /// A body that continued after the last proof and then found that the lease had run out had not released
+    /// the lock before. The lease that was proven last was therefore valid to its end.
+    pub fn held(&self) -> Option<(u64, u64)> {
+        let begin = self.began().filter(|look| look.left > 0)?;
+        let proof = self.proof()?;
+        let after = self.looks.iter().find(|look| look.at > proof.at);
+        let lost = match (&self.ended, after) {
+            (_, Some(look)) => Some((look.at, look.boot)),
+            // A guard held by hand is released by hand, and its loss may be reported only then.
+            (Some(end), None) if end.outcome == Outcome::Lost && !self.kind.is_by_hand() => {
+                Some((end.at, end.boot))
+            }
+            _ => None,
+        };
+        let end = match lost {
+            Some((at, boot)) if steady(at - proof.at, boot.abs_diff(proof.boot)) => {
+                at.min(proof.at + proof.left)
+            }
+            _ => proof.at,
+        };
+        Some((begin.at, end))
+    }
+
+    /// Returns the time at which the call was over, in whatever way.
+    pub fn over(&self) -> Option<u64> {
+        self.ended.as_ref().map(|end| end.at).or(self.cut_off)
+    }
+
+    pub fn outcome(&self) -> Option<&Outcome> {
+        self.ended.as_ref().map(|end| &end.outcome)
+    }
+
+    /// Returns the time at which the call stopped waiting.
+    pub fn waited_until(&self) -> Option<u64> {
+        self.began().map(|look| look.at).or(self.over())
+    }
+
+    /// Returns `true` if the loss of the lease cancels the body at its next await.
+    pub fn is_cancelled(&self) -> bool {
+        self.kind != CallKind::Continues && !self.kind.is_by_hand()
+    }
+
+    pub fn name(&self) -> String {
+        format!(
+            "call {} of worker {} ({:?}, key {})",
+            self.number, self.worker, self.kind, self.key
+        )
+    }
+}
+
+/// Returns `true` if the clock that measures leases advanced at the rate of the other one.
+fn steady(raw: u64, boot: u64) -> bool {
+    raw.abs_diff(boot) <= raw / 1000 + 1_000_000
+}
+
+/// Returns all calls in the order in which they were made, and the events that fit no call.
+pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<String>) {
+    let mut calls: Vec<Call> = Vec::new();
+    let mut known: HashMap<(u32, u64), usize> = HashMap::new();
+    let mut unfinished: HashMap<u32, Vec<usize>> = HashMap::new();
+    let mut odd = Vec::new();
+    for event in events {
+        let (worker, number) = (event.worker, event.call);
+        match event.what {
+            EventKind::Called {
+                key,
+                kind,
+                ttl,
+                wait,
+            } => {
+                if known.insert((worker, number), calls.len()).is_some() {
+                    odd.push(format!("worker {worker} has two calls {number}"));
+                }
+                unfinished.entry(worker).or_default().push(calls.len());
+                calls.push(Call {
+                    worker,
+                    number,
+                    key,
+                    kind,
+                    ttl,
+                    wait,
+                    called: event.at,
+                    looks: Vec::new(),
+                    tokens: Vec::new(),
+                    ended: None,
+                    cut_off: None,
+                });
+                continue;
+            }
+            EventKind::RuntimeDropped => {
+                for call in unfinished.remove(&worker).unwrap_or_default() {
+                    if calls[call].ended.is_none() {
+                        calls[call].cut_off = Some(event.at);
+                    }
+                }
+                continue;
+            }
+            _ if number == 0 => continue,
+            _ => {}
+        }
+        let Some(call) = known.get(&(worker, number)).map(|call| &mut calls[*call]) else {
+            odd.push(format!("call {number} of worker {worker} was never made"));
+            continue;
+        };
+        if let Some(over) = call.over() {
+            let late = (event.at - over) / 1_000_000;
+            let what = &event.what;
+            odd.push(format!(
+                "{} had ended {late} ms before {what:?}",
+                call.name()
+            ));
+            continue;
+        }
+        match &event.what {
+            EventKind::Acquired { left } | EventKind::Step { left } => call.looks.push(Look {
+                at: event.at,
+                boot: event.boot,
+                left: *left,
+            }),
+            EventKind::Token { requested, token } => call.tokens.push(Token {
+                requested: *requested,
+                had: event.at,
+                number: *token,
+            }),
+            EventKind::Ended { outcome } => {
+                call.ended = Some(End {
+                    at: event.at,
+                    boot: event.boot,
+                    outcome: outcome.clone(),
+                });
+                if let Some(unfinished) = unfinished.get_mut(&worker) {
+                    unfinished.retain(|other| calls[*other].ended.is_none());
+                }
+            }
+            _ => {}
+        }
+    }
+    for call in &mut calls {
+        if call.over().is_none()
+            && let Some(at) = killed.get(&call.worker)
+        {
+            // The kill may have happened as early as `at`, but happened after the last recorded event.
+            let last = call.looks.last().map_or(call.called, |look| look.at);
+            call.cut_off = Some(last.max(*at));
+        }
+    }
+    (calls, odd)
+}

@@ -1,0 +1,157 @@
+//! A loss has a cause, and the holder that lost a lock notices it in time.
+//!
+//! - A lease is lost only if a fault occurred, or if it was to end by itself; and not if there was a long
+//!   enough span without faults before its end. Killed connections alone are no cause: they can be replaced
+//!   at once.
+//! - A lease that is not renewed ends when its ttl has passed, and nothing is proven after that.
+//! - When another call holds the lock, the earlier holder has ended or ends shortly: its body is canceled,
+//!   and its release is confirmed or given up within the command timeout. A holder whose lock a server has
+//!   lost counts on its lease for at most one ttl. A body that is to continue after a loss, a guard held by
+//!   hand and a blocked thread cannot be stopped.
+
+use super::wait_bounds::COMMAND_TIMEOUT;
+use super::{Call, Case, Rule, Spans, Verdict, millis};
+use crate::fault::Kind;
+use crate::journal::{CallKind, Outcome};
+
+/// How long before the start of a hold a fault may still cause its loss.
+const BEFORE: u64 = 1_000_000_000;
+/// A body reads its guard more often than this, unless it is kept from running.
+const UNSEEN: u64 = 60_000_000;
+/// A lease that ends within this time is due to be renewed …
+const DUE: u64 = 2_000_000_000;
+/// … and is renewed if no fault occurs for this long.
+const ENOUGH: u64 = 900_000_000;
+
+pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
+    let trouble = trouble(case);
+    for (_, holds) in case.by_key() {
+        let holds: Vec<&Call> = holds.collect();
+        for (number, hold) in holds.iter().enumerate() {
+            end_in_time(case, verdict, hold, &holds[number + 1..]);
+            if hold.outcome() == Some(&Outcome::Lost) {
+                lost(case, verdict, hold, &trouble);
+            }
+            if hold.kind == CallKind::Unrenewed {
+                unrenewed(case, verdict, hold);
+            }
+        }
+    }
+}
+
+/// Returns the spans of all faults, and those in which a process did not run for longer than a renewal may be
+/// delayed.
+fn trouble(case: &Case<'_>) -> Spans {
+    let faults = case.history.faults.iter();
+    let faults = faults.map(|fault| (fault.from, fault.until + 1));
+    let stalls = case.stalls.values().flat_map(Spans::iter);
+    Spans::of(faults.chain(stalls.filter(is_long)))
+}
+
+fn is_long((from, to): &(u64, u64)) -> bool {
+    to - from > 50_000_000
+}
+
+fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
+    let (Some(began), Some(end)) = (hold.began(), &hold.ended) else {
+        return;
+    };
+    verdict.lost += 1;
+    if let Some(proof) = hold.proof().filter(|_| hold.is_cancelled()) {
+        let over = (proof.at + proof.left).min(end.at);
+        let stalled =
+            |from, to| case.stalled(hold.worker, from, to) + case.blocked(hold.worker, from, to);
+        // If the process ran for long since the last reading, the lease may have been renewed meanwhile.
+        let unseen = (over - proof.at).saturating_sub(stalled(proof.at, over));
+        if unseen <= UNSEEN || over == end.at {
+            let ran = (end.at - over).saturating_sub(stalled(over, end.at));
+            verdict.losses.push(ran);
+        }
+    }
+    let by_itself = matches!(hold.kind, CallKind::Unrenewed | CallKind::MaxHold);
+    // A call on a blocked thread may begin with a lock that was granted long before.
+    let before = hold.called.min(began.at.saturating_sub(BEFORE));
+    // A renewal is delayed by at most a tenth of the lease, which of a grant is shorter than the ttl.
+    let lease = hold.looks.iter().map(|look| look.left).max();
+    let busy = case.noise.covered(before, end.at) > lease.unwrap_or(hold.ttl) / 10;
+    let calm = !trouble.touches(before, end.at) || could_be_renewed(case, hold, end.at);
+    if !by_itself && !busy && calm {
+        let text = format!(
+            "{} lost the lock by {}, though no fault had occurred or all had ended in time",
+            hold.name(),
+            case.when(end.at)
+        );
+        verdict.broken(Rule::Loss, text);
+    }
+}
+
+/// Returns `true` if there was time to renew the lease without a fault while it was due: within its last two
+/// seconds.
+fn could_be_renewed(case: &Case<'_>, hold: &Call, end: u64) -> bool {
+    let (Some(began), Some(proof)) = (hold.began(), hold.proof()) else {
+        return false;
+    };
+    let over = proof.at + proof.left;
+    let due = (hold.ttl * 2 / 3).min(DUE);
+    let from = began.at.max(over.saturating_sub(due));
+    let to = over.min(end);
+    let was_forgotten = case.forgetting(hold.key).any(|fault| fault.from < end);
+    if was_forgotten || case.slept(hold.worker, end) || over > end || to <= from {
+        return false;
+    }
+    let faults = case.history.faults.iter();
+    let faults = faults.filter(|fault| fault.kind != Kind::ClientsKilled);
+    let faults = faults.map(|fault| (fault.from, fault.until + 1));
+    let stalls = case.stalls.values().chain(case.blocked.values());
+    let stalls = stalls.flat_map(Spans::iter).filter(is_long);
+    let trouble = Spans::of(faults.chain(stalls));
+    let well = Spans::of([(from, to)]).minus(&trouble);
+    let longest = well.iter().map(|(from, to)| to - from).max();
+    longest.is_some_and(|longest| longest > ENOUGH)
+}
+
+fn unrenewed(case: &Case<'_>, verdict: &mut Verdict, hold: &Call) {
+    let (Some(began), Some(proof)) = (hold.began(), hold.proof()) else {
+        return;
+    };
+    if proof.at + proof.left > began.at + hold.ttl {
+        let text = format!(
+            "{} began at {} and counted on its lease until {}, though it was not renewed",
+            hold.name(),
+            case.when(began.at),
+            case.when(proof.at + proof.left)
+        );
+        verdict.broken(Rule::Loss, text);
+    }
+}
+
+fn end_in_time(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, later: &[&Call]) {
+    let stoppable = hold.is_cancelled() && hold.kind != CallKind::Blocks;
+    let (Some(proof), Some(end), true) = (hold.proof(), hold.over(), stoppable) else {
+        return;
+    };
+    let provably = |other: &&&Call| other.held().is_some_and(|(from, _)| from > proof.at);
+    let Some(next) = later.iter().find(provably) else {
+        return;
+    };
+    let Some((from, _)) = next.held().filter(|(from, _)| *from < end) else {
+        return;
+    };
+    let mut forgetting = case.forgetting(hold.key);
+    let was_forgotten = forgetting.any(|fault| proof.at < fault.until && fault.from < from);
+    let forgotten = if was_forgotten { hold.ttl } else { 0 };
+    let allowed = COMMAND_TIMEOUT + case.noise(from, end) + forgotten;
+    let ran = (end - from)
+        .saturating_sub(case.stalled(hold.worker, from, end))
+        .saturating_sub(case.blocked(hold.worker, from, end));
+    if ran > allowed {
+        let text = format!(
+            "{} continued for {}, to {}, while {} already held the lock",
+            hold.name(),
+            millis(ran),
+            case.when(end),
+            next.name()
+        );
+        verdict.broken(Rule::Loss, text);
+    }
+}

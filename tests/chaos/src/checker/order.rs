@@ -1,0 +1,137 @@
+//! Waiters are served in order of arrival, where the schedule promises that and no fault interferes.
+//!
+//! Within a process, callers wait in one local queue: a later caller acquires the lock later.
+//!
+//! Each process has one entry in the server queue on behalf of all its waiters. A process that is granted the
+//! lock has its turn: it may pass the lock on by local handoff up to 64 times or for 10 ms, and then joins
+//! the queue at its end. So before a waiter acquires the lock, every other process has at most one turn, plus
+//! one before each further turn that the waiter's own process needs for earlier callers. A claim joins the
+//! queue within [`SLACK`]: it waits 10 ms first if a caller of its own process holds the lock.
+//!
+//! The rule does not judge a waiter while a thread of its process is blocked, or while a lease runs out: a
+//! lock whose holder let the lease lapse goes to the first claim that arrives.
+
+use super::{Call, Case, Rule, Spans, Verdict};
+use crate::journal::{CallKind, Outcome};
+
+const MS: u64 = 1_000_000;
+const SLACK: u64 = 200 * MS;
+/// How long before a call all must have been free of faults.
+const QUIET: u64 = 3_000 * MS;
+/// A process that does not run for at most this long does not count as a fault.
+const HICCUP: u64 = 40 * MS;
+
+pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
+    if !case.history.promises.order {
+        return;
+    }
+    let faults = case.history.faults.iter();
+    let faults = faults.map(|fault| (fault.from, fault.until + 1));
+    let stalls = case.stalls.values().flat_map(Spans::iter);
+    let stalls = stalls.filter(|(from, to)| to - from > HICCUP);
+    let trouble = Spans::of(faults.chain(stalls));
+    for (key, holds) in case.by_key() {
+        let holds: Vec<&Call> = holds.collect();
+        let lapsed = Spans::of(holds.iter().filter_map(|hold| {
+            let is_lost = hold.outcome() == Some(&Outcome::Lost) || hold.proof().is_none();
+            let end = hold.over().filter(|_| is_lost)?;
+            Some((hold.called, end))
+        }));
+        let turns = turns(&holds);
+        let mut judged = Vec::new();
+        for hold in holds {
+            let began = hold.began().map_or(0, |look| look.at);
+            let waits = hold.wait > 0 && hold.kind != CallKind::TriesOnce;
+            let calm = !trouble.touches(hold.called.saturating_sub(QUIET), began)
+                && !lapsed.touches(hold.called, began)
+                && case.blocked(hold.worker, hold.called.saturating_sub(QUIET), began) == 0;
+            if waits && calm {
+                verdict.in_line += 1;
+                among_all(case, verdict, hold, began, &turns);
+                judged.push(hold);
+            }
+        }
+        let calls = case.calls.iter().filter(|call| call.key == key);
+        for call in calls.filter(|call| call.outcome() == Some(&Outcome::Busy) && call.wait > 0) {
+            let until = call.over().unwrap_or(call.called);
+            let from = call.called.saturating_sub(QUIET);
+            let calm = !trouble.touches(from, until)
+                && !lapsed.touches(call.called, until)
+                && case.blocked(call.worker, from, until) == 0;
+            if calm {
+                among_all(case, verdict, call, until, &turns);
+            }
+        }
+        judged.sort_by_key(|hold| hold.worker);
+        for of_one in judged.chunk_by(|one, next| one.worker == next.worker) {
+            within(case, verdict, of_one);
+        }
+    }
+}
+
+/// The span from a worker's first hold to its last, without a hold of another worker in between.
+struct Turn {
+    worker: u32,
+    from: u64,
+    to: u64,
+}
+
+fn turns(holds: &[&Call]) -> Vec<Turn> {
+    let turns = holds.chunk_by(|one, next| one.worker == next.worker);
+    let began = |hold: &Call| hold.began().map_or(0, |look| look.at);
+    turns
+        .map(|turn| Turn {
+            worker: turn[0].worker,
+            from: began(turn[0]),
+            to: turn.last().map_or(0, |hold| began(hold)),
+        })
+        .collect()
+}
+
+/// Checks the turns of other workers until `hold` acquired the lock or gave up.
+fn among_all(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, until: u64, turns: &[Turn]) {
+    let first = turns.partition_point(|turn| turn.from <= hold.called);
+    let mut since = hold.called + SLACK;
+    let mut had: Vec<u32> = Vec::new();
+    for turn in turns[first..].iter().take_while(|turn| turn.from < until) {
+        if turn.worker == hold.worker {
+            since = turn.to + SLACK;
+            had.clear();
+        } else if turn.from > since {
+            if had.contains(&turn.worker) {
+                let text = format!(
+                    "{} called at {} and waited until {}; meanwhile worker {} held it in two turns, the \
+                     second at {}",
+                    hold.name(),
+                    case.when(hold.called),
+                    case.when(until),
+                    turn.worker,
+                    case.when(turn.from)
+                );
+                return verdict.broken(Rule::Order, text);
+            }
+            had.push(turn.worker);
+        }
+    }
+}
+
+/// Checks the holds of one worker, in the order in which they began.
+fn within(case: &Case<'_>, verdict: &mut Verdict, holds: &[&Call]) {
+    // Of the holds that have begun so far, the one that was requested last.
+    let mut last: Option<&Call> = None;
+    for hold in holds {
+        if let Some(last) = last.filter(|last| hold.called + SLACK < last.called) {
+            let text = format!(
+                "{} called at {}, but {}, which called at {}, was served first",
+                hold.name(),
+                case.when(hold.called),
+                last.name(),
+                case.when(last.called)
+            );
+            verdict.broken(Rule::Order, text);
+        }
+        if last.is_none_or(|last| last.called < hold.called) {
+            last = Some(hold);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Histories of leases that holders count on, and lose, although servers were reachable.
+
+use super::handwritten::{MS, broken, fault, forgets, history, hits};
+use crate::checker::{Rule, check};
+use crate::fault::Kind;
+use crate::history::History;
+use crate::journal::{Event, EventKind};
+use crate::witness::Sample;
+
+/// At 500 ms a server reports `left` ms for a lock that is held from 1 to 900.
+fn sampled(left: u64) -> History {
+    let text = "
+          0 1.1 asks
+          1 1.1 begins 988
+        400 1.1 steps 900
+        600 1.1 steps 700
+        900 1.1 done";
+    let sample = Sample {
+        key: 0,
+        from: 500 * MS,
+        to: 501 * MS,
+        left: left * MS,
+    };
+    History {
+        samples: vec![sample],
+        ..history(text)
+    }
+}
+
+#[test]
+fn lease_shorter_on_the_server_than_believed_is_a_violation() {
+    assert_eq!(broken(&sampled(810)), []);
+    assert_eq!(check(&sampled(810)).believed, 1);
+    assert_eq!(broken(&sampled(740)), [Rule::Belief]);
+    assert_eq!(broken(&sampled(0)), [Rule::Belief]);
+    // The server may have lost the lock.
+    let mut forgotten = sampled(0);
+    forgotten.faults = vec![forgets(450, 451)];
+    assert_eq!(broken(&forgotten), []);
+    forgotten.faults = vec![forgets(550, 551)];
+    assert_eq!(broken(&forgotten), [Rule::Belief]);
+}
+
+#[test]
+fn sample_of_another_lock_or_time_is_ignored() {
+    let mut other = sampled(0);
+    other.samples[0].key = 1;
+    assert_eq!(broken(&other), []);
+    let mut after = sampled(0);
+    (after.samples[0].from, after.samples[0].to) = (901 * MS, 902 * MS);
+    assert_eq!(broken(&after), []);
+    // The sample took too long to be precise.
+    let mut slow = sampled(0);
+    slow.samples[0].to = 560 * MS;
+    assert_eq!(broken(&slow), []);
+}
+
+/// A lease that ends at 2000 is lost at that time; the server was unavailable until `until`.
+fn lost_after_an_outage(until: u64) -> History {
+    let text = "
+           0 1.1 asks
+           1 1.1 begins 1999
+        1990 1.1 steps 10
+        2001 1.1 lost";
+    let mut history = history(text);
+    for event in &mut history.events {
+        if let EventKind::Called { ttl, .. } = &mut event.what {
+            *ttl = 30_000 * MS;
+        }
+    }
+    history.faults = vec![fault(Kind::ServerKilled, 500, until)];
+    history
+}
+
+#[test]
+fn lease_lost_despite_time_to_renew_is_a_violation() {
+    assert_eq!(broken(&lost_after_an_outage(1500)), []);
+    assert_eq!(broken(&lost_after_an_outage(800)), [Rule::Loss]);
+    // The holder's process did not run.
+    let mut stopped = lost_after_an_outage(800);
+    let stop = hits(Kind::WorkerStopped, 1, 900, 1900);
+    stopped.faults.push(stop);
+    assert_eq!(broken(&stopped), []);
+    // The server had lost the lock.
+    let mut forgotten = lost_after_an_outage(800);
+    forgotten.faults.push(forgets(700, 701));
+    assert_eq!(broken(&forgotten), []);
+}
+
+#[test]
+fn loss_after_killed_connections_is_a_violation() {
+    let mut killed = lost_after_an_outage(501);
+    let kill = |n: u64| fault(Kind::ClientsKilled, 100 + n * 20, 100 + n * 20);
+    killed.faults = (0..90).map(kill).collect();
+    assert_eq!(broken(&killed), [Rule::Loss]);
+    // A busy machine takes long to connect anew.
+    let stall = |n: u64| Event {
+        at: (500 + n * 100) * MS,
+        boot: (500 + n * 100) * MS,
+        worker: 1,
+        call: 0,
+        what: EventKind::Stalled { for_: 45 * MS },
+    };
+    killed.events.extend((0..5).map(stall));
+    assert_eq!(broken(&killed), []);
+}

@@ -1,0 +1,7 @@
+//! Tests of the checker: it accepts correct histories and detects each violation.
+
+pub mod generated;
+mod handwritten;
+mod leases;
+mod mutated;
+mod service;

@@ -1,0 +1,75 @@
+//! Fencing tokens increase: a token requested after another was received is greater. Repeated requests within
+//! a hold return the same token. This holds whatever servers lose.
+
+use std::collections::HashMap;
+
+use super::{Call, Case, Rule, Verdict};
+use crate::checker::call::Token;
+
+pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
+    for (_, holds) in case.by_key() {
+        let mut had: Vec<(&Call, Token)> = Vec::new();
+        for hold in holds {
+            let Some(first) = hold.tokens.first() else {
+                continue;
+            };
+            if let Some(other) = hold
+                .tokens
+                .iter()
+                .find(|token| token.number != first.number)
+            {
+                let text = format!(
+                    "{} received {} and then {}",
+                    hold.name(),
+                    first.number,
+                    other.number
+                );
+                verdict.broken(Rule::Tokens, text);
+            }
+            had.push((hold, *first));
+        }
+        verdict.tokens += had.len();
+        grow(verdict, had.clone());
+        differ(verdict, had);
+    }
+}
+
+fn grow(verdict: &mut Verdict, mut had: Vec<(&Call, Token)>) {
+    let mut by_request = had.clone();
+    had.sort_by_key(|(_, token)| token.had);
+    by_request.sort_by_key(|(_, token)| token.requested);
+    let mut had = had.into_iter().peekable();
+    let mut greatest: Option<(&Call, Token)> = None;
+    for (call, token) in by_request {
+        while let Some(before) = had.next_if(|(_, before)| before.had < token.requested) {
+            if greatest.is_none_or(|(_, greatest)| greatest.number < before.1.number) {
+                greatest = Some(before);
+            }
+        }
+        if let Some((other, before)) = greatest.filter(|(_, before)| before.number > token.number) {
+            let text = format!(
+                "{} received {}, and after that {} received only {}",
+                other.name(),
+                before.number,
+                call.name(),
+                token.number
+            );
+            verdict.broken(Rule::Tokens, text);
+        }
+    }
+}
+
+fn differ(verdict: &mut Verdict, had: Vec<(&Call, Token)>) {
+    let mut known: HashMap<u64, &Call> = HashMap::new();
+    for (call, token) in had {
+        if let Some(other) = known.insert(token.number, call) {
+            let text = format!(
+                "{} and {} both received {}",
+                other.name(),
+                call.name(),
+                token.number
+            );
+            verdict.broken(Rule::Tokens, text);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! A cluster of a single node, which serves all slots.
+
+use std::path::PathBuf;
+
+use crate::fault::Kind;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::server::{Server, free_port};
+use lock_test_support::time::{eventually, millis};
+
+use super::{Deployment, Limits, Links, durable};
+
+pub struct OneNode {
+    server: Server,
+    limits: Limits,
+}
+
+impl OneNode {
+    /// Starts the node. Only processes get faults: nodes give clients their own addresses, so no proxy can be
+    /// in between.
+    pub fn with(limits: Limits) -> Self {
+        let server = Server::with(None, |_, _| {
+            let bus = free_port().to_string();
+            let mut options = durable();
+            let more = [["--cluster-enabled", "yes"], ["--cluster-port", &bus]];
+            options.extend(more.concat().into_iter().map(str::to_owned));
+            options
+        });
+        server.query::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
+        eventually(millis(20_000), "the node serves all slots", || {
+            server.info("CLUSTER INFO", "cluster_state").as_deref() == Some("ok")
+        });
+        Self {
+            server,
+            limits: Limits {
+                variant: "one node",
+                links: Links::Nobodys,
+                can: Kind::PROCESS.to_vec(),
+                account: false,
+                overheard: false,
+                ..limits
+            },
+        }
+    }
+}
+
+impl Deployment for OneNode {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn urls(&self, _: usize) -> String {
+        format!("redis-cluster://127.0.0.1:{}", self.server.port())
+    }
+
+    fn server(&mut self, _: usize) -> &mut Server {
+        &mut self.server
+    }
+
+    fn proxy(&self, _: usize, _: usize) -> Option<&Proxy> {
+        None
+    }
+
+    fn socket(&self) -> Option<PathBuf> {
+        Some(self.server.socket())
+    }
+
+    fn leftovers(&self) -> Vec<String> {
+        self.server.leftovers()
+    }
+}

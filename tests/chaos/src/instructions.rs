@@ -1,0 +1,110 @@
+//! The instructions for a worker process.
+
+use std::path::{Path, PathBuf};
+
+use lock_runtime::Config;
+use serde::{Deserialize, Serialize};
+
+use crate::journal::CallKind;
+use lock_test_support::time::millis;
+
+/// The instructions for one worker process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Instructions {
+    /// The URL of the server; several, separated by spaces, form a quorum.
+    pub urls: String,
+    /// The number of the first worker, and the number of workers; each has its own lock manager.
+    pub first: u32,
+    pub managers: u32,
+    /// The number of locks that the workers compete for.
+    pub keys: u32,
+    pub ttl_ms: u64,
+    pub seed: u64,
+    /// The directory of the journals, one per worker.
+    pub journals: PathBuf,
+    /// The socket of the resource.
+    pub resource: PathBuf,
+    /// `true` if bodies request fencing tokens and write with them.
+    pub fenced: bool,
+    pub replicas: u32,
+    /// The ACL user and its password.
+    pub user: Option<(String, String)>,
+    pub workload: Workload,
+}
+
+/// How workers use the locks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Workload {
+    /// The number of concurrent calls of each worker.
+    pub tasks: u32,
+    /// The kinds of functions that a worker calls.
+    pub calls: Vec<CallKind>,
+    /// The wait timeout of every call.
+    pub wait_ms: Option<u64>,
+    pub pace: BodyLength,
+    /// Calls use one of these at random, instead of the usual ttl.
+    pub ttls_ms: Vec<u64>,
+    /// The time limit for local handoff, instead of the default.
+    pub hand_over_ms: Option<u64>,
+    /// `true` if some runtimes have I/O disabled.
+    pub without_io: bool,
+    /// `true` if the subscriber panics on events that are logged on the I/O thread.
+    pub panicking_log: bool,
+}
+
+/// The duration of bodies.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum BodyLength {
+    /// Most are short; some need their lease to be renewed.
+    Mixed,
+    Short,
+    /// Longer than the ttl, in many small steps.
+    Lingering,
+    /// `ms`, in many small steps.
+    Held {
+        ms: u64,
+    },
+    /// Short with a short lease; with a longer one, until the granted lease is renewed.
+    ByTtl,
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            tasks: 3,
+            calls: CallKind::ALL.to_vec(),
+            wait_ms: None,
+            pace: BodyLength::Mixed,
+            ttls_ms: Vec::new(),
+            hand_over_ms: None,
+            without_io: true,
+            panicking_log: false,
+        }
+    }
+}
+
+impl Instructions {
+    pub fn journal(directory: &Path, worker: u32) -> PathBuf {
+        directory.join(format!("{worker}.jsonl"))
+    }
+
+    pub fn config(&self) -> Config {
+        let mut config = config(&self.urls).replicas(self.replicas);
+        if let Some((user, password)) = &self.user {
+            config = config.credentials(user, password);
+        }
+        if let Some(time) = self.workload.hand_over_ms {
+            config = config.local_handoff(10_000, millis(time));
+        }
+        config
+    }
+}
+
+/// Returns the configuration for a URL, or for a quorum of several that are separated by spaces.
+pub fn config(urls: &str) -> Config {
+    let urls: Vec<_> = urls.split(' ').collect();
+    match urls[..] {
+        [url] => Config::new(url),
+        _ => Config::quorum(urls),
+    }
+}

@@ -1,0 +1,190 @@
+//! The journal of a worker: one line of JSON per event, written immediately, so that a process that is killed
+//! loses none.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The time by [`clock::now`] and by [`clock::boot`].
+    pub at: u64,
+    pub boot: u64,
+    /// The number of the lock manager; most processes have one.
+    pub worker: u32,
+    /// The number of the call within its worker, from one; zero for events that belong to no call.
+    pub call: u64,
+    #[serde(flatten)]
+    pub what: EventKind,
+}
+
+/// The kinds of events. All durations are in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EventKind {
+    /// A function is called, which waits at most `wait`.
+    Called {
+        key: u32,
+        kind: CallKind,
+        ttl: u64,
+        wait: u64,
+    },
+    /// Its body begins. `left` is the guard's reading just after the timestamp was taken.
+    Acquired { left: u64 },
+    /// It received its fencing token, which it requested at `called`.
+    Token { requested: u64, token: u64 },
+    /// The body continues after an await, and `left` remains of its lease.
+    Step { left: u64 },
+    /// The call is over.
+    Ended { outcome: Outcome },
+    /// The runtime was dropped with all unfinished calls of the worker.
+    RuntimeDropped,
+    /// The process has not run for this long, for whatever reason.
+    Stalled { for_: u64 },
+    /// A thread of the worker's runtime has been blocked for this long, by code that holds no lock.
+    Blocked { for_: u64 },
+    /// A panic that the worker did not cause on purpose.
+    Panicked { text: String },
+    /// `shutdown` returned after `took`.
+    ShutDown { took: u64 },
+    /// The last event of a worker, with the threads and tasks of the library that are left in its process.
+    Exited { threads: usize, tasks: usize },
+}
+
+/// The kind of function that is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallKind {
+    Waits,
+    TriesOnce,
+    ReleasesInBackground,
+    /// A guard held by hand.
+    Guard,
+    /// Its body continues after a loss, and checks its guard before each step.
+    Continues,
+    /// Its lease is never renewed.
+    Unrenewed,
+    MaxHold,
+    /// Its body panics.
+    Panics,
+    /// Its body leaves with `?`.
+    Fails,
+    /// The call is dropped at some point.
+    Dropped,
+    /// Its body blocks its thread for longer than the ttl.
+    Blocks,
+    /// A guard held by hand is dropped, and then its task blocks the thread.
+    ThenBlocks,
+    /// It runs on a thread and a runtime of its own, which is not driven any more once the guard is dropped.
+    OwnRuntime,
+    /// The guard is left in a thread-local of a thread that ends.
+    ThreadLocal,
+    /// `Lock::run`.
+    Runs,
+    /// A guard held by hand; the caller runs the body and waits for the loss at the same time.
+    Watches,
+}
+
+impl CallKind {
+    pub const ALL: [Self; 16] = [
+        Self::Waits,
+        Self::TriesOnce,
+        Self::ReleasesInBackground,
+        Self::Guard,
+        Self::Continues,
+        Self::Unrenewed,
+        Self::MaxHold,
+        Self::Panics,
+        Self::Fails,
+        Self::Dropped,
+        Self::Blocks,
+        Self::Runs,
+        Self::Watches,
+        Self::ThenBlocks,
+        Self::OwnRuntime,
+        Self::ThreadLocal,
+    ];
+
+    /// The kinds that need only a runtime that continues.
+    pub const USUAL: &[Self] = Self::ALL.split_at(13).0;
+
+    /// Returns `true` for kinds that take long or start a thread.
+    pub fn is_rare(self) -> bool {
+        matches!(
+            self,
+            Self::Blocks | Self::MaxHold | Self::ThenBlocks | Self::OwnRuntime | Self::ThreadLocal
+        )
+    }
+
+    /// Returns `true` if the guard is held by hand, so that nothing cancels the body.
+    pub fn is_by_hand(self) -> bool {
+        matches!(
+            self,
+            Self::Guard | Self::ThenBlocks | Self::OwnRuntime | Self::ThreadLocal
+        )
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Done,
+    /// By the `?` in its body.
+    Failed,
+    Panicked,
+    Dropped,
+    Busy,
+    Unavailable,
+    Lost,
+    /// The resource had seen a later holder.
+    Refused,
+    /// With an error that must not occur.
+    Wrong(String),
+}
+
+/// The file that a worker writes its events to.
+pub struct Journal {
+    file: File,
+    worker: u32,
+}
+
+impl Journal {
+    pub fn open(path: &Path, worker: u32) -> Self {
+        let file = File::options().create(true).append(true).open(path);
+        Self {
+            file: file.unwrap(),
+            worker,
+        }
+    }
+
+    pub fn write(&self, call: u64, what: EventKind) {
+        self.write_at(clock::reading(), call, what);
+    }
+
+    /// Writes an event with an earlier reading of the clocks.
+    pub fn write_at(&self, (at, boot): (u64, u64), call: u64, what: EventKind) {
+        let event = Event {
+            at,
+            boot,
+            worker: self.worker,
+            call,
+            what,
+        };
+        let mut line = serde_json::to_vec(&event).unwrap();
+        line.push(b'\n');
+        (&self.file).write_all(&line).unwrap();
+    }
+}
+
+/// Returns all events of a journal, in order.
+pub fn read(path: &Path) -> Vec<Event> {
+    let lines = BufReader::new(File::open(path).unwrap()).lines();
+    let parse =
+        |line: String| serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"));
+    lines.map(|line| parse(line.unwrap())).collect()
+}

@@ -1,0 +1,110 @@
+//! Random schedules, mixed with scenes.
+
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::BuildHasher;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crate::args::{Args, leave};
+use crate::checker::Verdict;
+use crate::deployment::Topology;
+use crate::report::Report;
+use crate::scene::{self, Scene};
+use crate::schedule::{RunResult, Schedule};
+use crate::soak::{self, Next};
+use crate::timeline;
+
+/// The number of random schedules for each scene.
+const EACH: u64 = 2;
+
+pub fn run(args: &Args) -> ExitCode {
+    let topologies = topologies(&args.on);
+    let start = Instant::now();
+    let time = Duration::from_secs_f64(args.minutes * 60.0);
+    let goes_on = |number, _: &Report| match (args.seed, args.schedules) {
+        (Some(_), _) => number < 1,
+        (None, Some(most)) => number < most,
+        (None, None) => start.elapsed() < time,
+    };
+    let scenes = scenes(args);
+    let chance = RandomState::new();
+    let next = |number: u64| {
+        let seed = args.seed.unwrap_or_else(|| chance.hash_one(number) >> 16);
+        // Scenes take turns, beginning with a random one.
+        let turn = number / (1 + EACH) + (chance.hash_one("scene") >> 16);
+        let is_scene = !args.scenes.is_empty() || number % (1 + EACH) == EACH;
+        if is_scene && !scenes.is_empty() {
+            let turn = if args.scenes.is_empty() { turn } else { number };
+            return Next::Scene(scenes[(turn % scenes.len() as u64) as usize], seed);
+        }
+        let topology = topologies[(number % topologies.len() as u64) as usize];
+        Next::Schedule(Schedule::of(topology, seed))
+    };
+    let mut picture = Picture::default();
+    let report = soak::run(args.lanes, goes_on, next, |played, verdict| {
+        if args.timeline.is_some() {
+            picture.consider(played, verdict);
+        }
+    });
+    println!("\n{report}");
+    if let Some(path) = &args.timeline {
+        fs::write(path, picture.svg).unwrap();
+    }
+    if let Some(path) = &args.report {
+        fs::write(path, report.to_string()).unwrap();
+    }
+    ExitCode::from(u8::from(report.violations() > 0))
+}
+
+/// The timeline of the schedule with the most events.
+#[derive(Default)]
+struct Picture {
+    events: usize,
+    svg: String,
+}
+
+impl Picture {
+    /// The length of the span that is shown, in nanoseconds.
+    const LENGTH: u64 = 4_000_000_000;
+
+    fn consider(&mut self, played: &RunResult, verdict: &Verdict) {
+        let history = &played.history;
+        let events = history.faults.len() * verdict.holds;
+        if events <= self.events {
+            return;
+        }
+        let (topology, seed) = (played.topology.name(), played.seed);
+        let title = format!("{topology}, seed {seed}");
+        let window = timeline::liveliest(history, Self::LENGTH);
+        self.svg = timeline::draw(history, window, &title);
+        self.events = events;
+    }
+}
+
+/// Returns the named scenes. Without names, returns all scenes if neither a topology nor a seed is given.
+fn scenes(args: &Args) -> Vec<&'static Scene> {
+    let named = |name: &String| {
+        Scene::named(name).unwrap_or_else(|| leave(&format!("unknown scene `{name}`")))
+    };
+    match (
+        args.scenes.is_empty(),
+        args.on.is_empty() && args.seed.is_none(),
+    ) {
+        (false, _) => args.scenes.iter().map(named).collect(),
+        (true, true) => scene::ALL.iter().collect(),
+        (true, false) => Vec::new(),
+    }
+}
+
+fn topologies(names: &[String]) -> Vec<Topology> {
+    let topology = |name: &String| {
+        let mut all = Topology::ALL.into_iter();
+        let topology = all.find(|topology| topology.name() == name);
+        topology.unwrap_or_else(|| leave(&format!("unknown topology `{name}`")))
+    };
+    match names.is_empty() {
+        true => Topology::ALL.to_vec(),
+        false => names.iter().map(topology).collect(),
+    }
+}

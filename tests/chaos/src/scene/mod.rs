@@ -1,0 +1,48 @@
+//! Situations that random schedules would seldom produce; each is played repeatedly with different seeds.
+
+mod leases;
+mod listeners;
+mod processes;
+mod protocol;
+mod rows;
+mod setting;
+
+use crate::schedule::RunResult;
+use setting::Setting;
+
+pub struct Scene {
+    pub name: &'static str,
+    setting: fn() -> Setting,
+}
+
+macro_rules! scenes {
+    ($($module:ident: $($name:ident)+;)+) => {
+        pub const ALL: &[Scene] = &[$($(Scene {
+            name: stringify!($name),
+            setting: $module::$name,
+        },)+)+];
+    };
+}
+
+scenes! {
+    protocol: all_is_well late_messages late_replies stopped_bodies lost_messages many_give_up
+        late_requests late_releases killed_waiters killed_holders slow_clock requests_of_the_stopped
+        requests_of_the_dead frozen_past_the_ttl;
+    leases: several_ttls short_outages connections_killed releases_refused;
+    rows: stopped_in_a_row cut_off_in_a_row killed_and_overheard killed_in_a_cluster;
+    listeners: busy_when_subscribing subscriptions_refused channels_denied scripts_denied nonsense;
+    processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;
+}
+
+impl Scene {
+    pub fn named(name: &str) -> Option<&'static Self> {
+        ALL.iter().find(|scene| scene.name == name)
+    }
+
+    pub fn play(&self, seed: u64) -> RunResult {
+        RunResult {
+            scene: Some(self.name),
+            ..(self.setting)().play(seed)
+        }
+    }
+}

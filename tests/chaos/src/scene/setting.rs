@@ -1,0 +1,128 @@
+//! The parameters of a scene.
+
+use std::time::Duration;
+
+use crate::deployment::{Deployment, Limits, OneNode, Standalone, Topology};
+use crate::fault::Kind;
+use crate::instructions::{BodyLength, Workload};
+use crate::journal::CallKind;
+use crate::plan::{Plan, Profile, Step, Target};
+use crate::schedule::{RunResult, Schedule};
+use lock_test_support::clocks::{ALL, Clocks};
+use lock_test_support::time::millis;
+
+pub struct Setting {
+    pub topology: Topology,
+    pub ttl: Duration,
+    pub keys: u32,
+    pub processes: usize,
+    /// The longest outage of a server or a network.
+    pub stop: Duration,
+    pub workload: Workload,
+    pub lasts: Duration,
+    pub profile: Profile,
+    pub plan: Option<Plan>,
+    pub gap: Option<Duration>,
+    pub order: bool,
+    pub fenced: Option<bool>,
+    /// How much the clocks of the first process are slow, in millionths.
+    pub slow: i64,
+    /// `account`: the workers have an ACL user of their own; `overheard`: another client receives all
+    /// messages.
+    pub account: bool,
+    pub overheard: bool,
+}
+
+impl Setting {
+    pub fn of(kinds: &[Kind]) -> Self {
+        Self {
+            topology: Topology::Standalone,
+            ttl: millis(800),
+            keys: 3,
+            processes: 3,
+            stop: millis(2000),
+            workload: plain(),
+            lasts: millis(5000),
+            profile: Profile::only(kinds),
+            plan: None,
+            gap: None,
+            order: false,
+            fenced: None,
+            slow: 0,
+            account: false,
+            overheard: false,
+        }
+    }
+
+    pub fn scripted(steps: Vec<Step>) -> Self {
+        Self {
+            plan: Some(Plan { steps }),
+            ..Self::of(&[])
+        }
+    }
+
+    fn deployment(&self) -> Box<dyn Deployment> {
+        let limits = Limits {
+            keys: self.keys,
+            processes: self.processes,
+            stop: self.stop,
+            account: self.account,
+            overheard: self.overheard,
+            ..Standalone::that_remembers(self.ttl)
+        };
+        if self.topology == Topology::Cluster {
+            return Box::new(OneNode::with(limits));
+        }
+        let deployment = Standalone::with(limits);
+        if self.slow == 0 {
+            return Box::new(deployment);
+        }
+        let clocks = Clocks::new();
+        clocks.gain(&ALL, -self.slow);
+        Box::new(deployment.by(clocks))
+    }
+
+    pub fn play(self, seed: u64) -> RunResult {
+        let mut deployment = self.deployment();
+        let schedule = Schedule {
+            profile: self.profile,
+            plan: self.plan,
+            workload: self.workload,
+            gap: self.gap,
+            order: self.order,
+            fenced: self.fenced,
+            lasts: self.lasts,
+            ..Schedule::of(self.topology, seed)
+        };
+        schedule.play_on(&mut *deployment)
+    }
+}
+
+pub fn step(at: u64, lasts: u64, kind: Kind, on: Target) -> Step {
+    Step {
+        at: millis(at),
+        lasts: millis(lasts),
+        kind,
+        on,
+        otherwise: false,
+    }
+}
+
+pub fn short() -> Workload {
+    Workload {
+        pace: BodyLength::Short,
+        ..plain()
+    }
+}
+
+/// Returns the workload of ordinary callers.
+pub fn plain() -> Workload {
+    Workload {
+        calls: CallKind::USUAL.to_vec(),
+        without_io: false,
+        ..Workload::default()
+    }
+}
+
+/// The time in which the next call acquires a free lock without other faults: one poll of the first waiter.
+pub const SOON: Duration = millis(1300);

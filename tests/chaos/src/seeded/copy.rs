@@ -1,0 +1,143 @@
+//! A copy of all sources, to which a patch is applied.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The manifests that differ from the originals.
+const EDITED: [&str; 2] = ["tests/chaos/Cargo.toml", "Cargo.toml"];
+
+/// It is kept between runs, so that unchanged parts are not built again.
+pub struct Copy {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    /// Copies all sources into the target directory of this program.
+    pub fn new() -> io::Result<Self> {
+        let program = std::env::current_exe()?;
+        let target = program.ancestors().nth(2).expect("cargo built it");
+        let copy = Self {
+            root: target.join("seeded"),
+            target: target.to_owned(),
+        };
+        copy.restore(Path::new(""))?;
+        // Another name than this program's, and another version: cargo treats packages of one name and
+        // version as the same, wherever they are.
+        copy.edit(EDITED[0], |manifest| {
+            manifest.replace("name = \"chaos\"", "name = \"chaos-seeded\"")
+        })?;
+        copy.edit(EDITED[1], |manifest| {
+            let (before, rest) = manifest
+                .split_once("\nversion = \"")
+                .expect("the manifest has a version");
+            let (version, after) = rest.split_once('"').expect("the version is quoted");
+            format!("{before}\nversion = \"{version}+seeded\"{after}")
+        })?;
+        Ok(copy)
+    }
+
+    /// Builds the program without the rule that the patch removes.
+    pub fn build_without(&self, patch: &Path) -> io::Result<PathBuf> {
+        self.restore(Path::new("lock-runtime"))?;
+        apply(patch, &self.root, &[])?;
+        let mut cargo = Command::new("cargo");
+        cargo
+            .args([
+                "build",
+                "--quiet",
+                "--offline",
+                "--workspace",
+                "--all-features",
+            ])
+            .args(["--bin", "chaos-seeded"])
+            .arg("--target-dir")
+            .arg(&self.target)
+            .current_dir(&self.root);
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        carry_out(&mut cargo)?;
+        let profile = if cfg!(debug_assertions) {
+            "debug"
+        } else {
+            "release"
+        };
+        Ok(self.target.join(profile).join("chaos-seeded"))
+    }
+
+    /// Writes an edited copy of a manifest.
+    fn edit(&self, manifest: &str, edit: impl Fn(String) -> String) -> io::Result<()> {
+        let text = fs::read_to_string(Path::new(SOURCES).join(manifest))?;
+        write(&self.root.join(manifest), edit(text).as_bytes())
+    }
+
+    /// Makes a folder of the copy equal to the sources.
+    fn restore(&self, folder: &Path) -> io::Result<()> {
+        let from = Path::new(SOURCES).join(folder);
+        for there in fs::read_dir(self.root.join(folder)).into_iter().flatten() {
+            let there = there?;
+            if !from.join(there.file_name()).exists() {
+                match there.file_type()?.is_dir() {
+                    true => fs::remove_dir_all(there.path())?,
+                    false => fs::remove_file(there.path())?,
+                }
+            }
+        }
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            let (name, path) = (entry.file_name(), folder.join(entry.file_name()));
+            let is_ours = |name: &OsStr| {
+                let name = name.to_string_lossy();
+                !name.starts_with('.') && name != "target" && path != Path::new("tests/bench")
+            };
+            let is_built = entry.path() == self.target;
+            if !is_ours(&name) || is_built || EDITED.iter().any(|edited| path == Path::new(edited))
+            {
+                continue;
+            }
+            match entry.file_type()?.is_dir() {
+                true => self.restore(&path)?,
+                false => write(&self.root.join(&path), &fs::read(entry.path())?)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes a file only if it differs, so that cargo does not build it again.
+fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|there| there == content) {
+        return Ok(());
+    }
+    fs::create_dir_all(path.parent().expect("the path is a file"))?;
+    fs::write(path, content)
+}
+
+/// Applies a patch to the sources in `folder`.
+pub fn apply(patch: &Path, folder: &Path, options: &[&str]) -> io::Result<()> {
+    let mut git = Command::new("git");
+    git.arg("apply")
+        .args(options)
+        .arg(patch)
+        .current_dir(folder);
+    // The folder may lie inside another repository.
+    if let Some(parent) = folder.parent() {
+        git.env("GIT_CEILING_DIRECTORIES", parent);
+    }
+    carry_out(&mut git)
+}
+
+fn carry_out(command: &mut Command) -> io::Result<()> {
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let output = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("{command:?}: {output}")))
+}

@@ -1,0 +1,219 @@
+//! A process that competes for the locks until it is ordered to end.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockError, LockManager};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::calls::{Caller, Phase};
+use crate::instructions::Instructions;
+use crate::journal::{EventKind, Journal};
+use crate::panics;
+use lock_test_support::rng::Rng;
+use lock_test_support::time::millis;
+use lock_test_support::worker::{Worker, next_order, report_event};
+
+/// A shutdown that takes longer counts as hanging.
+const LONGEST_SHUTDOWN: Duration = millis(20_000);
+
+/// Starts the process. It reports `ready` and, at its end, `over`; its orders are `drop`, which drops its
+/// runtimes, and `end`.
+pub fn start(instructions: &Instructions, environment: &[(&str, String)]) -> Worker {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("worker");
+    command.arg(serde_json::to_string(instructions).unwrap());
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    Worker::run(command)
+}
+
+/// Runs inside the worker process.
+pub fn work(instructions: &str) {
+    let instructions: Instructions = serde_json::from_str(instructions).unwrap();
+    if instructions.workload.panicking_log {
+        panics::in_subscriber();
+    }
+    let mut pools: Vec<_> = (0..instructions.managers)
+        .map(|n| Callers::start(&instructions, n))
+        .collect();
+    let journals: Vec<_> = pools.iter().map(|pool| pool.journal.clone()).collect();
+    panics::record(journals[0].clone());
+    thread::spawn(move || notice_stalls(&journals));
+    pools.iter().for_each(Callers::until_ready);
+    panics::arm();
+    report_event("ready");
+    // Any other instructions, or a closed pipe, ends the process.
+    while next_order() == "drop" {
+        pools.iter().for_each(Callers::drop_runtime);
+    }
+    pools.iter_mut().for_each(Callers::end);
+    report_event("over");
+    // The parent checks meanwhile that its connections are closed.
+    next_order();
+}
+
+/// The callers of one lock manager, on a runtime of their own.
+struct Callers {
+    journal: Arc<Journal>,
+    ready: Receiver<()>,
+    orders: watch::Sender<Phase>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Callers {
+    fn start(instructions: &Instructions, number: u32) -> Self {
+        let worker = instructions.first + number;
+        let path = Instructions::journal(&instructions.journals, worker);
+        let journal = Arc::new(Journal::open(&path, worker));
+        let (orders, phase) = watch::channel(Phase::Works(0));
+        let (is_ready, ready) = channel();
+        let (theirs, instructions) = (journal.clone(), instructions.clone());
+        let rng = Rng::with(instructions.seed.wrapping_add(u64::from(number)));
+        let work = move || attend(&instructions, worker, &theirs, rng, phase, &is_ready);
+        Self {
+            journal,
+            ready,
+            orders,
+            thread: Some(thread::spawn(work)),
+        }
+    }
+
+    fn until_ready(&self) {
+        self.ready.recv().unwrap();
+    }
+
+    fn drop_runtime(&self) {
+        self.orders.send_modify(|phase| {
+            if let Phase::Works(runtime) = phase {
+                *runtime += 1;
+            }
+        });
+    }
+
+    fn end(&mut self) {
+        self.orders.send_replace(Phase::Ends);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// Runs one runtime after the other, of all kinds: with one thread, two or four, with and without I/O.
+fn attend(
+    instructions: &Instructions,
+    worker: u32,
+    journal: &Arc<Journal>,
+    mut rng: Rng,
+    phase: watch::Receiver<Phase>,
+    is_ready: &Sender<()>,
+) {
+    let mut runtime = new_runtime(instructions, &mut rng);
+    let locks = runtime.block_on(connect(&instructions.config()));
+    is_ready.send(()).unwrap();
+    let caller = Arc::new(Caller::new(instructions, worker, journal.clone(), locks));
+    let mut now = Phase::Works(0);
+    loop {
+        let mut phase = phase.clone();
+        let (caller, rng) = (caller.clone(), &mut rng);
+        now = runtime.block_on(async {
+            let mut pool = JoinSet::new();
+            for _ in 0..instructions.workload.tasks {
+                pool.spawn(caller.clone().call_during(now, phase.clone(), rng.split()));
+            }
+            let next = *phase.wait_for(|phase| *phase != now).await.unwrap();
+            if next == Phase::Ends {
+                pool.join_all().await;
+            }
+            next
+        });
+        if now == Phase::Ends {
+            break;
+        }
+        // This drops all calls that are under way, once the threads that poll them have returned.
+        let start = crate::clock::now();
+        runtime.shutdown_timeout(Duration::from_secs(30));
+        // A current-thread runtime drops them when its blocking threads have ended.
+        let for_ = crate::clock::now() - start;
+        journal.write(0, EventKind::Blocked { for_ });
+        journal.write(0, EventKind::RuntimeDropped);
+        runtime = new_runtime(instructions, rng);
+    }
+    runtime.block_on(leave(caller, journal, rng));
+    let tasks = runtime.metrics().num_alive_tasks();
+    let threads = lock_threads();
+    journal.write(0, EventKind::Exited { threads, tasks });
+}
+
+fn new_runtime(instructions: &Instructions, rng: &mut Rng) -> Runtime {
+    let mut builder = match rng.below(3) {
+        0 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    if !rng.one_in(4) || !instructions.workload.without_io {
+        builder.enable_io();
+    }
+    let threads = if rng.one_in(2) { 2 } else { 4 };
+    builder
+        .worker_threads(threads)
+        .enable_time()
+        .build()
+        .unwrap()
+}
+
+/// Connects as soon as the servers permit it.
+pub async fn connect(config: &Config) -> LockManager {
+    loop {
+        // A server may be unavailable, or permit too little for now.
+        match LockManager::connect(config.clone()).await {
+            Ok(locks) => return locks,
+            Err(LockError::Unavailable { .. } | LockError::InvalidConfig { .. }) => {
+                tokio::time::sleep(millis(20)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Acquires each lock once more when all faults are over; after that nothing of the locks is left.
+async fn leave(caller: Arc<Caller>, journal: &Journal, mut rng: Rng) {
+    caller.call_each_once(&mut rng).await;
+    let start = crate::clock::now();
+    let _ = tokio::time::timeout(LONGEST_SHUTDOWN, caller.locks.shutdown()).await;
+    let took = crate::clock::now() - start;
+    journal.write(0, EventKind::ShutDown { took });
+    drop(caller);
+    let patience = Instant::now() + millis(3000);
+    while Handle::current().metrics().num_alive_tasks() > 0 && Instant::now() < patience {
+        tokio::time::sleep(millis(5)).await;
+    }
+}
+
+/// Counts the threads of this process that belong to the library, except for the permanent one.
+fn lock_threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+    let names = tasks.filter_map(|task| name(task.unwrap()).ok());
+    names
+        .filter(|name| name.starts_with("lock-") && name.trim() != "lock-io")
+        .count()
+}
+
+/// Records each time in which this process did not run.
+fn notice_stalls(journals: &[Arc<Journal>]) {
+    const BEAT: Duration = millis(5);
+    const WORTH_TELLING: Duration = millis(15);
+    loop {
+        let start = crate::clock::now();
+        thread::sleep(BEAT);
+        let late = Duration::from_nanos(crate::clock::now() - start).saturating_sub(BEAT);
+        if late > WORTH_TELLING {
+            let for_ = late.as_nanos() as u64;
+            journals
+                .iter()
+                .for_each(|journal| journal.write(0, EventKind::Stalled { for_ }));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The fixture of a case: managers of two processes, and a prefix for its keys.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::{Config, LockManager};
+
+use super::topology::Topology;
+use lock_test_support::manager::connected;
+use lock_test_support::time::{Stopwatch, millis, patient};
+
+#[derive(Clone)]
+pub struct Fixture {
+    servers: Arc<Servers>,
+    case: &'static str,
+}
+
+/// The fixture that all cases share. Fields drop in order: first the managers, then the servers, which check
+/// for leftovers.
+pub struct Servers {
+    locks: LockManager,
+    other: LockManager,
+    looks: LockManager,
+    topology: Box<dyn Topology>,
+}
+
+impl Servers {
+    pub async fn on(topology: impl Topology + 'static) -> Self {
+        let config = || patient(topology.config());
+        let connect = || async { connected(config()).await };
+        let (locks, other, looks) = tokio::join!(connect(), connect(), connect());
+        Self {
+            locks,
+            other,
+            looks,
+            topology: Box::new(topology),
+        }
+    }
+
+    pub async fn close(&self) {
+        tokio::join!(
+            self.locks.shutdown(),
+            self.other.shutdown(),
+            self.looks.shutdown()
+        );
+    }
+}
+
+impl Fixture {
+    pub fn new(servers: Arc<Servers>, case: &'static str) -> Self {
+        Self { servers, case }
+    }
+
+    /// Returns a key that no other case uses.
+    pub fn key(&self, name: &str) -> String {
+        format!("{}:{name}", self.case)
+    }
+
+    pub fn locks(&self) -> &LockManager {
+        &self.servers.locks
+    }
+
+    /// Returns a manager that shares only the server with the first, as another process would.
+    pub fn other(&self) -> &LockManager {
+        &self.servers.other
+    }
+
+    /// Returns both managers.
+    pub fn both(&self) -> [LockManager; 2] {
+        [self.locks().clone(), self.other().clone()]
+    }
+
+    /// Connects a manager for this case alone, which may shut it down.
+    pub async fn another(&self) -> LockManager {
+        connected(self.config()).await
+    }
+
+    pub fn config(&self) -> Config {
+        patient(self.servers.topology.config())
+    }
+
+    pub fn has_queue(&self) -> bool {
+        self.servers.topology.has_queue()
+    }
+
+    /// Deletes the lock as a foreign client. Returns `false` if the topology has no such clients.
+    pub fn deleted(&self, key: &str) -> bool {
+        self.servers.topology.tamper(&format!("lock:{key}"), None)
+    }
+
+    /// Overwrites the lock as a foreign client. Returns `false` if the topology has no such clients.
+    pub fn stolen(&self, key: &str) -> bool {
+        let name = format!("lock:{key}");
+        self.servers.topology.tamper(&name, Some("thief"))
+    }
+
+    pub async fn is_held(&self, key: &str) -> bool {
+        match self.servers.looks.lock(key).try_acquire().await.unwrap() {
+            Some(guard) => guard.release().await.map(|()| false).unwrap(),
+            None => true,
+        }
+    }
+
+    /// Waits until the lock is free. Most locks have a TTL of half a minute, so a free lock was released.
+    pub async fn until_free(&self, key: &str, limit: Duration) {
+        let start = Stopwatch::start();
+        while self.is_held(key).await {
+            assert!(start.elapsed() < limit, "`{key}` is held after {limit:?}");
+            tokio::time::sleep(millis(5)).await;
+        }
+    }
+}

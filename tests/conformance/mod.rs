@@ -1,0 +1,54 @@
+//! Requirements for every engine and topology: each case is written once, and runs on all of them.
+//!
+//! `LOCK_CASES=queue::` runs only the cases whose names contain that, and `LOCK_CASE_TIMES=1` prints how long
+//! each case took.
+
+mod attribute;
+mod cancellation;
+mod exit_paths;
+mod fencing;
+mod fixture;
+mod keys;
+mod lease;
+mod loss;
+mod queue;
+mod registry;
+mod topology;
+mod waiting;
+
+use topology::{InCluster, Memory, Quorum, Sentinel, Standalone};
+
+#[test]
+fn memory() {
+    registry::run(Memory::start());
+}
+
+#[test]
+fn standalone() {
+    registry::run(Standalone::start());
+}
+
+#[test]
+fn standalone_on_one_thread() {
+    registry::run_on_one_thread(Standalone::start());
+}
+
+#[test]
+fn sentinel() {
+    registry::run(Sentinel::start());
+}
+
+#[test]
+fn cluster() {
+    registry::run(InCluster::start());
+}
+
+#[test]
+fn quorum_of_3() {
+    registry::run(Quorum::of(3));
+}
+
+#[test]
+fn quorum_of_5() {
+    registry::run(Quorum::of(5));
+}

@@ -1,0 +1,159 @@
+//! Lists all cases, and runs them concurrently on separate keys.
+
+use std::any::Any;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Builder;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::fixture::{Fixture, Servers};
+use super::topology::Topology;
+use super::{attribute, cancellation, exit_paths, fencing, keys, lease, loss, queue, waiting};
+use lock_test_support::time::within;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+type Case = fn(Fixture) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+macro_rules! cases {
+    ($($file:ident: $($case:ident)*;)*) => {
+        &[$($((
+            concat!(stringify!($file), "::", stringify!($case)),
+            |fixture| Box::pin($file::$case(fixture)),
+        ),)*)*]
+    };
+}
+
+const CASES: &[(&str, Case)] = cases! {
+    attribute:
+        attribute_releases_lock_on_every_result
+        attribute_with_zero_wait_tries_once
+        attribute_error_names_key_and_cause
+        attribute_cancels_body_after_max_hold
+        attribute_works_on_methods
+        attribute_releases_in_background;
+    cancellation:
+        call_dropped_at_any_await_point_frees_lock
+        waiting_call_dropped_at_any_await_point_frees_lock
+        guard_dropped_at_any_await_point_frees_lock
+        hundred_dropped_calls_free_their_locks
+        acquire_dropped_around_its_reply_frees_lock
+        waiter_dropped_around_its_grant_frees_lock;
+    exit_paths:
+        panic_in_body_releases_lock
+        run_releases_lock_at_end_and_on_panic
+        released_or_dropped_guard_frees_lock
+        guard_dropped_outside_runtime_frees_lock
+        call_dropped_in_body_frees_lock
+        call_dropped_by_select_frees_lock
+        call_dropped_by_timeout_frees_lock
+        call_dropped_while_waiting_never_acquires_lock
+        dropped_current_thread_runtime_frees_its_locks
+        dropped_multi_thread_runtime_frees_its_locks
+        runtime_shut_down_in_background_frees_its_locks
+        guard_of_idle_runtime_frees_lock
+        body_is_dropped_before_lock_is_released
+        background_releases_do_not_block_next_call
+        shutdown_rejects_new_locks_and_waits_for_releases;
+    fencing:
+        fencing_tokens_increase_across_processes
+        hold_has_one_fencing_token
+        fencing_tokens_increase_across_waiters;
+    keys:
+        unusual_keys_work
+        invalid_keys_are_rejected
+        many_keys_are_held_and_released_at_once;
+    lease:
+        lock_is_renewed_while_held
+        many_locks_are_renewed
+        lock_is_renewed_while_thread_is_blocked
+        body_without_renewal_ends_after_ttl
+        renewal_ends_at_max_hold
+        short_lease_is_renewed
+        guard_is_never_valid_after_ttl
+        ensure_valid_for_rejects_longer_duration_and_keeps_lock;
+    loss:
+        deleted_lock_cancels_body
+        stolen_lock_cancels_body_and_is_left_unchanged
+        continue_on_lost_keeps_body_running
+        release_of_lost_lock_reports_loss
+        result_of_finished_body_is_kept
+        lost_lock_gets_no_fencing_token;
+    queue:
+        released_lock_reaches_next_process_at_once
+        granted_lock_is_renewed_by_new_holder
+        waiter_that_leaves_is_skipped
+        many_canceled_waiters_lose_no_grant
+        busy_process_does_not_starve_others
+        waiter_of_other_process_is_served_between_local_waiters
+        shutdown_fails_waiters_and_removes_queue_entries;
+    waiting:
+        wait_is_bounded
+        wait_is_bounded_behind_local_waiters
+        zero_wait_tries_once
+        unbounded_wait_acquires_lock
+        local_waiters_are_served_in_order
+        canceled_waiter_does_not_delay_others
+        different_keys_do_not_block_each_other
+        lock_has_one_holder_at_a_time
+        expired_guard_does_not_block_next_holder;
+};
+
+/// The limit on concurrent cases over all topologies; more would disturb each other's timing.
+static AT_ONCE: Semaphore = Semaphore::const_new(12);
+
+/// Runs all cases, then reports the name and the cause of each that failed.
+pub fn run(topology: impl Topology + 'static) {
+    run_with(topology, Builder::new_multi_thread().worker_threads(3));
+}
+
+/// Runs all cases on a single thread, as most tests of services do.
+pub fn run_on_one_thread(topology: impl Topology + 'static) {
+    run_with(topology, &mut Builder::new_current_thread());
+}
+
+fn run_with(topology: impl Topology + 'static, runtime: &mut Builder) {
+    let runtime = runtime.enable_all().build().unwrap();
+    let failed = runtime.block_on(async {
+        let servers = Arc::new(Servers::on(topology).await);
+        let mut running = JoinSet::new();
+        let chosen = std::env::var("LOCK_CASES").unwrap_or_default();
+        for (name, case) in CASES.iter().filter(|(name, _)| name.contains(&chosen)) {
+            let fixture = Fixture::new(servers.clone(), name);
+            running.spawn(async move {
+                let _turn = AT_ONCE.acquire().await.unwrap();
+                let start = Instant::now();
+                let ended = tokio::spawn(within(LIMIT, case(fixture))).await;
+                if std::env::var_os("LOCK_CASE_TIMES").is_some() {
+                    println!("{:>8.3} s {name}", start.elapsed().as_secs_f64());
+                }
+                ended.err().map(|error| (*name, error))
+            });
+        }
+        let ends = running.join_all().await;
+        let failed: Vec<_> = ends.into_iter().flatten().collect();
+        within(LIMIT, servers.close()).await;
+        failed
+    });
+    let failed: Vec<_> = failed
+        .into_iter()
+        .map(|(name, error)| format!("{name}: {}", words(error.into_panic().as_ref())))
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "{} of {} cases failed:\n{}",
+        failed.len(),
+        CASES.len(),
+        failed.join("\n")
+    );
+}
+
+/// Returns the beginning of the panic message.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("panicked").chars().take(400).collect()
+}

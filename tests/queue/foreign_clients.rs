@@ -1,0 +1,195 @@
+//! Clients that do not use the queue, and locks that do not need it.
+
+use std::time::Duration;
+
+use super::fixture::{LONG, fair, managers, managers_with, waiter, waits};
+use lock_test_support::manager::connected;
+use lock_test_support::server::{Monitor, Server};
+use lock_test_support::time::{NOISE, millis, within};
+
+const SOON: Duration = Duration::from_secs(1);
+
+/// Another client frees the lock by `DEL`, which publishes no message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn foreign_delete_serves_whole_queue() {
+    let server = Server::start();
+    let managers = managers(&server.url(), 3).await;
+    server.query::<()>("SET lock:door other-client");
+    let mut waiting = Vec::new();
+    for (before, locks) in managers.iter().enumerate() {
+        waiting.push(waits(locks, "door"));
+        server.until_waiting("door", before + 1);
+    }
+    // By now the first waiter polls at its longest interval.
+    tokio::time::sleep(millis(2500)).await;
+    server.query::<()>("DEL lock:door");
+    for waiter in waiting {
+        let guard = within(SOON, waiter).await.unwrap().unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+/// The first waiter gives up before the delete; the next one must learn that it is first now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn foreign_delete_is_noticed_after_first_waiter_left() {
+    let server = Server::start();
+    let managers = managers(&server.url(), 2).await;
+    server.query::<()>("SET lock:door other-client");
+    let first = waits(&managers[0], "door");
+    server.until_waiting("door", 1);
+    let second = waits(&managers[1], "door");
+    server.until_waiting("door", 2);
+    tokio::time::sleep(millis(200)).await;
+    first.abort();
+    server.until_waiting("door", 1);
+    server.query::<()>("DEL lock:door");
+    let guard = within(SOON, second).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// The queue has advanced since the next waiter last polled; it was behind others then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn foreign_delete_is_noticed_after_first_waiter_was_served() {
+    let server = Server::start();
+    let managers = managers_with(3, || fair(&server.url())).await;
+    let holder = managers[0].lock("door").acquire().await.unwrap();
+    let first = waits(&managers[1], "door");
+    server.until_waiting("door", 1);
+    let second = waits(&managers[2], "door");
+    server.until_waiting("door", 2);
+    holder.release().await.unwrap();
+    let served = within(NOISE, first).await.unwrap().unwrap();
+    server.query::<()>("DEL lock:door");
+    let guard = within(SOON, second).await.unwrap().unwrap();
+    drop(served);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lock_without_expiry_is_busy_until_deleted() {
+    let server = Server::start();
+    let locks = connected(server.url()).await;
+    server.query::<()>("SET lock:door other-client");
+    let busy = locks.lock("door").wait(millis(300)).acquire().await;
+    assert!(busy.unwrap_err().is_busy());
+    server.query::<()>("DEL lock:door");
+    server.query::<()>("HSET lock:door field value");
+    let busy = locks.lock("door").wait(millis(300)).acquire().await;
+    assert!(
+        busy.unwrap_err().is_busy(),
+        "a key of another type counts as held"
+    );
+    server.query::<()>("DEL lock:door");
+    within(NOISE, locks.lock("door").acquire())
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+/// Another client overwrites one key with another type: that lock is lost, and no other.
+#[tokio::test]
+async fn key_of_wrong_type_loses_only_its_lock() {
+    let server = Server::start();
+    let locks = connected(server.url()).await;
+    let mut guards = Vec::new();
+    for n in 0..10 {
+        let lock = locks.lock(format!("row:{n}")).ttl(millis(1000));
+        guards.push(lock.acquire().await.unwrap());
+    }
+    server.query::<()>("DEL lock:row:4");
+    server.query::<()>("HSET lock:row:4 field value");
+    let lost = within(millis(1000) + NOISE, guards[4].lost()).await;
+    assert!(lost.is_lost(), "{lost}");
+    tokio::time::sleep(millis(1500)).await;
+    let valid: Vec<_> = guards.iter().map(|guard| guard.is_valid()).collect();
+    assert_eq!(
+        valid.iter().filter(|valid| !**valid).count(),
+        1,
+        "{valid:?}"
+    );
+    drop(guards);
+    locks.shutdown().await;
+    server.query::<()>("DEL lock:row:4");
+}
+
+/// Returns the commands that concern locks, without those that a new connection sends.
+fn about_locks(monitor: Monitor, server: &Server) -> Vec<String> {
+    let mut commands = monitor.commands(server);
+    commands.retain(|command| !command.starts_with(r#""SCRIPT""#) && command.contains("lock:"));
+    commands
+}
+
+#[tokio::test]
+async fn zero_wait_sends_one_set_without_queueing() {
+    let server = Server::start();
+    let locks = connected(server.url()).await;
+    let other = connected(server.url()).await;
+    let holder = other.lock("door").acquire().await.unwrap();
+    // Connecting checks permissions.
+    server.query::<()>("CONFIG RESETSTAT");
+    let monitor = server.monitor();
+    for _ in 0..20 {
+        assert!(locks.lock("door").try_acquire().await.unwrap().is_none());
+        let busy = locks.lock("door").wait(Duration::ZERO).acquire().await;
+        assert!(busy.unwrap_err().is_busy());
+    }
+    let commands = about_locks(monitor, &server);
+    assert_eq!(commands.len(), 40);
+    for command in commands {
+        let set = r#""SET" "lock:door""#;
+        assert!(
+            command.starts_with(set) && command.contains(r#" "NX" "PX" "#),
+            "{command}"
+        );
+    }
+    assert!(!server.exists("lock:::queue:door") && !server.exists("lock:::waiters:door"));
+    holder.release().await.unwrap();
+    assert_eq!(server.calls(&["zadd", "hset", "subscribe"]), 0);
+}
+
+#[tokio::test]
+async fn free_lock_costs_two_commands() {
+    let server = Server::start();
+    let locks = connected(server.url()).await;
+    // Connecting checks permissions.
+    server.query::<()>("CONFIG RESETSTAT");
+    let monitor = server.monitor();
+    for n in 0..20 {
+        let lock = locks.lock(format!("row:{n}")).wait(LONG);
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    let commands = about_locks(monitor, &server);
+    assert_eq!(commands.len(), 40);
+    for (n, pair) in commands.chunks(2).enumerate() {
+        let set = format!(r#""SET" "lock:row:{n}""#);
+        let taken = pair[0].starts_with(&set) && pair[0].ends_with(r#" "NX" "PX" "30000""#);
+        let released = pair[1].starts_with(r#""EVALSHA""#);
+        assert!(taken && released, "{pair:?}");
+    }
+    assert_eq!(server.calls(&["zadd", "hset", "subscribe", "publish"]), 0);
+}
+
+/// The load on the server does not grow with the queue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_behind_others_poll_rarely() {
+    let server = Server::start();
+    let managers = managers(&server.url(), 20).await;
+    let holder = managers[0].lock("door").acquire().await.unwrap();
+    let waiting: Vec<_> = managers[1..]
+        .iter()
+        .map(|locks| waiter(locks.lock("door").wait(LONG)))
+        .collect();
+    server.until_waiting("door", 19);
+    server.query::<()>("CONFIG RESETSTAT");
+    tokio::time::sleep(millis(2000)).await;
+    let asked = server.calls(&["evalsha", "eval", "set"]);
+    assert!(
+        asked < 40,
+        "19 waiters sent {asked} commands in two seconds"
+    );
+    waiting.iter().for_each(|waiter| waiter.abort());
+    server.until_waiting("door", 0);
+    holder.release().await.unwrap();
+}

@@ -1,0 +1,146 @@
+//! Lost messages delay waiters and have no other effect.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use lock_runtime::{Config, LockManager};
+use tokio::task::JoinSet;
+
+use super::fixture::{LONG, fair, managers_with, waits};
+use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+
+/// Acquires the lock `rounds` times on each manager, concurrently. Returns the longest wait.
+async fn take_turns(managers: &[LockManager], rounds: usize) -> Duration {
+    let longest = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    for locks in managers {
+        let (locks, longest) = (locks.clone(), longest.clone());
+        tasks.spawn(async move {
+            for _ in 0..rounds {
+                let start = Stopwatch::start();
+                let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
+                let waited = start.elapsed().as_millis() as u64;
+                longest.fetch_max(waited, Relaxed);
+                tokio::time::sleep(millis(1)).await;
+                assert!(guard.is_valid());
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    within(LONG, tasks.join_all()).await;
+    Duration::from_millis(longest.load(Relaxed))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_messages_delay_waiters_briefly() {
+    let server = Server::start();
+    let proxy = Proxy::losing_messages(server.port(), 5);
+    let managers = managers_with(4, || fair(&proxy.url())).await;
+    let longest = take_turns(&managers, 60).await;
+    let lost = proxy.lost_messages();
+    println!("{lost} messages lost; the longest wait was {longest:?}");
+    assert!(lost > 3, "{lost} messages lost");
+    assert!(
+        longest < Duration::from_secs(3),
+        "{longest:?} for one turn of four"
+    );
+}
+
+/// Without messages, polling alone serves the queue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_are_served_without_messages() {
+    let server = Server::start();
+    let proxy = Proxy::losing_messages(server.port(), 100);
+    let managers = managers_with(3, || fair(&proxy.url())).await;
+    let longest = take_turns(&managers, 3).await;
+    assert!(proxy.lost_messages() > 3);
+    assert!(longest < Duration::from_secs(10), "{longest:?}");
+}
+
+/// Polling finds a grant whose message was lost, within the polling interval of the first waiter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_grant_message_is_found_by_polling() {
+    let server = Server::start();
+    let holders = connected(server.url()).await;
+    let proxy = Proxy::losing_messages(server.port(), 100);
+    let locks = connected(proxy.url()).await;
+    for _ in 0..4 {
+        let holder = holders.lock("door").acquire().await.unwrap();
+        let waiter = waits(&locks, "door");
+        server.until_waiting("door", 1);
+        holder.release().await.unwrap();
+        let guard = within(millis(1000), waiter).await.unwrap().unwrap();
+        // The grant's lease is renewed.
+        assert!(guard.remaining() > millis(500), "{:?}", guard.remaining());
+        guard.release().await.unwrap();
+    }
+    assert!(proxy.lost_messages() >= 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_subscriptions_delay_waiters_briefly() {
+    let server = Arc::new(Server::start());
+    let managers = managers_with(4, || fair(&server.url())).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let killer = std::thread::spawn({
+        let (server, done) = (server.clone(), done.clone());
+        move || {
+            let mut killed = 0;
+            while !done.load(Relaxed) {
+                killed += server.query::<usize>("CLIENT KILL TYPE pubsub");
+                std::thread::sleep(millis(100));
+            }
+            killed
+        }
+    });
+    let longest = take_turns(&managers, 150).await;
+    done.store(true, Relaxed);
+    let killed = killer.join().unwrap();
+    println!("{killed} subscriptions killed; the longest wait was {longest:?}");
+    assert!(killed > 5, "{killed} subscriptions killed");
+    assert!(
+        longest < Duration::from_secs(4),
+        "{longest:?} for one turn of four"
+    );
+}
+
+/// Waiters poll as soon as the subscription is back, so a missed message causes no further delay.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiter_polls_at_once_after_resubscribing() {
+    let server = Server::start();
+    let managers = managers_with(3, || Config::new(server.url())).await;
+    let holder = managers[0].lock("door").acquire().await.unwrap();
+    let first = waits(&managers[1], "door");
+    server.until_waiting("door", 1);
+    let second = waits(&managers[2], "door");
+    server.until_waiting("door", 2);
+    tokio::time::sleep(millis(1000)).await;
+    server.query::<usize>("CLIENT KILL TYPE pubsub");
+    holder.release().await.unwrap();
+    let first = async { first.await.unwrap().unwrap().release().await.unwrap() };
+    let second = async { second.await.unwrap().unwrap().release().await.unwrap() };
+    within(NOISE, async { tokio::join!(first, second) }).await;
+}
+
+/// The waiter polls and acquires the lock past a dead waiter, so both a reply and a message report it. The
+/// guard is valid, whichever arrives first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_grant_message_keeps_lock_held() {
+    let server = Server::start();
+    let locks = connected(fair(&server.url())).await;
+    for _ in 0..40 {
+        server.query::<()>("SET lock:door other-client");
+        let waiter = waits(&locks, "door");
+        server.until_waiting("door", 1);
+        server.query::<()>("ZADD lock:::queue:door 0 ghost");
+        server.query::<()>("DEL lock:door");
+        let guard = within(millis(1500), waiter).await.unwrap().unwrap();
+        guard.release().await.expect("the guard held the lock");
+        server.until_gone("lock:door", NOISE);
+    }
+    locks.shutdown().await;
+}

@@ -1,0 +1,18 @@
+//! Tests the server queue on Redis: the scripts, arrival order, lost messages, outages, and dead or canceled
+//! waiters.
+
+mod arrival_order;
+mod cancellation;
+mod dead_waiters;
+mod fixture;
+mod foreign_clients;
+mod interleavings;
+mod local_handoff;
+mod lost_messages;
+mod lua;
+mod outage;
+mod renewals;
+mod script_trace;
+mod scripts;
+mod stopped_waiters;
+mod subscription;

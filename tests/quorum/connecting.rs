@@ -1,0 +1,207 @@
+//! Connecting to a quorum: which sets of members are accepted, and how errors describe them.
+
+use std::error::Error;
+use std::time::Duration;
+
+use lock_runtime::{Config, LockError, LockManager};
+
+use super::members::{Members, through};
+use lock_test_support::manager::connected;
+use lock_test_support::server::Server;
+use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
+
+async fn refused(urls: &[&str]) -> String {
+    let error = LockManager::connect(Config::quorum(urls.to_vec())).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, LockError::InvalidConfig { .. }), "{error}");
+    error.to_string()
+}
+
+#[tokio::test]
+async fn invalid_sets_of_members_are_rejected() {
+    let [a, b, c, d] = [1, 2, 3, 4].map(|n| format!("redis://127.0.0.1:{n}/"));
+    for (urls, hint) in [
+        (&[][..], "at least 3"),
+        (&[&*a], "at least 3"),
+        (&[&a, &b], "at least 3"),
+        (&[&a, &b, &c, &d], "leave one out, or add one"),
+        (
+            &[&a, &b, &a],
+            "`redis://127.0.0.1:1` is in the quorum twice",
+        ),
+        (&[&a, &b, "redis://user:secret@127.0.0.1:1/3"], "twice"),
+        (
+            &[&a, &b, "memory://"],
+            "`memory://` can't be the member of a quorum",
+        ),
+        (&[&a, &b, "http://127.0.0.1/"], "`http://` is not known"),
+        (&[&a, &b, "127.0.0.1"], "has no scheme"),
+    ] {
+        let error = refused(urls).await;
+        assert!(error.contains(hint), "{error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn majority_suffices_and_recovered_members_are_used() {
+    let mut members = Members::start(5);
+    members.0[0].kill();
+    members.0[3].kill();
+    let start = Stopwatch::start();
+    let locks = within(millis(2000) + NOISE, members.connect()).await;
+    let guard = locks.lock("door").acquire().await.unwrap();
+    assert!(
+        start.elapsed() < millis(300) + NOISE,
+        "{:?}",
+        start.elapsed()
+    );
+    members.until_held_by("door", &[1, 2, 4], NOISE);
+    guard.release().await.unwrap();
+    members.0[0].restart();
+    members.0[3].restart();
+    eventually(
+        millis(2000) + NOISE,
+        "the restarted members are used",
+        || members.0[0].connections() > 0 && members.0[3].connections() > 0,
+    );
+    members.0[1].kill();
+    members.0[2].kill();
+    let guard = locks.lock("door").acquire().await.unwrap();
+    members.until_held_by("door", &[0, 3, 4], NOISE);
+    assert!(guard.fencing_token().await.unwrap() > 0);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn dropping_last_manager_and_guard_closes_connections() {
+    let members = Members::start(3);
+    let locks = members.connect().await;
+    let guard = locks.lock("door").acquire().await.unwrap();
+    let waiting = locks.lock("door").wait(millis(10)).acquire().await;
+    assert!(waiting.unwrap_err().is_busy());
+    drop(locks);
+    assert!(guard.is_valid());
+    drop(guard);
+    eventually(millis(1000) + NOISE, "all connections are closed", || {
+        members.0.iter().map(Server::connections).sum::<usize>() == 0
+    });
+}
+
+#[tokio::test]
+async fn without_majority_connect_and_acquire_fail() {
+    let mut members = Members::start(3);
+    let locks = members.connect().await;
+    members.0[0].kill();
+    members.0[2].kill();
+    let url = |n: usize| format!("redis://127.0.0.1:{}", members.0[n].port());
+    let error = LockManager::connect(members.config()).await.unwrap_err();
+    assert!(error.is_unavailable() && error.key().is_none(), "{error}");
+    let source = error.source().unwrap().to_string();
+    let connected = format!("`{}`: connected", url(1));
+    assert!(source.contains(&connected), "{source}");
+    let missing = format!("`{}`: not reached (", url(2));
+    assert!(source.contains(&missing), "{source}");
+
+    let start = Stopwatch::start();
+    let error = locks.lock("door").try_acquire().await.unwrap_err();
+    assert!(
+        start.elapsed() < millis(500) + NOISE,
+        "{:?}",
+        start.elapsed()
+    );
+    assert!(error.is_unavailable(), "{error}");
+    for n in 0..3 {
+        assert!(error.to_string().contains(&url(n)), "{error}");
+    }
+    let source = error.source().unwrap().to_string();
+    assert!(source.starts_with("no 2 of 3 members agreed: "), "{source}");
+    assert!(
+        source.contains(&format!("`{}`: granted", url(1))),
+        "{source}"
+    );
+    let missing = format!("`{}`: not reached (", url(0));
+    assert!(source.contains(&missing), "{source}");
+    members.until_held_by("door", &[], NOISE);
+
+    // A waiter acquires the lock when there is a majority again.
+    let waiting = locks.lock("door").wait(Duration::from_secs(30)).acquire();
+    let waiting = tokio::spawn(waiting);
+    tokio::time::sleep(millis(100)).await;
+    assert!(!waiting.is_finished());
+    members.0[2].restart();
+    let guard = within(millis(2000) + NOISE, waiting)
+        .await
+        .unwrap()
+        .unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn shared_password_is_used_and_one_rejecting_member_is_tolerated() {
+    let mut members = Members((0..3).map(|_| Server::with_password("secret")).collect());
+    let config = || members.config().credentials("", "secret");
+    let locks = connected(config()).await;
+    locks
+        .lock("door")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let error = LockManager::connect(members.config().credentials("", "wrong"));
+    let error = error.await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidConfig { .. }), "{error}");
+    assert!(error.to_string().contains("refused ("), "{error}");
+    assert!(!error.to_string().contains("wrong"), "{error}");
+    // A single member that rejects the password counts as unavailable.
+    members.0[1] = Server::with_password("other");
+    let config = members.config().credentials("", "secret");
+    let locks = connected(config).await;
+    locks
+        .lock("door")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+/// The connection to a member breaks or falls silent; the member is used again after recovery.
+#[tokio::test]
+async fn disconnected_member_is_used_after_recovery() {
+    let members = Members::start(3);
+    let proxies = members.proxies();
+    let locks = connected(through(&proxies)).await;
+    for (n, proxy) in proxies.iter().enumerate() {
+        match n {
+            0 => proxy.cut(),
+            _ => proxy.black_hole(),
+        }
+        for _ in 0..5 {
+            let guard = locks.lock("door").acquire().await.unwrap();
+            guard.release().await.unwrap();
+        }
+        // Long enough for the connection to be given up.
+        tokio::time::sleep(millis(600)).await;
+        locks
+            .lock("door")
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        proxy.heal();
+        let start = Stopwatch::start();
+        let before = members.0[n].calls(&["evalsha", "eval"]);
+        while members.0[n].calls(&["evalsha", "eval"]) == before {
+            assert!(start.elapsed() < millis(4000), "member {n} is not used");
+            let guard = locks.lock("other").acquire().await.unwrap();
+            guard.release().await.unwrap();
+        }
+        members.until_held_by("door", &[], millis(2000));
+    }
+}

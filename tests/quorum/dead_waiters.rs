@@ -1,0 +1,50 @@
+//! Dead waiters in the queues of a quorum.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+
+use super::members::{Members, through};
+use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::time::{Stopwatch, eventually, millis, within};
+
+const LONG: Duration = Duration::from_secs(60);
+const DEAD: usize = 4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn black_holed_waiters_delay_others_by_2_s_and_a_fifth_each() {
+    let members = Members::start(3);
+    let proxies = members.proxies();
+    let waiting = |count| {
+        eventually(LONG, "all queues have the expected length", || {
+            let mut queues = members.0.iter().map(|member| member.waiting("door"));
+            queues.all(|length| length == count)
+        });
+    };
+    let locks = members.connect().await;
+    let other = members.connect().await;
+    let holder = locks.lock("door").acquire().await.unwrap();
+    let (mut managers, mut dead) = (Vec::new(), Vec::new());
+    for before in 0..DEAD {
+        let locks = connected(through(&proxies)).await;
+        dead.push(tokio::spawn(locks.lock("door").wait(LONG).acquire()));
+        managers.push(locks);
+        waiting(before + 1);
+    }
+    let last = tokio::spawn(other.lock("door").wait(LONG).acquire());
+    waiting(DEAD + 1);
+    let stalls = Stopwatch::start();
+    proxies.iter().for_each(Proxy::black_hole);
+    holder.release().await.unwrap();
+    let start = Instant::now();
+    let guard = within(LONG, last).await.unwrap().unwrap();
+    let most = millis(2000 + 200 * DEAD as u64 + 50) + stalls.stalled();
+    let waited = start.elapsed();
+    println!("{DEAD} cut off: {waited:?} of {most:?}");
+    assert!(waited < most, "{waited:?}, and {most:?} at most");
+    proxies.iter().for_each(Proxy::heal);
+    dead.iter().for_each(JoinHandle::abort);
+    guard.release().await.unwrap();
+    waiting(0);
+}

@@ -1,0 +1,19 @@
+//! Tests locks on a single Redis server: broken networks, killed servers and processes, permissions and
+//! invalid input.
+
+mod bad_input;
+mod blocked_threads;
+mod clocks;
+mod commands;
+mod connecting;
+mod fencing;
+mod fixture;
+mod interop;
+mod lease_loss;
+mod lost_reply;
+mod outage;
+mod permissions;
+mod polling;
+mod processes;
+mod runtimes;
+mod scale;

@@ -1,0 +1,7 @@
+//! Tests locks on a master that Sentinels name, and that changes with each failover.
+
+mod access;
+mod failover;
+mod replicas;
+mod sentinels;
+mod stale_master;

@@ -1,0 +1,15 @@
+//! Support for the tests on real servers.
+
+pub mod certificates;
+pub mod clocks;
+pub mod cluster;
+pub mod database;
+pub mod manager;
+pub mod proxy;
+pub mod refusing;
+pub mod resp;
+pub mod rng;
+pub mod sentinel;
+pub mod server;
+pub mod time;
+pub mod worker;
