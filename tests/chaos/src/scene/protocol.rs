@@ -104,8 +104,10 @@ pub fn killed_waiters() -> Setting {
     }
 }
 
+/// Where waiters poll whenever they like, a lock stays without a holder for a ttl and the longest interval.
 pub fn killed_holders() -> Setting {
     Setting {
+        ttl: millis(2000),
         workload: Workload {
             calls: vec![CallKind::Waits],
             wait_ms: Some(5000),
