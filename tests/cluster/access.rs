@@ -1,14 +1,13 @@
 //! Ways to connect to a cluster, and the errors when that fails.
 
-use std::error::Error;
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError, LockManager};
+use lock_runtime::{Config, LockError};
 
 use super::shared;
 use lock_test_support::certificates::Certificates;
 use lock_test_support::cluster::Cluster;
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, refusal};
 use lock_test_support::server::{Server, free_port};
 use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
 
@@ -41,24 +40,8 @@ async fn works(config: impl Into<Config>) {
     others.shutdown().await;
 }
 
-/// Returns the error of connecting; asserts that it comes in time and hides the secret.
-async fn refusal(config: impl Into<Config>) -> (LockError, String) {
-    let config = config.into().connect_timeout(millis(5000));
-    let start = Stopwatch::start();
-    let error = LockManager::connect(config).await.unwrap_err();
-    assert!(start.elapsed() < millis(5000) + NOISE, "{error}");
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text += &format!(": {error}");
-        source = error.source();
-    }
-    assert!(!format!("{text} {error:?}").contains(SECRET), "{text}");
-    (error, text)
-}
-
 async fn is_misconfigured(config: impl Into<Config>, word: &str) {
-    let (error, text) = refusal(config).await;
+    let (error, text) = refusal(config, SECRET).await;
     let misconfigured = matches!(error, LockError::InvalidConfig { .. });
     assert!(
         misconfigured && text.contains(word),
@@ -103,7 +86,7 @@ async fn one_reachable_node_is_enough() {
     assert!(start.elapsed() < NOISE, "{:?}", start.elapsed());
     cluster.node_mut(4).resume();
 
-    let (error, text) = refusal(format!("redis-cluster://{nobody}")).await;
+    let (error, text) = refusal(format!("redis-cluster://{nobody}"), SECRET).await;
     assert!(error.is_unavailable(), "{text}");
 }
 
@@ -113,7 +96,8 @@ async fn announced_node_names_are_resolved() {
     let cluster = Cluster::start();
     let url = format!("redis-cluster://localhost:{}", cluster.node(2).port());
     let announce = |option: &str| {
-        (0..cluster.len()).for_each(|n| cluster.node(n).query(&format!("CONFIG SET {option}")));
+        (0..cluster.node_count())
+            .for_each(|n| cluster.node(n).query(&format!("CONFIG SET {option}")));
     };
     let reported = |name: Option<&str>| {
         eventually(
@@ -132,7 +116,7 @@ async fn announced_node_names_are_resolved() {
                         _ => false,
                     })
                 };
-                (0..cluster.len()).all(known)
+                (0..cluster.node_count()).all(known)
             },
         );
     };
@@ -149,7 +133,7 @@ async fn announced_node_names_are_resolved() {
 
 #[tokio::test]
 async fn password_and_tls_are_accepted() {
-    let certificates = Certificates::new();
+    let certificates = Certificates::issue();
     let authority = certificates.authority.clone();
     let plan = Cluster::plan().password("pass@word").tls(certificates);
     let cluster = plan.start();
@@ -163,7 +147,7 @@ async fn password_and_tls_are_accepted() {
 
     is_misconfigured(trusting(&bare).credentials("", SECRET), "password").await;
     is_misconfigured(trusting(&bare), "password").await;
-    let (error, text) = refusal(&*url).await;
+    let (error, text) = refusal(&*url, SECRET).await;
     assert!(error.is_unavailable(), "{text}");
     assert!(text.to_lowercase().contains("certificate"), "{text}");
 }
@@ -180,14 +164,14 @@ async fn documented_permissions_suffice() {
         .collect();
     let cluster = shared::cluster();
     let user = format!("ACL SETUSER clerk on >{SECRET} {}", rules.join(" "));
-    (0..cluster.len()).for_each(|n| cluster.node(n).query(&user));
+    (0..cluster.node_count()).for_each(|n| cluster.node(n).query(&user));
     let clerk = || Config::new(cluster.url()).credentials("clerk", SECRET);
     works(clerk()).await;
-    for n in 0..cluster.len() {
+    for n in 0..cluster.node_count() {
         cluster
             .node(n)
             .query::<()>("ACL SETUSER clerk -cluster|slots");
     }
-    let (_, text) = refusal(clerk()).await;
+    let (_, text) = refusal(clerk(), SECRET).await;
     assert!(text.contains("cluster|slots"), "{text}");
 }

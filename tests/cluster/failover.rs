@@ -89,7 +89,7 @@ async fn paused_master_is_replaced_and_its_late_replies_are_ignored() {
     let asked_of_old = tokio::spawn(lock.try_acquire());
     // Many callers need locks of the paused master; they must not each request the slot map.
     let asked = |cluster: &Cluster| -> u64 {
-        let running = (0..cluster.len()).filter(|n| cluster.node(*n).runs());
+        let running = (0..cluster.node_count()).filter(|n| cluster.node(*n).runs());
         running
             .map(|n| cluster.node(n).calls(&["cluster|slots"]))
             .sum()

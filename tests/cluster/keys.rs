@@ -37,7 +37,7 @@ fn random_key(rng: &mut Rng) -> String {
 #[test]
 fn servers_compute_the_same_slots() {
     let cluster = shared::cluster();
-    let mut rng = Rng::new();
+    let mut rng = Rng::random();
     for prefix in ["lock:", "", "{app}:", "}é{🔒}"] {
         let keys = lock_keys::Keys::new(prefix, true).unwrap();
         for _ in 0..250 {
@@ -64,7 +64,7 @@ async fn any_key_can_be_locked_and_waited_for() {
     let cluster = shared::cluster();
     let locks = connected(patient(cluster.url())).await;
     let others = connected(patient(cluster.url())).await;
-    let mut rng = Rng::new();
+    let mut rng = Rng::random();
     let keys: HashSet<String> = (0..200).map(|_| random_key(&mut rng)).collect();
     let mut tasks = JoinSet::new();
     for key in keys {

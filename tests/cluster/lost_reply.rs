@@ -21,7 +21,7 @@ impl Fixture {
         // Replicas would use the proxies too.
         let cluster = Cluster::plan().without_replicas().start();
         let mut proxies = Vec::new();
-        for n in 0..cluster.len() {
+        for n in 0..cluster.node_count() {
             let proxy = Proxy::to(cluster.node(n).port());
             let announce = format!("CONFIG SET cluster-announce-port {}", proxy.port());
             cluster.node(n).query::<()>(&announce);
@@ -31,7 +31,7 @@ impl Fixture {
         eventually(
             Duration::from_secs(10),
             "all nodes know the proxies",
-            || (0..fixture.cluster.len()).all(|n| fixture.is_known_to(n)),
+            || (0..fixture.cluster.node_count()).all(|n| fixture.is_known_to(n)),
         );
         fixture
     }

@@ -21,7 +21,7 @@ fn listened_to(cluster: &Cluster) -> Vec<usize> {
             .query::<Vec<String>>(channels)
             .is_empty()
     };
-    (0..cluster.len()).filter(is_heard).collect()
+    (0..cluster.node_count()).filter(is_heard).collect()
 }
 
 struct Two {

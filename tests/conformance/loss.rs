@@ -4,7 +4,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use lock_runtime::{LockError, LockManager, distributed_lock};
+use lock_runtime::{LockError, LockManager, OnLost, distributed_lock};
 use tokio::sync::oneshot;
 
 use super::fixture::Fixture;
@@ -83,6 +83,15 @@ pub async fn continue_on_lost_keeps_body_running(fixture: Fixture) {
     let call = goes_on(fixture.locks().clone(), row.clone(), tampers);
     assert_eq!(call.await.unwrap(), "done");
     fixture.deleted(&row);
+
+    let run = fixture.locks().lock(&*row).wait(NOISE).ttl(TTL);
+    let run = run.renew(false).on_lost(OnLost::Continue);
+    let valid = run.run(async |lock| {
+        lock.lost().await;
+        tokio::task::yield_now().await;
+        lock.is_valid()
+    });
+    assert!(!valid.await.unwrap());
 }
 
 pub async fn release_of_lost_lock_reports_loss(fixture: Fixture) {

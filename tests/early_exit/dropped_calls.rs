@@ -113,7 +113,7 @@ async fn ten_thousand(config: impl Fn() -> Config, flat: impl Fn() -> usize) {
     let config = || config().command_timeout(millis(5000));
     let connect = || async { connected(config()).await };
     let managers = [connect().await, connect().await];
-    let mut rng = Rng::new();
+    let mut rng = Rng::random();
     let start = Instant::now();
     // The first calls create everything that is kept permanently.
     let mut dropped = drop_calls(&managers, drops() / 10, &mut rng).await;

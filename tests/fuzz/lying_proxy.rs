@@ -82,7 +82,7 @@ impl Liar {
                 return Ok(());
             }
             frames.add(&bytes[..n]);
-            while let Some(frame) = frames.next() {
+            while let Some(frame) = frames.next_frame() {
                 let frame = self.instead(&frame).unwrap_or(frame);
                 if honest > 0 || rng.below(100) >= self.percent.load(Relaxed) {
                     honest = honest.saturating_sub(1);

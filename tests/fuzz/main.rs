@@ -27,7 +27,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 fn rng() -> Rng {
-    number("LOCK_SEED").map_or_else(Rng::new, Rng::with)
+    number("LOCK_SEED").map_or_else(Rng::random, Rng::with)
 }
 
 /// Runs users against servers of one topology whose proxies falsify replies.

@@ -99,7 +99,7 @@ async fn ten_thousand_canceled_waiters_lose_no_grant() {
         last: AtomicU64::new(0),
         gap: AtomicU64::new(0),
     });
-    let mut rng = Rng::new();
+    let mut rng = Rng::random();
     let mut waiters = JoinSet::new();
     for n in 0..WAITERS {
         let (locks, log, mut rng) = (managers[n % 4].clone(), log.clone(), rng.split());
@@ -130,7 +130,7 @@ async fn ten_thousand_canceled_waiters_lose_no_grant() {
 async fn grant_for_canceled_waiter_is_released() {
     let server = Server::start();
     let managers = managers(&server.url(), 3).await;
-    let mut rng = Rng::new();
+    let mut rng = Rng::random();
     for _ in 0..400 {
         let holder = managers[0].lock("door").acquire().await.unwrap();
         let leaves = waits(&managers[1], "door");

@@ -1,5 +1,6 @@
 //! Calls the library's own scripts directly.
 
+use lock_model::scripts;
 use redis::{Connection, FromRedisValue, RedisResult, Script};
 
 use lock_test_support::server::Server;
@@ -18,39 +19,14 @@ pub struct Lua {
     pub fence: Script,
 }
 
-/// Concatenates the library's script parts, with an optional first line.
-macro_rules! script {
-    ($($first_line:literal,)? [$($file:literal),+]) => {
-        Script::new(concat!(
-            $($first_line,)?
-            $(include_str!(concat!("../../lock-runtime/src/engine/redis/scripts/", $file))),+
-        ))
-    };
-}
-
 impl Lua {
     pub fn new() -> Self {
         Self {
-            wait: script!(
-                "local cluster = false\n",
-                [
-                    "lib_queue.lua",
-                    "lib_wake.lua",
-                    "lib_holder_ttl.lua",
-                    "lib_enqueue.lua",
-                    "wait.lua"
-                ]
-            ),
-            cancel: script!(
-                "local cluster = false\n",
-                ["cancel.lua", "lib_queue.lua", "tail_grant_next.lua"]
-            ),
-            release: script!(
-                "local cluster = false\n",
-                ["release.lua", "lib_queue.lua", "tail_grant_next.lua"]
-            ),
-            renew: script!(["renew.lua"]),
-            fence: script!(["fencing_token.lua"]),
+            wait: Script::new(scripts::WAIT),
+            cancel: Script::new(scripts::CANCEL),
+            release: Script::new(scripts::RELEASE),
+            renew: Script::new(scripts::RENEW),
+            fence: Script::new(scripts::FENCING_TOKEN),
         }
     }
 }

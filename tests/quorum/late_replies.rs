@@ -1,7 +1,7 @@
 //! Replies that arrive too late, or never.
 
 use super::members::{Members, through};
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, warmed_up};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
 
@@ -10,15 +10,7 @@ use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
 async fn late_votes_leave_no_lock() {
     let members = Members::start(3);
     let proxies = members.proxies();
-    let locks = connected(through(&proxies)).await;
-    locks
-        .lock("warm")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let locks = warmed_up(through(&proxies)).await;
     for hole in [Proxy::hold_replies, Proxy::black_hole] {
         hole(&proxies[0]);
         hole(&proxies[2]);

@@ -200,7 +200,7 @@ async fn http_server_is_rejected() {
 
 #[tokio::test]
 async fn wrong_tls_setup_is_rejected() {
-    let certificates = Certificates::new();
+    let certificates = Certificates::issue();
     let server = Server::with_tls(&certificates);
     let port = server.port();
     // No TLS where it is required.
@@ -211,7 +211,7 @@ async fn wrong_tls_setup_is_rejected() {
     // An unknown authority, and a wrong one.
     let url = format!("rediss://:{SECRET}@127.0.0.1:{port}");
     says(&refusal(url.as_str()).await, &["certificate", "tls"]);
-    let other = Config::new(url).root_certificate(Certificates::new().authority);
+    let other = Config::new(url).root_certificate(Certificates::issue().authority);
     says(&refusal(other).await, &["certificate", "tls"]);
     // TLS where there is none.
     let plain = Server::start();

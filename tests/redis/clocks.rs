@@ -39,7 +39,7 @@ fn each_clock_deviates_separately() {
         }
         return;
     }
-    let clocks = Clocks::new();
+    let clocks = Clocks::correct();
     let mut worker = Worker::start_by(each_clock_deviates_separately, &[], &clocks);
     let mut expect = |wall: i64, monotonic: i64, boot: i64| {
         let reported = ahead(&mut worker);
@@ -79,7 +79,7 @@ fn each_clock_deviates_separately() {
 
 #[test]
 fn server_uses_fake_clocks() {
-    let server = Server::by(Clocks::new(), &[]);
+    let server = Server::by(Clocks::correct(), &[]);
     let ahead = || {
         let (seconds, _): (u64, u64) = server.query("TIME");
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

@@ -91,7 +91,7 @@ async fn user_with_minimal_permissions_authenticates() {
 
 #[tokio::test]
 async fn tls_accepts_custom_root_certificate() {
-    let certificates = Certificates::new();
+    let certificates = Certificates::issue();
     let server = Server::with_tls(&certificates);
     for host in ["127.0.0.1", "localhost"] {
         let url = format!("rediss://{host}:{}/1", server.port());

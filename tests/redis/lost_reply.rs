@@ -3,7 +3,7 @@
 use lock_runtime::{Config, LockManager};
 use tokio::task::JoinSet;
 
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, warmed_up};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
 use lock_test_support::time::{NOISE, Stopwatch, begin, eventually, millis, within};
@@ -11,16 +11,7 @@ use lock_test_support::time::{NOISE, Stopwatch, begin, eventually, millis, withi
 async fn behind_a_proxy() -> (Server, Proxy, LockManager) {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let locks = connected(proxy.url()).await;
-    // Loads the scripts and opens the connection.
-    locks
-        .lock("warm")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let locks = warmed_up(proxy.url()).await;
     (server, proxy, locks)
 }
 

@@ -2,7 +2,7 @@
 
 use tokio::task::JoinSet;
 
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, warmed_up};
 use lock_test_support::server::Server;
 use lock_test_support::time::{NOISE, eventually, millis, within};
 
@@ -10,15 +10,7 @@ use lock_test_support::time::{NOISE, eventually, millis, within};
 /// foreign lock.
 async fn commands(waiters: usize) -> u64 {
     let server = Server::start();
-    let locks = connected(server.url()).await;
-    locks
-        .lock("warm")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let locks = warmed_up(server.url()).await;
     server.query::<()>("SET lock:door other-client PX 60000");
     let mut waiting = JoinSet::new();
     for _ in 0..waiters {

@@ -56,7 +56,7 @@ async fn settled(locks: &LockManager, server: &Server) {
 
 #[tokio::test]
 async fn runtime_drives_its_own_tls_connection() {
-    let certificates = Certificates::new();
+    let certificates = Certificates::issue();
     let server = Server::with_tls(&certificates);
     let url = format!("rediss://localhost:{}", server.port());
     let config = Config::new(url).root_certificate(certificates.authority.clone());

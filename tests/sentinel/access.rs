@@ -1,16 +1,15 @@
 //! Ways to connect through Sentinels: credentials for both sides, TLS, a database; and the errors when that
 //! fails.
 
-use std::error::Error;
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError, LockManager};
+use lock_runtime::{Config, LockError};
 
 use lock_test_support::certificates::Certificates;
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, refusal};
 use lock_test_support::sentinel::{Sentinels, Setup};
 use lock_test_support::server::free_port;
-use lock_test_support::time::{NOISE, Stopwatch, millis};
+use lock_test_support::time::{NOISE, Stopwatch};
 
 const SECRET: &str = "correct-horse";
 
@@ -21,23 +20,6 @@ async fn works(all: &Sentinels, config: impl Into<Config>) {
     let keyspace: String = all.server(all.master()).query("INFO keyspace");
     assert!(keyspace.contains(":keys=1"), "{keyspace}");
     guard.release().await.unwrap();
-}
-
-/// Returns the error of connecting; asserts that it comes in time and hides the secret.
-async fn refusal(config: impl Into<Config>) -> (LockError, String) {
-    let config = config.into().connect_timeout(millis(5000));
-    assert!(!format!("{config:?}").contains(SECRET));
-    let start = Stopwatch::start();
-    let error = LockManager::connect(config).await.unwrap_err();
-    assert!(start.elapsed() < millis(5000) + NOISE, "{error}");
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text += &format!(": {error}");
-        source = error.source();
-    }
-    assert!(!format!("{text} {error:?}").contains(SECRET), "{text}");
-    (error, text)
 }
 
 #[track_caller]
@@ -57,9 +39,9 @@ async fn bad_urls_and_unreachable_sentinels_are_rejected() {
     works(&all, url.replace("/mymaster/0", "/mymaster")).await;
     works(&all, url.replace("/0", "/5")).await;
 
-    let unknown = refusal(url.replace("mymaster", "nobody")).await;
+    let unknown = refusal(url.replace("mymaster", "nobody"), SECRET).await;
     is_misconfigured(&unknown, &["no master called `nobody`", "check the name"]);
-    let database = refusal(url.replace("/0", "/4000")).await;
+    let database = refusal(url.replace("/0", "/4000"), SECRET).await;
     assert!(database.1.contains("database"), "{}", database.1);
     for (from, to) in [
         ("/0", "/x"),
@@ -68,10 +50,13 @@ async fn bad_urls_and_unreachable_sentinels_are_rejected() {
         ("1:", "1:x"),
     ] {
         let bad = url.replace(from, to);
-        is_misconfigured(&refusal(bad.as_str()).await, &["h1:26379,h2,h3/mymaster/0"]);
+        is_misconfigured(
+            &refusal(bad.as_str(), SECRET).await,
+            &["h1:26379,h2,h3/mymaster/0"],
+        );
     }
     let none = Config::new(&url).credentials("nobody", SECRET);
-    is_misconfigured(&refusal(none).await, &["password"]);
+    is_misconfigured(&refusal(none, SECRET).await, &["password"]);
 
     // Unreachable Sentinels are skipped as long as one is left.
     all.sentinel_mut(0).kill();
@@ -81,10 +66,10 @@ async fn bad_urls_and_unreachable_sentinels_are_rejected() {
     all.sentinel_mut(1).pause();
     works(&all, &*url).await;
     all.sentinel_mut(2).kill();
-    let (error, text) = refusal(&*url).await;
+    let (error, text) = refusal(&*url, SECRET).await;
     assert!(error.is_unavailable(), "{text}");
     let nobody = format!("redis-sentinel://127.0.0.1:{}/mymaster", free_port());
-    let (error, text) = refusal(nobody).await;
+    let (error, text) = refusal(nobody, SECRET).await;
     assert!(error.is_unavailable(), "{text}");
     assert!(text.contains("no Sentinel names the master"), "{text}");
 }
@@ -104,17 +89,17 @@ async fn server_and_sentinel_passwords_are_separate() {
     works(&all, named).await;
 
     let (sentinels, server) = ("sentinel", "password");
-    is_misconfigured(&refusal(&*url).await, &[sentinels, server]);
+    is_misconfigured(&refusal(&*url, SECRET).await, &[sentinels, server]);
     let wrong = Config::new(&url).sentinel_credentials("", SECRET);
-    is_misconfigured(&refusal(wrong).await, &[sentinels, server]);
+    is_misconfigured(&refusal(wrong, SECRET).await, &[sentinels, server]);
     let wrong = own(&all.url_with(&format!("redis-sentinel://:{SECRET}@")));
-    is_misconfigured(&refusal(wrong).await, &[server]);
-    is_misconfigured(&refusal(own(&all.url())).await, &["auth", server]);
+    is_misconfigured(&refusal(wrong, SECRET).await, &[server]);
+    is_misconfigured(&refusal(own(&all.url()), SECRET).await, &["auth", server]);
 }
 
 #[tokio::test]
 async fn tls_is_used_for_sentinels_and_servers() {
-    let certificates = Certificates::new();
+    let certificates = Certificates::issue();
     let mut all = Sentinels::with(&Setup {
         certificates: Some(&certificates),
         password: Some("pass"),
@@ -129,10 +114,10 @@ async fn tls_is_used_for_sentinels_and_servers() {
     let lock = locks.lock("row").wait(Duration::from_secs(2));
     lock.acquire().await.unwrap().release().await.unwrap();
 
-    let (error, text) = refusal(&*url).await;
+    let (error, text) = refusal(&*url, SECRET).await;
     assert!(error.is_unavailable(), "{text}");
     assert!(text.to_lowercase().contains("certificate"), "{text}");
-    let (error, _) = refusal(all.url_with("redis-sentinel://:pass@")).await;
+    let (error, _) = refusal(all.url_with("redis-sentinel://:pass@"), SECRET).await;
     assert!(error.is_unavailable(), "{error:?}");
 }
 
@@ -161,5 +146,5 @@ async fn documented_permissions_suffice() {
     };
     works(&all, clerk()).await;
     all.server(0).query::<()>("ACL SETUSER clerk -role");
-    is_misconfigured(&refusal(clerk()).await, &["noperm", "role"]);
+    is_misconfigured(&refusal(clerk(), SECRET).await, &["noperm", "role"]);
 }

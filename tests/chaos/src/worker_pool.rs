@@ -39,7 +39,7 @@ impl WorkerPool {
             next: 0,
         };
         for (urls, mut environment) in processes {
-            let clocks = Clocks::new();
+            let clocks = Clocks::correct();
             if environment.is_empty() {
                 environment.extend(clocks.environment());
             }

@@ -18,6 +18,7 @@ pub(crate) struct Scripts {
     pub(crate) die: String,
 }
 
+/// Concatenates parts of scripts, with an optional first line.
 macro_rules! script {
     ($($first_line:literal,)? [$($file:literal),+]) => {
         concat!(
@@ -27,7 +28,7 @@ macro_rules! script {
     };
 }
 
-const WAIT: &str = script!(
+pub const WAIT: &str = script!(
     "local cluster = false\n",
     [
         "lib_queue.lua",
@@ -37,14 +38,16 @@ const WAIT: &str = script!(
         "wait.lua"
     ]
 );
-const CANCEL: &str = script!(
+pub const CANCEL: &str = script!(
     "local cluster = false\n",
     ["cancel.lua", "lib_queue.lua", "tail_grant_next.lua"]
 );
-const RELEASE: &str = script!(
+pub const RELEASE: &str = script!(
     "local cluster = false\n",
     ["release.lua", "lib_queue.lua", "tail_grant_next.lua"]
 );
+pub const RENEW: &str = script!(["renew.lua"]);
+pub const FENCING_TOKEN: &str = script!(["fencing_token.lua"]);
 const LOOK: &str = "
     return {
         redis.call('GET', KEYS[1]) or '', redis.call('PTTL', KEYS[1]),
@@ -82,8 +85,8 @@ impl Scripts {
             wait: load(WAIT),
             cancel: load(CANCEL),
             release: load(RELEASE),
-            renew: load(script!(["renew.lua"])),
-            fence: load(script!(["fencing_token.lua"])),
+            renew: load(RENEW),
+            fence: load(FENCING_TOKEN),
             look: load(LOOK),
             pass: load(PASS),
             die: load(DIE),

@@ -10,7 +10,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    pub fn new() -> Self {
+    pub fn issue() -> Self {
         let authority_key = KeyPair::generate().unwrap();
         let mut authority = CertificateParams::default();
         // With the default name, which the certificate also has, OpenSSL would take the certificate for its

@@ -48,7 +48,7 @@ struct Wrong {
 
 impl Clocks {
     /// Creates clocks that run correctly at first.
-    pub fn new() -> Self {
+    pub fn correct() -> Self {
         let directory = TempDir::with_prefix("lock-clocks-").unwrap();
         let mut steering = Steering {
             file: File::create(directory.path().join("steering")).unwrap(),

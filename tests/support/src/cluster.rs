@@ -142,7 +142,7 @@ impl Cluster {
         &mut self.nodes[node]
     }
 
-    pub fn len(&self) -> usize {
+    pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
@@ -174,7 +174,7 @@ impl Cluster {
         let mut running = self.nodes.iter().filter(|node| node.runs());
         let id = owner(running.next()?)?;
         let is_it = |&node: &usize| self.runs(node) && self.id(node).is_ok_and(|it| it == id);
-        let master = (0..self.len()).find(is_it)?;
+        let master = (0..self.node_count()).find(is_it)?;
         running
             .all(|node| owner(node).as_ref() == Some(&id))
             .then_some(master)
@@ -205,7 +205,7 @@ impl Cluster {
             let master = node.info("INFO replication", "master_port");
             node.runs() && master.as_ref() == Some(&port)
         };
-        (0..self.len()).find(|&node| follows(&self.nodes[node]))
+        (0..self.node_count()).find(|&node| follows(&self.nodes[node]))
     }
 
     /// Returns `count` keys whose locks are on a node.
@@ -237,7 +237,7 @@ impl Cluster {
     pub fn is_settled(&self) -> bool {
         let known = |node: &Server| {
             let nodes: Option<String> = node.ask(&["CLUSTER", "NODES"]).ok();
-            nodes.is_some_and(|nodes| nodes.matches("slave").count() + MASTERS == self.len())
+            nodes.is_some_and(|nodes| nodes.matches("slave").count() + MASTERS == self.node_count())
         };
         let follows = |node: &Server| {
             let linked = node.info("INFO replication", "master_link_status");
@@ -303,7 +303,9 @@ impl Cluster {
         for node in [to, from] {
             self.set_slot(node, slot, &["NODE", &id])?;
         }
-        for node in (0..self.len()).filter(|node| ![from, to].contains(node) && self.runs(*node)) {
+        for node in
+            (0..self.node_count()).filter(|node| ![from, to].contains(node) && self.runs(*node))
+        {
             // A replica refuses, and learns it from the others.
             let _ = self.set_slot(node, slot, &["NODE", &id]);
         }
@@ -369,7 +371,7 @@ impl Cluster {
             }
         }
         eventually(LONG, "all nodes know one another", || self.have_met());
-        for n in MASTERS..self.len() {
+        for n in MASTERS..self.node_count() {
             let replicate = ["CLUSTER", "REPLICATE", &self.id(n - MASTERS).unwrap()];
             eventually(LONG, "a replica knows its master", || {
                 self.nodes[n].ask::<()>(&replicate).is_ok()
@@ -397,7 +399,7 @@ impl Cluster {
                 all &= line.is_some_and(|line| !line.contains("handshake"));
             }
             let known = known.lines().filter(|line| !line.contains("handshake"));
-            all &= known.count() == self.len();
+            all &= known.count() == self.node_count();
         }
         all
     }

@@ -1,10 +1,37 @@
 //! Connects a lock manager on a machine that may be busy.
 
+use std::error::Error;
 use std::time::Duration;
 
 use lock_runtime::{Config, LockError, LockManager};
 
-use crate::time::Stopwatch;
+use crate::time::{NOISE, Stopwatch, millis};
+
+/// Connects, and acquires and releases a lock, so that scripts are loaded and connections open.
+pub async fn warmed_up(config: impl Into<Config>) -> LockManager {
+    let locks = connected(config).await;
+    let guard = locks.lock("warm").acquire().await.unwrap();
+    guard.release().await.unwrap();
+    locks
+}
+
+/// Returns the error of connecting, and its text with those of its sources. Asserts that it comes within the
+/// connect timeout, and that neither the error nor the configuration shows the secret.
+pub async fn refusal(config: impl Into<Config>, secret: &str) -> (LockError, String) {
+    let config = config.into().connect_timeout(millis(5000));
+    assert!(!format!("{config:?}").contains(secret));
+    let watch = Stopwatch::start();
+    let error = LockManager::connect(config).await.unwrap_err();
+    assert!(watch.elapsed() < millis(5000) + NOISE, "{error}");
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text += &format!(": {error}");
+        source = error.source();
+    }
+    assert!(!format!("{text} {error:?}").contains(secret), "{text}");
+    (error, text)
+}
 
 /// Connects, and retries if a server does not reply within the connect timeout.
 pub async fn connected(config: impl Into<Config>) -> LockManager {

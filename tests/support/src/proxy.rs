@@ -56,7 +56,7 @@ impl Proxy {
 
     /// Loses `percent` of the messages that the server pushes, and nothing else.
     pub fn losing_messages(server: u16, percent: u64) -> Self {
-        let loses_messages = Some((percent, Rng::new()));
+        let loses_messages = Some((percent, Rng::random()));
         let state = State {
             loses_messages,
             ..State::default()

@@ -11,7 +11,7 @@ impl Frames {
     }
 
     /// Returns the next complete frame.
-    pub fn next(&mut self) -> Option<Vec<u8>> {
+    pub fn next_frame(&mut self) -> Option<Vec<u8>> {
         let length = length(&self.bytes)?;
         Some(self.bytes.drain(..length).collect())
     }
@@ -20,7 +20,7 @@ impl Frames {
     pub fn pass(&mut self, bytes: &[u8], mut passes: impl FnMut() -> bool) -> Vec<u8> {
         self.add(bytes);
         let mut passed = Vec::new();
-        while let Some(frame) = self.next() {
+        while let Some(frame) = self.next_frame() {
             if !is_message(&frame) || passes() {
                 passed.extend(frame);
             }

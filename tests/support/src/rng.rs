@@ -8,7 +8,7 @@ pub struct Rng(u64);
 
 impl Rng {
     /// Creates a generator with a random seed, which the output of a failed test shows.
-    pub fn new() -> Self {
+    pub fn random() -> Self {
         let seed = RandomState::new().hash_one("rng") | 1;
         println!("the random numbers begin with seed {seed}");
         Self::with(seed)

@@ -71,7 +71,7 @@ impl Server {
 
     /// Starts a server whose wall clock is ahead by `clock`. Linux only.
     pub fn ahead(clock: Duration, options: &[&str]) -> Self {
-        let clocks = Clocks::new();
+        let clocks = Clocks::correct();
         clocks.forward(&[Clock::Wall], clock);
         Self::by(clocks, options)
     }

@@ -30,7 +30,7 @@ impl InCluster {
         // Until then no replica acknowledges a lock.
         let follows = |master| cluster.node(master).until_replicated(1);
         assert!((0..3).all(follows), "the replicas follow");
-        let mut limits = failover.limits(cluster.len(), 1);
+        let mut limits = failover.limits(cluster.node_count(), 1);
         // The replica carries out a failover by command, and first waits until it has all data.
         limits.can.extend([Kind::Failover, Kind::SlotMoved]);
         Self {
@@ -136,7 +136,7 @@ impl Deployment for InCluster {
     }
 
     fn leftovers(&self) -> Vec<String> {
-        let nodes = (0..self.cluster.len()).map(|node| self.cluster.node(node));
+        let nodes = (0..self.cluster.node_count()).map(|node| self.cluster.node(node));
         nodes.flat_map(Server::leftovers).collect()
     }
 }

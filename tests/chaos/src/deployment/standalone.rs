@@ -59,7 +59,7 @@ impl Standalone {
         let options = open_to_all();
         let words: Vec<_> = options.iter().map(String::as_str).collect();
         let server = match limits.clocks {
-            true => Server::by(Clocks::new(), &words),
+            true => Server::by(Clocks::correct(), &words),
             false => Server::with(None, |_, _| options),
         };
         Self {

@@ -77,7 +77,7 @@ impl Setting {
         if self.slow == 0 {
             return Box::new(deployment);
         }
-        let clocks = Clocks::new();
+        let clocks = Clocks::correct();
         clocks.gain(&ALL, -self.slow);
         Box::new(deployment.by(clocks))
     }
