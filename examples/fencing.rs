@@ -132,7 +132,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-fn say(who: &str, what: impl Display) {
+fn say(name: &str, what: impl Display) {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    println!("{:>6} ms  {who:6}  {what}", START.elapsed().as_millis());
+    println!("{:>6} ms  {name:6}  {what}", START.elapsed().as_millis());
 }

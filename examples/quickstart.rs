@@ -19,15 +19,15 @@ const WORK: Duration = Duration::from_millis(150);
 
 /// The lock is acquired before the first line of the body, and released after the last one.
 #[distributed_lock(key = "order:<id>", ttl = "10s", wait = "5s")]
-async fn pack(who: &str, id: u32) -> Result<(), LockError> {
-    say(who, format!("packs order {id}"));
+async fn pack(name: &str, id: u32) -> Result<(), LockError> {
+    say(name, format!("packs order {id}"));
     sleep(WORK).await;
     Ok(())
 }
 
 #[distributed_lock(key = "order:<id>", wait = "50ms")]
-async fn pack_soon(who: &str, id: u32) -> Result<(), LockError> {
-    say(who, format!("packs order {id}"));
+async fn pack_soon(name: &str, id: u32) -> Result<(), LockError> {
+    say(name, format!("packs order {id}"));
     Ok(())
 }
 
@@ -39,23 +39,23 @@ async fn pack_now(id: u32) -> Result<&'static str, LockError> {
 
 /// The error type can be any that implements `From<LockError>`.
 #[distributed_lock(key = "order:<id>")]
-async fn pack_and_fail(who: &str, id: u32) -> Result<(), Box<dyn Error + Send + Sync>> {
-    say(who, format!("packs order {id}"));
+async fn pack_and_fail(name: &str, id: u32) -> Result<(), Box<dyn Error + Send + Sync>> {
+    say(name, format!("packs order {id}"));
     Err("no boxes left".into())
 }
 
 #[distributed_lock(key = "order:<id>")]
-async fn pack_and_panic(who: &str, id: u32) -> Result<(), LockError> {
-    say(who, format!("packs order {id}"));
+async fn pack_and_panic(name: &str, id: u32) -> Result<(), LockError> {
+    say(name, format!("packs order {id}"));
     panic!("the roof fell in");
 }
 
 /// `guard` binds the lock's guard to a variable of the body.
 #[distributed_lock(key = "order:<id>", ttl = "10s", guard = lock)]
-async fn inspect(who: &str, id: u32) -> Result<u64, LockError> {
+async fn inspect(name: &str, id: u32) -> Result<u64, LockError> {
     let token = lock.fencing_token().await?;
     let (key, left) = (lock.key(), lock.remaining().as_secs_f32());
-    say(who, format!("holds `{key}`, which has {left:.1} s left"));
+    say(name, format!("holds `{key}`, which has {left:.1} s left"));
     Ok(token)
 }
 
@@ -101,9 +101,9 @@ async fn show() -> Result<(), LockError> {
     pack("dot", 1).await?;
 
     title("A hold has a number, greater than all before it, that a database can check");
-    for who in ["ann", "bob"] {
-        let token = inspect(who, 1).await?;
-        say(who, format!("had the fencing token {token}"));
+    for name in ["ann", "bob"] {
+        let token = inspect(name, 1).await?;
+        say(name, format!("had the fencing token {token}"));
     }
     Ok(())
 }
@@ -131,7 +131,7 @@ fn title(text: &str) {
     println!("\n{text}");
 }
 
-fn say(who: &str, what: impl std::fmt::Display) {
+fn say(name: &str, what: impl std::fmt::Display) {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    println!("{:>7} ms  {who}  {what}", START.elapsed().as_millis());
+    println!("{:>7} ms  {name}  {what}", START.elapsed().as_millis());
 }

@@ -71,11 +71,11 @@ async fn url_that_does_not_fit_server_is_rejected() {
 async fn one_reachable_node_is_enough() {
     let mut cluster = Cluster::start();
     let one = |node: usize| format!("127.0.0.1:{}", cluster.node(node).port());
-    let nobody = format!("127.0.0.1:{}", free_port());
+    let unused = format!("127.0.0.1:{}", free_port());
     works(format!("redis-cluster://{}", one(1))).await;
     works(format!("redis-cluster://{}", one(5))).await;
     let start = Stopwatch::start();
-    let url = format!("redis-cluster://{nobody},{}", one(3));
+    let url = format!("redis-cluster://{unused},{}", one(3));
     drop(connected(url).await);
     assert!(start.elapsed() < NOISE, "{:?}", start.elapsed());
 
@@ -86,7 +86,7 @@ async fn one_reachable_node_is_enough() {
     assert!(start.elapsed() < NOISE, "{:?}", start.elapsed());
     cluster.node_mut(4).resume();
 
-    let (error, text) = refusal(format!("redis-cluster://{nobody}"), SECRET).await;
+    let (error, text) = refusal(format!("redis-cluster://{unused}"), SECRET).await;
     assert!(error.is_unavailable(), "{text}");
 }
 

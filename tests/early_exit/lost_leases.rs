@@ -93,7 +93,7 @@ fn just_renewed(server: &Server, keys: &[String]) -> Vec<Instant> {
             for (was_low, left) in were_low.iter_mut().zip(&left) {
                 *was_low |= millis(*left) < TTL * 3 / 4;
             }
-            // Not so soon that the reply to the renewal may still be in flight.
+            // Late enough that no reply to the renewal is still in flight.
             let fresh = |left: &u64| (TTL * 3 / 4..TTL - millis(40)).contains(&millis(*left));
             expiries = left.iter().map(|left| now + millis(left + 1)).collect();
             were_low.iter().all(|low| *low) && left.iter().all(fresh)

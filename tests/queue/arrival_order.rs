@@ -125,7 +125,7 @@ fn grants_follow_arrival_order_across_processes() {
         let holder = locks.lock("door").acquire().await.unwrap();
         for (before, worker) in workers.iter_mut().enumerate() {
             worker.expect("ready", LONG);
-            worker.order("stand in line");
+            worker.order("wait");
             server.until_waiting("door", before + 1);
         }
         holder.release().await.unwrap();

@@ -91,10 +91,10 @@ pub fn play(steps: &[Step]) {
 impl Trace {
     pub fn new(server: Server, key: &str) -> Self {
         let subscriptions = ('a'..='d')
-            .map(|who| {
+            .map(|client| {
                 (
-                    who,
-                    Subscription::open(&server, &[channel(&who.to_string())]),
+                    client,
+                    Subscription::open(&server, &[channel(&client.to_string())]),
                 )
             })
             .collect();
@@ -120,8 +120,8 @@ impl Trace {
 
     /// Cancels all clients, so that the server is left empty, as its drop requires.
     pub fn leave(&mut self) {
-        for who in 'a'..='d' {
-            self.cancel(who, 0);
+        for client in 'a'..='d' {
+            self.cancel(client, 0);
         }
         self.step(Free).unwrap();
         self.step(Queue("")).unwrap();
@@ -129,52 +129,59 @@ impl Trace {
 
     fn step(&mut self, step: Step) -> Result<(), String> {
         match step {
-            Acquires(who, expected) => {
+            Acquires(client, expected) => {
                 let ttl = TTL.to_string();
-                let words = ["SET", &self.names.lock, &who.to_string(), "NX", "PX", &ttl];
+                let words = [
+                    "SET",
+                    &self.names.lock,
+                    &client.to_string(),
+                    "NX",
+                    "PX",
+                    &ttl,
+                ];
                 let answer: Option<String> = ask(&mut self.connection, &words);
                 same(answer.is_some(), expected)
             }
-            Waits(who, expected) => self.wait(who, TTL, 0, expected),
-            WaitsFor(who, ttl, expected) => self.wait(who, ttl, 0, expected),
-            WaitsVoidAfter(who, milliseconds, expected) => {
+            Waits(client, expected) => self.wait(client, TTL, 0, expected),
+            WaitsFor(client, ttl, expected) => self.wait(client, ttl, 0, expected),
+            WaitsVoidAfter(client, milliseconds, expected) => {
                 let (seconds, micros): (i64, i64) = ask(&mut self.connection, &["TIME"]);
                 let void_after = seconds * 1_000_000 + micros + milliseconds * 1000;
-                self.wait(who, TTL, void_after as u64, expected)
+                self.wait(client, TTL, void_after as u64, expected)
             }
-            Releases(who, expected) => {
-                let token = who.to_string();
+            Releases(client, expected) => {
+                let token = client.to_string();
                 let claim = claim(&self.names, &token, TTL);
                 let released = self.lua.release(&mut self.connection, &claim);
                 same(released.map_err(|e| e.to_string())?, expected)
             }
-            Cancels(who, expected) => same(self.cancel(who, 0), expected),
-            CancelsUnanswered(who, expected) => same(self.cancel(who, TOMBSTONE), expected),
-            Granted(who, lease) => {
-                let words = self.next_news(who)?;
+            Cancels(client, expected) => same(self.cancel(client, 0), expected),
+            CancelsUnanswered(client, expected) => same(self.cancel(client, TOMBSTONE), expected),
+            Granted(client, lease) => {
+                let words = self.next_news(client)?;
                 let mut words = words.splitn(5, ' ');
                 same(words.next(), Some("grant"))?;
-                same(words.next(), Some(&*who.to_string()))?;
+                same(words.next(), Some(&*client.to_string()))?;
                 let at: u64 = words.next().unwrap().parse().unwrap();
                 let (seconds, _): (u64, u64) = ask(&mut self.connection, &["TIME"]);
                 same(seconds.abs_diff(at / 1_000_000) <= 2, true)?;
                 same(words.next(), Some(&*lease.to_string()))?;
                 same(words.next(), Some(&*self.names.lock))
             }
-            NotifiedOfOthers(who) => same(self.next_news(who)?, format!("others {who}")),
-            Woken(who) => same(self.next_news(who)?, format!("free {who}")),
-            NotifiedFirst(who) => {
-                self.listen(who);
-                same(self.firsts.drain(..).collect(), vec![who])
+            NotifiedOfOthers(client) => same(self.next_news(client)?, format!("others {client}")),
+            Woken(client) => same(self.next_news(client)?, format!("free {client}")),
+            NotifiedFirst(client) => {
+                self.listen(client);
+                same(self.firsts.drain(..).collect(), vec![client])
             }
             NoOtherMessage => {
-                for who in 'a'..='d' {
-                    self.listen(who);
-                    same(self.messages.entry(who).or_default(), &mut Vec::new())?;
+                for client in 'a'..='d' {
+                    self.listen(client);
+                    same(self.messages.entry(client).or_default(), &mut Vec::new())?;
                 }
                 Ok(())
             }
-            Holder(who) => same(self.holder(), Some(who.to_string())),
+            Holder(client) => same(self.holder(), Some(client.to_string())),
             Free => same(self.holder(), None),
             Reserved => {
                 same(self.holder().as_deref(), Some("::reserved"))?;
@@ -201,27 +208,30 @@ impl Trace {
                 same(ask(&mut self.connection, &words), true)
             }
             Expires => same(ask(&mut self.connection, &["DEL", &self.names.lock]), true),
-            StopsPolling(who) => {
+            StopsPolling(client) => {
                 let waiters = &self.names.waiters;
-                let waiter = ask(&mut self.connection, &["HGET", waiters, &who.to_string()]);
-                self.is_silent(&who.to_string(), waiter)
+                let waiter = ask(
+                    &mut self.connection,
+                    &["HGET", waiters, &client.to_string()],
+                );
+                self.is_silent(&client.to_string(), waiter)
             }
             WakeExpires => {
                 self.step(Expires)?;
                 self.end_chances()
             }
-            WakeExpiresFor(who) => {
+            WakeExpiresFor(client) => {
                 self.end_chances()?;
-                self.step(Holder(who))
+                self.step(Holder(client))
             }
-            Disconnects(who) => {
-                self.subscriptions.remove(&who);
-                let channel = channel(&who.to_string());
+            Disconnects(client) => {
+                self.subscriptions.remove(&client);
+                let channel = channel(&client.to_string());
                 self.server.until_deaf(&channel);
                 Ok(())
             }
-            Forgets(who) => {
-                let tombstone = tombstone(&who.to_string());
+            Forgets(client) => {
+                let tombstone = tombstone(&client.to_string());
                 self.server
                     .until_gone(&tombstone, std::time::Duration::from_secs(3));
                 Ok(())
@@ -241,10 +251,10 @@ impl Trace {
         }
     }
 
-    fn is_silent(&mut self, who: &str, waiter: String) -> Result<(), String> {
+    fn is_silent(&mut self, client: &str, waiter: String) -> Result<(), String> {
         let (_, rest) = waiter.split_once(' ').unwrap();
         let silent = format!("1700000000000000 {rest}");
-        let words = ["HSET", &self.names.waiters, who, &silent];
+        let words = ["HSET", &self.names.waiters, client, &silent];
         same(ask(&mut self.connection, &words), 0)
     }
 
@@ -252,10 +262,10 @@ impl Trace {
         let (seconds, _): (u64, u64) = ask(&mut self.connection, &["TIME"]);
         let known = ask(&mut self.connection, &["HGETALL", &self.names.waiters]);
         let known: HashMap<String, String> = known;
-        for (who, waiter) in known {
+        for (client, waiter) in known {
             let alive: u64 = waiter.split_once(' ').unwrap().0.parse().unwrap();
             if alive < (seconds + 1) * 1_000_000 + WOKEN {
-                self.is_silent(&who, waiter)?;
+                self.is_silent(&client, waiter)?;
             }
         }
         Ok(())
@@ -263,12 +273,12 @@ impl Trace {
 
     fn wait(
         &mut self,
-        who: char,
+        client: char,
         ttl: u64,
         void_after: u64,
         expected: Answer,
     ) -> Result<(), String> {
-        let token = who.to_string();
+        let token = client.to_string();
         let claim = claim(&self.names, &token, ttl);
         let answer = self.lua.wait(&mut self.connection, &claim, void_after);
         let answer = match answer.map_err(|error| error.to_string())?[..] {
@@ -281,8 +291,8 @@ impl Trace {
         same(answer, expected)
     }
 
-    fn cancel(&mut self, who: char, tombstone: u64) -> bool {
-        let token = who.to_string();
+    fn cancel(&mut self, client: char, tombstone: u64) -> bool {
+        let token = client.to_string();
         let claim = claim(&self.names, &token, TTL);
         self.lua
             .cancel(&mut self.connection, &claim, tombstone)
@@ -293,21 +303,21 @@ impl Trace {
         ask(&mut self.connection, &["GET", &self.names.lock])
     }
 
-    fn next_news(&mut self, who: char) -> Result<String, String> {
-        self.listen(who);
-        let messages = self.messages.entry(who).or_default();
+    fn next_news(&mut self, client: char) -> Result<String, String> {
+        self.listen(client);
+        let messages = self.messages.entry(client).or_default();
         if messages.is_empty() {
-            return Err(format!("`{who}` received no message"));
+            return Err(format!("`{client}` received no message"));
         }
         Ok(messages.remove(0))
     }
 
-    fn listen(&mut self, who: char) {
-        if let Some(subscription) = self.subscriptions.get_mut(&who) {
+    fn listen(&mut self, client: char) {
+        if let Some(subscription) = self.subscriptions.get_mut(&client) {
             for (_, text) in subscription.heard() {
-                match text == format!("first {who}") {
-                    true => self.firsts.push(who),
-                    false => self.messages.entry(who).or_default().push(text),
+                match text == format!("first {client}") {
+                    true => self.firsts.push(client),
+                    false => self.messages.entry(client).or_default().push(text),
                 }
             }
         }

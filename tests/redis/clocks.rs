@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(30);
 
 /// Returns how far the other process's clocks are ahead of real time, in milliseconds.
 fn ahead(worker: &mut Worker) -> [i64; ALL.len()] {
-    worker.order("tell");
+    worker.order("report");
     let reported = worker.expect("clocks", LONG);
     let mut reported = reported
         .split(' ')
@@ -33,7 +33,7 @@ fn read() -> [i64; ALL.len()] {
 #[test]
 fn each_clock_deviates_separately() {
     if arguments().is_some() {
-        while next_order() == "tell" {
+        while next_order() == "report" {
             let [wall, monotonic, boot] = read();
             report_event(format_args!("clocks {wall} {monotonic} {boot}"));
         }

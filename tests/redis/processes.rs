@@ -160,14 +160,14 @@ fn hold_and_write(url: &str, path: &str, awaits: bool) {
         report_event("held");
         if awaits {
             tokio::task::spawn_blocking(next_order).await.unwrap();
-            report_event("went on");
+            report_event("resumed");
         } else {
             next_order();
         }
         let written = Database::open(path.as_ref()).set_fenced(1, token);
         report_event(if written { "written" } else { "refused" });
         tokio::task::yield_now().await;
-        report_event("went on");
+        report_event("resumed");
     };
     block_on(async {
         let locks = connected(url).await;
@@ -198,7 +198,7 @@ fn freeze<T: Fn()>(test: T, awaits: bool) -> Option<(Worker, Database, TempDir)>
         let next = locks.lock("row").wait(LONG).acquire();
         let guard = within(millis(1000 + 1000), next).await.unwrap();
         assert!(database.set_fenced(2, guard.fencing_token().await.unwrap()));
-        worker.order("go on");
+        worker.order("continue");
         worker.resume();
         if !awaits {
             worker.expect("refused", LONG);

@@ -103,7 +103,7 @@ fn ten_thousand_dropped_guards_are_released() {
         // Much less than a second on an idle machine; never a TTL.
         assert!(took < millis(20_000), "released in {took:?}");
         assert_eq!(server.connections(), connections);
-        worker.order("go on");
+        worker.order("continue");
     }
     worker.expect("done", Duration::from_secs(60));
     worker.succeeds(Duration::from_secs(5));

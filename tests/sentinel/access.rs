@@ -68,8 +68,8 @@ async fn bad_urls_and_unreachable_sentinels_are_rejected() {
     all.sentinel_mut(2).kill();
     let (error, text) = refusal(&*url, SECRET).await;
     assert!(error.is_unavailable(), "{text}");
-    let nobody = format!("redis-sentinel://127.0.0.1:{}/mymaster", free_port());
-    let (error, text) = refusal(nobody, SECRET).await;
+    let unused = format!("redis-sentinel://127.0.0.1:{}/mymaster", free_port());
+    let (error, text) = refusal(unused, SECRET).await;
     assert!(error.is_unavailable(), "{text}");
     assert!(text.contains("no Sentinel names the master"), "{text}");
 }

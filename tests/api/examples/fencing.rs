@@ -15,9 +15,9 @@ fn fencing_on_server_rejects_stale_write() {
 fn shows_a_refused_write(lines: &[String]) {
     let story = lines.join("\n");
     println!("{story}");
-    let token = |who: &str| {
+    let token = |name: &str| {
         let (_, rest) = story
-            .split_once(&format!("{who}  has the lock and the token "))
+            .split_once(&format!("{name}  has the lock and the token "))
             .unwrap();
         rest.split_once(',').unwrap().0.parse::<u64>().unwrap()
     };

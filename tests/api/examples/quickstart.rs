@@ -52,7 +52,7 @@ fn shows_what_the_lock_does(lines: &[String]) {
     assert!(other.at < starts[1], "another lock does not block it");
 
     let limits: Vec<Line> = scene().collect();
-    let said = |who: &str| limits.iter().find(|line| line.who == who).unwrap();
+    let said = |name: &str| limits.iter().find(|line| line.name == name).unwrap();
     assert_eq!(said("ann").what, "packs order 1");
     assert_eq!(said("cem").what, "leaves it to the other");
     let waited = said("bob")
@@ -61,7 +61,7 @@ fn shows_what_the_lock_does(lines: &[String]) {
     let waited = waited.unwrap().strip_suffix(" ms").unwrap();
     assert!(waited.parse::<u64>().unwrap() >= 50);
 
-    let ways_out: Vec<(&str, &str)> = scene().map(|line| (line.who, line.what)).collect();
+    let ways_out: Vec<(&str, &str)> = scene().map(|line| (line.name, line.what)).collect();
     let expected = [
         ("ann", "packs order 1"),
         ("ann", "fails: no boxes left"),
@@ -89,17 +89,17 @@ fn shows_what_the_lock_does(lines: &[String]) {
 
 struct Line<'a> {
     at: u64,
-    who: &'a str,
+    name: &'a str,
     what: &'a str,
 }
 
 impl<'a> Line<'a> {
     fn parse(line: &'a str) -> Self {
         let (at, rest) = line.split_once(" ms  ").unwrap();
-        let (who, what) = rest.split_once("  ").unwrap();
+        let (name, what) = rest.split_once("  ").unwrap();
         Line {
             at: at.trim().parse().unwrap(),
-            who,
+            name,
             what,
         }
     }

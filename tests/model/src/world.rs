@@ -162,28 +162,28 @@ pub enum Event {
 
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let who = |n: usize| char::from(b'a' + n as u8);
+        let name = |n: usize| char::from(b'a' + n as u8);
         match *self {
-            Event::Start(n) => write!(f, "{} wants the lock", who(n)),
-            Event::GiveUp(n) => write!(f, "{} gives up", who(n)),
-            Event::Release(n) => write!(f, "{} releases", who(n)),
-            Event::Renew(n) => write!(f, "{} renews", who(n)),
-            Event::Fence(n) => write!(f, "{} asks for a fencing token", who(n)),
-            Event::Due(n) => write!(f, "{}'s time has come", who(n)),
-            Event::Crash(n) => write!(f, "{} crashes", who(n)),
+            Event::Start(n) => write!(f, "{} wants the lock", name(n)),
+            Event::GiveUp(n) => write!(f, "{} gives up", name(n)),
+            Event::Release(n) => write!(f, "{} releases", name(n)),
+            Event::Renew(n) => write!(f, "{} renews", name(n)),
+            Event::Fence(n) => write!(f, "{} asks for a fencing token", name(n)),
+            Event::Due(n) => write!(f, "{}'s time has come", name(n)),
+            Event::Crash(n) => write!(f, "{} crashes", name(n)),
             Event::CrashSilently(n) => {
-                write!(f, "{} crashes, and nothing of it is in flight", who(n))
+                write!(f, "{} crashes, and nothing of it is in flight", name(n))
             }
-            Event::Pause(n) => write!(f, "{} is paused", who(n)),
-            Event::Resume(n) => write!(f, "{} resumes", who(n)),
+            Event::Pause(n) => write!(f, "{} is paused", name(n)),
+            Event::Resume(n) => write!(f, "{} resumes", name(n)),
             Event::Serve(message, _) => write!(f, "the server: {message:?}"),
             Event::Hear(message) => {
-                write!(f, "{} hears: {message:?}", who(message.token.process()))
+                write!(f, "{} hears: {message:?}", name(message.token.process()))
             }
             Event::Lose(message) => write!(f, "LOST: {message:?}"),
             Event::Delay(message) => write!(f, "SLOW: {message:?}"),
             Event::Tick => write!(f, "a tick"),
-            Event::TickMissed(n) => write!(f, "a tick, that {}'s clock misses", who(n)),
+            Event::TickMissed(n) => write!(f, "a tick, that {}'s clock misses", name(n)),
             Event::Replicate => write!(f, "the replica knows it all"),
             Event::Failover => write!(f, "FAILOVER"),
         }

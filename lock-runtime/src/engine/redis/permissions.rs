@@ -6,7 +6,7 @@ use crate::engine::redis::net::error::redis_error;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
-/// What a user needs besides the keys and channels that begin with the prefix.
+/// The permissions that a user needs besides the keys and channels that begin with the prefix.
 const COMMANDS: &str = "+@connection +set +get +del +pexpire +pttl +time +exists +eval +evalsha \
                         +script|load +zadd +zcard +zpopmin +zrange +zrank +zrem +hset +hget +hdel \
                         +hexists +publish +subscribe +pubsub|numsub";

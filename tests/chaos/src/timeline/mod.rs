@@ -21,7 +21,7 @@ pub fn draw(history: &History, (from, until): (u64, u64), title: &str) -> String
     let mut canvas = Canvas::new(from, until);
     let lanes = Lanes::of(&case, &canvas, TOP);
     canvas.text(LEFT, 24.0, r#" font-size="16" font-weight="600""#, title);
-    let says = "Each colour is a lock: a bar for who has it, a thin line for who waits. \
+    let says = "Each colour is a lock: a bar for its holder, a thin line for each waiter. \
         No two workers have a bar of one colour at a time.";
     canvas.text(LEFT, 44.0, "", says);
     lanes.draw(&mut canvas, &case);

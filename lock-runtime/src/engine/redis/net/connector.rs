@@ -81,7 +81,7 @@ impl Connector {
         }
     }
 
-    /// Returns what the connections are for, in words.
+    /// Returns the purpose of the connections, in words.
     pub(crate) fn purpose(&self) -> &'static str {
         match (&self.push_handler, &self.send_mode) {
             (Some(_), _) => "messages",

@@ -18,7 +18,7 @@ pub(crate) struct Target {
     tls: Option<Arc<rustls::ClientConfig>>,
 }
 
-/// What a client needs to authenticate, besides the URL.
+/// The credentials and certificates of a client, besides the URL.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AuthOptions<'a> {
     pub(crate) credentials: Option<&'a (String, String)>,
