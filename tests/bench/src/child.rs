@@ -42,7 +42,7 @@ impl Child {
         self.process.id()
     }
 
-    pub fn tell(&mut self, order: &str) {
+    pub fn send(&mut self, order: &str) {
         writeln!(self.orders, "{order}").unwrap();
     }
 
@@ -54,14 +54,14 @@ impl Child {
     }
 
     pub fn ask(&mut self, order: &str) -> String {
-        self.tell(order);
+        self.send(order);
         self.answer()
     }
 
     /// Sends an order to several children at the same time, and returns their replies.
     pub fn ask_all(children: &mut [Child], order: &str) -> Vec<String> {
         for child in &mut *children {
-            child.tell(order);
+            child.send(order);
         }
         children.iter_mut().map(Child::answer).collect()
     }

@@ -2,12 +2,12 @@
 
 mod child;
 mod contenders;
-mod crew;
 mod load;
 mod monitor;
 mod numbers;
 mod plot;
 mod process;
+mod process_group;
 mod report;
 mod round;
 mod runtime;

@@ -1,16 +1,16 @@
 //! Turns: every contender does the same for a short time, in several rounds.
 
-use crate::contenders::Who;
-use crate::crew::{Crew, Size};
+use crate::contenders::ContenderKind;
 use crate::load::{Outcome, Plan};
 use crate::numbers::{median, micros};
+use crate::process_group::{ProcessGroup, Size};
 use crate::report::Table;
 use crate::server::{Server, Usage};
 use std::time::Duration;
 
 /// The results of one contender in all rounds.
 pub struct Score {
-    pub who: Who,
+    pub contender: ContenderKind,
     pub turns: Vec<Turn>,
 }
 
@@ -57,29 +57,35 @@ impl Turn {
 }
 
 /// Runs all contenders in turns, in an order that changes, so that none always follows the same other one.
-pub fn run(server: &Server, who: &[(Who, Size, Plan)], rounds: usize) -> Vec<Score> {
+pub fn run(
+    server: &Server,
+    contender: &[(ContenderKind, Size, Plan)],
+    rounds: usize,
+) -> Vec<Score> {
     let url = server.url();
-    let mut scores: Vec<Score> = who
+    let mut scores: Vec<Score> = contender
         .iter()
-        .map(|(who, ..)| Score {
-            who: *who,
+        .map(|(contender, ..)| Score {
+            contender: *contender,
             turns: Vec::new(),
         })
         .collect();
-    let start = |(who, size, _): &(Who, Size, Plan)| Crew::start(*who, *size, &url);
-    let mut crews: Vec<Crew> = who.iter().map(start).collect();
+    let start = |(contender, size, _): &(ContenderKind, Size, Plan)| {
+        ProcessGroup::start(*contender, *size, &url)
+    };
+    let mut groups: Vec<ProcessGroup> = contender.iter().map(start).collect();
     for round in 0..rounds {
-        for turn in 0..who.len() {
-            let next = (round + turn) % who.len();
-            let (.., plan) = who[next];
-            let crew = &mut crews[next];
-            crew.drive(plan.warm_up());
-            let (before, cpu) = (server.usage(), crew.cpu());
-            let outcome = crew.drive(plan.fresh());
+        for turn in 0..contender.len() {
+            let next = (round + turn) % contender.len();
+            let (.., plan) = contender[next];
+            let group = &mut groups[next];
+            group.drive(plan.warm_up());
+            let (before, cpu) = (server.usage(), group.cpu());
+            let outcome = group.drive(plan.fresh());
             let turn = Turn {
                 outcome,
                 usage: server.usage() - before,
-                cpu: crew.cpu().saturating_sub(cpu),
+                cpu: group.cpu().saturating_sub(cpu),
             };
             server.clear();
             scores[next].turns.push(turn);
@@ -88,17 +94,17 @@ pub fn run(server: &Server, who: &[(Who, Size, Plan)], rounds: usize) -> Vec<Sco
     scores
 }
 
-pub fn of(scores: &[Score], who: Who) -> &Score {
+pub fn of(scores: &[Score], contender: ContenderKind) -> &Score {
     scores
         .iter()
-        .find(|score| score.who == who)
+        .find(|score| score.contender == contender)
         .expect("the contender took part")
 }
 
 /// Prints the results of all contenders, compared with the first one's.
 pub fn print(title: &str, scores: &[Score]) {
     let first = &scores[0];
-    let versus = first.who.to_string();
+    let versus = first.contender.to_string();
     let columns = [
         "p50 µs",
         "p99 µs",
@@ -133,7 +139,7 @@ pub fn print(title: &str, scores: &[Score]) {
                 score.median(|turn| micros(turn.cpu) / turn.outcome.locks() as f64)
             ),
         ];
-        table.row(&score.who.to_string(), cells);
+        table.row(&score.contender.to_string(), cells);
     }
     println!();
     table.print();

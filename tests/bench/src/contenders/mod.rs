@@ -26,7 +26,7 @@ pub enum Retry {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Who {
+pub enum ContenderKind {
     Raw,
     Ours,
     /// The same, with background releases.
@@ -40,65 +40,68 @@ pub enum Who {
 use Retry::{Default, Tuned};
 
 /// All contenders with their default settings. The others are compared with the first.
-pub const FREE: [Who; 7] = [
-    Who::Raw,
-    Who::Ours,
-    Who::Background,
-    Who::Rslock(Default),
-    Who::Rlock(Default),
-    Who::AsyncRedisLock(Default),
-    Who::Distkit(Default),
+pub const FREE: [ContenderKind; 7] = [
+    ContenderKind::Raw,
+    ContenderKind::Ours,
+    ContenderKind::Background,
+    ContenderKind::Rslock(Default),
+    ContenderKind::Rlock(Default),
+    ContenderKind::AsyncRedisLock(Default),
+    ContenderKind::Distkit(Default),
 ];
 
 /// The contenders that can wait.
-pub const WAITING: [Who; 9] = [
-    Who::Ours,
-    Who::Rslock(Tuned),
-    Who::Rlock(Tuned),
-    Who::AsyncRedisLock(Tuned),
-    Who::Distkit(Tuned),
-    Who::Rslock(Default),
-    Who::Rlock(Default),
-    Who::AsyncRedisLock(Default),
-    Who::Distkit(Default),
+pub const WAITING: [ContenderKind; 9] = [
+    ContenderKind::Ours,
+    ContenderKind::Rslock(Tuned),
+    ContenderKind::Rlock(Tuned),
+    ContenderKind::AsyncRedisLock(Tuned),
+    ContenderKind::Distkit(Tuned),
+    ContenderKind::Rslock(Default),
+    ContenderKind::Rlock(Default),
+    ContenderKind::AsyncRedisLock(Default),
+    ContenderKind::Distkit(Default),
 ];
 
-impl Who {
+impl ContenderKind {
     pub fn is_peer(self) -> bool {
-        !matches!(self, Who::Raw | Who::Ours | Who::Background)
+        !matches!(
+            self,
+            ContenderKind::Raw | ContenderKind::Ours | ContenderKind::Background
+        )
     }
 
-    pub fn by_name(name: &str) -> Option<Who> {
+    pub fn by_name(name: &str) -> Option<ContenderKind> {
         FREE.into_iter()
             .chain(WAITING)
-            .find(|who| who.to_string() == name)
+            .find(|contender| contender.to_string() == name)
     }
 
-    pub async fn connect(self, url: &str) -> Box<dyn Entrant> {
+    pub async fn connect(self, url: &str) -> Box<dyn AnyContender> {
         match self {
-            Who::Raw => enter::<raw::Raw>(url, Default).await,
-            Who::Ours => enter::<ours::Ours>(url, Default).await,
-            Who::Background => enter::<ours::Background>(url, Default).await,
-            Who::Rslock(retry) => enter::<rslock::Rslock>(url, retry).await,
-            Who::Rlock(retry) => enter::<rlock::Rlock>(url, retry).await,
-            Who::AsyncRedisLock(retry) => {
+            ContenderKind::Raw => enter::<raw::Raw>(url, Default).await,
+            ContenderKind::Ours => enter::<ours::Ours>(url, Default).await,
+            ContenderKind::Background => enter::<ours::Background>(url, Default).await,
+            ContenderKind::Rslock(retry) => enter::<rslock::Rslock>(url, retry).await,
+            ContenderKind::Rlock(retry) => enter::<rlock::Rlock>(url, retry).await,
+            ContenderKind::AsyncRedisLock(retry) => {
                 enter::<async_redis_lock::AsyncRedisLock>(url, retry).await
             }
-            Who::Distkit(retry) => enter::<distkit::Distkit>(url, retry).await,
+            ContenderKind::Distkit(retry) => enter::<distkit::Distkit>(url, retry).await,
         }
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for ContenderKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, retry) = match *self {
-            Who::Raw => ("raw", Default),
-            Who::Ours => ("lock-runtime", Default),
-            Who::Background => ("lock-runtime-background", Default),
-            Who::Rslock(retry) => ("rslock", retry),
-            Who::Rlock(retry) => ("rlock", retry),
-            Who::AsyncRedisLock(retry) => ("async-redis-lock", retry),
-            Who::Distkit(retry) => ("distkit", retry),
+            ContenderKind::Raw => ("raw", Default),
+            ContenderKind::Ours => ("lock-runtime", Default),
+            ContenderKind::Background => ("lock-runtime-background", Default),
+            ContenderKind::Rslock(retry) => ("rslock", retry),
+            ContenderKind::Rlock(retry) => ("rlock", retry),
+            ContenderKind::AsyncRedisLock(retry) => ("async-redis-lock", retry),
+            ContenderKind::Distkit(retry) => ("distkit", retry),
         };
         let tuned = match retry {
             Default => "",
@@ -131,25 +134,25 @@ pub trait Contender: Sized + Send + Sync + 'static {
     }
 }
 
-async fn enter<C: Contender>(url: &str, retry: Retry) -> Box<dyn Entrant> {
+async fn enter<C: Contender>(url: &str, retry: Retry) -> Box<dyn AnyContender> {
     Box::new(Arc::new(C::connect(url, retry).await))
 }
 
 /// A type-erased contender.
-pub trait Entrant: Send + Sync {
-    fn drive(&self, plan: Plan) -> Doing<'_, Outcome>;
+pub trait AnyContender: Send + Sync {
+    fn drive(&self, plan: Plan) -> BoxFuture<'_, Outcome>;
 
-    fn alternate(&self, turn: u64, passes: u64, rest: Duration) -> Doing<'_, Vec<Duration>>;
+    fn alternate(&self, turn: u64, passes: u64, rest: Duration) -> BoxFuture<'_, Vec<Duration>>;
 }
 
-pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-impl<C: Contender> Entrant for Arc<C> {
-    fn drive(&self, plan: Plan) -> Doing<'_, Outcome> {
+impl<C: Contender> AnyContender for Arc<C> {
+    fn drive(&self, plan: Plan) -> BoxFuture<'_, Outcome> {
         Box::pin(drive(self, plan))
     }
 
-    fn alternate(&self, turn: u64, passes: u64, rest: Duration) -> Doing<'_, Vec<Duration>> {
+    fn alternate(&self, turn: u64, passes: u64, rest: Duration) -> BoxFuture<'_, Vec<Duration>> {
         Box::pin(alternate(self, turn, passes, rest))
     }
 }

@@ -1,10 +1,10 @@
 //! Many processes want one lock: the work of the server for each time that it is passed on.
 
 use crate::Bench;
-use crate::contenders::Who;
-use crate::crew::{Crew, Size};
+use crate::contenders::ContenderKind;
 use crate::load::{Plan, Until};
 use crate::monitor::Monitor;
+use crate::process_group::{ProcessGroup, Size};
 use crate::report::Table;
 use std::time::Duration;
 
@@ -25,18 +25,18 @@ pub fn crowd(bench: &mut Bench) {
             clients,
             ..Size::processes(1)
         };
-        let mut crew = Crew::start(Who::Ours, size, &url);
+        let mut group = ProcessGroup::start(ContenderKind::Ours, size, &url);
         let again = Plan::contended(1, bench.time * 10);
         let once = Plan {
             until: Until::Locks(1),
             ..again
         };
-        crew.follow(once.fresh());
+        group.follow(once.fresh());
         let monitor = Monitor::start(&bench.server);
-        let locks = crew.follow(again.fresh())[0].locks() as f64;
+        let locks = group.follow(again.fresh())[0].locks() as f64;
         let all_along = monitor.stop();
         let monitor = Monitor::start(&bench.server);
-        let line = crew.follow(
+        let line = group.follow(
             Plan {
                 body: Duration::from_millis(1),
                 ..once
@@ -45,7 +45,7 @@ pub fn crowd(bench: &mut Bench) {
         );
         let in_line = monitor.stop().sent as f64 / line[0].locks() as f64;
         let before = bench.server.usage();
-        let undisturbed = crew.follow(again.fresh())[0].locks() as f64;
+        let undisturbed = group.follow(again.fresh())[0].locks() as f64;
         let cpu = (bench.server.usage() - before).cpu;
         let (own, within) = (
             all_along.sent as f64 / locks,

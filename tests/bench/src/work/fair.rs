@@ -1,10 +1,10 @@
 //! Processes want one lock all the time: the share of each, and the waits.
 
 use crate::Bench;
-use crate::contenders::{Retry, Who};
-use crate::crew::{Crew, Size, together};
+use crate::contenders::{ContenderKind, Retry};
 use crate::load::Plan;
 use crate::numbers::{micros, millis};
+use crate::process_group::{ProcessGroup, Size, together};
 use crate::report::Table;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,15 +27,15 @@ pub fn fair(bench: &mut Bench) {
     ];
     let title = format!("{PROCESSES} processes for {time:?}");
     let mut table = Table::new(&title, &columns);
-    let mut fairness = |who: Who, tasks: usize, body: Duration, time: Duration| {
-        let mut crew = Crew::start(who, Size::processes(PROCESSES), &url);
+    let mut fairness = |contender: ContenderKind, tasks: usize, body: Duration, time: Duration| {
+        let mut group = ProcessGroup::start(contender, Size::processes(PROCESSES), &url);
         let plan = Plan {
             body,
             ..Plan::contended(tasks, time)
         };
-        crew.follow(plan.warm_up());
+        group.follow(plan.warm_up());
         let stalls = Stalls::watch();
-        let outcomes = crew.follow(plan.fresh());
+        let outcomes = group.follow(plan.fresh());
         let stall = stalls.longest();
         let counts = outcomes.iter().map(|outcome| outcome.locks());
         let most = counts.clone().max().unwrap_or(0) as f64;
@@ -51,15 +51,27 @@ pub fn fair(bench: &mut Bench) {
             format!("{:.1}", millis(all.wait.p99)),
             format!("{:.1}", millis(stall)),
         ];
-        table.row(&format!("{who}, {tasks} task(s), body {body:?}"), cells);
+        table.row(
+            &format!("{contender}, {tasks} task(s), body {body:?}"),
+            cells,
+        );
         (most / least, longest)
     };
     let millisecond = Duration::from_millis(1);
     let mut ours = Vec::new();
     for (tasks, body) in [(1, millisecond), (1, Duration::ZERO), (4, millisecond)] {
-        ours.push((tasks, body, fairness(Who::Ours, tasks, body, time)));
+        ours.push((
+            tasks,
+            body,
+            fairness(ContenderKind::Ours, tasks, body, time),
+        ));
     }
-    for peer in [Who::Rslock, Who::Rlock, Who::AsyncRedisLock, Who::Distkit] {
+    for peer in [
+        ContenderKind::Rslock,
+        ContenderKind::Rlock,
+        ContenderKind::AsyncRedisLock,
+        ContenderKind::Distkit,
+    ] {
         fairness(peer(Retry::Tuned), 1, millisecond, time / 6);
     }
     println!();

@@ -1,9 +1,9 @@
 //! Uncontended locks.
 
 use crate::Bench;
-use crate::contenders::{FREE, Who};
-use crate::crew::Size;
+use crate::contenders::{ContenderKind, FREE};
 use crate::load::Plan;
+use crate::process_group::Size;
 use crate::round::{self, Score, Turn};
 use crate::runtime::Flavor;
 use crate::server::Server;
@@ -17,8 +17,8 @@ pub fn alone(bench: &mut Bench) {
             let title = format!("1 task, {flavor}, {cores}");
             let scores = alone_on(bench, flavor, one_core);
             round::print(&title, &scores);
-            let raw = round::of(&scores, Who::Raw);
-            let ours = round::of(&scores, Who::Ours);
+            let raw = round::of(&scores, ContenderKind::Raw);
+            let ours = round::of(&scores, ContenderKind::Ours);
             let ratio = ours.ratio(raw, Turn::p50);
             bench.report.target(
                 &format!("uncontended, {title}"),
@@ -33,7 +33,7 @@ pub fn alone(bench: &mut Bench) {
                 "≤ 1.00 × any peer",
                 ratio <= 1.0,
             );
-            let ratio = round::of(&scores, Who::Background).ratio(raw, Turn::p50);
+            let ratio = round::of(&scores, ContenderKind::Background).ratio(raw, Turn::p50);
             bench.report.target(
                 &format!("uncontended, {title}, released in the background"),
                 format!("{ratio:.3} × raw"),
@@ -51,11 +51,11 @@ fn alone_on(bench: &Bench, flavor: Flavor, one_core: bool) -> Vec<Score> {
         ..Size::processes(1)
     };
     let plan = Plan::free(1, bench.time / 4);
-    let who = FREE.map(|who| (who, size, plan));
+    let contender = FREE.map(|contender| (contender, size, plan));
     if one_core {
-        round::run(&Server::start(true), &who, bench.rounds(15))
+        round::run(&Server::start(true), &contender, bench.rounds(15))
     } else {
-        round::run(&bench.server, &who, bench.rounds(45))
+        round::run(&bench.server, &contender, bench.rounds(45))
     }
 }
 
@@ -63,11 +63,11 @@ fn alone_on(bench: &Bench, flavor: Flavor, one_core: bool) -> Vec<Score> {
 pub fn many(bench: &mut Bench) {
     for tasks in [64, 1024] {
         let plan = Plan::free(tasks, bench.time);
-        let who = FREE.map(|who| (who, Size::processes(1), plan));
-        let scores = round::run(&bench.server, &who, bench.rounds(11));
+        let contender = FREE.map(|contender| (contender, Size::processes(1), plan));
+        let scores = round::run(&bench.server, &contender, bench.rounds(11));
         round::print(&format!("{tasks} tasks, distinct keys"), &scores);
-        let raw = round::of(&scores, Who::Raw);
-        let ours = round::of(&scores, Who::Ours);
+        let raw = round::of(&scores, ContenderKind::Raw);
+        let ours = round::of(&scores, ContenderKind::Ours);
         let ratio = ours.ratio(raw, Turn::rate);
         bench.report.target(
             &format!("{tasks} tasks, distinct keys, locks/s"),
@@ -91,9 +91,9 @@ fn against_peers(
     scores: &[Score],
     value: impl Fn(&Turn) -> f64 + Copy,
     worse: impl Fn(f64, f64) -> f64,
-) -> (Who, f64) {
-    let peers = scores.iter().filter(|score| score.who.is_peer());
-    let ratios = peers.map(|peer| (peer.who, ours.ratio(peer, value)));
+) -> (ContenderKind, f64) {
+    let peers = scores.iter().filter(|score| score.contender.is_peer());
+    let ratios = peers.map(|peer| (peer.contender, ours.ratio(peer, value)));
     ratios
         .reduce(|a, b| if worse(a.1, b.1) == a.1 { a } else { b })
         .expect("there are peers")

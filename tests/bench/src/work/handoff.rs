@@ -3,7 +3,7 @@
 
 use crate::Bench;
 use crate::child::{Child, serve};
-use crate::contenders::{Retry, Who};
+use crate::contenders::{ContenderKind, Retry};
 use crate::load::{Plan, clock};
 use crate::numbers::{Summary, median, micros};
 use crate::report::Table;
@@ -25,7 +25,7 @@ const REST: Duration = Duration::from_millis(3);
 pub fn handoff(bench: &mut Bench) {
     let url = bench.server.url();
     let passes = if bench.quick { 20 } else { 100 };
-    let ours = Who::Ours.to_string();
+    let ours = ContenderKind::Ours.to_string();
     let [mut bare, mut apart] = ["own", "apart"]
         .map(|listens| ["0", "1"].map(|side| Child::start(BARE, &[&url, side, listens])));
     let mut pair = [(); 2].map(|()| Child::start(KIND, &[&url, &ours]));
@@ -55,10 +55,10 @@ pub fn handoff(bench: &mut Bench) {
     row("the same, heard by a thread apart", &heard);
     let ratio = row(&ours, &locks);
     for peer in [
-        Who::Rslock(Retry::Tuned),
-        Who::Rlock(Retry::Tuned),
-        Who::AsyncRedisLock(Retry::Tuned),
-        Who::Distkit(Retry::Tuned),
+        ContenderKind::Rslock(Retry::Tuned),
+        ContenderKind::Rlock(Retry::Tuned),
+        ContenderKind::AsyncRedisLock(Retry::Tuned),
+        ContenderKind::Distkit(Retry::Tuned),
     ] {
         let peer = peer.to_string();
         let mut pair = [(); 2].map(|()| Child::start(KIND, &[&url, &peer]));
@@ -118,17 +118,17 @@ fn words(numbers: &[Duration]) -> String {
 }
 
 pub fn child(arguments: &[String]) {
-    let [url, who] = arguments else {
+    let [url, contender] = arguments else {
         panic!("expected a URL and a contender");
     };
     let runtime = Flavor::Threads.build();
-    let who = Who::by_name(who).expect("a contender's name");
-    let entrant = runtime.block_on(who.connect(url));
+    let contender = ContenderKind::by_name(contender).expect("a contender's name");
+    let client = runtime.block_on(contender.connect(url));
     serve(|order| {
         let [turn, passes, rest] = numbers(order)[..] else {
             panic!("expected a turn, a number of passes, and a rest");
         };
-        words(&runtime.block_on(entrant.alternate(turn, passes, Duration::from_nanos(rest))))
+        words(&runtime.block_on(client.alternate(turn, passes, Duration::from_nanos(rest))))
     });
 }
 

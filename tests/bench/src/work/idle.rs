@@ -1,10 +1,10 @@
 //! Many waiters behind a holder that keeps the lock: the cost of waiting.
 
 use crate::Bench;
-use crate::contenders::Who;
-use crate::crew::{Crew, Size};
+use crate::contenders::ContenderKind;
 use crate::load::Plan;
 use crate::monitor::Monitor;
+use crate::process_group::{ProcessGroup, Size};
 use crate::report::Table;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -32,8 +32,8 @@ pub fn idle(bench: &mut Bench) {
         };
         let settle = Duration::from_secs(if bench.quick { 2 } else { 8 });
         let plan = Plan::contended(tasks, time * 3).fresh();
-        let mut holder = Crew::start(Who::Ours, Size::processes(1), &url);
-        let mut waiters = Crew::start(Who::Ours, size, &url);
+        let mut holder = ProcessGroup::start(ContenderKind::Ours, Size::processes(1), &url);
+        let mut waiters = ProcessGroup::start(ContenderKind::Ours, size, &url);
         let long = Plan {
             tasks: 1,
             body: time * 4,

@@ -1,10 +1,10 @@
 //! Several tasks want one lock at the same time, each for 5 ms: the time until all have held it.
 
 use crate::Bench;
-use crate::contenders::{WAITING, Who};
-use crate::crew::Size;
+use crate::contenders::{ContenderKind, WAITING};
 use crate::load::Plan;
 use crate::numbers::millis;
+use crate::process_group::Size;
 use crate::report::Table;
 use crate::round::{self, Turn};
 use std::time::Duration;
@@ -17,8 +17,8 @@ pub fn line(bench: &mut Bench) {
     for (processes, most) in [(1, 1.05), (4, 1.15)] {
         let plan = Plan::line(WAITERS, BODY);
         let rounds = bench.rounds(5);
-        let who = WAITING.map(|who| (who, Size::processes(processes), plan));
-        let scores = round::run(&bench.server, &who, rounds);
+        let contender = WAITING.map(|contender| (contender, Size::processes(processes), plan));
+        let scores = round::run(&bench.server, &contender, rounds);
         let title = format!("{WAITERS} × 5 ms in {processes} process(es)");
         let columns = [
             "all done ms",
@@ -39,11 +39,11 @@ pub fn line(bench: &mut Bench) {
                     score.median(|turn| turn.per_lock(|used| used.commands as f64))
                 ),
             ];
-            table.row(&score.who.to_string(), cells);
+            table.row(&score.contender.to_string(), cells);
         }
         println!();
         table.print();
-        let ratio = round::of(&scores, Who::Ours).median(done) / ideal;
+        let ratio = round::of(&scores, ContenderKind::Ours).median(done) / ideal;
         bench.report.target(
             &format!("{WAITERS} waiters × 5 ms body, {processes} process(es)"),
             format!("{ratio:.3} × ideal"),

@@ -12,7 +12,7 @@ mod line;
 mod plots;
 mod size;
 
-use crate::{Bench, crew};
+use crate::{Bench, process_group};
 
 pub struct Work {
     pub name: &'static str,
@@ -45,7 +45,7 @@ all! {
 /// Runs a child process for one kind of work.
 pub fn child(kind: &str, arguments: &[String]) {
     match kind {
-        crew::KIND => crew::child(arguments),
+        process_group::KIND => process_group::child(arguments),
         handoff::KIND => handoff::child(arguments),
         handoff::BARE => handoff::bare_child(arguments),
         held::KIND => held::child(arguments),

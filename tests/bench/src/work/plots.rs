@@ -1,11 +1,11 @@
 //! The data of the plots.
 
 use crate::Bench;
-use crate::contenders::{FREE, Retry, Who};
-use crate::crew::Size;
+use crate::contenders::{ContenderKind, FREE, Retry};
 use crate::load::Plan;
 use crate::numbers::millis;
 use crate::plot::{Line, Plot, Style};
+use crate::process_group::Size;
 use crate::round::{self, Score, Turn};
 use std::fs;
 use std::path::Path;
@@ -21,8 +21,8 @@ pub fn scale(bench: &mut Bench) {
             _ => (bench.time, 7),
         };
         let plan = Plan::free(tasks, time);
-        let who = FREE.map(|who| (who, Size::processes(1), plan));
-        let scores = round::run(&bench.server, &who, bench.rounds(rounds));
+        let contender = FREE.map(|contender| (contender, Size::processes(1), plan));
+        let scores = round::run(&bench.server, &contender, bench.rounds(rounds));
         round::print(&format!("{tasks} tasks, distinct keys"), &scores);
         (tasks as f64, scores)
     });
@@ -42,14 +42,14 @@ pub fn scale(bench: &mut Bench) {
     save(bench, "throughput", &throughput);
 }
 
-const WAITING: [Who; 7] = [
-    Who::Ours,
-    Who::Rslock(Retry::Tuned),
-    Who::Rlock(Retry::Tuned),
-    Who::Distkit(Retry::Tuned),
-    Who::Rslock(Retry::Default),
-    Who::Rlock(Retry::Default),
-    Who::Distkit(Retry::Default),
+const WAITING: [ContenderKind; 7] = [
+    ContenderKind::Ours,
+    ContenderKind::Rslock(Retry::Tuned),
+    ContenderKind::Rlock(Retry::Tuned),
+    ContenderKind::Distkit(Retry::Tuned),
+    ContenderKind::Rslock(Retry::Default),
+    ContenderKind::Rlock(Retry::Default),
+    ContenderKind::Distkit(Retry::Default),
 ];
 
 /// Plots the wait of tasks that want one lock at the same time, each for 5 ms, in four processes.
@@ -59,12 +59,12 @@ pub fn waiting(bench: &mut Bench) {
     let steps = [4, 8, 16, 32, 64];
     let scores = steps.map(|waiters| {
         let plan = Plan::line(waiters, body);
-        let who = WAITING.map(|who| (who, Size::processes(4), plan));
-        let scores = round::run(&bench.server, &who, bench.rounds(3));
+        let contender = WAITING.map(|contender| (contender, Size::processes(4), plan));
+        let scores = round::run(&bench.server, &contender, bench.rounds(3));
         for score in &scores {
             println!(
                 "{waiters} waiters: {:<28} {:.1} ms",
-                score.who,
+                score.contender,
                 score.median(wait)
             );
         }
@@ -88,26 +88,28 @@ pub fn waiting(bench: &mut Bench) {
 
 fn lines(steps: &[(f64, Vec<Score>)], value: impl Fn(&Score) -> f64) -> Vec<Line> {
     let first = &steps[0].1;
-    let shown = first.iter().filter(|score| score.who != Who::Background);
+    let shown = first
+        .iter()
+        .filter(|score| score.contender != ContenderKind::Background);
     let line = |score: &Score| Line {
-        name: score.who.to_string(),
+        name: score.contender.to_string(),
         points: steps
             .iter()
-            .map(|(step, scores)| (*step, value(round::of(scores, score.who))))
+            .map(|(step, scores)| (*step, value(round::of(scores, score.contender))))
             .collect(),
-        style: style(score.who),
+        style: style(score.contender),
     };
     shown.map(line).collect()
 }
 
-fn style(who: Who) -> Style {
-    let (peer, retry) = match who {
-        Who::Ours | Who::Background => return Style::Ours,
-        Who::Raw => return Style::Floor,
-        Who::Rslock(retry) => (0, retry),
-        Who::Rlock(retry) => (1, retry),
-        Who::AsyncRedisLock(retry) => (2, retry),
-        Who::Distkit(retry) => (3, retry),
+fn style(contender: ContenderKind) -> Style {
+    let (peer, retry) = match contender {
+        ContenderKind::Ours | ContenderKind::Background => return Style::Ours,
+        ContenderKind::Raw => return Style::Floor,
+        ContenderKind::Rslock(retry) => (0, retry),
+        ContenderKind::Rlock(retry) => (1, retry),
+        ContenderKind::AsyncRedisLock(retry) => (2, retry),
+        ContenderKind::Distkit(retry) => (3, retry),
     };
     Style::Peer {
         peer,

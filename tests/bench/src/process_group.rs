@@ -1,7 +1,7 @@
 //! A contender in processes of its own, so that connections of other contenders do not share its threads.
 
 use crate::child::{Child, serve};
-use crate::contenders::{Entrant, Who};
+use crate::contenders::{AnyContender, ContenderKind};
 use crate::load::{Outcome, Plan, Until};
 use crate::process;
 use crate::runtime::Flavor;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub const KIND: &str = "drive";
 
-pub struct Crew {
+pub struct ProcessGroup {
     pub children: Vec<Child>,
 }
 
@@ -34,16 +34,16 @@ impl Size {
     }
 }
 
-impl Crew {
-    pub fn start(who: Who, size: Size, url: &str) -> Crew {
+impl ProcessGroup {
+    pub fn start(contender: ContenderKind, size: Size, url: &str) -> ProcessGroup {
         let words = [
-            who.to_string(),
+            contender.to_string(),
             size.clients.to_string(),
             size.flavor.to_string(),
         ];
-        let [who, clients, flavor] = &words;
-        let child = |_| Child::start_on(size.one_core, KIND, &[who, clients, flavor, url]);
-        Crew {
+        let [contender, clients, flavor] = &words;
+        let child = |_| Child::start_on(size.one_core, KIND, &[contender, clients, flavor, url]);
+        ProcessGroup {
             children: (0..size.processes).map(child).collect(),
         }
     }
@@ -62,7 +62,7 @@ impl Crew {
 
     pub fn begin(&mut self, plan: Plan) {
         for child in &mut self.children {
-            child.tell(&plan.write());
+            child.send(&plan.write());
         }
     }
 
@@ -96,27 +96,27 @@ pub fn together(plan: Plan, outcomes: &[Outcome]) -> Outcome {
 }
 
 pub fn child(arguments: &[String]) {
-    let [who, clients, flavor, url] = arguments else {
+    let [contender, clients, flavor, url] = arguments else {
         panic!("expected a contender, a number of clients, a runtime and a URL");
     };
-    let who = Who::by_name(who).expect("a contender's name");
+    let contender = ContenderKind::by_name(contender).expect("a contender's name");
     let clients: usize = clients.parse().unwrap();
     let runtime = Flavor::by_name(flavor).expect("a runtime").build();
-    let entrants: Vec<Arc<dyn Entrant>> = runtime.block_on(async {
-        let mut entrants = Vec::new();
+    let connected: Vec<Arc<dyn AnyContender>> = runtime.block_on(async {
+        let mut connected = Vec::new();
         for _ in 0..clients {
-            entrants.push(who.connect(url).await.into());
+            connected.push(contender.connect(url).await.into());
         }
-        entrants
+        connected
     });
     serve(|plan| {
         let plan = Plan::read(plan).expect("a plan");
         let outcomes: Vec<Outcome> = runtime.block_on(async {
-            let follow = |entrant: &Arc<dyn Entrant>| {
-                let entrant = entrant.clone();
-                tokio::spawn(async move { entrant.drive(plan).await })
+            let follow = |client: &Arc<dyn AnyContender>| {
+                let client = client.clone();
+                tokio::spawn(async move { client.drive(plan).await })
             };
-            let tasks: Vec<_> = entrants.iter().map(follow).collect();
+            let tasks: Vec<_> = connected.iter().map(follow).collect();
             let mut outcomes = Vec::new();
             for task in tasks {
                 outcomes.push(task.await.unwrap());
