@@ -2,7 +2,7 @@
 
 use crate::api::from_lock_error::FromLockError;
 use crate::error::LockError;
-use crate::integrations::problem::Problem;
+use crate::integrations::http_problem::Problem;
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
 use actix_web::{HttpResponse, ResponseError};

@@ -2,7 +2,7 @@
 
 use crate::api::from_lock_error::FromLockError;
 use crate::error::LockError;
-use crate::integrations::problem::Problem;
+use crate::integrations::http_problem::Problem;
 use axum_core::body::Body;
 use axum_core::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};

@@ -4,4 +4,4 @@
 pub(crate) mod actix;
 #[cfg(feature = "axum")]
 pub(crate) mod axum;
-pub(crate) mod problem;
+pub(crate) mod http_problem;
