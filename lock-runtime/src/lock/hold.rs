@@ -7,11 +7,11 @@ use crate::engine::token::Token;
 use crate::error::{LockError, LostCause};
 use crate::lock::context::{Context, Effort};
 use crate::lock::lease::{HeldLease, Lease};
+use crate::lock::renewal_timing;
 use crate::lock::shared::Shared;
 use crate::lock::watchdog::{DueAction, Renewable};
 use crate::options::LockOptions;
 use crate::trace::{self, SpanHandle};
-use crate::util::backoff::fraction;
 use crate::util::clock::Timestamp;
 use crate::util::panics::contain;
 use crate::util::sync::{Mutex, MutexGuard};
@@ -20,9 +20,6 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-/// The shortest pause between two attempts to renew a lease, and the shortest timeout of one.
-const MIN_RETRY: Duration = Duration::from_millis(10);
 
 pub(crate) struct Hold {
     pub(crate) name: Arc<str>,
@@ -354,10 +351,8 @@ impl Hold {
         }
     }
 
-    /// Plans the next renewal after a third of the remaining time, give or take a tenth.
     fn schedule_renewal(&self, state: &mut State, now: Timestamp) {
-        let third = state.lease.remaining(now) / 3;
-        let delay = third.mul_f64(0.9) + fraction(third.mul_f64(0.2));
+        let delay = renewal_timing::delay(state.lease.remaining(now));
         state.renew_at = Some(self.shared.watchdog.align_to_grid(delay));
     }
 
@@ -396,12 +391,10 @@ impl Renewable for Hold {
         self.state().options.replicas
     }
 
-    /// Returns a part of the remaining time, so that an unanswered renewal leaves time for several more.
     fn renewal_timeout(&self) -> Duration {
         let now = self.now();
         let remaining = self.state().lease.remaining(now);
-        let part = (remaining / 3).max(MIN_RETRY).min(remaining);
-        part.min(self.context().command_timeout)
+        renewal_timing::timeout(remaining).min(self.context().command_timeout)
     }
 
     fn begin_renewal(&self) -> Claim {
@@ -451,8 +444,7 @@ impl Renewable for Hold {
         self.reschedule(&mut state, now);
     }
 
-    /// Schedules the next attempt after a part of the remaining time, so that several more fit in before the
-    /// deadline. The lease stays as it is.
+    /// Schedules the next attempt. The lease stays as it is.
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError) {
         let now = self.now();
         let mut state = self.state();
@@ -460,8 +452,8 @@ impl Renewable for Hold {
             return;
         }
         let remaining = state.lease.remaining(now);
-        let delay = (remaining / 8).max(MIN_RETRY);
-        let retry = self.shared.watchdog.align_to_grid(delay + fraction(delay));
+        let delay = renewal_timing::retry_delay(remaining);
+        let retry = self.shared.watchdog.align_to_grid(delay);
         state.renew_at = Some(state.renew_at.map_or(retry, |at| at.min(retry)));
         self.reschedule(&mut state, now);
         drop(state);

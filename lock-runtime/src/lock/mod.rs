@@ -11,6 +11,7 @@ pub(crate) mod local_queue;
 pub(crate) mod pending_releases;
 pub(crate) mod release;
 pub(crate) mod remote_wait;
+pub(crate) mod renewal_timing;
 pub(crate) mod shared;
 pub(crate) mod tasks;
 pub(crate) mod watchdog;
