@@ -106,10 +106,10 @@ async fn a_member_that_has_not_released_yet_is_asked_again() {
     let bench = Bench::of(3);
     let (before, mine) = (claim(), claim());
     bench.members[2].give(&before);
+    bench.members[2].state().releases_after_refusal = true;
     assert!(bench.acquire(&mine).await.unwrap());
-    bench.members[2].forget();
     bench
-        .deadline("all members hold it", || bench.where_is(&mine).len() == 3)
+        .wait_until("all members hold it", || bench.where_is(&mine).len() == 3)
         .await;
     assert!(bench.release(&mine).await.unwrap());
     bench.nothing_is_left(&mine).await;

@@ -35,7 +35,7 @@ async fn a_fencing_token_without_a_majority_is_not_returned() {
     assert!(begin(token.as_mut()).is_pending());
     let asked = |member: &Scripted| !member.state().pending.is_empty();
     bench
-        .deadline("both are asked", || {
+        .wait_until("both are asked", || {
             asked(&bench.members[0]) && asked(&bench.members[1])
         })
         .await;
@@ -47,7 +47,7 @@ async fn a_fencing_token_without_a_majority_is_not_returned() {
         state.locks.clear();
     }
     bench
-        .deadline("both are asked to store", || {
+        .wait_until("both are asked to store", || {
             asked(&bench.members[0]) && asked(&bench.members[1])
         })
         .await;

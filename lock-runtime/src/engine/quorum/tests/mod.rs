@@ -56,14 +56,14 @@ impl Bench {
         let mine = claim();
         assert!(self.acquire(&mine).await.unwrap());
         let all = || self.where_is(&mine).len() == self.members.len();
-        self.deadline("all members hold it", all).await;
+        self.wait_until("all members hold it", all).await;
         mine
     }
 
     /// Waits until no member holds the claim's lock.
     async fn nothing_is_left(&self, claim: &Claim) {
         let nowhere = || self.where_is(claim).is_empty();
-        self.deadline("nothing is left", nowhere).await;
+        self.wait_until("nothing is left", nowhere).await;
     }
 
     async fn acquire(&self, claim: &Claim) -> Result<bool, EngineError> {
@@ -88,7 +88,7 @@ impl Bench {
     }
 
     /// Waits for background work to reach a condition.
-    async fn deadline(&self, what: &str, is_so: impl Fn() -> bool) {
+    async fn wait_until(&self, what: &str, is_so: impl Fn() -> bool) {
         for _ in 0..1000 {
             if is_so() {
                 return;

@@ -39,7 +39,7 @@ async fn a_member_that_lost_the_lock_is_repaired_while_a_majority_holds_it() {
         bench.members[member].forget();
         assert!(bench.renew(&mine).await.unwrap());
         bench
-            .deadline("it is repaired", || bench.members[member].has(&mine))
+            .wait_until("it is repaired", || bench.members[member].has(&mine))
             .await;
     }
     assert!(bench.release(&mine).await.unwrap());
@@ -53,12 +53,12 @@ async fn a_member_with_another_holder_is_not_repaired() {
     let (mine, theirs) = (claim(), claim());
     assert!(bench.acquire(&mine).await.unwrap());
     bench
-        .deadline("all members hold it", || bench.where_is(&mine).len() == 3)
+        .wait_until("all members hold it", || bench.where_is(&mine).len() == 3)
         .await;
     bench.members[1].give(&theirs);
     assert!(bench.renew(&mine).await.unwrap());
     let asked = || bench.members[1].state().votes == 2;
-    bench.deadline("it is asked", asked).await;
+    bench.wait_until("it is asked", asked).await;
     assert!(bench.members[1].has(&theirs));
 }
 
@@ -73,12 +73,12 @@ async fn a_repair_never_follows_the_release() {
     // The renewal is answered; the repair is sent and not answered.
     let pending = |count| move |member: &Scripted| member.state().pending.len() == count;
     bench
-        .deadline("the renewal is sent", || pending(1)(&bench.members[2]))
+        .wait_until("the renewal is sent", || pending(1)(&bench.members[2]))
         .await;
     let renewal = bench.members[2].state().pending.remove(0);
     renewal(&mut bench.members[2].state());
     bench
-        .deadline("the repair is sent", || pending(1)(&bench.members[2]))
+        .wait_until("the repair is sent", || pending(1)(&bench.members[2]))
         .await;
     assert!(bench.release(&mine).await.unwrap());
     tokio::time::sleep(Duration::from_millis(20)).await;

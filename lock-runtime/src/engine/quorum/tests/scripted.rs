@@ -28,6 +28,8 @@ pub(crate) struct State {
     pub(crate) locks: HashMap<Arc<str>, Token>,
     pub(crate) queue: Vec<Token>,
     counter: u64,
+    /// The holder releases the lock right after the next vote that is refused.
+    pub(crate) releases_after_refusal: bool,
     pub(crate) votes: usize,
 }
 
@@ -108,10 +110,13 @@ impl Member for Scripted {
         self.request(deadline, move |state| {
             state.votes += 1;
             match state.locks.get(&claim.name) {
-                Some(token) if *token != claim.token => Vote::Held {
-                    holder: token.encode_hex(&mut [0; 32]).as_bytes().into(),
-                    ttl: TTL,
-                },
+                Some(token) if *token != claim.token => {
+                    let holder = token.encode_hex(&mut [0; 32]).as_bytes().into();
+                    if state.releases_after_refusal {
+                        state.locks.remove(&claim.name);
+                    }
+                    Vote::Held { holder, ttl: TTL }
+                }
                 _ => {
                     state.locks.insert(claim.name, claim.token);
                     state.queue.retain(|token| Some(*token) != queue_token);

@@ -23,7 +23,7 @@ async fn a_waiter_acquires_with_a_new_token_and_leaves_the_queues() {
     assert_eq!(votes(), 3, "a waiter only observes");
     assert!(bench.release(&holder).await.unwrap());
     bench
-        .deadline("all are free", || bench.where_is(&holder).is_empty())
+        .wait_until("all are free", || bench.where_is(&holder).is_empty())
         .await;
     let EnqueueReply::GrantedAs(token, ttl) = wait().await.unwrap() else {
         panic!("it is free");
@@ -34,7 +34,7 @@ async fn a_waiter_acquires_with_a_new_token_and_leaves_the_queues() {
         ..place.clone()
     };
     let is_left = || bench.members.iter().all(|it| it.state().queue.is_empty());
-    bench.deadline("all queues are left", is_left).await;
+    bench.wait_until("all queues are left", is_left).await;
     assert!(bench.release(&elected).await.unwrap());
 }
 
@@ -55,7 +55,7 @@ async fn a_queue_entered_late_is_left() {
     tokio::time::sleep(PATIENCE).await;
     bench.members[1].resume();
     let is_left = || bench.members.iter().all(|it| it.state().queue.is_empty());
-    bench.deadline("all queues are left", is_left).await;
+    bench.wait_until("all queues are left", is_left).await;
     assert!(bench.release(&holder).await.unwrap());
 }
 
