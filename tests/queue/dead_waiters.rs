@@ -18,11 +18,9 @@ pub fn stand(url: &str) {
         let acquire = locks.lock("door").wait(LONG).acquire();
         report_event("waits");
         let guard = acquire.await.unwrap();
-        let before = guard.is_valid();
-        report_event(format!(
-            "had {before} {}",
-            guard.fencing_token().await.is_ok()
-        ));
+        let before = guard.ensure_valid_for(Duration::ZERO);
+        let after = guard.fencing_token().await.map(drop);
+        report_event(format!("had {before:?} {after:?}"));
         guard.release().await.unwrap();
         locks.shutdown().await;
     });
@@ -104,7 +102,7 @@ fn killed_middle_waiter_causes_no_delay() {
     if let Some((mut line, waited)) = line {
         assert!(waited < millis(1000), "{waited:?}");
         for worker in [0, 2] {
-            line.workers[worker].expect("had true true", LONG);
+            line.workers[worker].expect("had Ok(()) Ok(())", LONG);
             line.workers[worker].succeeds(LONG);
         }
     }
@@ -137,7 +135,7 @@ fn stopped_first_waiter_delays_others_by_one_grant_lease() {
             "the resumed waiter reports that it holds the lock"
         );
         line.server.query::<()>("DEL lock:door");
-        line.workers[0].expect("had true true", NOISE + millis(1000));
+        line.workers[0].expect("had Ok(()) Ok(())", NOISE + millis(1000));
         line.workers[0].succeeds(LONG);
     }
 }
@@ -160,7 +158,7 @@ fn briefly_stopped_waiter_keeps_its_grant() {
         holder.release().await.unwrap();
         tokio::time::sleep(GRANT / 4).await;
         worker.resume();
-        worker.expect("had true true", NOISE);
+        worker.expect("had Ok(()) Ok(())", NOISE);
         worker.succeeds(LONG);
     });
 }

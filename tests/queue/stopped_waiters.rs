@@ -34,7 +34,7 @@ fn stopped<T: Fn() + Copy>(test: T, dead: usize) {
             worker.resume();
         }
         for worker in &mut line.workers {
-            worker.expect("had true true", LONG);
+            worker.expect("had Ok(()) Ok(())", LONG);
             worker.succeeds(LONG);
         }
     }

@@ -1,6 +1,7 @@
 //! A redis-server for a single test, on a free port, with nothing on disk.
 
 use std::collections::hash_map::RandomState;
+use std::fs::{self, DirEntry};
 use std::hash::BuildHasher;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -166,7 +167,7 @@ impl Server {
 
     /// Freezes the server: it keeps its connections and replies to nothing.
     pub fn pause(&mut self) {
-        signal(self.pid(), "STOP");
+        stop(self.pid());
         self.paused = true;
     }
 
@@ -499,6 +500,29 @@ pub fn temporary(prefix: &str) -> TempDir {
     directory.prefix(prefix);
     let in_memory = directory.tempdir_in("/dev/shm");
     in_memory.or_else(|_| directory.tempdir()).unwrap()
+}
+
+/// Stops a process, and waits until none of its threads runs: on a busy machine threads may run for long after
+/// the signal was sent.
+pub fn stop(pid: u32) {
+    signal(pid, "STOP");
+    let is_stopped = |thread: DirEntry| {
+        let stat = fs::read_to_string(thread.path().join("stat"));
+        // The state follows the name, which is in parentheses. A thread without the file has ended.
+        stat.map_or(true, |stat| {
+            let state = stat
+                .rsplit(") ")
+                .next()
+                .and_then(|rest| rest.chars().next());
+            state.is_some_and(|state| "TtZX".contains(state))
+        })
+    };
+    eventually(Duration::from_secs(30), "the process stops", || {
+        let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+            return true;
+        };
+        threads.flatten().all(is_stopped)
+    });
 }
 
 pub fn signal(pid: u32, signal: &str) {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clocks::Clocks;
-use crate::server::signal;
+use crate::server::{signal, stop};
 use crate::time::eventually;
 
 const ARGUMENTS: &str = "LOCK_TEST_WORKER";
@@ -85,7 +85,7 @@ impl Worker {
     }
 
     pub fn pause(&self) {
-        signal(self.process.id(), "STOP");
+        stop(self.process.id());
     }
 
     pub fn resume(&self) {
