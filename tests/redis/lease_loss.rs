@@ -160,6 +160,30 @@ async fn lock_survives_short_cut() {
     is_survived(&locks, || proxy.cut(), || proxy.heal()).await;
 }
 
+/// The connection is replaced by one that is accepted and never answered.
+#[tokio::test]
+async fn lock_with_short_lease_survives_connection_that_is_never_answered() {
+    let (_server, proxy, locks) = behind_a_proxy().await;
+    for ttl in [millis(1500), millis(3000)] {
+        let lock = locks.lock("row").ttl(ttl);
+        let held = lock.run(async |lock| {
+            tokio::time::sleep(ttl / 2).await;
+            proxy.swallow_next_connection();
+            tokio::time::sleep(ttl * 2).await;
+            lock.ensure_valid_for(ttl / 4)
+        });
+        held.await.unwrap().unwrap();
+    }
+    proxy.swallow_next_connection();
+    let guard = locks
+        .lock("row")
+        .wait(millis(1500))
+        .acquire()
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+}
+
 #[tokio::test]
 async fn lock_survives_short_black_hole() {
     let (_server, proxy, locks) = behind_a_proxy().await;

@@ -24,6 +24,9 @@ struct Network {
 struct State {
     closed: bool,
     refuses: bool,
+    /// The next connection is accepted and never answered.
+    swallows: bool,
+    swallowed: Vec<TcpStream>,
     holds_requests: bool,
     holds_replies: bool,
     /// Holds the replication stream to the server's replicas.
@@ -113,6 +116,14 @@ impl Proxy {
     pub fn cut(&self) {
         self.network.set(|state| {
             state.refuses = true;
+            state.close_all();
+        });
+    }
+
+    /// Breaks every connection. Accepts the next one and never answers it; those after it work.
+    pub fn swallow_next_connection(&self) {
+        self.network.set(|state| {
+            state.swallows = true;
             state.close_all();
         });
     }
@@ -232,6 +243,10 @@ impl Network {
     fn join(self: &Arc<Self>, client: &TcpStream, server: u16) {
         let mut state = self.state();
         if state.refuses {
+            return;
+        }
+        if std::mem::take(&mut state.swallows) {
+            state.swallowed.push(client.try_clone().unwrap());
             return;
         }
         let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else {

@@ -17,6 +17,7 @@ use crate::util::time::deadline_in;
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, PushKind, Value};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// Makes connections, one after the other.
@@ -90,12 +91,23 @@ impl Connector {
         }
     }
 
-    /// Makes the next connection. `on_disconnect` is called when it ends, if there is a push handler.
+    /// Makes the next connection within the connect timeout. `on_disconnect` is called when it ends, if there
+    /// is a push handler.
     pub(crate) async fn connect(
         &mut self,
         on_disconnect: impl Fn(u64) + Send + Sync + 'static,
     ) -> Result<Connection, EngineError> {
-        let (io, timeout) = (self.io, self.timeouts.connect);
+        self.connect_within(self.timeouts.connect, on_disconnect)
+            .await
+    }
+
+    /// Makes the next connection within `timeout`, or the connect timeout if that is shorter.
+    pub(crate) async fn connect_within(
+        &mut self,
+        timeout: Duration,
+        on_disconnect: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Connection, EngineError> {
+        let (io, timeout) = (self.io, timeout.min(self.timeouts.connect));
         let discovery = self.discovery.clone();
         let connected = io.timeout_at(deadline_in(timeout), async {
             let endpoint = discovery.endpoint().await?;

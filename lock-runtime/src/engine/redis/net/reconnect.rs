@@ -177,6 +177,10 @@ impl Drop for ReconnectingConnection {
     }
 }
 
+/// The timeout of the first attempt to replace a connection, which doubles with each further one: an attempt
+/// that is never answered must not cost short leases all their time.
+const MIN_TIMEOUT: Duration = Duration::from_millis(250);
+
 /// Makes a connection, and a new one whenever the present one is broken.
 async fn reconnect_loop(
     connector: &mut Connector,
@@ -188,8 +192,14 @@ async fn reconnect_loop(
     let mut log = trace::Connection::default();
     while wait_until_broken(state, changes).await {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
+        let mut timeout = match first {
+            Some(_) => Duration::MAX,
+            None => MIN_TIMEOUT,
+        };
         loop {
-            let connected = connector.connect(on_disconnect(state)).await;
+            let connecting = connector.connect_within(timeout, on_disconnect(state));
+            let connected = connecting.await;
+            timeout = timeout.saturating_mul(2);
             let outcome = connected.as_ref().map(drop).map_err(EngineError::clone);
             let next = match connected {
                 Ok(connection) => State::Up(connection),
