@@ -18,7 +18,7 @@ pub(crate) fn borrow(expr: &Expr) -> TokenStream {
     quote!(#by_ref #expr)
 }
 
-/// Returns the same tokens, all with `span`.
+/// Returns the same tokens, all with `span` but for a `$crate`.
 pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
     tokens
         .into_iter()
@@ -26,7 +26,10 @@ pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
             if let TokenTree::Group(group) = &mut token {
                 *group = Group::new(group.delimiter(), respan(group.stream(), span));
             }
-            token.set_span(span);
+            // It means the crate of its span.
+            if !matches!(&token, TokenTree::Ident(ident) if ident == "$crate") {
+                token.set_span(span);
+            }
             token
         })
         .collect()

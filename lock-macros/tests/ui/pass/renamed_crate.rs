@@ -12,6 +12,17 @@ async fn ship(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
+macro_rules! nightly {
+    ($name:ident) => {
+        #[$crate::vendored::locks::distributed_lock(key = "nightly", crate = $crate::vendored::locks)]
+        async fn $name() -> Result<(), LockError> {
+            Ok(())
+        }
+    };
+}
+
+nightly!(report);
+
 fn main() {
-    let _ = ship(1);
+    let _ = (ship(1), report());
 }
