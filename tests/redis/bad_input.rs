@@ -219,6 +219,10 @@ async fn wrong_tls_setup_is_rejected() {
         &refusal(format!("rediss://127.0.0.1:{}", plain.port())).await,
         &["rediss"],
     );
+    // Certificates that are not checked.
+    let unchecked = refusal(format!("rediss://127.0.0.1:{port}/#insecure")).await;
+    assert!(matches!(unchecked, LockError::InvalidConfig { .. }));
+    says(&unchecked, &["`root_certificate`"]);
     // No certificate at all.
     let empty = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
     for junk in ["", SECRET, empty] {

@@ -3,7 +3,7 @@
 use lock_runtime::{Config, LockManager};
 
 use lock_test_support::certificates::Certificates;
-use lock_test_support::server::Server;
+use lock_test_support::server::{Server, tls_options};
 use lock_test_support::time::{NOISE, within};
 
 /// Asserts that a lock can be acquired, appears in `database`, and can be released.
@@ -97,5 +97,20 @@ async fn tls_accepts_custom_root_certificate() {
         let url = format!("rediss://{host}:{}/1", server.port());
         let config = Config::new(url).root_certificate(certificates.authority.clone());
         works(&server, config, 1).await;
+    }
+}
+
+#[tokio::test]
+async fn tls_1_2_and_1_3_are_accepted() {
+    let certificates = Certificates::issue();
+    for version in ["TLSv1.2", "TLSv1.3"] {
+        let server = Server::with(None, |directory, port| {
+            let mut options = tls_options(&certificates, directory, port);
+            options.extend(["--tls-protocols", version].map(str::to_owned));
+            options
+        });
+        let url = format!("rediss://127.0.0.1:{}/", server.port());
+        let config = Config::new(url).root_certificate(certificates.authority.clone());
+        works(&server, config, 0).await;
     }
 }

@@ -53,10 +53,8 @@ pub(crate) fn is_broken(error: &RedisError) -> bool {
 
 /// Returns `true` if the server rejects the connection: a wrong or missing password, or no such database.
 pub(crate) fn is_auth_error(error: &RedisError) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig
-    ) || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
+    error.kind() == ErrorKind::AuthenticationFailed
+        || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
         || error.to_string().contains("refused to switch database")
 }
 

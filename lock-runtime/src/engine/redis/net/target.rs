@@ -203,13 +203,21 @@ fn install_crypto_provider() {
     }
 }
 
-/// Fails if the URL has an unknown parameter, which the driver would ignore.
+/// Fails if the URL has an unknown parameter, which the driver would ignore, or asks for TLS without
+/// certificates.
 fn check_parameters(url: &str) -> Result<(), LockError> {
     let known: &[&str] = match url.split_once(':') {
         Some(("redis" | "rediss" | "valkey" | "valkeys", _)) => &["protocol"],
         _ => &["db", "user", "pass", "protocol"],
     };
     let url = redis::parse_redis_url(url);
+    if url.iter().any(|url| url.fragment().is_some()) {
+        return Err(invalid(
+            "the URL has a `#`; write it as `%23` in a password. Certificates are always checked: \
+             `#insecure` is not possible, name the authority with `root_certificate`",
+            None,
+        ));
+    }
     let mut parameters = url.iter().flat_map(|url| url.query_pairs());
     match parameters.all(|(name, _)| known.contains(&&*name)) {
         true => Ok(()),
