@@ -169,13 +169,15 @@ impl fmt::Display for LockError {
             } => write!(
                 f,
                 "lock `{key}` is unavailable: `{server}` gave no usable answer; \
-                 check that it runs and can be reached"
+                 the source of this error names the cause: check that the server runs, can be \
+                 reached, and accepts writes"
             ),
             LockError::Unavailable {
                 key: None, server, ..
             } => write!(
                 f,
-                "cannot connect to `{server}`; check the address and that the server is running"
+                "cannot connect to `{server}`; the source of this error names the cause: check the \
+                 address, that the server runs, and with `rediss://` the certificates"
             ),
             LockError::NotInitialized => write!(
                 f,
