@@ -189,7 +189,10 @@ impl Config {
         self
     }
 
-    /// Sets the timeout for establishing a connection, the first and every later one. The default is 2 s.
+    /// Sets the timeout for establishing a connection. The default is 2 s.
+    ///
+    /// The first attempts to replace a broken connection are shorter, from 250 ms: an attempt that is never
+    /// answered must not use up a short lease.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
