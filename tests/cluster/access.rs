@@ -101,7 +101,7 @@ async fn announced_node_names_are_resolved() {
     };
     let reported = |name: Option<&str>| {
         eventually(
-            Duration::from_secs(10),
+            Duration::from_secs(60),
             "all nodes announce the name",
             || {
                 let known = |n| {

@@ -29,7 +29,7 @@ impl Fixture {
         }
         let fixture = Self { proxies, cluster };
         eventually(
-            Duration::from_secs(10),
+            Duration::from_secs(60),
             "all nodes know the proxies",
             || (0..fixture.cluster.node_count()).all(|n| fixture.is_known_to(n)),
         );
