@@ -26,7 +26,7 @@ pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
             if let TokenTree::Group(group) = &mut token {
                 *group = Group::new(group.delimiter(), respan(group.stream(), span));
             }
-            // It means the crate of its span.
+            // `$crate` means the crate of its span.
             if !matches!(&token, TokenTree::Ident(ident) if ident == "$crate") {
                 token.set_span(span);
             }

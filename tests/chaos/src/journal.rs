@@ -35,7 +35,7 @@ pub enum EventKind {
     },
     /// Its body begins. `left` is the guard's reading just after the timestamp was taken.
     Acquired { left: u64 },
-    /// It received its fencing token, which it requested at `called`.
+    /// It received its fencing token, which it requested at `requested`.
     Token { requested: u64, token: u64 },
     /// The body continues after an await, and `left` remains of its lease.
     Step { left: u64 },

@@ -47,7 +47,7 @@ pub fn work(instructions: &str) {
     pools.iter().for_each(Callers::until_ready);
     panics::arm();
     report_event("ready");
-    // Any other instructions, or a closed pipe, ends the process.
+    // Any other order, or a closed pipe, ends the process.
     while next_order() == "drop" {
         pools.iter().for_each(Callers::drop_runtime);
     }

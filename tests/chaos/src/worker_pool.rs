@@ -11,7 +11,7 @@ use lock_test_support::worker::Worker;
 const LONG: Duration = millis(90_000);
 
 pub struct WorkerPool {
-    /// The instructions for each running, without its URLs and numbers.
+    /// The instructions for each process, without its URLs and numbers.
     instructions: Instructions,
     processes: Vec<ProcessSlot>,
     next: u32,
