@@ -2,7 +2,7 @@
 
 use redis::Connection;
 
-use super::lua::{Claim, Lua, Names, ask, connect, tombstone};
+use super::lua::{Claim, Lua, Names, ask, channel, connect, tombstone};
 use super::script_trace::Answer::{Acquired, Holds, IsQueued, Void};
 use super::script_trace::Step::*;
 use super::script_trace::{TTL, Trace, play};
@@ -690,4 +690,67 @@ fn key_of_wrong_type_counts_as_held() {
     let renewed: Vec<u8> = renew.invoke(&mut connection).expect("a renewal");
     assert_eq!(renewed, [0, 1], "the other lock is renewed");
     ask::<()>(&mut connection, &["DEL", "lock:door", "lock:gate"]);
+}
+
+/// A call for several locks treats each as a call of its own would.
+#[test]
+fn release_of_several_locks_treats_each_alone() {
+    let server = Server::start();
+    let lua = Lua::new();
+    let mut connection = connect(&server);
+    let mut listener = connect(&server);
+    let mut listener = listener.as_pubsub();
+    let names = ["held", "waited", "taken", "expired", "typed"].map(Names::of);
+    for (names, waits) in [(&names[1], "w"), (&names[3], "x")] {
+        listener.subscribe(channel(waits)).unwrap();
+        ask::<()>(&mut connection, &["SET", &names.lock, "a", "PX", "30000"]);
+        let claim = Claim {
+            names,
+            token: waits,
+            ttl: TTL,
+        };
+        assert_eq!(lua.wait(&mut connection, &claim, 0).unwrap()[0], 2);
+    }
+    ask::<()>(
+        &mut connection,
+        &["SET", &names[0].lock, "a", "PX", "30000"],
+    );
+    ask::<()>(
+        &mut connection,
+        &["SET", &names[2].lock, "z", "PX", "30000"],
+    );
+    ask::<()>(&mut connection, &["DEL", &names[3].lock]);
+    ask::<()>(&mut connection, &["HSET", &names[4].lock, "field", "value"]);
+    let mut release = lua.release.prepare_invoke();
+    for key in [
+        |names: &Names| names.lock.clone(),
+        |names: &Names| names.queue.clone(),
+        |names: &Names| names.waiters.clone(),
+    ] {
+        for names in &names {
+            release.key(key(names));
+        }
+    }
+    for _ in &names {
+        release.arg("a");
+    }
+    let answer: String = release.invoke(&mut connection).unwrap();
+    assert_eq!(answer, "11000");
+    let holders: Vec<Option<String>> = ask(
+        &mut connection,
+        &[
+            "MGET",
+            "lock:held",
+            "lock:waited",
+            "lock:taken",
+            "lock:expired",
+        ],
+    );
+    let holders: Vec<_> = holders.iter().map(Option::as_deref).collect();
+    assert_eq!(holders, [None, Some("w"), Some("z"), Some("x")]);
+    let kind: String = ask(&mut connection, &["TYPE", "lock:typed"]);
+    assert_eq!(kind, "hash", "the key of another client stays");
+    for names in &names {
+        ask::<()>(&mut connection, &["DEL", &names.lock]);
+    }
 }

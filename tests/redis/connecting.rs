@@ -69,7 +69,7 @@ async fn user_with_minimal_permissions_authenticates() {
     let server = Server::start();
     server.query::<()>(
         "ACL SETUSER clerk on >s3cret ~lock:* &lock:* -@all +@connection \
-         +set +get +del +pexpire +pttl +time +exists +eval +evalsha +script|load \
+         +set +get +mget +del +pexpire +pttl +time +exists +eval +evalsha +script|load \
          +zadd +zcard +zpopmin +zrange +zrank +zrem +hset +hget +hdel +hexists +publish +subscribe",
     );
     let port = server.port();

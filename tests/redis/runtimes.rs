@@ -1,8 +1,10 @@
 //! Runtimes and threads as services have them: without I/O, blocked, short-lived, ending.
 
 use std::cell::RefCell;
+use std::future::{Future, poll_fn};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,6 +54,25 @@ async fn settled(locks: &LockManager, server: &Server) {
     }
     // Requests made while that connection was being opened went over the other one.
     often(locks).await;
+}
+
+/// The guards of one task are dropped together, so their releases go out together.
+#[tokio::test]
+async fn releases_share_a_script_call() {
+    let server = Server::start();
+    let locks = connected(server.url()).await;
+    settled(&locks, &server).await;
+    let mut guards = Vec::new();
+    for n in 0..200 {
+        guards.push(locks.lock(format!("row:{n}")).acquire().await.unwrap());
+    }
+    let before = server.calls(&["evalsha", "eval"]);
+    drop(guards);
+    // Ends after the last release.
+    locks.shutdown().await;
+    let calls = server.calls(&["evalsha", "eval"]) - before;
+    assert!(calls <= 20, "{calls} calls for 200 releases");
+    assert_eq!(server.query::<usize>("DBSIZE"), 0);
 }
 
 #[tokio::test]
@@ -107,7 +128,14 @@ fn runtime_without_io_is_served_without_panicking() {
 }
 
 /// Returns how long the lock stays on the server after a task has dropped its guard and blocked its thread.
-fn blocked_release(runtime: &Runtime, server: &Server, locks: &LockManager) -> Duration {
+/// With `others`, another request is under way, and the driver of the connection gives way once before it
+/// writes.
+fn blocked_release(
+    runtime: &Runtime,
+    server: &Server,
+    locks: &LockManager,
+    others: bool,
+) -> Duration {
     let (dropped, reported) = channel();
     runtime.block_on(async {
         settled(locks, server).await;
@@ -115,8 +143,16 @@ fn blocked_release(runtime: &Runtime, server: &Server, locks: &LockManager) -> D
     let locks = locks.clone();
     let blocks = async move {
         let guard = locks.lock("blocks").acquire().await.unwrap();
+        let other = locks.lock("other");
+        let mut other = std::pin::pin!(other.try_acquire());
+        if others {
+            poll_fn(|context| Poll::Ready(other.as_mut().poll(context).is_ready())).await;
+        }
         drop(guard);
         dropped.send(Instant::now()).unwrap();
+        if others {
+            tokio::task::yield_now().await;
+        }
         thread::sleep(Duration::from_secs(1));
     };
     thread::scope(|scope| {
@@ -129,13 +165,20 @@ fn blocked_release(runtime: &Runtime, server: &Server, locks: &LockManager) -> D
 
 #[test]
 fn blocked_thread_does_not_delay_release() {
-    for runtime in [current_thread(), workers(1), workers(2), workers(4)] {
+    for (runtime, others) in [
+        (current_thread(), false),
+        (current_thread(), true),
+        (workers(1), false),
+        (workers(1), true),
+        (workers(2), false),
+        (workers(4), false),
+    ] {
         let server = Server::start();
         let locks = runtime
             .block_on(LockManager::connect(server.url()))
             .unwrap();
         // One of three must be fast: the machine may be busy.
-        let mut released = (0..3).map(|_| blocked_release(&runtime, &server, &locks));
+        let mut released = (0..3).map(|_| blocked_release(&runtime, &server, &locks, others));
         assert!(released.any(|released| released < millis(200)));
         runtime.block_on(locks.shutdown());
     }

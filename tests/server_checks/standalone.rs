@@ -81,7 +81,7 @@ async fn cluster_node_is_rejected_as_standalone_server() {
 #[tokio::test]
 async fn settings_without_permission_are_reported_as_not_checked() {
     let server = server(&[]);
-    let may = "on >s3cret ~lock:* &lock:* -@all +@connection +set +get +del +pexpire +pttl +time \
+    let may = "on >s3cret ~lock:* &lock:* -@all +@connection +set +get +mget +del +pexpire +pttl +time \
                +exists +eval +evalsha +script|load +zadd +zcard +zpopmin +zrange +zrank +zrem +hset \
                +hget +hdel +hexists +publish +subscribe +pubsub|numsub";
     server.query::<()>(&format!("ACL SETUSER clerk {may}"));

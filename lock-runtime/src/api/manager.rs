@@ -113,14 +113,10 @@ impl LockManager {
     /// that is too long. Dropping the future only stops waiting: the releases continue.
     pub async fn shutdown(&self) {
         let ManagerInner {
-            context,
-            shared,
-            queues,
-            ..
+            context, queues, ..
         } = &*self.inner;
         context.close();
         queues.wake_all();
-        shared.releaser.collect_soon();
         context.tasks.wait_idle().await;
         let _ = context.engine.drain().await;
     }

@@ -3,6 +3,7 @@
 //! [`traits::Engine`] is the seam: the rest of the crate uses no other type of an engine. An engine knows
 //! keys, tokens and times, and nothing of guards or tasks. Engine files import nothing from this one.
 
+pub(crate) mod background_release;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod inspection;

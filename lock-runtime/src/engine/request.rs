@@ -11,6 +11,28 @@ use std::time::Duration;
 pub(crate) type EngineFuture<'a, T> =
     Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'a>>;
 
+/// What a caller wants to acquire. The engine draws a token for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    /// The name under which the engine stores the lock: prefix and key.
+    pub(crate) name: Arc<str>,
+    pub(crate) ttl: Duration,
+    /// How many replicas must acknowledge the acquisition before it counts.
+    pub(crate) replicas: u32,
+}
+
+impl Attempt {
+    /// Returns the claim of this attempt with that token.
+    pub(crate) fn claim(&self, token: Token) -> Claim {
+        Claim {
+            name: self.name.clone(),
+            token,
+            ttl: self.ttl,
+            replicas: self.replicas,
+        }
+    }
+}
+
 /// One attempt to acquire a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {

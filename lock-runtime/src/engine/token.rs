@@ -7,6 +7,11 @@ use uuid::Uuid;
 pub(crate) struct Token(Uuid);
 
 impl Token {
+    /// Returns a random token made of these random bytes.
+    pub(crate) fn from_random(bytes: [u8; 16]) -> Token {
+        Token(uuid::Builder::from_random_bytes(bytes).into_uuid())
+    }
+
     pub(crate) fn random() -> Token {
         Token(Uuid::new_v4())
     }

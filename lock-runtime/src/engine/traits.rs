@@ -1,8 +1,9 @@
 //! The trait of all engines.
 
+use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
-use crate::engine::request::{Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use std::future::Future;
 use std::pin::Pin;
@@ -15,9 +16,17 @@ use tokio::time::Instant;
 /// A request that fails with [`EngineErrorKind::Indeterminate`](crate::engine::error::EngineErrorKind) may
 /// have been carried out. Dropping the future of a request does not recall the request.
 pub(crate) trait Engine: Send + Sync {
-    /// Acquires the lock if it is free; returns `false` if it is not. The acquisition counts once at least
-    /// the claim's number of replicas have acknowledged it.
-    fn acquire<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool>;
+    /// Acquires the lock if it is free; returns the token of the claim, or `None` if it is not. The
+    /// acquisition counts once at least that number of replicas have acknowledged it.
+    ///
+    /// If it fails or is dropped, the engine releases what it may have acquired, or leaves that to the
+    /// supervisor.
+    fn acquire<'a>(
+        &'a self,
+        attempt: &'a Attempt,
+        supervisor: &'a Arc<dyn ReleaseSupervisor>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<Token>>;
 
     /// Enters the lock's queue, or refreshes the claim's entry. Later grants are delivered to the
     /// [`EventHandler`](crate::engine::event::EventHandler).
@@ -45,11 +54,6 @@ pub(crate) trait Engine: Send + Sync {
     /// Called when a poll found a grant whose event was lost: the subscription may be broken.
     fn on_missed_grant(&self) {}
 
-    /// Returns `true` if the calling runtime itself would serve a request about that lock.
-    fn uses_caller_runtime(&self, _name: &str) -> bool {
-        false
-    }
-
     /// Returns `true` if no other manager can wait for the locks of this engine.
     fn is_alone(&self) -> bool {
         false
@@ -58,6 +62,11 @@ pub(crate) trait Engine: Send + Sync {
     /// Releases the lock if the claim owns it, and grants it to the first claim in the queue; returns `false`
     /// if the claim does not own it.
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool>;
+
+    /// Begins to release the lock, without a task. Returns the release if that is not possible now.
+    fn release_in_background(&self, release: BackgroundRelease) -> Result<(), BackgroundRelease> {
+        Err(release)
+    }
 
     /// Restores the whole ttl of each lock that its claim still owns. Returns for each claim `true` if it
     /// does, or why that is unknown.
@@ -93,9 +102,6 @@ pub(crate) trait Engine: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(std::future::ready(Inspection::default()))
     }
-
-    /// Drops the state of a claim that is no longer needed; its lock may not have been released.
-    fn forget(&self, _token: Token) {}
 
     /// Waits, for a moment, for work that continues after its requests were answered.
     fn drain(&self) -> EngineFuture<'_, ()> {

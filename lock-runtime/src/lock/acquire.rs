@@ -1,7 +1,7 @@
 //! One acquire call: it tries once, or waits in the local queue.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::token::Token;
+use crate::engine::request::Attempt;
 use crate::error::LockError;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
@@ -80,15 +80,20 @@ impl Acquire {
             if context.is_closed() {
                 return Err(context.shutting_down(&self.name));
             }
-            // A new token for every attempt.
-            let token = Token::random();
-            let hold = Hold::new(shared.clone(), self.name.clone(), token, options);
-            let claim = hold.claim();
-            let guard = HoldGuard::new(hold, queues.clone());
+            let attempt = Attempt {
+                name: self.name.clone(),
+                ttl: options.ttl,
+                replicas: options.replicas,
+            };
             let sent = context.clock.now();
             let try_deadline = deadline_in(context.command_timeout).min(deadline);
-            let error = match context.engine.acquire(&claim, try_deadline).await {
-                Ok(true) => {
+            let acquired = context
+                .engine
+                .acquire(&attempt, &shared.supervisor, try_deadline);
+            let error = match acquired.await {
+                Ok(Some(token)) => {
+                    let hold = Hold::new(shared.clone(), self.name.clone(), token, options);
+                    let guard = HoldGuard::new(hold, queues.clone());
                     let lease = Lease::from_request(sent, options.ttl);
                     if guard.hold().activate(options, lease) {
                         return Ok(Some(guard));
@@ -96,21 +101,9 @@ impl Acquire {
                     // The lease expired before the answer arrived.
                     None
                 }
-                Ok(false) => {
-                    guard.disarm();
-                    return Ok(None);
-                }
-                Err(error) => {
-                    if !matches!(
-                        error.kind,
-                        EngineErrorKind::Indeterminate | EngineErrorKind::NotReplicated
-                    ) {
-                        guard.disarm();
-                    }
-                    Some(error)
-                }
+                Ok(None) => return Ok(None),
+                Err(error) => Some(error),
             };
-            drop(guard);
             let next = now() + backoff.pause();
             if let Some(error) = error {
                 let single_try_failed = self.wait.is_zero()

@@ -53,9 +53,11 @@ impl ManagerInner {
         let context = Arc::new(Context::new(io, clock, engine, server, config));
         let queues = Arc::new(LocalQueues::new());
         let claims = Arc::<ClaimEvents>::default();
+        let releaser = Arc::new(Releaser::new(context.clone(), claims.clone()));
         let shared = Arc::new(Shared {
             context: context.clone(),
-            releaser: Releaser::start(context.clone(), claims.clone()),
+            supervisor: releaser.clone(),
+            releaser,
             watchdog: Watchdog::start(context.clone()),
             observer: queues.clone(),
         });

@@ -8,7 +8,6 @@ pub(crate) mod hold;
 pub(crate) mod inner;
 pub(crate) mod lease;
 pub(crate) mod local_queue;
-pub(crate) mod pending_releases;
 pub(crate) mod release;
 pub(crate) mod remote_wait;
 pub(crate) mod renewal_timing;

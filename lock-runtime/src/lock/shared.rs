@@ -1,5 +1,6 @@
 //! The parts of a manager that its holds use.
 
+use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::token::Token;
 use crate::lock::context::Context;
 use crate::lock::release::Releaser;
@@ -10,6 +11,8 @@ use std::sync::Arc;
 pub(crate) struct Shared {
     pub(crate) context: Arc<Context>,
     pub(crate) releaser: Arc<Releaser>,
+    /// The releaser, as engines know it.
+    pub(crate) supervisor: Arc<dyn ReleaseSupervisor>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) observer: Arc<dyn HoldObserver>,
 }

@@ -1,34 +1,50 @@
 //! The background tasks that a shutdown waits for.
 
 use crate::util::io_thread::IoThread;
-use crate::util::sync::watch;
+use crate::util::sync::{Mutex, MutexGuard};
 use pin_project_lite::pin_project;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
+use tokio::sync::Notify;
 
 pub(crate) struct TaskTracker {
     io: IoThread,
-    running: Arc<watch::Sender<usize>>,
+    count: Arc<Count>,
+}
+
+#[derive(Default)]
+struct Count {
+    running: Mutex<usize>,
+    idle: Notify,
 }
 
 /// A marker that counts as a running task until it is dropped.
-pub(crate) struct TrackedTask(Arc<watch::Sender<usize>>);
+struct TrackedTask(Arc<Count>);
 
 impl TaskTracker {
     pub(crate) fn new(io: IoThread) -> TaskTracker {
-        let (running, _) = watch::channel(0);
         TaskTracker {
             io,
-            running: Arc::new(running),
+            count: Arc::default(),
         }
     }
 
+    /// Counts one more running task, until [`end`](Self::end) is called.
+    pub(crate) fn begin(&self) {
+        *self.count.running() += 1;
+    }
+
+    /// Ends the count of a task.
+    pub(crate) fn end(&self) {
+        self.count.end();
+    }
+
     /// Counts one more running task until the result is dropped.
-    pub(crate) fn track(&self) -> TrackedTask {
-        self.running.send_modify(|running| *running += 1);
-        TrackedTask(self.running.clone())
+    fn track(&self) -> TrackedTask {
+        self.begin();
+        TrackedTask(self.count.clone())
     }
 
     /// Runs a counted task on the I/O thread.
@@ -41,20 +57,40 @@ impl TaskTracker {
 
     /// Waits until no task runs.
     pub(crate) async fn wait_idle(&self) {
-        let mut running = self.running.subscribe();
-        // Cannot fail: the sender lives as long as `self`.
-        let _ = running.wait_for(|running| *running == 0).await;
+        loop {
+            let idle = self.count.idle.notified();
+            if *self.count.running() == 0 {
+                return;
+            }
+            idle.await;
+        }
     }
 
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
-        *self.running.borrow() == 0
+        *self.count.running() == 0
+    }
+}
+
+impl Count {
+    fn end(&self) {
+        let mut running = self.running();
+        *running -= 1;
+        let is_idle = *running == 0;
+        drop(running);
+        if is_idle {
+            self.idle.notify_waiters();
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, usize> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for TrackedTask {
     fn drop(&mut self) {
-        self.0.send_modify(|running| *running -= 1);
+        self.0.end();
     }
 }
 

@@ -3,10 +3,11 @@
 use crate::api::guard::LockGuard;
 use crate::api::manager::LockManager;
 use crate::config::Config;
+use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
-use crate::engine::request::{Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::error::{LockError, LostCause};
@@ -110,10 +111,19 @@ fn done<T: Send + 'static>(answer: EngineFuture<'_, T>) -> EngineFuture<'static,
 }
 
 impl Engine for Scripted {
-    fn acquire<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
-        self.answer(Request::Acquire, claim, || {
-            done(Engine::acquire(&self.memory, claim, deadline))
-        })
+    fn acquire<'a>(
+        &'a self,
+        attempt: &'a Attempt,
+        supervisor: &'a Arc<dyn ReleaseSupervisor>,
+        _: Instant,
+    ) -> EngineFuture<'a, Option<Token>> {
+        let claim = attempt.claim(Token::random());
+        let acquired = self.answer(Request::Acquire, &claim, || {
+            let acquired = self.memory.acquire(&claim);
+            Box::pin(std::future::ready(Ok(acquired)))
+        });
+        let unanswered = UnansweredAcquire::new(claim, supervisor);
+        Box::pin(async move { unanswered.answered(acquired.await) })
     }
 
     fn enqueue<'a>(

@@ -40,11 +40,21 @@ pub const WAIT: &str = script!(
 );
 pub const CANCEL: &str = script!(
     "local cluster = false\n",
-    ["cancel.lua", "lib_queue.lua", "tail_grant_next.lua"]
+    [
+        "cancel.lua",
+        "lib_queue.lua",
+        "lib_grant_next.lua",
+        "tail_cancel.lua"
+    ]
 );
 pub const RELEASE: &str = script!(
     "local cluster = false\n",
-    ["release.lua", "lib_queue.lua", "tail_grant_next.lua"]
+    [
+        "release.lua",
+        "lib_queue.lua",
+        "lib_grant_next.lua",
+        "tail_release.lua"
+    ]
 );
 pub const RENEW: &str = script!(["renew.lua"]);
 pub const FENCING_TOKEN: &str = script!(["fencing_token.lua"]);

@@ -4,11 +4,13 @@
 pub(crate) mod model_tests;
 pub(crate) mod store;
 
+use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::store::{Store, Waiter, wake_before};
-use crate::engine::request::{Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime};
+use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::timeouts::{WAITER_TTL, WAKE_TTL};
+use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +40,7 @@ impl MemoryEngine {
         }
     }
 
-    fn acquire(&self, claim: &Claim) -> bool {
+    pub(crate) fn acquire(&self, claim: &Claim) -> bool {
         let (mut state, now) = self.store.lock();
         let free = state.holder(&claim.name, now).is_none();
         if free {
@@ -144,8 +146,14 @@ fn ready<'a, T: Send + 'a>(answer: T) -> EngineFuture<'a, T> {
 }
 
 impl Engine for MemoryEngine {
-    fn acquire<'a>(&'a self, claim: &'a Claim, _: Instant) -> EngineFuture<'a, bool> {
-        ready(self.acquire(claim))
+    fn acquire<'a>(
+        &'a self,
+        attempt: &'a Attempt,
+        _: &'a Arc<dyn ReleaseSupervisor>,
+        _: Instant,
+    ) -> EngineFuture<'a, Option<Token>> {
+        let claim = attempt.claim(Token::random());
+        ready(self.acquire(&claim).then_some(claim.token))
     }
 
     // Requests are carried out at once, so none can be late.

@@ -22,6 +22,7 @@ pub(crate) mod tests;
 pub(crate) mod votes;
 pub(crate) mod waiting;
 
+use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
 use crate::engine::member::Member;
@@ -35,8 +36,9 @@ use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::renewal::renew;
 use crate::engine::quorum::replies::Replies;
 use crate::engine::quorum::waiting::enqueue;
-use crate::engine::request::{Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
+use crate::engine::token::Token;
 use crate::engine::traits::{Engine, Shard};
 use crate::util::io_thread::IoThread;
 use crate::util::join_all::join_all;
@@ -101,33 +103,51 @@ impl QuorumEngine {
     }
 }
 
-impl Engine for QuorumEngine {
-    fn acquire<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
-        Box::pin(async move {
-            let ballot = Ballot::open(&self.members, &self.ballots, claim.clone(), None);
-            let run = async move { Ok(ballot.run_election(deadline).await) };
-            match self.members.run_on_io_thread(run).await? {
-                Outcome::Won(election) => {
-                    let known = match claim.replicas {
-                        0 => true,
-                        _ => {
-                            let renewed = self.renew(std::slice::from_ref(claim), deadline);
-                            renewed.await?.pop().unwrap_or(Ok(false))?
-                        }
-                    };
-                    if known {
-                        election.keep();
+impl QuorumEngine {
+    /// Acquires the lock at a majority of the members.
+    pub(crate) async fn elect(
+        &self,
+        claim: &Claim,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        let ballot = Ballot::open(&self.members, &self.ballots, claim.clone(), None);
+        let run = async move { Ok(ballot.run_election(deadline).await) };
+        match self.members.run_on_io_thread(run).await? {
+            Outcome::Won(election) => {
+                let known = match claim.replicas {
+                    0 => true,
+                    _ => {
+                        let renewed = self.renew(std::slice::from_ref(claim), deadline);
+                        renewed.await?.pop().unwrap_or(Ok(false))?
                     }
-                    Ok(known)
+                };
+                if known {
+                    election.keep();
                 }
-                Outcome::Lost(_) => Ok(false),
-                Outcome::Split(pause, error) => {
-                    let io = self.members.io;
-                    io.sleep_until(deadline_in(pause).min(deadline)).await;
-                    Err(error)
-                }
-                Outcome::NoQuorum(error) => Err(error),
+                Ok(known)
             }
+            Outcome::Lost(_) => Ok(false),
+            Outcome::Split(pause, error) => {
+                let io = self.members.io;
+                io.sleep_until(deadline_in(pause).min(deadline)).await;
+                Err(error)
+            }
+            Outcome::NoQuorum(error) => Err(error),
+        }
+    }
+}
+
+impl Engine for QuorumEngine {
+    fn acquire<'a>(
+        &'a self,
+        attempt: &'a Attempt,
+        supervisor: &'a Arc<dyn ReleaseSupervisor>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<Token>> {
+        Box::pin(async move {
+            let claim = attempt.claim(Token::random());
+            let unanswered = UnansweredAcquire::new(claim.clone(), supervisor);
+            unanswered.answered(self.elect(&claim, deadline).await)
         })
     }
 

@@ -2,10 +2,10 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::keys::Keys;
-use crate::engine::redis::net::batch::Request;
+use crate::engine::redis::net::encoder::milliseconds;
 use crate::engine::redis::net::error::is_server_error;
-use crate::engine::redis::net::per_runtime::RuntimeConnection;
 use crate::engine::redis::net::replica_ack::check_replica_count;
+use crate::engine::redis::net::request::Request;
 use crate::engine::redis::router::Router;
 use crate::engine::redis::scripts::{Script, Scripts};
 use crate::engine::redis::subscription::Subscription;
@@ -26,55 +26,41 @@ pub(crate) struct LockCommands {
 
 /// The connection over which a command is sent.
 #[derive(Clone, Copy)]
-pub(crate) enum Via<'a> {
-    Runtime(&'a RuntimeConnection),
+pub(crate) enum Via {
     IoThread,
     /// Like `IoThread`, but waits for a connection while there is none.
     Patient,
-    /// The connection on which that number of replicas is awaited, without awaiting them.
-    ReplicaLink(u32),
-    /// Like `ReplicaLink`, but awaits the replicas. The reply is a pair: the command's own, and the number of
-    /// replicas that acknowledged it.
+    /// The connection on which that number of replicas is awaited. The reply is a pair: the command's own, and
+    /// the number of replicas that acknowledged it.
     ReplicaAck(u32),
-}
-
-impl<'a> From<Option<&'a RuntimeConnection>> for Via<'a> {
-    fn from(connection: Option<&'a RuntimeConnection>) -> Via<'a> {
-        connection.map_or(Via::IoThread, Via::Runtime)
-    }
 }
 
 impl LockCommands {
     /// Sends a command about a lock.
     pub(crate) async fn send<T: FromRedisValue>(
         &self,
-        via: Via<'_>,
+        via: Via,
         lock: &str,
         command: Cmd,
         deadline: Instant,
     ) -> Result<T, EngineError> {
         let (replicas, await_replicas) = match via {
-            Via::Runtime(connection) => {
-                let reply = self.router.send_via(connection, lock, command, deadline);
-                return reply.await;
-            }
             Via::IoThread | Via::Patient => (0, false),
-            Via::ReplicaLink(replicas) => (replicas, false),
             Via::ReplicaAck(replicas) => (replicas, true),
         };
         let request = Request {
             replicas,
             await_replicas,
             patient: matches!(via, Via::Patient),
-            ..Request::from(command)
+            ..Request::from(&command)
         };
-        self.router.send(lock, request, deadline).await
+        self.router.send(lock, &request, deadline).await?.decode()
     }
 
     /// Calls a script on a lock's keys. `arguments` appends the keys, then the other arguments.
     pub(crate) async fn eval<T: FromRedisValue>(
         &self,
-        via: Via<'_>,
+        via: Via,
         script: &Script,
         (lock, keys): (&str, usize),
         deadline: Instant,
@@ -92,29 +78,17 @@ impl LockCommands {
         }
     }
 
-    /// Acquires the lock if it is free.
-    pub(crate) async fn set_nx(
-        &self,
-        via: Via<'_>,
-        claim: &Claim,
-        deadline: Instant,
-    ) -> Result<bool, EngineError> {
-        let mut command = Cmd::with_capacity(6, 96 + claim.name.len());
+    /// Acquires the lock if it is free, with the claim's token.
+    async fn set_nx(&self, claim: &Claim, deadline: Instant) -> Result<bool, EngineError> {
+        let mut command = redis::cmd("SET");
         command
-            .arg("SET")
             .arg(&*claim.name)
             .arg(claim.token.encode_hex(&mut [0; 32]))
             .arg("NX")
             .arg("PX")
             .arg(milliseconds(claim.ttl));
-        if let Via::ReplicaAck(wanted) = via {
-            return match self.send(via, &claim.name, command, deadline).await? {
-                (Some(_), known) => check_replica_count(known, wanted).map(|()| true),
-                (None::<String>, _) => Ok(false),
-            };
-        }
-        let set: Option<String> = self.send(via, &claim.name, command, deadline).await?;
-        Ok(set.is_some())
+        let set = self.send(Via::IoThread, &claim.name, command, deadline);
+        set.await.map(|set: Option<String>| set.is_some())
     }
 
     /// Enters the lock's queue, or stays in it; acquires the lock if it is free and no other claim is ahead.
@@ -140,12 +114,10 @@ impl LockCommands {
         });
         let reply: Vec<u64> = match reply.await {
             // While the slot moves between nodes there is no queue, but the lock can be acquired.
-            Err(error) if is_try_again(&error) => {
-                match self.set_nx(Via::IoThread, claim, deadline).await? {
-                    true => vec![1, milliseconds(claim.ttl)],
-                    false => return Err(error),
-                }
-            }
+            Err(error) if is_try_again(&error) => match self.set_nx(claim, deadline).await? {
+                true => vec![1, milliseconds(claim.ttl)],
+                false => return Err(error),
+            },
             reply => reply?,
         };
         match reply[..] {
@@ -196,35 +168,48 @@ impl LockCommands {
     /// own it.
     pub(crate) async fn release(
         &self,
-        via: Via<'_>,
+        claim: &Claim,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        let request = Request::release(claim);
+        let released = self.router.send(&claim.name, &request, deadline).await;
+        match released.and_then(|reply| reply.decode::<u8>()) {
+            Err(error) if is_server_error(&error, ServerErrorKind::NoScript) => {
+                let script = &self.scripts.release;
+                self.release_by(script, claim, deadline).await
+            }
+            // While the slot moves between nodes, a script can use one key, but not several.
+            Err(error) if is_try_again(&error) => self.delete_if_owner(claim, deadline).await,
+            released => released.map(|released| released == 1),
+        }
+    }
+
+    /// Releases the lock with that script.
+    pub(crate) async fn release_by(
+        &self,
+        script: &Script,
         claim: &Claim,
         deadline: Instant,
     ) -> Result<bool, EngineError> {
         let absent_key = self.keys.absent_key(&claim.name);
         let keys = (&*claim.name, 3 + absent_key.iter().count());
-        let script = &self.scripts.release;
-        let released = self.eval(via, script, keys, deadline, |command| {
+        let released = self.eval(Via::IoThread, script, keys, deadline, |command| {
             self.queue_keys(command, claim);
             command
                 .arg(&absent_key)
                 .arg(claim.token.encode_hex(&mut [0; 32]));
         });
-        match released.await {
-            // While the slot moves between nodes, a script can use one key, but not several.
-            Err(error) if is_try_again(&error) => self.delete_if_owner(via, claim, deadline).await,
-            released => released.map(|released: u8| released == 1),
-        }
+        released.await.map(|released: u8| released == 1)
     }
 
     /// Releases the lock regardless of its queue; returns `false` if the claim did not own it.
     pub(crate) async fn delete_if_owner(
         &self,
-        via: Via<'_>,
         claim: &Claim,
         deadline: Instant,
     ) -> Result<bool, EngineError> {
         let (script, keys) = (&self.scripts.delete_if_owner, (&*claim.name, 1));
-        let deleted = self.eval(via, script, keys, deadline, |command| {
+        let deleted = self.eval(Via::IoThread, script, keys, deadline, |command| {
             command
                 .arg(&*claim.name)
                 .arg(claim.token.encode_hex(&mut [0; 32]));
@@ -337,10 +322,6 @@ pub(crate) fn unexpected_reply(reply: String) -> EngineError {
         EngineErrorKind::NotReady,
         format!("the server answered {reply}"),
     )
-}
-
-pub(crate) fn milliseconds(ttl: Duration) -> u64 {
-    u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns `true` if some of the keys are on another node, since their slot is moving there.

@@ -28,14 +28,32 @@ impl Keys {
         }
     }
 
+    pub(crate) fn in_cluster(&self) -> bool {
+        self.cluster
+    }
+
     /// Returns the key of the lock's queue, in order of arrival.
     pub(crate) fn queue(&self, lock: &str) -> String {
-        self.derived_key(lock, "queue:", self.key(lock))
+        let mut key = String::new();
+        self.append_queue(lock, &mut key);
+        key
+    }
+
+    /// Appends the key of the lock's queue.
+    pub(crate) fn append_queue(&self, lock: &str, to: &mut String) {
+        self.append_derived_key(lock, "queue:", self.key(lock), to);
     }
 
     /// Returns the key of the waiters' data.
     pub(crate) fn waiters(&self, lock: &str) -> String {
-        self.derived_key(lock, "waiters:", self.key(lock))
+        let mut key = String::new();
+        self.append_waiters(lock, &mut key);
+        key
+    }
+
+    /// Appends the key of the waiters' data.
+    pub(crate) fn append_waiters(&self, lock: &str, to: &mut String) {
+        self.append_derived_key(lock, "waiters:", self.key(lock), to);
     }
 
     /// Returns the key that marks a token as canceled.
@@ -80,10 +98,18 @@ impl Keys {
     }
 
     fn derived_key(&self, lock: &str, kind: &str, rest: &str) -> String {
-        let prefix = &self.prefix;
-        match self.cluster {
-            true => format!("{prefix}::{kind}{{{}}}{rest}", hash_tag_for(slot_of(lock))),
-            false => [prefix, "::", kind, rest].concat(),
+        let mut key = String::new();
+        self.append_derived_key(lock, kind, rest, &mut key);
+        key
+    }
+
+    fn append_derived_key(&self, lock: &str, kind: &str, rest: &str, to: &mut String) {
+        let tag = self
+            .cluster
+            .then(|| format!("{{{}}}", hash_tag_for(slot_of(lock))));
+        let tag = tag.as_deref().unwrap_or_default();
+        for part in [&self.prefix, "::", kind, tag, rest] {
+            to.push_str(part);
         }
     }
 }

@@ -7,7 +7,6 @@ pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod commands;
 pub(crate) mod hash_slot;
-pub(crate) mod in_flight;
 pub(crate) mod keys;
 pub(crate) mod member;
 pub(crate) mod net;
@@ -19,26 +18,29 @@ pub(crate) mod sentinel;
 pub(crate) mod subscription;
 pub(crate) mod topology;
 
+use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
 use crate::engine::inspection::Inspection;
 use crate::engine::redis::check::Inspector;
-use crate::engine::redis::commands::{LockCommands, Via};
-use crate::engine::redis::in_flight::UnansweredAcquires;
+use crate::engine::redis::commands::{LockCommands, unexpected_reply};
 use crate::engine::redis::keys::Keys;
-use crate::engine::redis::net::connector::{Connector, SendMode};
-use crate::engine::redis::net::per_runtime::RuntimeConnection;
+use crate::engine::redis::net::connector::{Connector, Pipelining, SendMode};
+use crate::engine::redis::net::encoder::Encoding;
+use crate::engine::redis::net::replica_ack::check_replica_count;
+use crate::engine::redis::net::request::{Reply, Request};
 use crate::engine::redis::router::Router;
 use crate::engine::redis::scripts::Scripts;
 use crate::engine::redis::subscription::Subscription;
 use crate::engine::redis::topology::Topology;
-use crate::engine::request::{Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
 use crate::engine::traits::{Engine, Shard};
 use crate::util::io_thread::IoThread;
 use crate::util::time::deadline_in;
 use crate::warning::{Warning, WarningKind};
+use redis::Value;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -47,7 +49,6 @@ use tokio::time::Instant;
 
 pub(crate) struct RedisEngine {
     pub(crate) commands: LockCommands,
-    in_flight: UnansweredAcquires,
     inspector: Inspector,
 }
 
@@ -64,9 +65,18 @@ impl RedisEngine {
         let keys = Keys::new(prefix, cluster);
         let keys = keys.map_err(|reason| EngineError::new(EngineErrorKind::Rejected, reason))?;
         let scripts = Scripts::new(cluster);
+        let pipelining = Pipelining {
+            encoding: Arc::new(Encoding {
+                keys: keys.clone(),
+                release: scripts.release.digest.clone(),
+            }),
+            runtime: None,
+            wait: None,
+        };
+        let send_mode = SendMode::Pipelined(pipelining);
         let connector = Connector {
             optional_commands: scripts.load(),
-            ..Connector::new(io, topology.discovery(), timeouts, SendMode::Batched)
+            ..Connector::new(io, topology.discovery(), timeouts, send_mode)
         };
         let subscription = Subscription::new(&connector, &keys, handler.clone());
         let router = match &topology {
@@ -80,7 +90,6 @@ impl RedisEngine {
                 keys,
                 subscription,
             },
-            in_flight: UnansweredAcquires::default(),
             inspector: Inspector {
                 io,
                 topology,
@@ -91,26 +100,44 @@ impl RedisEngine {
         engine.commands.check_permissions(deadline).await?;
         Ok(engine)
     }
+}
 
-    /// Returns the connection that the calling runtime drives to the server that stores the lock.
-    fn runtime_connection(&self, lock: &str) -> Option<Arc<RuntimeConnection>> {
-        self.commands.router.runtime_connection(lock)
+/// Returns the token of an acquired lock, or `None` if the lock was not free.
+fn acquired(
+    attempt: &Attempt,
+    supervisor: &Arc<dyn ReleaseSupervisor>,
+    reply: Reply,
+) -> Result<Option<Token>, EngineError> {
+    let token = reply
+        .token
+        .ok_or_else(|| unexpected_reply("without a token".to_owned()))?;
+    match reply.value {
+        Value::Okay => return Ok(Some(token)),
+        Value::Nil => return Ok(None),
+        _ => {}
     }
+    // Unless the replicas have acknowledged it, the lock is released.
+    let unanswered = UnansweredAcquire::new(attempt.claim(token), supervisor);
+    let (set, known): (Option<String>, u32) = reply.decode()?;
+    let acquired = match set {
+        Some(_) => check_replica_count(known, attempt.replicas).map(|()| true),
+        None => Ok(false),
+    };
+    unanswered.answered(acquired)
 }
 
 impl Engine for RedisEngine {
-    fn acquire<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
+    fn acquire<'a>(
+        &'a self,
+        attempt: &'a Attempt,
+        supervisor: &'a Arc<dyn ReleaseSupervisor>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<Token>> {
         Box::pin(async move {
-            if claim.replicas > 0 {
-                let via = Via::ReplicaAck(claim.replicas);
-                return self.commands.set_nx(via, claim, deadline).await;
-            }
-            let own = self.runtime_connection(&claim.name);
-            let acquire = self.in_flight.track(claim.token, own);
-            let via = acquire.connection.as_deref().into();
-            let acquired = self.commands.set_nx(via, claim, deadline).await;
-            acquire.answered(&acquired);
-            acquired
+            let request = Request::acquire(attempt, supervisor);
+            let router = &self.commands.router;
+            let reply = router.send(&attempt.name, &request, deadline).await?;
+            acquired(attempt, supervisor, reply)
         })
     }
 
@@ -136,51 +163,19 @@ impl Engine for RedisEngine {
         self.commands.subscription.resubscribe();
     }
 
-    fn uses_caller_runtime(&self, name: &str) -> bool {
-        self.runtime_connection(name)
-            .is_some_and(|connection| connection.has_capacity())
-    }
-
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         Box::pin(async move {
-            let commands = &self.commands;
-            if claim.replicas > 0 {
-                // On the acquisition's connection, so that the release follows an acquisition that is
-                // unanswered.
-                let via = Via::ReplicaLink(claim.replicas);
-                return commands.release(via, claim, deadline).await;
-            }
-            let Some(sent_via) = self.in_flight.remove(claim.token) else {
-                let own = self.runtime_connection(&claim.name);
-                let own = own.filter(|connection| connection.has_capacity());
-                return commands
-                    .release(own.as_deref().into(), claim, deadline)
-                    .await;
-            };
-            let via = sent_via.as_deref().into();
-            let released = commands.release(via, claim, deadline).await;
-            if !matches!(&released, Err(error) if error.is_retryable()) {
-                return released;
-            }
-            let Some(connection) = sent_via else {
-                self.in_flight.insert(claim.token, None);
-                return released;
-            };
-            // The runtime connection is gone. Its requests must not be carried out later than this one.
-            let killed = commands
+            // The claim's acquisition may be under way on a connection that broke.
+            self.commands
                 .router
-                .kill(&connection, &claim.name, deadline)
-                .await;
-            if let Err(error) = killed {
-                self.in_flight.insert(claim.token, Some(connection));
-                return Err(error);
-            }
-            commands.release(Via::IoThread, claim, deadline).await
+                .kill_broken(&claim.name, deadline)
+                .await?;
+            self.commands.release(claim, deadline).await
         })
     }
 
-    fn forget(&self, token: Token) {
-        self.in_flight.remove(token);
+    fn release_in_background(&self, release: BackgroundRelease) -> Result<(), BackgroundRelease> {
+        self.commands.router.release_in_background(release)
     }
 
     fn renew<'a>(

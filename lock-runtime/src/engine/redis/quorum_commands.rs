@@ -4,9 +4,8 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::member::{QueueObservation, Vote};
-use crate::engine::redis::commands::{
-    LockCommands, Via, is_try_again, milliseconds, unexpected_reply,
-};
+use crate::engine::redis::commands::{LockCommands, Via, is_try_again, unexpected_reply};
+use crate::engine::redis::net::encoder::milliseconds;
 use crate::engine::request::Claim;
 use crate::engine::timeouts::{WAITER_TTL, WAKE_TTL};
 use crate::engine::token::Token;
@@ -120,34 +119,13 @@ impl LockCommands {
         deadline: Instant,
     ) -> Result<bool, EngineError> {
         if held {
-            match self.release_and_notify(claim, deadline).await {
+            let script = &self.scripts.release_and_notify;
+            match self.release_by(script, claim, deadline).await {
                 Err(error) if is_try_again(&error) => {}
                 freed => return freed,
             }
         }
-        self.delete_if_owner(Via::IoThread, claim, deadline).await
-    }
-
-    async fn release_and_notify(
-        &self,
-        claim: &Claim,
-        deadline: Instant,
-    ) -> Result<bool, EngineError> {
-        let absent_key = self.keys.absent_key(&claim.name);
-        let keys = (&*claim.name, 3 + absent_key.iter().count());
-        let freed = self.eval(
-            Via::IoThread,
-            &self.scripts.release_and_notify,
-            keys,
-            deadline,
-            |command| {
-                self.queue_keys(command, claim);
-                command
-                    .arg(&absent_key)
-                    .arg(claim.token.encode_hex(&mut [0; 32]));
-            },
-        );
-        freed.await.map(|freed: u8| freed == 1)
+        self.delete_if_owner(claim, deadline).await
     }
 
     /// Makes all later fencing tokens of this member greater than `token`.

@@ -1,17 +1,17 @@
 //! Routes requests: to the standalone server, or to the node of a cluster that owns the lock's slot.
 
+use crate::engine::background_release::BackgroundRelease;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
 use crate::engine::redis::cluster::Cluster;
 use crate::engine::redis::cluster::seeds::SeedNodes;
 use crate::engine::redis::hash_slot::slot_of;
-use crate::engine::redis::net::batch::Request;
 use crate::engine::redis::net::connector::Connector;
-use crate::engine::redis::net::per_runtime::RuntimeConnection;
+use crate::engine::redis::net::request::{Reply, Request};
 use crate::engine::redis::net::server::Server;
 use crate::engine::traits::Shard;
 use crate::util::time::deadline_in;
-use redis::{Cmd, FromRedisValue, Value};
+use redis::{FromRedisValue, Value};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -48,56 +48,44 @@ impl Router {
     }
 
     /// Sends a request about that lock, and waits for its reply until the deadline.
-    pub(crate) async fn send<T: FromRedisValue>(
+    pub(crate) async fn send(
         &self,
         lock: &str,
-        request: impl Into<Request>,
+        request: &Request<'_>,
         deadline: Instant,
-    ) -> Result<T, EngineError> {
+    ) -> Result<Reply, EngineError> {
         match self {
             Router::Standalone(server) => server.send(request, deadline).await,
-            Router::Cluster(cluster) => cluster.send(slot_of(lock), request.into(), deadline).await,
-        }
-    }
-
-    /// Returns the connection that the calling runtime drives to the server that stores the lock.
-    pub(crate) fn runtime_connection(&self, lock: &str) -> Option<Arc<RuntimeConnection>> {
-        match self {
-            Router::Standalone(server) => server.runtime_connection(),
-            Router::Cluster(cluster) => cluster.runtime_connection(slot_of(lock)),
-        }
-    }
-
-    /// Sends a command about that lock over a runtime connection, and waits for its reply until the
-    /// deadline.
-    pub(crate) async fn send_via<T: FromRedisValue>(
-        &self,
-        connection: &RuntimeConnection,
-        lock: &str,
-        command: Cmd,
-        deadline: Instant,
-    ) -> Result<T, EngineError> {
-        match self {
-            Router::Standalone(_) => connection.send(command, deadline).await,
+            // Boxed: a request to a standalone server does not need the room.
             Router::Cluster(cluster) => {
-                let slot = slot_of(lock);
-                cluster.send_via(connection, slot, command, deadline).await
+                Box::pin(cluster.send(slot_of(lock), request, deadline)).await
             }
         }
     }
 
-    /// Kills a runtime connection, so that no request about the lock already sent on it can still be carried
-    /// out.
-    pub(crate) async fn kill(
+    /// Sends a release that no caller awaits. Returns it if there is no connection.
+    pub(crate) fn release_in_background(
         &self,
-        connection: &RuntimeConnection,
+        release: BackgroundRelease,
+    ) -> Result<(), BackgroundRelease> {
+        match self {
+            Router::Standalone(server) => server.release_in_background(release),
+            Router::Cluster(cluster) => {
+                cluster.release_in_background(slot_of(&release.claim.name), release)
+            }
+        }
+    }
+
+    /// Makes the server that stores the lock close broken connections, so that no request on them is still
+    /// executed.
+    pub(crate) async fn kill_broken(
+        &self,
         lock: &str,
         deadline: Instant,
     ) -> Result<(), EngineError> {
         match self {
-            // A node that no longer owns the slot rejects the request by itself.
-            Router::Cluster(cluster) if !cluster.owns(connection, slot_of(lock)) => Ok(()),
-            _ => connection.kill(deadline).await,
+            Router::Standalone(server) => server.kill_broken(deadline).await,
+            Router::Cluster(cluster) => cluster.kill_broken(slot_of(lock), deadline).await,
         }
     }
 
@@ -126,7 +114,9 @@ impl Router {
 
 /// Returns the server's mode, or `None` if it does not report one; then the URL counts as right.
 async fn mode(server: &Server, deadline: Instant) -> Option<String> {
-    let fields: Vec<Value> = server.send(redis::cmd("HELLO"), deadline).await.ok()?;
+    let hello = redis::cmd("HELLO");
+    let reply = server.send(&(&hello).into(), deadline).await.ok()?;
+    let fields: Vec<Value> = reply.decode().ok()?;
     let text = |value: &Value| String::from_redis_value_ref(value).ok();
     let mut fields = fields.chunks_exact(2);
     fields.find_map(|field| (text(&field[0])? == "mode").then(|| text(&field[1]))?)

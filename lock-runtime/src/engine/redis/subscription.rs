@@ -86,7 +86,9 @@ impl Subscription {
         if let Some(connection) = self.connection.get().cloned() {
             let deadline = deadline_in(self.timeout);
             self.io.spawn(async move {
-                let _ = connection.send::<Value>(redis::cmd("PING"), deadline).await;
+                let _ = connection
+                    .send(&(&redis::cmd("PING")).into(), deadline)
+                    .await;
             });
         }
     }

@@ -1,37 +1,28 @@
 //! The embedded engine with delayed requests and replies.
 
+use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::memory::MemoryEngine;
-use crate::engine::request::{Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::tests::shuttle::explore::{coin_flip, pause};
 use crate::tests::shuttle::grant_log::GrantLog;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::Instant;
 
 pub(super) struct DelayedEngine {
     memory: MemoryEngine,
     log: Arc<GrantLog>,
-    at_home: bool,
-    /// The number of releases that get no reply.
-    lost_replies: AtomicUsize,
     /// `true` if some executed renewals get no reply.
     loses_answers: bool,
 }
 
 impl DelayedEngine {
-    pub(super) fn new(
-        memory: MemoryEngine,
-        log: Arc<GrantLog>,
-        at_home: bool,
-        lost_replies: usize,
-    ) -> DelayedEngine {
+    pub(super) fn new(memory: MemoryEngine, log: Arc<GrantLog>) -> DelayedEngine {
         DelayedEngine {
             memory,
             log,
-            at_home,
-            lost_replies: AtomicUsize::new(lost_replies),
             loses_answers: false,
         }
     }
@@ -39,7 +30,7 @@ impl DelayedEngine {
     pub(super) fn losing_answers(memory: MemoryEngine, log: Arc<GrantLog>) -> DelayedEngine {
         DelayedEngine {
             loses_answers: true,
-            ..DelayedEngine::new(memory, log, false, 0)
+            ..DelayedEngine::new(memory, log)
         }
     }
 
@@ -59,11 +50,24 @@ impl DelayedEngine {
 }
 
 impl Engine for DelayedEngine {
-    fn acquire<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
-        self.delay(
-            move || Engine::acquire(&self.memory, claim, deadline),
-            |log, taken| log.note(claim.token, |grant| grant.granted |= taken),
-        )
+    fn acquire<'a>(
+        &'a self,
+        attempt: &'a Attempt,
+        supervisor: &'a Arc<dyn ReleaseSupervisor>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<Token>> {
+        Box::pin(async move {
+            pause().await;
+            let acquired = Engine::acquire(&self.memory, attempt, supervisor, deadline).await?;
+            let Some(token) = acquired else {
+                pause().await;
+                return Ok(None);
+            };
+            let unanswered = UnansweredAcquire::new(attempt.claim(token), supervisor);
+            self.log.note(token, |grant| grant.granted = true);
+            pause().await;
+            unanswered.answered(Ok(true))
+        })
     }
 
     fn enqueue<'a>(
@@ -97,16 +101,7 @@ impl Engine for DelayedEngine {
         )
     }
 
-    fn uses_caller_runtime(&self, _: &str) -> bool {
-        self.at_home
-    }
-
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
-        let lost_replies = self.lost_replies.load(Ordering::SeqCst);
-        if lost_replies > 0 {
-            self.lost_replies.store(lost_replies - 1, Ordering::SeqCst);
-            return Box::pin(std::future::pending());
-        }
         self.delay(
             move || Engine::release(&self.memory, claim, deadline),
             |log, _| log.note(claim.token, |grant| grant.releases += 1),

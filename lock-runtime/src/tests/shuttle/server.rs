@@ -28,26 +28,12 @@ impl Server {
     }
 
     pub(super) fn process(&self) -> Arc<Process> {
-        self.process_with(false, 0)
-    }
-
-    /// Starts a process whose requests use runtime connections.
-    pub(super) fn process_at_home(&self) -> Arc<Process> {
-        self.process_with(true, 0)
-    }
-
-    /// Starts the same process with a connection that loses the reply of one release.
-    pub(super) fn process_with_a_broken_home(&self) -> Arc<Process> {
-        self.process_with(true, 1)
+        self.process_by(DelayedEngine::new)
     }
 
     /// Starts a process whose renewals may get no reply.
     pub(super) fn process_that_loses_answers(&self) -> Arc<Process> {
         self.process_by(DelayedEngine::losing_answers)
-    }
-
-    fn process_with(&self, at_home: bool, lost_replies: usize) -> Arc<Process> {
-        self.process_by(|memory, log| DelayedEngine::new(memory, log, at_home, lost_replies))
     }
 
     fn process_by(
@@ -113,11 +99,5 @@ impl Server {
             let in_vain = !grant.granted && grant.releases > 0;
             assert!(!in_vain, "released, and never granted");
         }
-    }
-
-    /// Returns the number of granted locks.
-    pub(super) fn grants(&self) -> usize {
-        let grants = self.log.grants.lock().unwrap();
-        grants.values().filter(|grant| grant.granted).count()
     }
 }

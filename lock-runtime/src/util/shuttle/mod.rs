@@ -4,4 +4,3 @@ pub(crate) mod execution;
 pub(crate) mod scheduler;
 pub(crate) mod sync;
 pub(crate) mod virtual_time;
-pub(crate) mod watch;

@@ -19,7 +19,7 @@ pub(crate) struct MutexGuard<'a, T> {
 }
 
 /// Lets the scheduler switch tasks after a step, since it may not see the next one.
-pub(super) struct YieldOnDrop;
+struct YieldOnDrop;
 
 impl Drop for YieldOnDrop {
     fn drop(&mut self) {
@@ -29,7 +29,7 @@ impl Drop for YieldOnDrop {
     }
 }
 
-pub(super) fn yield_point() {
+fn yield_point() {
     if running() {
         shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
     }

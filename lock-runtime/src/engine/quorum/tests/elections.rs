@@ -2,7 +2,6 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::quorum::tests::{Bench, TTL, another, claim};
-use crate::engine::traits::Engine;
 use crate::util::time::deadline_in;
 
 #[tokio::test]
@@ -58,8 +57,8 @@ async fn one_of_two_claims_that_split_the_votes_wins() {
             member.give(&theirs);
         }
         let (mine_won, theirs_won) = tokio::join!(
-            bench.quorum.acquire(&mine, deadline_in(TTL)),
-            other.acquire(&theirs, deadline_in(TTL))
+            bench.quorum.elect(&mine, deadline_in(TTL)),
+            other.elect(&theirs, deadline_in(TTL))
         );
         let won = |acquired: &Result<bool, EngineError>| matches!(acquired, Ok(true));
         assert!(
@@ -93,7 +92,7 @@ async fn a_leading_claim_gives_up_if_dead_claims_keep_their_votes() {
     let mine = claim();
     let error = bench
         .quorum
-        .acquire(&mine, deadline_in(TTL))
+        .elect(&mine, deadline_in(TTL))
         .await
         .unwrap_err();
     assert_eq!(error.kind, EngineErrorKind::NotReady);

@@ -67,7 +67,7 @@ impl Bench {
     }
 
     async fn acquire(&self, claim: &Claim) -> Result<bool, EngineError> {
-        self.quorum.acquire(claim, deadline_in(PATIENCE)).await
+        self.quorum.elect(claim, deadline_in(PATIENCE)).await
     }
 
     async fn release(&self, claim: &Claim) -> Result<bool, EngineError> {

@@ -1,7 +1,6 @@
 //! Releases leave nothing behind, however late they arrive.
 
 use crate::engine::quorum::tests::{Bench, PATIENCE, begin, claim};
-use crate::engine::traits::Engine;
 use crate::util::time::deadline_in;
 use std::pin::pin;
 
@@ -43,7 +42,7 @@ async fn a_dropped_call_leaves_no_lock() {
             member.pause();
         }
         {
-            let mut acquire = pin!(bench.quorum.acquire(&claim, deadline_in(PATIENCE)));
+            let mut acquire = pin!(bench.quorum.elect(&claim, deadline_in(PATIENCE)));
             let _ = begin(acquire.as_mut());
         }
         // The manager cleans up, whether or not the members have carried out the request.

@@ -8,20 +8,20 @@ pub(crate) mod redirect;
 pub(crate) mod seeds;
 pub(crate) mod slot_map;
 
+use crate::engine::background_release::BackgroundRelease;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::redis::cluster::nodes::{Node, Nodes, TopologyChange};
 use crate::engine::redis::cluster::redirect::Redirect;
 use crate::engine::redis::cluster::seeds::SeedNodes;
-use crate::engine::redis::net::batch::Request;
 use crate::engine::redis::net::connector::Connector;
 use crate::engine::redis::net::error::is_server_error;
-use crate::engine::redis::net::per_runtime::RuntimeConnection;
+use crate::engine::redis::net::request::{Reply, Request};
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::{IoThread, kept};
 use crate::util::time::{deadline_in, elapsed_since, now};
-use redis::{Cmd, FromRedisValue, ServerErrorKind};
+use redis::ServerErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -87,30 +87,33 @@ impl Cluster {
     }
 
     /// Sends a request to the owner of its slot, and waits for its reply until the deadline.
-    pub(crate) async fn send<T: FromRedisValue>(
+    pub(crate) async fn send(
         &self,
         slot: u16,
-        request: Request,
+        request: &Request<'_>,
         deadline: Instant,
-    ) -> Result<T, EngineError> {
+    ) -> Result<Reply, EngineError> {
         let mut asked = None;
         for _ in 0..=MAX_REDIRECTS {
-            let mut request = request.clone();
             let asking = asked.is_some();
-            request.asking = asking;
-            // Another node may own the slot by the time that this one is back.
-            request.patient = false;
+            let request = Request {
+                asking,
+                // Another node may own the slot by the time that this one is back.
+                patient: false,
+                ..*request
+            };
             let node = match asked.take() {
                 Some(node) => node,
                 None => self.owner(slot, deadline).await?,
             };
             let sent = now();
-            let error = match node.server.send(request, deadline).await {
-                Ok(answer) if asking => return Ok(answer),
-                Ok(answer) => {
+            let error = match node.server.send(&request, deadline).await {
+                Ok(reply) if asking => return Ok(reply),
+                Ok(reply) => {
+                    let reply = Unjudged::new(&request, reply);
                     let current = self.topology_is_fresh(sent, deadline).await;
                     return match current && self.is_owner(&node, slot) {
-                        true => Ok(answer),
+                        true => reply.accept().ok_or_else(superseded),
                         false => Err(superseded()),
                     };
                 }
@@ -135,38 +138,29 @@ impl Cluster {
         Err(EngineError::new(EngineErrorKind::NotReady, words))
     }
 
-    /// Sends a command over a runtime connection, as long as its node owns the slot, and waits for its reply
-    /// until the deadline.
-    pub(crate) async fn send_via<T: FromRedisValue>(
+    /// Sends a release that no caller awaits to the owner of its slot. Returns it if there is no connection.
+    pub(crate) fn release_in_background(
         &self,
-        connection: &RuntimeConnection,
         slot: u16,
-        command: Cmd,
-        deadline: Instant,
-    ) -> Result<T, EngineError> {
-        let sent = now();
-        match connection.send(command.clone(), deadline).await {
-            Ok(answer) => {
-                let current = self.topology_is_fresh(sent, deadline).await;
-                match current && self.owns(connection, slot) {
-                    true => Ok(answer),
-                    false => Err(superseded()),
-                }
-            }
-            // The node has not carried it out.
-            Err(error)
-                if error.kind == EngineErrorKind::NotConnected || Redirect::is_redirect(&error) =>
-            {
-                self.send(slot, command.into(), deadline).await
-            }
-            Err(error) => Err(self.note_error(error)),
+        release: BackgroundRelease,
+    ) -> Result<(), BackgroundRelease> {
+        match self.nodes.owner(slot) {
+            Some(node) => node.server.release_in_background(release),
+            None => Err(release),
         }
     }
 
-    /// Returns `true` if the runtime connection leads to the owner of the slot.
-    pub(crate) fn owns(&self, connection: &RuntimeConnection, slot: u16) -> bool {
-        let owner = self.nodes.owner(slot);
-        owner.is_some_and(|node| node.server.owns(connection))
+    /// Makes the owner of the slot close broken connections, so that no request on them is still executed. A
+    /// node that no longer owns the slot rejects its requests by itself.
+    pub(crate) async fn kill_broken(
+        &self,
+        slot: u16,
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        match self.nodes.owner(slot) {
+            Some(node) => node.server.kill_broken(deadline).await,
+            None => Ok(()),
+        }
     }
 
     /// Requests a refresh if the error indicates that the slot map is outdated.
@@ -175,11 +169,6 @@ impl Cluster {
             self.nodes.seeds.request_refresh();
         }
         error
-    }
-
-    /// Returns the connection that the calling runtime drives to the owner of the slot.
-    pub(crate) fn runtime_connection(&self, slot: u16) -> Option<Arc<RuntimeConnection>> {
-        self.nodes.owner(slot)?.server.runtime_connection()
     }
 
     /// Returns a number that identifies the owner of the slot; 0 if it has none.
@@ -226,6 +215,33 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.refresher.abort();
+    }
+}
+
+/// A reply that does not count yet. Dropping it releases what it may have acquired.
+struct Unjudged<'a> {
+    request: &'a Request<'a>,
+    reply: Option<Reply>,
+}
+
+impl<'a> Unjudged<'a> {
+    fn new(request: &'a Request<'a>, reply: Reply) -> Unjudged<'a> {
+        Unjudged {
+            request,
+            reply: Some(reply),
+        }
+    }
+
+    fn accept(mut self) -> Option<Reply> {
+        self.reply.take()
+    }
+}
+
+impl Drop for Unjudged<'_> {
+    fn drop(&mut self) {
+        if let Some(reply) = &self.reply {
+            self.request.disregard(reply);
+        }
     }
 }
 

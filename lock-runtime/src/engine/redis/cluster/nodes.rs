@@ -9,7 +9,7 @@ use crate::engine::redis::net::reconnect::FirstConnect;
 use crate::engine::redis::net::server::Server;
 use crate::engine::redis::net::target::NodeAddress;
 use crate::util::time::{deadline_in, elapsed_since, now};
-use redis::{Cmd, Value};
+use redis::Cmd;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -211,8 +211,8 @@ impl Nodes {
         let mut command = Cmd::new();
         command.arg("CLUSTER").arg("SLOTS");
         let deadline = deadline_in(self.connector.timeouts.command);
-        let answer: Value = node.server.send(command, deadline).await?;
-        SlotMap::parse(&answer, &node.host).ok_or_else(|| {
+        let reply = node.server.send(&(&command).into(), deadline).await?;
+        SlotMap::parse(&reply.value, &node.host).ok_or_else(|| {
             let words = "the node reports no owner of any slot";
             EngineError::new(EngineErrorKind::NotReady, words)
         })

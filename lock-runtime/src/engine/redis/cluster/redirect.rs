@@ -15,11 +15,6 @@ pub(crate) enum Redirect {
 }
 
 impl Redirect {
-    /// Returns `true` if the error is a redirect, whether it can be parsed or not.
-    pub(crate) fn is_redirect(error: &EngineError) -> bool {
-        redis_error(error).is_some_and(|error| error.redirect_node().is_some())
-    }
-
     /// Parses an error that the node at `host` returned.
     pub(crate) fn parse(error: &EngineError, host: &str) -> Option<Redirect> {
         let error = redis_error(error)?;

@@ -1,12 +1,18 @@
-//! A connection as the server identifies it.
+//! A connection as the server identifies it, and the connections that must be killed.
 
 use redis::Cmd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct ClientId {
     id: String,
     address: String,
 }
+
+/// The clients whose connections broke with requests under way, which the server may still execute. The
+/// locks that they may acquire are released once the server has closed the connections.
+#[derive(Default)]
+pub(crate) struct BrokenClients(Mutex<Vec<ClientId>>);
 
 impl ClientId {
     /// Parses the reply to `CLIENT INFO`.
@@ -31,5 +37,25 @@ impl ClientId {
         command.arg("KILL").arg("ID").arg(&self.id);
         command.arg("ADDR").arg(&self.address);
         command
+    }
+}
+
+impl BrokenClients {
+    pub(crate) fn add(&self, client: ClientId) {
+        self.clients().push(client);
+    }
+
+    /// Returns one of them.
+    pub(crate) fn first(&self) -> Option<ClientId> {
+        self.clients().first().cloned()
+    }
+
+    /// Records that the server has closed that connection.
+    pub(crate) fn remove(&self, client: &ClientId) {
+        self.clients().retain(|other| other != client);
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Vec<ClientId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,15 +1,16 @@
-//! One connection: it sends requests, and finds out when it breaks or falls silent.
+//! One connection: it sends requests, and finds out when it breaks.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::redis::net::batch::{Batcher, Request};
-use crate::engine::redis::net::client_id::ClientId;
 use crate::engine::redis::net::driver::Driver;
 use crate::engine::redis::net::endpoint::Endpoint;
 use crate::engine::redis::net::error::{error_kind, is_broken, is_replica, with_message};
+use crate::engine::redis::net::pipeline::Pipeline;
+use crate::engine::redis::net::request::{Operation, Reply, Request};
+use crate::engine::redis::net::slots::slab::Outcome;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{elapsed_since, now};
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
+use redis::{ErrorKind, RedisError, RedisResult, Value};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -18,149 +19,212 @@ use tokio::time::Instant;
 /// server again.
 const REPLICA_GRACE: Duration = Duration::from_millis(500);
 
+/// A deadline that is nearer gets a timer of its own: the others are checked at every tick of the I/O thread.
+const NEAR: Duration = Duration::from_millis(100);
+
 pub(crate) const MASTER_CHANGED: &str = "the server is no longer the master";
 
-/// A connection, driven by the runtime it was made on.
-#[derive(Clone)]
 pub(crate) struct Connection {
     /// Distinguishes it from earlier and later connections to the same server.
     pub(crate) generation: u64,
-    pub(crate) client_id: Option<ClientId>,
     pub(crate) endpoint: Endpoint,
     created_at: Instant,
     io: IoThread,
     transport: Transport,
-    reply_timer: Arc<ReplyTimer>,
-    /// After this time without any reply the connection is abandoned.
-    silence_timeout: Duration,
 }
 
 /// The way requests reach the server.
-#[derive(Clone)]
 pub(crate) enum Transport {
-    /// The caller sends each request.
-    Direct(MultiplexedConnection),
-    /// Like `Direct`, and the caller's runtime drives the connection.
-    Driven(MultiplexedConnection, Arc<Driver>),
-    Batched(Arc<Batcher>),
+    Pipelined(Arc<Pipeline>, Driver),
+    /// Through the redis crate, which also delivers messages.
+    Direct(MultiplexedConnection, ReplyTimer),
 }
 
 /// The time since which a request has been waiting without any reply arriving.
-#[derive(Default)]
-struct ReplyTimer(Mutex<Option<Instant>>);
+pub(crate) struct ReplyTimer {
+    waiting_since: Mutex<Option<Instant>>,
+    /// After this time the connection is abandoned.
+    timeout: Duration,
+}
 
 /// The reason why a request got no reply.
 pub(crate) struct SendError {
     pub(crate) error: EngineError,
     /// The connection is no longer usable.
     pub(crate) broken: bool,
+    /// The request may be sent over another connection.
+    pub(crate) not_sent: bool,
 }
 
 impl Connection {
     pub(crate) fn new(
-        (generation, client_id): (u64, Option<ClientId>),
+        generation: u64,
         endpoint: Endpoint,
         io: IoThread,
         transport: Transport,
-        silence_timeout: Duration,
     ) -> Connection {
         Connection {
             generation,
-            client_id,
             endpoint,
             created_at: now(),
             io,
             transport,
-            reply_timer: Arc::default(),
-            silence_timeout,
         }
     }
 
     /// Sends a request, and waits for its reply until the deadline.
-    pub(crate) async fn send<T: FromRedisValue>(
+    pub(crate) async fn send(
         &self,
-        request: impl Into<Request>,
+        request: &Request<'_>,
         deadline: Instant,
-    ) -> Result<T, SendError> {
+    ) -> Result<Reply, SendError> {
         if self.endpoint.is_stale() {
+            let error = EngineError::new(EngineErrorKind::NotConnected, MASTER_CHANGED);
             return Err(SendError {
-                error: EngineError::new(EngineErrorKind::NotConnected, MASTER_CHANGED),
+                error,
                 broken: true,
+                not_sent: true,
             });
         }
-        self.reply_timer.start();
-        let reply = self
-            .io
-            .timeout_at(deadline, self.transport.send(request.into()));
-        let reply = reply.await.map(|reply| reply.and_then(decode::<T>));
-        let (error, broken) = match reply {
-            // A former master does not know the locks that the new one grants.
-            Ok(_) if self.endpoint.is_stale() => (
-                EngineError::new(EngineErrorKind::Indeterminate, MASTER_CHANGED),
-                true,
-            ),
-            Ok(Ok(reply)) => {
-                self.reply_timer.stop();
-                return Ok(reply);
+        let outcome = match &self.transport {
+            Transport::Pipelined(pipeline, _) => {
+                let slot = request.to_slot();
+                let ticket = pipeline.submit(slot, deadline, request.supervisor());
+                match deadline.saturating_duration_since(now()) < NEAR {
+                    true => {
+                        let timed = Box::pin(self.io.timeout_at(deadline, ticket));
+                        timed.await.unwrap_or(Outcome::Expired)
+                    }
+                    false => ticket.await,
+                }
             }
-            Ok(Err(error)) if is_broken(&error) => (
-                EngineError::new(EngineErrorKind::Indeterminate, error),
-                true,
-            ),
-            Ok(Err(error)) => {
-                self.reply_timer.stop();
-                let replica = is_replica(&error) && elapsed_since(self.created_at) > REPLICA_GRACE;
-                (with_message(error_kind(&error), error), replica)
-            }
-            Err(_) => {
-                let words = "no answer from the server in time";
-                let stalled = self.driver().is_some_and(|driver| driver.is_stalled());
-                let silent = !stalled && self.reply_timer.elapsed() >= self.silence_timeout;
-                (
-                    EngineError::new(EngineErrorKind::Indeterminate, words),
-                    silent,
-                )
+            Transport::Direct(redis, timer) => {
+                // Boxed: a pipelined request does not need the room.
+                Box::pin(send_direct(self.io, redis, timer, request, deadline)).await?
             }
         };
-        Err(SendError { error, broken })
+        self.judge(request, outcome)
     }
 
-    /// Returns what drives the connection, unless the I/O thread does.
-    pub(crate) fn driver(&self) -> Option<&Arc<Driver>> {
+    fn judge(&self, request: &Request<'_>, outcome: Outcome) -> Result<Reply, SendError> {
+        let indeterminate = |words: &'static str, broken| SendError {
+            error: EngineError::new(EngineErrorKind::Indeterminate, words),
+            broken,
+            not_sent: false,
+        };
+        match outcome {
+            Outcome::Reply(value, token) => {
+                let reply = Reply { value, token };
+                // A former master does not know the locks that the new one grants.
+                if self.endpoint.is_stale() {
+                    request.disregard(&reply);
+                    return Err(indeterminate(MASTER_CHANGED, true));
+                }
+                if let Value::Array(parts) = &reply.value
+                    && parts
+                        .iter()
+                        .any(|part| matches!(part, Value::ServerError(_)))
+                {
+                    // The replicas could not be awaited.
+                    request.disregard(&reply);
+                }
+                match reply.value.extract_error() {
+                    Ok(value) => Ok(Reply { value, token }),
+                    Err(error) => Err(self.server_error(error)),
+                }
+            }
+            Outcome::NotSent => Err(SendError {
+                error: EngineError::new(EngineErrorKind::NotConnected, "the connection has ended"),
+                broken: true,
+                not_sent: true,
+            }),
+            Outcome::Unanswered => Err(indeterminate("the connection has ended", true)),
+            Outcome::Expired => Err(indeterminate("no answer from the server in time", false)),
+        }
+    }
+
+    fn server_error(&self, error: RedisError) -> SendError {
+        let replica = is_replica(&error) && elapsed_since(self.created_at) > REPLICA_GRACE;
+        SendError {
+            error: with_message(error_kind(&error), error),
+            broken: replica,
+            not_sent: false,
+        }
+    }
+
+    /// Returns its pipeline, if requests can be sent over it.
+    pub(crate) fn pipeline(&self) -> Option<&Arc<Pipeline>> {
         match &self.transport {
-            Transport::Driven(_, driver) => Some(driver),
+            Transport::Pipelined(pipeline, _) if !self.endpoint.is_stale() => Some(pipeline),
             _ => None,
         }
     }
-}
 
-impl Transport {
-    async fn send(&self, request: Request) -> RedisResult<Value> {
-        match self {
-            // Boxed: a request that goes out in a batch does not need the room.
-            Transport::Direct(redis) => {
-                Box::pin(redis.clone().send_packed_command(&request.command))
-                    .await?
-                    .extract_error()
-            }
-            Transport::Driven(redis, driver) => {
-                let mut redis = redis.clone();
-                let sent = Box::pin(redis.send_packed_command(&request.command));
-                driver.follow(sent).await?.extract_error()
-            }
-            Transport::Batched(batcher) => match batcher.submit(request).await {
-                Ok(reply) => reply,
-                Err(_) => Err((ErrorKind::Io, "the connection has ended").into()),
-            },
+    /// Waits until the connection has ended; forever if only its requests reveal that.
+    pub(crate) async fn ended(&self) {
+        match &self.transport {
+            Transport::Pipelined(_, driver) => driver.ended().await,
+            Transport::Direct(..) => std::future::pending().await,
+        }
+    }
+
+    /// Ends the connection, which is no longer usable.
+    pub(crate) fn end(&self) {
+        if let Transport::Pipelined(_, driver) = &self.transport {
+            driver.end();
         }
     }
 }
 
-fn decode<T: FromRedisValue>(value: Value) -> RedisResult<T> {
-    T::from_redis_value(value).map_err(RedisError::from)
+async fn send_direct(
+    io: IoThread,
+    redis: &MultiplexedConnection,
+    timer: &ReplyTimer,
+    request: &Request<'_>,
+    deadline: Instant,
+) -> Result<Outcome, SendError> {
+    let indeterminate = |error: EngineError, broken| SendError {
+        error,
+        broken,
+        not_sent: false,
+    };
+    timer.start();
+    let reply: Result<RedisResult<Value>, _> = match request.operation {
+        Operation::Command(command) => {
+            let mut redis = redis.clone();
+            io.timeout_at(deadline, redis.send_packed_command(command))
+                .await
+        }
+        _ => Ok(Err((ErrorKind::Client, "not for this connection").into())),
+    };
+    match reply {
+        Ok(Err(error)) if is_broken(&error) => {
+            let error = EngineError::new(EngineErrorKind::Indeterminate, error);
+            Err(indeterminate(error, true))
+        }
+        Ok(reply) => {
+            timer.stop();
+            match reply {
+                Ok(value) => Ok(Outcome::Reply(value, None)),
+                Err(error) => Err(indeterminate(
+                    with_message(error_kind(&error), error),
+                    false,
+                )),
+            }
+        }
+        Err(_) if timer.is_over() => Ok(Outcome::Unanswered),
+        Err(_) => Ok(Outcome::Expired),
+    }
 }
 
 impl ReplyTimer {
+    pub(crate) fn new(timeout: Duration) -> ReplyTimer {
+        ReplyTimer {
+            waiting_since: Mutex::default(),
+            timeout,
+        }
+    }
+
     fn start(&self) {
         self.waiting_since().get_or_insert_with(now);
     }
@@ -169,11 +233,14 @@ impl ReplyTimer {
         *self.waiting_since() = None;
     }
 
-    fn elapsed(&self) -> Duration {
-        self.waiting_since().map_or(Duration::ZERO, elapsed_since)
+    fn is_over(&self) -> bool {
+        let since = *self.waiting_since();
+        since.is_some_and(|since| elapsed_since(since) >= self.timeout)
     }
 
     fn waiting_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

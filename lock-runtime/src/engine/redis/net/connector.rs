@@ -1,15 +1,16 @@
 //! Makes connections: it finds the server, authenticates, and sets the connection up.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::redis::net::batch::Batcher;
-use crate::engine::redis::net::client_id::ClientId;
-use crate::engine::redis::net::connection::{Connection, MASTER_CHANGED, Transport};
+use crate::engine::redis::net::client_id::{BrokenClients, ClientId};
+use crate::engine::redis::net::connection::{Connection, MASTER_CHANGED, ReplyTimer, Transport};
 use crate::engine::redis::net::driver::Driver;
+use crate::engine::redis::net::encoder::{Encoding, Output};
 use crate::engine::redis::net::endpoint::{Discovery, Endpoint};
 use crate::engine::redis::net::error::{
     connect_error, is_auth_error, is_broken, ok_unless_rejected,
 };
-use crate::engine::redis::net::socket;
+use crate::engine::redis::net::pipeline::Pipeline;
+use crate::engine::redis::net::socket::{self, Lent};
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
 use crate::util::panics::catch;
@@ -19,6 +20,7 @@ use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, PushKind, Val
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 /// Makes connections, one after the other.
 #[derive(Clone)]
@@ -36,6 +38,8 @@ pub(crate) struct Connector {
     pub(crate) generation: u64,
     /// The connection that was made last.
     pub(crate) previous_client: Option<ClientId>,
+    /// All broken connections to the same server.
+    pub(crate) broken: Arc<BrokenClients>,
 }
 
 type MessageHandler = Arc<dyn Fn(&[Value]) + Send + Sync>;
@@ -48,17 +52,29 @@ pub(crate) struct PushHandler {
     pub(crate) connected: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// The way requests of many callers are sent.
+/// The way requests are sent.
 #[derive(Clone)]
 pub(crate) enum SendMode {
-    /// Each separately.
+    /// Through the redis crate.
     Direct,
-    /// Like `Direct`, and that runtime drives the connection.
-    Driven(Handle),
-    /// In batches of the requests that arrived meanwhile.
-    Batched,
-    /// Like `Batched`, followed by this command if a request of the batch awaits replicas.
-    BatchedWithTrailer(Cmd),
+    Pipelined(Pipelining),
+}
+
+/// How the requests of many callers are pipelined.
+#[derive(Clone)]
+pub(crate) struct Pipelining {
+    pub(crate) encoding: Arc<Encoding>,
+    /// The runtime that drives the connection; `None` is that of the I/O thread.
+    pub(crate) runtime: Option<Handle>,
+    /// Follows the requests of a write if any of them awaits replicas.
+    pub(crate) wait: Option<Cmd>,
+}
+
+/// A connection on which commands set it up.
+struct Opened {
+    redis: MultiplexedConnection,
+    /// The task that drives it, and the stream to be taken back, if it will be pipelined.
+    lent: Option<(JoinHandle<()>, Lent)>,
 }
 
 impl Connector {
@@ -79,6 +95,7 @@ impl Connector {
             send_mode,
             generation: 0,
             previous_client: None,
+            broken: Arc::default(),
         }
     }
 
@@ -86,7 +103,9 @@ impl Connector {
     pub(crate) fn purpose(&self) -> &'static str {
         match (&self.push_handler, &self.send_mode) {
             (Some(_), _) => "messages",
-            (None, SendMode::BatchedWithTrailer(_)) => "requests that replicas acknowledge",
+            (None, SendMode::Pipelined(Pipelining { wait: Some(_), .. })) => {
+                "requests that replicas acknowledge"
+            }
             (None, _) => "requests",
         }
     }
@@ -136,37 +155,50 @@ impl Connector {
         on_disconnect: impl Fn(u64) + Send + Sync + 'static,
     ) -> Result<Connection, EngineError> {
         self.generation += 1;
-        let (mut redis, driver) = self.open(endpoint, on_disconnect).await?;
+        let mut opened = self.open(endpoint, on_disconnect).await?;
+        let redis = &mut opened.redis;
         if endpoint.requires_master_role() {
-            require_master(&mut redis).await?;
+            require_master(redis).await?;
         }
-        self.kill_previous_client(&mut redis).await?;
-        let description: Result<String, _> = redis::cmd("CLIENT")
-            .arg("INFO")
-            .query_async(&mut redis)
-            .await;
+        self.kill_previous_client(redis).await?;
+        let description: Result<String, _> =
+            redis::cmd("CLIENT").arg("INFO").query_async(redis).await;
         let description = ok_unless_rejected(description)?;
         self.previous_client = description.as_deref().and_then(ClientId::parse);
-        self.run_setup_commands(&mut redis).await?;
+        self.run_setup_commands(redis).await?;
         if let Some(handler) = &self.push_handler {
             (handler.connected)();
         }
-        let transport = match (&self.send_mode, driver) {
-            (_, Some(driver)) => Transport::Driven(redis, driver),
-            (SendMode::Direct | SendMode::Driven(_), None) => Transport::Direct(redis),
-            (SendMode::Batched, None) => Transport::Batched(Arc::new(Batcher::start(redis, None))),
-            (SendMode::BatchedWithTrailer(trailer), None) => {
-                let batcher = Batcher::start(redis, Some(trailer.clone()));
-                Transport::Batched(Arc::new(batcher))
-            }
+        let transport = self.transport(opened).await?;
+        let (generation, endpoint) = (self.generation, endpoint.clone());
+        Ok(Connection::new(generation, endpoint, self.io, transport))
+    }
+
+    async fn transport(&self, opened: Opened) -> Result<Transport, EngineError> {
+        let timeout = self.timeouts.command;
+        let (SendMode::Pipelined(pipelining), Some((driving, lent))) =
+            (&self.send_mode, opened.lent)
+        else {
+            return Ok(Transport::Direct(opened.redis, ReplyTimer::new(timeout)));
         };
-        Ok(Connection::new(
-            (self.generation, self.previous_client.clone()),
-            endpoint.clone(),
-            self.io,
-            transport,
-            self.timeouts.command,
-        ))
+        // All replies have come, so the redis crate has read nothing that belongs to later requests.
+        driving.abort();
+        let _ = driving.await;
+        let stream = lent.take().ok_or_else(|| {
+            EngineError::new(EngineErrorKind::NotConnected, "the connection has ended")
+        })?;
+        let wait = pipelining.wait.as_ref().map(Cmd::get_packed_command);
+        let output = Output::new(pipelining.encoding.clone(), wait.unwrap_or_default());
+        let runtime = pipelining.runtime.clone().unwrap_or_else(Handle::current);
+        let pipeline = Arc::<Pipeline>::default();
+        let driver = Driver::start(
+            &runtime,
+            pipeline.clone(),
+            (stream, output),
+            timeout,
+            (self.previous_client.clone(), self.broken.clone()),
+        );
+        Ok(Transport::Pipelined(pipeline, driver))
     }
 
     /// Connects and authenticates.
@@ -174,11 +206,22 @@ impl Connector {
         &self,
         endpoint: &Endpoint,
         on_disconnect: impl Fn(u64) + Send + Sync + 'static,
-    ) -> Result<(MultiplexedConnection, Option<Arc<Driver>>), EngineError> {
+    ) -> Result<Opened, EngineError> {
         // Every request has a deadline of its own, so the connection sets none.
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None);
+        let target = &endpoint.target;
+        if let SendMode::Pipelined(pipelining) = &self.send_mode {
+            let runtime = pipelining.runtime.clone().unwrap_or_else(Handle::current);
+            let stream = socket::connect(target, &runtime).await;
+            let lent = Lent::new(stream.map_err(connect_error)?);
+            let settings = target.client.get_connection_info().redis_settings();
+            let connecting = MultiplexedConnection::new_with_config(settings, lent.clone(), config);
+            let (redis, work) = connecting.await.map_err(connect_error)?;
+            let lent = Some((tokio::spawn(work), lent));
+            return Ok(Opened { redis, lent });
+        }
         if let Some(handler) = &self.push_handler {
             let (message, generation) = (handler.message.clone(), self.generation);
             config = config.set_push_sender(move |push: PushInfo| {
@@ -192,21 +235,15 @@ impl Connector {
                 Ok::<(), SendError>(())
             });
         }
-        let target = &endpoint.target;
         let client = match &self.push_handler {
             Some(_) => &target.with_protocol(ProtocolVersion::RESP3).client,
             None => &target.client,
         };
-        let opened = match &self.send_mode {
-            SendMode::Driven(runtime) => socket::connect(target, runtime, config)
-                .await
-                .map(|(redis, driver)| (redis, Some(Arc::new(driver)))),
-            _ => client
-                .get_multiplexed_async_connection_with_config(&config)
-                .await
-                .map(|redis| (redis, None)),
-        };
-        opened.map_err(connect_error)
+        let redis = client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+            .map_err(connect_error)?;
+        Ok(Opened { redis, lent: None })
     }
 
     /// Requests that are still on their way on the previous connection must not be carried out after those
@@ -217,6 +254,7 @@ impl Connector {
     ) -> Result<(), EngineError> {
         if let Some(previous) = &self.previous_client {
             ok_unless_rejected(previous.kill().exec_async(redis).await)?;
+            self.broken.remove(previous);
         }
         Ok(())
     }

@@ -1,16 +1,20 @@
 //! Connections to one server: how they are made, kept, and used.
 
-pub(crate) mod batch;
 pub(crate) mod client_id;
 pub(crate) mod connection;
 pub(crate) mod connector;
 pub(crate) mod driver;
+pub(crate) mod encoder;
 pub(crate) mod endpoint;
 pub(crate) mod error;
 pub(crate) mod per_runtime;
+pub(crate) mod pipeline;
 pub(crate) mod reconnect;
 pub(crate) mod replica_ack;
+pub(crate) mod reply;
+pub(crate) mod request;
 pub(crate) mod server;
+pub(crate) mod slots;
 pub(crate) mod socket;
 pub(crate) mod target;
 pub(crate) mod url;

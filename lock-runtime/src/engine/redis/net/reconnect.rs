@@ -1,19 +1,21 @@
 //! A connection that reconnects when it breaks.
 //!
-//! The driver of `redis::aio::MultiplexedConnection` runs on the I/O thread. A separate task makes a new
-//! connection when the current one breaks or stops replying. While there is none, requests fail at once;
-//! nothing is ever sent twice.
+//! A task on the I/O thread makes a new connection when the current one breaks or stops replying. While there
+//! is none, requests fail at once; nothing is ever sent twice.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::redis::net::batch::Request;
 use crate::engine::redis::net::connection::Connection;
 use crate::engine::redis::net::connector::Connector;
+use crate::engine::redis::net::request::{Reply, Request};
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::{IoThread, pause};
 use crate::util::panics::caught;
-use redis::FromRedisValue;
+use crate::util::time::now;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -28,7 +30,7 @@ pub(crate) struct ReconnectingConnection {
 
 #[derive(Clone)]
 enum State {
-    Up(Connection),
+    Up(Arc<Connection>),
     /// The connection broke, and the first attempt to make a new one is under way.
     Reconnecting,
     /// The last attempt failed with this error; more attempts follow.
@@ -79,10 +81,6 @@ impl ReconnectingConnection {
         self.connection(false, deadline).await.map(drop)
     }
 
-    pub(crate) fn is_connected(&self) -> bool {
-        matches!(&*self.state.borrow(), State::Up(_))
-    }
-
     /// Replaces the present connection.
     pub(crate) fn reconnect(&self) {
         self.state.send_if_modified(|state| {
@@ -94,30 +92,43 @@ impl ReconnectingConnection {
         });
     }
 
+    /// Returns the present connection, if there is one.
+    pub(crate) fn present(&self) -> Option<Arc<Connection>> {
+        match &*self.state.borrow() {
+            State::Up(connection) => Some(connection.clone()),
+            _ => None,
+        }
+    }
+
     /// Sends a request, and waits for its reply until the deadline.
-    pub(crate) async fn send<T: FromRedisValue>(
+    pub(crate) async fn send(
         &self,
-        request: impl Into<Request>,
+        request: &Request<'_>,
         deadline: Instant,
-    ) -> Result<T, EngineError> {
-        let request = request.into();
-        let connection = self.connection(request.patient, deadline).await?;
-        let reply = connection.send(request, deadline).await;
-        reply.map_err(|failed| {
-            if failed.broken {
-                mark_broken(&self.state, connection.generation);
+    ) -> Result<Reply, EngineError> {
+        loop {
+            let connection = self.connection(request.patient, deadline).await?;
+            match connection.send(request, deadline).await {
+                Ok(reply) => return Ok(reply),
+                Err(failed) => {
+                    if failed.broken {
+                        mark_broken(&self.state, connection.generation);
+                    }
+                    if !failed.not_sent || now() >= deadline {
+                        return Err(failed.error);
+                    }
+                }
             }
-            failed.error
-        })
+        }
     }
 
     async fn connection(
         &self,
         patient: bool,
         deadline: Instant,
-    ) -> Result<Connection, EngineError> {
-        if let State::Up(connection) = &*self.state.borrow() {
-            return Ok(connection.clone());
+    ) -> Result<Arc<Connection>, EngineError> {
+        if let Some(connection) = self.present() {
+            return Ok(connection);
         }
         Box::pin(self.wait_for_reconnect(patient, deadline)).await
     }
@@ -126,7 +137,7 @@ impl ReconnectingConnection {
         &self,
         patient: bool,
         deadline: Instant,
-    ) -> Result<Connection, EngineError> {
+    ) -> Result<Arc<Connection>, EngineError> {
         let mut state = self.state.subscribe();
         let settled = state.wait_for(|state| match state {
             State::Up(_) | State::Closed => true,
@@ -202,7 +213,7 @@ async fn reconnect_loop(
             timeout = timeout.saturating_mul(2);
             let outcome = connected.as_ref().map(drop).map_err(EngineError::clone);
             let next = match connected {
-                Ok(connection) => State::Up(connection),
+                Ok(connection) => State::Up(Arc::new(connection)),
                 // A server that rejects the password now may accept it later.
                 Err(error) => State::Down(EngineError {
                     kind: EngineErrorKind::NotConnected,
@@ -247,23 +258,30 @@ async fn wait_until_broken(
     changes: &mut watch::Receiver<State>,
 ) -> bool {
     let up = match &*changes.borrow() {
-        State::Up(connection) => Some((connection.endpoint.clone(), connection.generation)),
+        State::Up(connection) => Some(connection.clone()),
         _ => None,
     };
-    let broken = async {
+    let mut broken = pin!(async {
         let broken = changes.wait_for(|state| !matches!(state, State::Up(_)));
         broken
             .await
             .is_ok_and(|state| !matches!(&*state, State::Closed))
-    };
-    let Some((endpoint, generation)) = up else {
+    });
+    let Some(connection) = up else {
         return broken.await;
     };
-    if let Some(broken) = endpoint.until_stale(broken).await {
-        return broken;
-    }
-    if let Some(state) = state.upgrade() {
-        mark_broken(&state, generation);
-    }
-    true
+    let mut ended = pin!(connection.ended());
+    let broken = poll_fn(|context| match ended.as_mut().poll(context) {
+        Poll::Ready(()) => Poll::Ready(None),
+        Poll::Pending => broken.as_mut().poll(context).map(Some),
+    });
+    let broken = connection.endpoint.until_stale(broken).await.flatten();
+    // It may be that only its requests were refused.
+    connection.end();
+    broken.unwrap_or_else(|| {
+        if let Some(state) = state.upgrade() {
+            mark_broken(&state, connection.generation);
+        }
+        true
+    })
 }

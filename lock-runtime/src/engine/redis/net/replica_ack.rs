@@ -4,7 +4,7 @@
 //! connection for each number of replicas that a lock asks for.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::redis::net::connector::{Connector, SendMode};
+use crate::engine::redis::net::connector::{Connector, Pipelining, SendMode};
 use crate::engine::redis::net::reconnect::ReconnectingConnection;
 use crate::engine::timeouts::Timeouts;
 use redis::Cmd;
@@ -36,11 +36,10 @@ impl ReplicaAckConnections {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let open = || {
-            let trailer = wait_command(replicas, self.connector.timeouts);
-            let connector = Connector {
-                send_mode: SendMode::BatchedWithTrailer(trailer),
-                ..self.connector.clone()
-            };
+            let mut connector = self.connector.clone();
+            if let SendMode::Pipelined(Pipelining { wait, .. }) = &mut connector.send_mode {
+                *wait = Some(wait_command(replicas, self.connector.timeouts));
+            }
             let (connection, _) = ReconnectingConnection::connect_lazily(connector);
             Arc::new(connection)
         };

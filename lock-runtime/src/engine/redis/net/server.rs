@@ -1,67 +1,122 @@
 //! All connections to one server.
 
+use crate::engine::background_release::BackgroundRelease;
 use crate::engine::error::EngineError;
-use crate::engine::redis::net::batch::Request;
+use crate::engine::redis::net::client_id::BrokenClients;
 use crate::engine::redis::net::connector::Connector;
-use crate::engine::redis::net::per_runtime::{RuntimeConnection, RuntimeConnections};
+use crate::engine::redis::net::per_runtime::RuntimeConnections;
 use crate::engine::redis::net::reconnect::{FirstConnect, ReconnectingConnection};
 use crate::engine::redis::net::replica_ack::ReplicaAckConnections;
-use redis::FromRedisValue;
+use crate::engine::redis::net::request::{Reply, Request};
 use std::sync::Arc;
 use tokio::time::Instant;
 
 pub(crate) struct Server {
-    main: Arc<ReconnectingConnection>,
+    main: ReconnectingConnection,
     replica_ack: ReplicaAckConnections,
     per_runtime: Arc<RuntimeConnections>,
+    broken: Arc<BrokenClients>,
 }
 
 impl Server {
     /// Connects, and keeps the connection alive from then on.
     pub(crate) async fn connect(connector: &Connector) -> Result<Server, EngineError> {
+        let connector = of_one_server(connector);
         let main = ReconnectingConnection::connect(connector.clone()).await?;
-        Ok(Server::new(main, connector))
+        Ok(Server::new(main, &connector))
     }
 
     /// Starts connecting, and continues after the first attempt, whose result is returned.
     pub(crate) fn connect_lazily(connector: &Connector) -> (Server, FirstConnect) {
+        let connector = of_one_server(connector);
         let (main, first) = ReconnectingConnection::connect_lazily(connector.clone());
-        (Server::new(main, connector), first)
+        (Server::new(main, &connector), first)
     }
 
     fn new(main: ReconnectingConnection, connector: &Connector) -> Server {
-        let main = Arc::new(main);
         Server {
             replica_ack: ReplicaAckConnections::new(connector),
-            per_runtime: RuntimeConnections::new(connector, &main),
+            per_runtime: RuntimeConnections::new(connector),
+            broken: connector.broken.clone(),
             main,
         }
     }
 
     /// Sends a request, and waits for its reply until the deadline.
-    pub(crate) async fn send<T: FromRedisValue>(
+    pub(crate) async fn send(
         &self,
-        request: impl Into<Request>,
+        request: &Request<'_>,
         deadline: Instant,
-    ) -> Result<T, EngineError> {
-        let request = request.into();
+    ) -> Result<Reply, EngineError> {
+        if request.is_frequent()
+            && let Some(connection) = self.per_runtime.current()
+        {
+            match connection.send(request, deadline).await {
+                Ok(reply) => return Ok(reply),
+                Err(failed) => {
+                    if failed.broken {
+                        connection.end();
+                    }
+                    if !failed.not_sent {
+                        return Err(failed.error);
+                    }
+                }
+            }
+        }
+        // Boxed: a request over the runtime's own connection does not need the room.
+        Box::pin(self.send_by_io_thread(request, deadline)).await
+    }
+
+    async fn send_by_io_thread(
+        &self,
+        request: &Request<'_>,
+        deadline: Instant,
+    ) -> Result<Reply, EngineError> {
         match self.replica_ack.get(request.replicas) {
             Some(connection) => connection.send(request, deadline).await,
             None => self.main.send(request, deadline).await,
         }
     }
 
+    /// Sends a release that no caller awaits. Returns it if there is no connection.
+    pub(crate) fn release_in_background(
+        &self,
+        release: BackgroundRelease,
+    ) -> Result<(), BackgroundRelease> {
+        let own = self.per_runtime.current();
+        let mut release = release;
+        for connection in own.into_iter().chain(self.main.present()) {
+            if let Some(pipeline) = connection.pipeline() {
+                release = match pipeline.release_in_background(release) {
+                    Ok(()) => return Ok(()),
+                    Err(refused) => refused,
+                };
+            }
+        }
+        Err(release)
+    }
+
+    /// Makes the server close all broken connections, so that no request on them is still executed.
+    pub(crate) async fn kill_broken(&self, deadline: Instant) -> Result<(), EngineError> {
+        while let Some(client) = self.broken.first() {
+            match self.main.send(&(&client.kill()).into(), deadline).await {
+                Err(error) if error.is_retryable() => return Err(error),
+                // It is closed, or the server knows no such command.
+                _ => self.broken.remove(&client),
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn is_connected(&self) -> bool {
-        self.main.is_connected()
+        self.main.present().is_some()
     }
+}
 
-    /// Returns the connection that the calling runtime drives, if there is one.
-    pub(crate) fn runtime_connection(&self) -> Option<Arc<RuntimeConnection>> {
-        self.per_runtime.current()
-    }
-
-    /// Returns `true` if that connection leads to this server.
-    pub(crate) fn owns(&self, connection: &RuntimeConnection) -> bool {
-        connection.belongs_to(&self.main)
+/// Returns a connector that shares its broken connections with no other server.
+fn of_one_server(connector: &Connector) -> Connector {
+    Connector {
+        broken: Arc::default(),
+        ..connector.clone()
     }
 }

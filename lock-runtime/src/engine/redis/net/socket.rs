@@ -1,18 +1,18 @@
-//! A connection that a caller's runtime drives: its socket is registered there.
+//! Sockets, each registered with the runtime that drives its connection.
 
-use crate::engine::redis::net::driver::Driver;
 use crate::engine::redis::net::target::Target;
-use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::SockRef;
-use redis::{AsyncConnectionConfig, ConnectionAddr, ErrorKind, RedisResult};
+use redis::{ConnectionAddr, ErrorKind, RedisResult};
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::runtime::{Handle, Id};
+use tokio::task::JoinSet;
 
 /// `true` once a runtime without I/O was found.
 static HAS_NONE: AtomicBool = AtomicBool::new(false);
@@ -25,29 +25,34 @@ pub(super) fn may_be_driven() -> bool {
     !cfg!(panic = "abort") && !HAS_NONE.load(Ordering::Relaxed)
 }
 
-/// Connects to a server. Must be called on the I/O thread.
-pub(super) async fn connect(
-    target: &Target,
-    runtime: &Handle,
-    config: AsyncConnectionConfig,
-) -> RedisResult<(MultiplexedConnection, Driver)> {
+/// A connected socket, encrypted if the target asks for it.
+pub(super) type Stream = Box<dyn Duplex>;
+
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
+
+/// Connects to a server. Must be called on the I/O thread; `runtime` is the one that will drive the
+/// connection.
+pub(super) async fn connect(target: &Target, runtime: &Handle) -> RedisResult<Stream> {
     match target.addr() {
-        ConnectionAddr::Tcp(host, port) => {
-            let stream = tcp(target, host, *port, runtime).await?;
-            greet(target, stream, runtime, config).await
-        }
+        ConnectionAddr::Tcp(host, port) => Ok(Box::new(tcp(target, host, *port, runtime).await?)),
         #[cfg(feature = "tls")]
-        ConnectionAddr::TcpTls { host, port, .. } => {
+        ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure: false,
+            ..
+        } => {
             let stream = tcp(target, host, *port, runtime).await?;
-            let stream = target.encrypt(host, stream).await?;
-            greet(target, stream, runtime, config).await
+            Ok(Box::new(target.encrypt(host, stream).await?))
         }
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => {
             use tokio::net::UnixStream;
             let stream = UnixStream::connect(path).await?.into_std()?;
             let stream = register(runtime, || UnixStream::from_std(stream))?;
-            greet(target, stream, runtime, config).await
+            Ok(Box::new(stream))
         }
         _ => Err((ErrorKind::InvalidClientConfig, "no such address").into()),
     }
@@ -59,7 +64,7 @@ async fn tcp(
     port: u16,
     runtime: &Handle,
 ) -> io::Result<Socket<TcpStream>> {
-    let stream = TcpStream::connect((host, port)).await?;
+    let stream = connect_to_any(host, port).await?;
     let settings = target.client.get_connection_info().tcp_settings();
     let socket = SockRef::from(&stream);
     socket.set_tcp_nodelay(settings.nodelay())?;
@@ -72,7 +77,31 @@ async fn tcp(
     register(runtime, || TcpStream::from_std(stream))
 }
 
+/// Connects to all addresses of a host at once, and returns the first connection.
+async fn connect_to_any(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut connecting = JoinSet::new();
+    for address in lookup_host((host, port)).await? {
+        connecting.spawn(TcpStream::connect(address));
+    }
+    let mut failure = io::Error::other("the host has no address");
+    while let Some(connected) = connecting.join_next().await {
+        match connected {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => failure = error,
+            Err(error) => failure = error.into(),
+        }
+    }
+    Err(failure)
+}
+
 fn register<S>(runtime: &Handle, stream: impl FnOnce() -> io::Result<S>) -> io::Result<Socket<S>> {
+    let socket = |stream| Socket {
+        stream,
+        runtime: runtime.id(),
+    };
+    if Handle::try_current().is_ok_and(|present| present.id() == runtime.id()) {
+        return stream().map(socket);
+    }
     let has_none = || io::Error::other("the runtime has no I/O");
     // Another connection may have found such a runtime meanwhile.
     if !may_be_driven() {
@@ -83,10 +112,7 @@ fn register<S>(runtime: &Handle, stream: impl FnOnce() -> io::Result<S>) -> io::
         HAS_NONE.store(true, Ordering::Relaxed);
         Err(has_none())
     });
-    Ok(Socket {
-        stream: stream?,
-        runtime: runtime.id(),
-    })
+    stream.map(socket)
 }
 
 /// A socket that can be read while its runtime is stalled. The runtime's reactor reports no input then, so a
@@ -151,14 +177,59 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
     }
 }
 
-async fn greet(
-    target: &Target,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    runtime: &Handle,
-    config: AsyncConnectionConfig,
-) -> RedisResult<(MultiplexedConnection, Driver)> {
-    let settings = target.client.get_connection_info().redis_settings();
-    let connected = MultiplexedConnection::new_with_config(settings, stream, config);
-    let (redis, work) = connected.await?;
-    Ok((redis, Driver::start(runtime, work)))
+/// A stream lent to the redis crate, which authenticates and sets the connection up.
+#[derive(Clone)]
+pub(super) struct Lent(Arc<Mutex<Option<Stream>>>);
+
+impl Lent {
+    pub(super) fn new(stream: Stream) -> Lent {
+        Lent(Arc::new(Mutex::new(Some(stream))))
+    }
+
+    /// Takes the stream back. The connection of the redis crate must have ended, and must owe no reply.
+    pub(super) fn take(&self) -> Option<Stream> {
+        self.stream().take()
+    }
+
+    fn poll<T>(
+        &self,
+        poll: impl FnOnce(Pin<&mut dyn Duplex>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        match &mut *self.stream() {
+            Some(stream) => poll(Pin::new(&mut **stream)),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
+    fn stream(&self) -> MutexGuard<'_, Option<Stream>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AsyncRead for Lent {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Lent::poll(&self, |stream| stream.poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Lent {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Lent::poll(&self, |stream| stream.poll_write(context, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Lent::poll(&self, |stream| stream.poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Lent::poll(&self, |stream| stream.poll_shutdown(context))
+    }
 }

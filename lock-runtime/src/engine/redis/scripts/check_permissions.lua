@@ -3,7 +3,7 @@
 -- command that the user may not call, or nothing.
 local key = KEYS[1]
 local calls = {
-  {'get', key}, {'set', key, '', 'XX', 'PX', 1}, {'del', key}, {'exists', key},
+  {'get', key}, {'mget', key}, {'set', key, '', 'XX', 'PX', 1}, {'del', key}, {'exists', key},
   {'pexpire', key, 1}, {'pttl', key}, {'time'},
   {'zadd', key, 'XX', 1, ''}, {'zcard', key}, {'zpopmin', key}, {'zrange', key, 0, 0},
   {'zrank', key, ''}, {'zrem', key, ''},

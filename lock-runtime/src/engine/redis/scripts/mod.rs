@@ -32,15 +32,19 @@ impl Scripts {
         );
         let wake = include_str!("lib_wake.lua");
         let (grant_next, notify_front) = (
-            include_str!("tail_grant_next.lua"),
-            include_str!("tail_notify_front.lua"),
+            include_str!("lib_grant_next.lua"),
+            include_str!("lib_notify_front.lua"),
         );
         let (cancel, release) = (include_str!("cancel.lua"), include_str!("release.lua"));
+        let (cancel_tail, release_tail) = (
+            include_str!("tail_cancel.lua"),
+            include_str!("tail_release.lua"),
+        );
         let holder_ttl = include_str!("lib_holder_ttl.lua");
         Scripts {
             wait: queued(&[queue, wake, holder_ttl, enqueue, include_str!("wait.lua")]),
-            cancel: queued(&[cancel, queue, grant_next]),
-            release: queued(&[release, queue, grant_next]),
+            cancel: queued(&[cancel, queue, grant_next, cancel_tail]),
+            release: queued(&[release, queue, grant_next, release_tail]),
             renew: Script::new(include_str!("renew.lua")),
             fencing_token: Script::new(include_str!("fencing_token.lua")),
             delete_if_owner: Script::new(include_str!("delete_if_owner.lua")),
@@ -53,8 +57,8 @@ impl Scripts {
                 enqueue,
                 include_str!("observe.lua"),
             ]),
-            leave_queue: queued(&[cancel, queue, notify_front]),
-            release_and_notify: queued(&[release, queue, notify_front]),
+            leave_queue: queued(&[cancel, queue, notify_front, cancel_tail]),
+            release_and_notify: queued(&[release, queue, notify_front, release_tail]),
             raise_fencing_token: Script::new(include_str!("raise_fencing_token.lua")),
         }
     }
@@ -76,7 +80,7 @@ impl Scripts {
 #[derive(Debug)]
 pub(crate) struct Script {
     source: String,
-    digest: String,
+    pub(crate) digest: String,
 }
 
 impl Script {

@@ -22,7 +22,7 @@ use crate::trace;
 use crate::util::backoff::fraction;
 use crate::util::io_thread::{IoThread, kept};
 use crate::util::time::deadline_in;
-use redis::Cmd;
+use redis::{Cmd, FromRedisValue};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -204,11 +204,9 @@ impl Monitor {
         };
         // Query the epoch first: if the master changes in between, the epoch is too small rather than too
         // great.
-        let info = connection
-            .send(command("MASTER"), deadline_in(timeout))
-            .await;
+        let info = ask(connection, &command("MASTER"), timeout).await;
         let address = command("GET-MASTER-ADDR-BY-NAME");
-        let address: Option<NodeAddress> = connection.send(address, deadline_in(timeout)).await?;
+        let address: Option<NodeAddress> = ask(connection, &address, timeout).await?;
         let Some(master) = address else {
             let words = format!("it knows no master called `{}`", self.master_name);
             return Err(EngineError::new(EngineErrorKind::Rejected, words));
@@ -260,4 +258,13 @@ impl Monitor {
         }
         EngineError::new(kind, words)
     }
+}
+
+async fn ask<T: FromRedisValue>(
+    connection: &ReconnectingConnection,
+    command: &Cmd,
+    timeout: Duration,
+) -> Result<T, EngineError> {
+    let reply = connection.send(&command.into(), deadline_in(timeout)).await;
+    reply?.decode()
 }

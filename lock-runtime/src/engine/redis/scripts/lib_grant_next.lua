@@ -19,9 +19,11 @@ local function grant_next(now)
   end
 end
 
-if is_free then
-  grant_next(server_time())
-elseif front_changed then
-  notify_front(server_time())
+local function pass_on(is_free, front_changed)
+  if is_free then
+    grant_next(server_time())
+  elseif front_changed then
+    notify_front(server_time())
+  end
 end
-return answer
+

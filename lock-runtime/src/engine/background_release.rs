@@ -1,0 +1,98 @@
+//! Releases that no caller awaits.
+
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::request::Claim;
+use crate::engine::token::Token;
+use std::sync::Arc;
+
+/// Supervises background releases, and continues those that an engine could not finish.
+pub(crate) trait ReleaseSupervisor: Send + Sync {
+    /// Called when a background release begins. Either [`confirmed`](Self::confirmed) or
+    /// [`unconfirmed`](Self::unconfirmed) follows, once.
+    fn begun(&self);
+
+    /// Called with the server's answer: `was_owner` is `true` if the claim owned the lock.
+    fn confirmed(&self, claim: &Claim, was_owner: bool, was_held: bool);
+
+    /// Called when no answer will come: the claim may still own the lock. `may_have_run` is `true` if the server
+    /// may have executed the release.
+    fn unconfirmed(self: Arc<Self>, claim: Claim, was_held: bool, may_have_run: bool);
+}
+
+/// A release that no caller awaits.
+pub(crate) struct BackgroundRelease {
+    pub(crate) claim: Claim,
+    /// `true` if the lock was held until the release, as far as this process knows.
+    was_held: bool,
+    supervisor: Arc<dyn ReleaseSupervisor>,
+}
+
+impl BackgroundRelease {
+    pub(crate) fn new(
+        claim: Claim,
+        was_held: bool,
+        supervisor: Arc<dyn ReleaseSupervisor>,
+    ) -> BackgroundRelease {
+        supervisor.begun();
+        BackgroundRelease {
+            claim,
+            was_held,
+            supervisor,
+        }
+    }
+
+    pub(crate) fn confirm(self, was_owner: bool) {
+        self.supervisor
+            .confirmed(&self.claim, was_owner, self.was_held);
+    }
+
+    /// Leaves the release to the supervisor.
+    pub(crate) fn hand_over(self, may_have_run: bool) {
+        self.supervisor
+            .unconfirmed(self.claim, self.was_held, may_have_run);
+    }
+}
+
+/// An acquisition under way. Unless it is answered, dropping it hands its release over: the server may grant
+/// the lock later.
+pub(crate) struct UnansweredAcquire<'a> {
+    claim: Option<Claim>,
+    supervisor: &'a Arc<dyn ReleaseSupervisor>,
+}
+
+impl<'a> UnansweredAcquire<'a> {
+    pub(crate) fn new(
+        claim: Claim,
+        supervisor: &'a Arc<dyn ReleaseSupervisor>,
+    ) -> UnansweredAcquire<'a> {
+        UnansweredAcquire {
+            claim: Some(claim),
+            supervisor,
+        }
+    }
+
+    /// Takes the answer: `true` if the lock was acquired. Returns the token then.
+    pub(crate) fn answered(
+        mut self,
+        answer: Result<bool, EngineError>,
+    ) -> Result<Option<Token>, EngineError> {
+        let decided = match &answer {
+            Ok(_) => true,
+            Err(error) => !matches!(
+                error.kind,
+                EngineErrorKind::Indeterminate | EngineErrorKind::NotReplicated
+            ),
+        };
+        let claim = decided.then(|| self.claim.take()).flatten();
+        let acquired = answer?;
+        Ok(claim.filter(|_| acquired).map(|claim| claim.token))
+    }
+}
+
+impl Drop for UnansweredAcquire<'_> {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            BackgroundRelease::new(claim, false, self.supervisor.clone()).hand_over(false);
+        }
+    }
+}

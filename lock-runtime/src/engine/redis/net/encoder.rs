@@ -1,0 +1,273 @@
+//! Turns requests into bytes: acquisitions and releases directly, and other commands as the driver packs them.
+
+use crate::engine::redis::keys::Keys;
+use crate::engine::redis::net::slots::request::{Encoder, Request};
+use crate::engine::token::Token;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The greatest number of releases in one call of the script, which keeps the server busy for about 80 µs.
+const MAX_RELEASES: usize = 64;
+
+/// The size of the buffer that is kept between writes.
+const MAX_IDLE: usize = 256 * 1024;
+
+/// What the bytes depend on, besides the requests.
+pub(crate) struct Encoding {
+    pub(crate) keys: Keys,
+    /// The digest of the script that releases locks.
+    pub(crate) release: String,
+}
+
+/// The bytes to be written.
+pub(super) struct Output {
+    encoding: Arc<Encoding>,
+    /// The packed command that awaits replicas, if the connection has one.
+    wait: Vec<u8>,
+    bytes: Vec<u8>,
+    written: usize,
+    /// The name of a key, while it is written.
+    key: String,
+}
+
+impl Output {
+    pub(super) fn new(encoding: Arc<Encoding>, wait: Vec<u8>) -> Output {
+        Output {
+            encoding,
+            wait,
+            bytes: Vec::new(),
+            written: 0,
+            key: String::new(),
+        }
+    }
+
+    /// Returns the bytes that are still to be written.
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.bytes[self.written..]
+    }
+
+    /// Records that the next bytes have been written.
+    pub(super) fn advance(&mut self, written: usize) {
+        self.written += written;
+        if self.written >= self.bytes.len() {
+            self.bytes.clear();
+            self.bytes.shrink_to(MAX_IDLE);
+            self.written = 0;
+        }
+    }
+
+    fn array(&mut self, length: usize) {
+        self.number(b'*', length);
+    }
+
+    fn bulk(&mut self, bytes: &[u8]) {
+        self.number(b'$', bytes.len());
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    fn bulk_number(&mut self, number: u64) {
+        let (digits, start) = decimal(number);
+        self.bulk(&digits[start..]);
+    }
+
+    fn bulk_token(&mut self, token: Token) {
+        self.bulk(token.encode_hex(&mut [0; 32]).as_bytes());
+    }
+
+    /// Writes a key whose name `append` appends to an empty string.
+    fn bulk_key(&mut self, append: impl FnOnce(&Keys, &mut String)) {
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        append(&self.encoding.keys, &mut key);
+        self.bulk(key.as_bytes());
+        self.key = key;
+    }
+
+    fn number(&mut self, kind: u8, number: usize) {
+        let (digits, start) = decimal(number as u64);
+        self.bytes.push(kind);
+        self.bytes.extend_from_slice(&digits[start..]);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+impl Encoder for Output {
+    fn max_releases(&self) -> usize {
+        match self.encoding.keys.in_cluster() {
+            // The keys of one script must be in one slot.
+            true => 1,
+            false => MAX_RELEASES,
+        }
+    }
+
+    fn releases(&mut self, batch: &[(&Arc<str>, Token)]) {
+        let encoding = self.encoding.clone();
+        let absent = match batch {
+            [(lock, _)] => encoding.keys.absent_key(lock),
+            _ => None,
+        };
+        let keys = 3 * batch.len() + absent.iter().count();
+        self.array(3 + keys + batch.len());
+        self.bulk(b"EVALSHA");
+        self.bulk(encoding.release.as_bytes());
+        self.bulk_number(keys as u64);
+        for (lock, _) in batch {
+            self.bulk(lock.as_bytes());
+        }
+        for (lock, _) in batch {
+            self.bulk_key(|keys, key| keys.append_queue(lock, key));
+        }
+        for (lock, _) in batch {
+            self.bulk_key(|keys, key| keys.append_waiters(lock, key));
+        }
+        if let Some(absent) = absent {
+            self.bulk(absent.as_bytes());
+        }
+        for (_, token) in batch {
+            self.bulk_token(*token);
+        }
+    }
+
+    fn request(&mut self, request: &Request) {
+        match request {
+            Request::Acquire {
+                attempt,
+                token: Some(token),
+                ..
+            } => {
+                self.array(6);
+                self.bulk(b"SET");
+                self.bulk(attempt.name.as_bytes());
+                self.bulk_token(*token);
+                self.bytes.extend_from_slice(b"$2\r\nNX\r\n$2\r\nPX\r\n");
+                self.bulk_number(milliseconds(attempt.ttl));
+            }
+            Request::Command { packed, .. } => self.bytes.extend_from_slice(packed),
+            // The slots write no acquisition without its token, and releases in batches.
+            Request::Acquire { .. } | Request::Release { .. } => {}
+        }
+    }
+
+    fn asking(&mut self) {
+        self.bytes.extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
+    }
+
+    fn wait_for_replicas(&mut self) {
+        self.bytes.extend_from_slice(&self.wait);
+    }
+}
+
+pub(crate) fn milliseconds(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the digits of a number, which begin at the second value.
+fn decimal(mut number: u64) -> ([u8; 20], usize) {
+    let (mut digits, mut start) = ([b'0'; 20], 20);
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return (digits, start);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::request::Attempt;
+
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+    fn output(cluster: bool) -> Output {
+        let encoding = Encoding {
+            keys: Keys::new("lock:", cluster).unwrap(),
+            release: "digest".to_owned(),
+        };
+        Output::new(Arc::new(encoding), b"wait".to_vec())
+    }
+
+    fn written(output: &mut Output) -> String {
+        let written = String::from_utf8(output.rest().to_vec()).unwrap();
+        output.advance(written.len());
+        assert!(output.rest().is_empty());
+        written
+    }
+
+    /// The same bytes as the redis crate packs.
+    fn packed(arguments: &[&str]) -> String {
+        let mut command = redis::Cmd::new();
+        for argument in arguments {
+            command.arg(argument);
+        }
+        String::from_utf8(command.get_packed_command()).unwrap()
+    }
+
+    #[test]
+    fn requests_are_packed_as_the_redis_crate_packs_them() {
+        let mut output = output(false);
+        let token = Token::parse(TOKEN);
+        for ttl in [0, 9, 10, 30_000, u64::MAX] {
+            let attempt = Attempt {
+                name: "lock:é".into(),
+                ttl: Duration::from_millis(ttl),
+                replicas: 0,
+            };
+            output.request(&Request::Acquire {
+                attempt,
+                token,
+                asking: false,
+            });
+            let expected = packed(&["SET", "lock:é", TOKEN, "NX", "PX", &ttl.to_string()]);
+            assert_eq!(written(&mut output), expected);
+        }
+        output.asking();
+        assert_eq!(written(&mut output), packed(&["ASKING"]));
+        output.wait_for_replicas();
+        assert_eq!(written(&mut output), "wait");
+    }
+
+    #[test]
+    fn a_batch_names_the_keys_of_all_locks() {
+        let (mut output, token) = (output(false), Token::parse(TOKEN).unwrap());
+        let names: [Arc<str>; 2] = ["lock:a".into(), "lock:b".into()];
+        output.releases(&[(&names[0], token), (&names[1], token)]);
+        let expected = packed(&[
+            "EVALSHA",
+            "digest",
+            "6",
+            "lock:a",
+            "lock:b",
+            "lock:::queue:a",
+            "lock:::queue:b",
+            "lock:::waiters:a",
+            "lock:::waiters:b",
+            TOKEN,
+            TOKEN,
+        ]);
+        assert_eq!(written(&mut output), expected);
+    }
+
+    #[test]
+    fn a_release_in_a_cluster_names_a_key_that_never_exists() {
+        let (mut output, token) = (output(true), Token::parse(TOKEN).unwrap());
+        assert_eq!(output.max_releases(), 1);
+        let name: Arc<str> = "lock:a".into();
+        output.releases(&[(&name, token)]);
+        let keys = Keys::new("lock:", true).unwrap();
+        let expected = packed(&[
+            "EVALSHA",
+            "digest",
+            "4",
+            "lock:a",
+            &keys.queue("lock:a"),
+            &keys.waiters("lock:a"),
+            &keys.absent_key("lock:a").unwrap(),
+            TOKEN,
+        ]);
+        assert_eq!(written(&mut output), expected);
+    }
+}

@@ -1,0 +1,121 @@
+//! The requests of one connection as their callers see them: they are submitted from any thread, and the
+//! driver of the connection writes them and reports the replies.
+
+use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
+use crate::engine::redis::net::slots::Slots;
+use crate::engine::redis::net::slots::effects::Effects;
+use crate::engine::redis::net::slots::request::Request;
+use crate::engine::redis::net::slots::slab::Outcome;
+use crate::util::sync::{Mutex, MutexGuard};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Waker};
+use tokio::time::Instant;
+
+#[derive(Default)]
+pub(crate) struct Pipeline {
+    slots: Mutex<Slots>,
+    /// Wakes the driver; `None` once the connection has ended.
+    driver: Mutex<Option<Waker>>,
+}
+
+impl Pipeline {
+    /// Sets the waker of the driver, before any request is submitted.
+    pub(crate) fn set_driver(&self, driver: Waker) {
+        *self.driver() = Some(driver);
+    }
+
+    /// Submits a request. An acquisition has a supervisor: if its caller leaves early, it is released.
+    pub(crate) fn submit<'a>(
+        &'a self,
+        request: Request,
+        deadline: Instant,
+        supervisor: Option<&'a Arc<dyn ReleaseSupervisor>>,
+    ) -> Ticket<'a> {
+        let mut slots = self.slots();
+        let slot = slots.put(request, deadline);
+        self.wake_driver_for(slots);
+        Ticket {
+            pipeline: self,
+            slot,
+            supervisor,
+        }
+    }
+
+    /// Submits a release that no caller awaits. Returns it if the connection has ended.
+    pub(crate) fn release_in_background(
+        &self,
+        release: BackgroundRelease,
+    ) -> Result<(), BackgroundRelease> {
+        let mut slots = self.slots();
+        let put = slots.put_background(release);
+        self.wake_driver_for(slots);
+        put
+    }
+
+    fn wake_driver_for(&self, mut slots: MutexGuard<'_, Slots>) {
+        let wakes = slots.wakes_driver();
+        drop(slots);
+        if wakes {
+            let driver = self.driver().clone();
+            if let Some(driver) = driver {
+                driver.wake();
+            }
+        }
+    }
+
+    /// Ends the connection: no request is accepted any more, and none under way gets a reply.
+    pub(crate) fn end(&self) {
+        let mut effects = Effects::default();
+        self.slots().end(&mut effects);
+        let driver = self.driver().take();
+        drop(driver);
+        effects.perform();
+    }
+
+    pub(crate) fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn driver(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.driver.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A submitted request, which resolves to what became of it. Dropping it early leaves the request.
+pub(crate) struct Ticket<'a> {
+    pipeline: &'a Pipeline,
+    /// `None` if the connection had ended, and once the reply is taken.
+    slot: Option<usize>,
+    supervisor: Option<&'a Arc<dyn ReleaseSupervisor>>,
+}
+
+impl Future for Ticket<'_> {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        let Some(slot) = self.slot else {
+            return Poll::Ready(Outcome::NotSent);
+        };
+        let polled = self.pipeline.slots().poll(slot, context.waker());
+        if let Poll::Ready(Outcome::Reply(..)) = polled {
+            self.slot = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        let Some(slot) = self.slot else { return };
+        let left = self.pipeline.slots().leave(slot);
+        if let (Some(claim), Some(supervisor)) = (left, self.supervisor) {
+            // On the same connection, so that the server executes it after the acquisition.
+            let release = BackgroundRelease::new(claim, false, supervisor.clone());
+            if let Err(release) = self.pipeline.release_in_background(release) {
+                release.hand_over(false);
+            }
+        }
+    }
+}

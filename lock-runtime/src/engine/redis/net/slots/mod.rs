@@ -1,0 +1,319 @@
+//! The requests of one connection, from the submission to the reply: a state machine without I/O.
+//!
+//! A request has a slot. The driver takes the unsent requests to write them, and reports each reply, which
+//! belongs to the oldest written request without one: a server answers in the order of the requests. A
+//! caller may leave at any time; the slot of a written request is kept until its reply has come, so that no
+//! later reply is taken for it.
+//!
+//! A caller that leaves a written acquisition may leave a lock behind. [`Slots::leave`] returns its claim,
+//! and a release put into the same slots is written behind the acquisition.
+
+pub(crate) mod effects;
+pub(crate) mod owed;
+pub(crate) mod request;
+pub(crate) mod slab;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use crate::engine::background_release::BackgroundRelease;
+use crate::engine::redis::net::slots::effects::Effects;
+use crate::engine::redis::net::slots::owed::{OwedReplies, UnexpectedReply};
+use crate::engine::redis::net::slots::request::{Encoder, Request, grants};
+use crate::engine::redis::net::slots::slab::{Outcome, Slab, State, Waiter};
+use crate::engine::request::Claim;
+use crate::engine::token::Token;
+use redis::Value;
+use std::mem::{replace, take};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+use tokio::time::Instant;
+
+#[derive(Default)]
+pub(crate) struct Slots {
+    slots: Slab,
+    unsent: Unsent,
+    owed: OwedReplies,
+    /// No request that is waited for has an earlier deadline.
+    next_deadline: Option<Instant>,
+    /// Since when the server has not answered, although a request has been written.
+    silent_since: Option<Instant>,
+    /// `true` once the driver has taken all unsent requests: the next one must wake it.
+    driver_sleeps: bool,
+    ended: bool,
+}
+
+/// The requests to be written, by their order in one write. What is released can be acquired by others, so
+/// that comes first.
+#[derive(Default)]
+struct Unsent {
+    releases: Vec<usize>,
+    acquisitions: Vec<usize>,
+    commands: Vec<usize>,
+}
+
+impl Slots {
+    /// Submits a request. Returns its slot, or `None` if the connection has ended.
+    pub(crate) fn put(&mut self, request: Request, deadline: Instant) -> Option<usize> {
+        let earlier = self.next_deadline.is_none_or(|next| deadline < next);
+        if earlier {
+            self.next_deadline = Some(deadline);
+        }
+        let waiter = Waiter::Caller {
+            waker: None,
+            deadline,
+            expired: false,
+        };
+        self.insert(request, waiter).ok()
+    }
+
+    /// Submits a release that no caller awaits. Returns it if the connection has ended.
+    pub(crate) fn put_background(
+        &mut self,
+        release: BackgroundRelease,
+    ) -> Result<(), BackgroundRelease> {
+        let request = Request::Release {
+            name: release.claim.name.clone(),
+            token: release.claim.token,
+            asking: false,
+        };
+        match self.insert(request, Waiter::Background(release)) {
+            Err(Waiter::Background(release)) => Err(release),
+            _ => Ok(()),
+        }
+    }
+
+    fn insert(&mut self, request: Request, waiter: Waiter) -> Result<usize, Waiter> {
+        if self.ended {
+            return Err(waiter);
+        }
+        let at = self.slots.insert(request, waiter);
+        self.unsent.of(&self.slots[at].request).push(at);
+        Ok(at)
+    }
+
+    /// Returns `true` if the driver has to be woken, once for all requests submitted since it slept.
+    pub(crate) fn wakes_driver(&mut self) -> bool {
+        replace(&mut self.driver_sleeps, false)
+    }
+
+    /// Returns what became of a request, and frees its slot if the server has answered. Otherwise the caller
+    /// still has to [`leave`](Self::leave).
+    pub(crate) fn poll(&mut self, at: usize, present: &Waker) -> Poll<Outcome> {
+        let slot = &mut self.slots[at];
+        match (&mut slot.state, &mut slot.waiter) {
+            (State::Done(Outcome::Reply(..)), _) => {
+                let answered = self.slots.free(at);
+                match answered.state {
+                    State::Done(outcome) => Poll::Ready(outcome),
+                    _ => Poll::Ready(Outcome::Unanswered),
+                }
+            }
+            (State::Done(Outcome::NotSent), _) => Poll::Ready(Outcome::NotSent),
+            (State::Done(_), _) => Poll::Ready(Outcome::Unanswered),
+            (_, Waiter::Caller { expired: true, .. }) => Poll::Ready(Outcome::Expired),
+            (_, Waiter::Caller { waker, .. }) => {
+                match waker {
+                    Some(waker) => waker.clone_from(present),
+                    None => *waker = Some(present.clone()),
+                }
+                Poll::Pending
+            }
+            _ => Poll::Ready(Outcome::Unanswered),
+        }
+    }
+
+    /// Ends a caller's interest in its request. Returns the claim of an acquisition that may have been carried
+    /// out, or still may be: it has to be released.
+    pub(crate) fn leave(&mut self, at: usize) -> Option<Claim> {
+        let slot = &mut self.slots[at];
+        match &slot.state {
+            State::Free => None,
+            State::Unsent => {
+                let unsent = self.unsent.of(&slot.request);
+                unsent.retain(|unsent| *unsent != at);
+                self.slots.free(at);
+                None
+            }
+            State::Sent => {
+                slot.waiter = Waiter::None;
+                slot.request.claim()
+            }
+            State::Done(outcome) => {
+                let may_hold = match outcome {
+                    Outcome::Reply(reply, _) => grants(reply),
+                    Outcome::NotSent => false,
+                    Outcome::Unanswered | Outcome::Expired => true,
+                };
+                self.slots.free(at).request.claim().filter(|_| may_hold)
+            }
+        }
+    }
+
+    /// Returns `true` if there is anything to write.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Returns the number of acquisitions to be written, each of which needs a token.
+    pub(crate) fn unsent_acquisitions(&self) -> usize {
+        self.unsent.acquisitions.len()
+    }
+
+    /// Returns the number of requests whose slots are in use.
+    pub(crate) fn in_use(&self) -> usize {
+        self.slots.in_use()
+    }
+
+    /// Returns `true` if a request is to be written, or waits for its reply.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.has_unsent() || self.expects_reply()
+    }
+
+    /// Returns `true` if the server owes a reply.
+    pub(crate) fn expects_reply(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Writes all unsent requests: releases, acquisitions, then the others. `tokens` are at least
+    /// [`unsent_acquisitions`](Self::unsent_acquisitions). The next request has to wake the driver.
+    pub(crate) fn write(
+        &mut self,
+        tokens: impl IntoIterator<Item = Token>,
+        encoder: &mut impl Encoder,
+        now: impl FnOnce() -> Instant,
+    ) {
+        // The driver has all that there is, and sleeps once it has written it.
+        self.driver_sleeps = true;
+        if self.unsent.is_empty() {
+            return;
+        }
+        self.silent_since.get_or_insert_with(now);
+        let releases = take(&mut self.unsent.releases);
+        for at in &releases {
+            self.slots[*at].state = State::Sent;
+        }
+        let mut batch = Vec::new();
+        for releases in releases.chunks(encoder.max_releases()) {
+            batch.clear();
+            let requests = || releases.iter().map(|at| &self.slots[*at].request);
+            if requests().any(Request::asks_first) {
+                encoder.asking();
+                self.owed.push_asking();
+            }
+            batch.extend(requests().filter_map(Request::release));
+            encoder.releases(&batch);
+            self.owed.push_releases(releases);
+        }
+        let mut tokens = tokens.into_iter();
+        let mut awaits_replicas = false;
+        for at in take(&mut self.unsent.acquisitions) {
+            let Some(token) = tokens.next() else {
+                self.unsent.acquisitions.push(at);
+                continue;
+            };
+            let await_replicas = self.slots[at].request.set_token(token);
+            awaits_replicas |= await_replicas;
+            self.write_one(at, await_replicas, encoder);
+        }
+        for at in take(&mut self.unsent.commands) {
+            let await_replicas = self.slots[at].request.awaits_replicas();
+            awaits_replicas |= await_replicas;
+            self.write_one(at, await_replicas, encoder);
+        }
+        if awaits_replicas {
+            encoder.wait_for_replicas();
+            self.owed.push_replicas();
+        }
+    }
+
+    fn write_one(&mut self, at: usize, await_replicas: bool, encoder: &mut impl Encoder) {
+        let slot = &mut self.slots[at];
+        slot.state = State::Sent;
+        if slot.request.asks_first() {
+            encoder.asking();
+            self.owed.push_asking();
+        }
+        encoder.request(&slot.request);
+        self.owed.push(at, await_replicas);
+    }
+
+    /// Takes the next reply of the server.
+    pub(crate) fn answer(
+        &mut self,
+        reply: Value,
+        now: Instant,
+        effects: &mut Effects,
+    ) -> Result<(), UnexpectedReply> {
+        let (owed, slots) = (&mut self.owed, &mut self.slots);
+        owed.take(reply, |at, reply| slots.answer(at, reply, effects))?;
+        self.silent_since = self.expects_reply().then_some(now);
+        Ok(())
+    }
+
+    /// Returns `true` if the deadline of a request has passed.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.next_deadline.is_some_and(|next| next <= now)
+    }
+
+    /// Wakes the callers whose deadline has passed. Returns `true` if any request is under way.
+    pub(crate) fn expire(&mut self, now: Instant, effects: &mut Effects) -> bool {
+        if self.is_overdue(now) {
+            let mut next: Option<Instant> = None;
+            for slot in self.slots.iter_mut() {
+                if let (
+                    State::Unsent | State::Sent,
+                    Waiter::Caller {
+                        waker,
+                        deadline,
+                        expired,
+                    },
+                ) = (&slot.state, &mut slot.waiter)
+                {
+                    if *deadline <= now {
+                        *expired = true;
+                        effects.wakers.extend(waker.take());
+                    } else {
+                        next = Some(next.map_or(*deadline, |next| next.min(*deadline)));
+                    }
+                }
+            }
+            self.next_deadline = next;
+        }
+        self.is_busy()
+    }
+
+    /// Returns for how long the server has not answered, although it owes a reply.
+    pub(crate) fn silence(&self, now: Instant) -> Duration {
+        let since = self.silent_since;
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    /// Ends the connection. Callers learn that they get no reply; releases that no caller awaits are handed
+    /// over.
+    pub(crate) fn end(&mut self, effects: &mut Effects) {
+        self.ended = true;
+        self.unsent = Unsent::default();
+        self.owed = OwedReplies::default();
+        self.silent_since = None;
+        self.slots.end(effects);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+}
+
+impl Unsent {
+    fn of(&mut self, request: &Request) -> &mut Vec<usize> {
+        match request {
+            Request::Release { .. } => &mut self.releases,
+            Request::Acquire { .. } => &mut self.acquisitions,
+            Request::Command { .. } => &mut self.commands,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.releases.is_empty() && self.acquisitions.is_empty() && self.commands.is_empty()
+    }
+}

@@ -1,0 +1,115 @@
+//! The requests of a connection, and what turns them into bytes.
+
+use crate::engine::request::{Attempt, Claim};
+use crate::engine::token::Token;
+use redis::Value;
+use std::sync::Arc;
+
+pub(crate) enum Request {
+    Acquire {
+        attempt: Attempt,
+        /// Drawn when the request is written.
+        token: Option<Token>,
+        asking: bool,
+    },
+    Release {
+        name: Arc<str>,
+        token: Token,
+        /// At most for the only release of a batch.
+        asking: bool,
+    },
+    /// Any other command.
+    Command {
+        /// The bytes to be written.
+        packed: Vec<u8>,
+        asking: bool,
+        /// The reply is a pair: the command's own, and the number of replicas that acknowledged it.
+        await_replicas: bool,
+    },
+}
+
+/// Turns requests into bytes, in the order of the calls.
+pub(crate) trait Encoder {
+    /// The greatest number of releases in one call of the script.
+    fn max_releases(&self) -> usize;
+
+    /// Writes one call of the script that releases several locks.
+    fn releases(&mut self, batch: &[(&Arc<str>, Token)]);
+
+    /// Writes an acquisition that has its token, or a command.
+    fn request(&mut self, request: &Request);
+
+    /// Writes the request after which a node executes one that another node redirected to it.
+    fn asking(&mut self);
+
+    /// Writes the request that waits for the replicas.
+    fn wait_for_replicas(&mut self);
+}
+
+/// Returns `true` if this reply to an acquisition grants the lock, whatever else it says.
+pub(crate) fn grants(reply: &Value) -> bool {
+    match reply {
+        Value::Nil | Value::ServerError(_) => false,
+        // Replicas have been awaited.
+        Value::Array(both) => both.first().is_some_and(grants),
+        _ => true,
+    }
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Request::Command {
+            packed: Vec::new(),
+            asking: false,
+            await_replicas: false,
+        }
+    }
+}
+
+impl Request {
+    pub(super) fn release(&self) -> Option<(&Arc<str>, Token)> {
+        match self {
+            Request::Release { name, token, .. } => Some((name, *token)),
+            _ => None,
+        }
+    }
+
+    /// Gives an acquisition its token. Returns `true` if replicas have to acknowledge it.
+    pub(super) fn set_token(&mut self, drawn: Token) -> bool {
+        if let Request::Acquire { token, .. } = self {
+            *token = Some(drawn);
+        }
+        self.awaits_replicas()
+    }
+
+    pub(super) fn token(&self) -> Option<Token> {
+        match self {
+            Request::Acquire { token, .. } => *token,
+            _ => None,
+        }
+    }
+
+    /// Returns the claim of an acquisition that was written.
+    pub(super) fn claim(&self) -> Option<Claim> {
+        match self {
+            Request::Acquire { attempt, token, .. } => Some(attempt.claim((*token)?)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn awaits_replicas(&self) -> bool {
+        match self {
+            Request::Acquire { attempt, .. } => attempt.replicas > 0,
+            Request::Release { .. } => false,
+            Request::Command { await_replicas, .. } => *await_replicas,
+        }
+    }
+
+    pub(super) fn asks_first(&self) -> bool {
+        match self {
+            Request::Acquire { asking, .. }
+            | Request::Release { asking, .. }
+            | Request::Command { asking, .. } => *asking,
+        }
+    }
+}
