@@ -27,7 +27,7 @@ macro_rules! scenes {
 scenes! {
     protocol: all_is_well late_messages late_replies stopped_bodies lost_messages many_give_up
         late_requests late_releases killed_waiters killed_holders slow_clock requests_of_the_stopped
-        requests_of_the_dead frozen_past_the_ttl;
+        requests_of_the_dead frozen_past_the_ttl callers_leave;
     leases: several_ttls short_outages connections_killed releases_refused;
     rows: stopped_in_a_row cut_off_in_a_row killed_and_overheard killed_in_a_cluster;
     listeners: busy_when_subscribing subscriptions_refused channels_denied scripts_denied nonsense;

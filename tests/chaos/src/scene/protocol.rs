@@ -201,3 +201,19 @@ pub fn frozen_past_the_ttl() -> Setting {
         )])
     }
 }
+
+/// Callers leave while their requests are on the way, and the connections that they used serve others.
+pub fn callers_leave() -> Setting {
+    Setting {
+        ttl: millis(6000),
+        keys: 2,
+        workload: Workload {
+            tasks: 3,
+            calls: vec![CallKind::Dropped, CallKind::TriesOnce, CallKind::Waits],
+            wait_ms: Some(3000),
+            ..short()
+        },
+        gap: Some(SOON),
+        ..Setting::of(&[Kind::RepliesDelayed, Kind::RequestsDelayed])
+    }
+}

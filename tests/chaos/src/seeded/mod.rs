@@ -25,7 +25,7 @@ struct Class {
     scene: &'static str,
 }
 
-const CLASSES: [Class; 22] = [
+const CLASSES: [Class; 26] = [
     Class {
         name: "C1",
         patch: "c01-pushed-lease-counts-from-its-receipt",
@@ -135,6 +135,26 @@ const CLASSES: [Class; 22] = [
         name: "C22",
         patch: "c22-unanswered-acquisitions-are-released-for-a-ttl",
         scene: "frozen_past_the_ttl",
+    },
+    Class {
+        name: "C23",
+        patch: "c23-replies-to-callers-that-left-are-not-awaited",
+        scene: "callers_leave",
+    },
+    Class {
+        name: "C24",
+        patch: "c24-acquisitions-that-are-left-are-not-released",
+        scene: "callers_leave",
+    },
+    Class {
+        name: "C25",
+        patch: "c25-releases-overtake-acquisitions",
+        scene: "callers_leave",
+    },
+    Class {
+        name: "C26",
+        patch: "c26-slots-are-used-again-before-the-reply",
+        scene: "callers_leave",
     },
 ];
 
