@@ -51,6 +51,16 @@ impl Turn {
         micros(self.outcome.cost.p50)
     }
 
+    /// Microseconds of the contender's processes.
+    pub fn client_cpu_per_lock(&self) -> f64 {
+        micros(self.cpu) / self.outcome.locks() as f64
+    }
+
+    /// Microseconds of the server.
+    pub fn server_cpu_per_lock(&self) -> f64 {
+        self.per_lock(|used| micros(used.cpu))
+    }
+
     pub fn per_lock(&self, of: impl Fn(&Usage) -> f64) -> f64 {
         of(&self.usage) / self.outcome.locks() as f64
     }
@@ -130,14 +140,8 @@ pub fn print(title: &str, scores: &[Score]) {
                 "{:.2}",
                 score.median(|turn| turn.per_lock(|used| used.commands as f64))
             ),
-            format!(
-                "{:.2}",
-                score.median(|turn| turn.per_lock(|used| micros(used.cpu)))
-            ),
-            format!(
-                "{:.2}",
-                score.median(|turn| micros(turn.cpu) / turn.outcome.locks() as f64)
-            ),
+            format!("{:.2}", score.median(Turn::server_cpu_per_lock)),
+            format!("{:.2}", score.median(Turn::client_cpu_per_lock)),
         ];
         table.row(&score.contender.to_string(), cells);
     }
