@@ -83,11 +83,12 @@ impl Ballot {
                 Verdict::Lost => return Outcome::Lost(votes.earliest_free()),
                 Verdict::Split { we_lead: true } if round < MAX_ROUNDS => {
                     // The other claims need time to see that this one leads, and to withdraw.
-                    let pause = elapsed_since(start) / 2;
-                    io.sleep_until(now() + pause + fraction(pause)).await;
+                    let pause = self.round_time(start) / 2;
+                    let next = deadline_in(pause + fraction(pause));
+                    io.sleep_until(next.min(deadline)).await;
                 }
                 Verdict::Split { .. } => {
-                    let round = elapsed_since(start);
+                    let round = self.round_time(start);
                     let pause = 2 * round + fraction(round);
                     return Outcome::Split(pause, votes.error(&self.members.list));
                 }
@@ -96,6 +97,11 @@ impl Ballot {
             round += 1;
             asked = votes.take_retryable();
         }
+    }
+
+    /// Returns how long a round took. It may have taken longer only because this process was stopped.
+    pub(crate) fn round_time(&self, start: Instant) -> Duration {
+        elapsed_since(start).min(self.members.request_timeout(self.claim.ttl))
     }
 
     /// Requests the vote of a member that had not released the lock for an earlier holder yet. The lock is

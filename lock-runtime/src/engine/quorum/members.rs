@@ -40,9 +40,14 @@ impl Members {
         self.list.len()
     }
 
-    /// Returns the deadline of a request to a member about a lock with that ttl: long before the lease ends.
+    /// Returns the longest time that a request to a member about a lock with that ttl may take: the lease lasts
+    /// much longer.
+    pub(crate) fn request_timeout(&self, ttl: Duration) -> Duration {
+        self.timeout.min(ttl / 10)
+    }
+
     pub(crate) fn request_deadline(&self, ttl: Duration) -> Instant {
-        deadline_in(self.timeout.min(ttl / 10))
+        deadline_in(self.request_timeout(ttl))
     }
 
     /// Runs work on the I/O thread. It runs to its end even if the caller no longer waits.

@@ -1,8 +1,10 @@
 //! Elections that are won, lost or undecided.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::quorum::tests::{Bench, TTL, another, claim};
-use crate::util::time::deadline_in;
+use crate::engine::quorum::ballot::Ballot;
+use crate::engine::quorum::tests::{Bench, PATIENCE, TTL, another, claim};
+use crate::util::time::{deadline_in, now};
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_losing_claim_withdraws_its_votes() {
@@ -112,4 +114,15 @@ async fn a_member_that_has_not_released_yet_is_asked_again() {
         .await;
     assert!(bench.release(&mine).await.unwrap());
     bench.nothing_is_left(&mine).await;
+}
+
+/// A process that is stopped during a round finds that the round took long.
+#[tokio::test]
+async fn a_stop_of_the_process_does_not_prolong_pauses() {
+    let bench = Bench::of(3);
+    let engine = &bench.quorum;
+    let ballot = Ballot::open(&engine.members, &engine.ballots, claim(), None);
+    let start = now() - Duration::from_secs(1);
+    assert_eq!(ballot.round_time(start), PATIENCE);
+    ballot.withdraw(false);
 }
