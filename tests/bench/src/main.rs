@@ -2,6 +2,7 @@
 
 mod child;
 mod contenders;
+mod delay;
 mod load;
 mod monitor;
 mod numbers;

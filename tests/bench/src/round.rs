@@ -72,7 +72,16 @@ pub fn run(
     contender: &[(ContenderKind, Size, Plan)],
     rounds: usize,
 ) -> Vec<Score> {
-    let url = server.url();
+    run_at(&server.url(), server, contender, rounds)
+}
+
+/// Like [`run`], for contenders that reach the server at `url`.
+pub fn run_at(
+    url: &str,
+    server: &Server,
+    contender: &[(ContenderKind, Size, Plan)],
+    rounds: usize,
+) -> Vec<Score> {
     let mut scores: Vec<Score> = contender
         .iter()
         .map(|(contender, ..)| Score {
@@ -81,7 +90,7 @@ pub fn run(
         })
         .collect();
     let start = |(contender, size, _): &(ContenderKind, Size, Plan)| {
-        ProcessGroup::start(*contender, *size, &url)
+        ProcessGroup::start(*contender, *size, url)
     };
     let mut groups: Vec<ProcessGroup> = contender.iter().map(start).collect();
     for round in 0..rounds {

@@ -61,11 +61,7 @@ pub fn held(bench: &mut Bench) {
         off.abs() <= 20.0,
     );
 
-    // Locks that were acquired together are renewed together, so measure a whole round.
-    let (start, before) = (Instant::now(), process::cpu(child.id()));
-    sleep(Duration::from_secs(seconds));
-    let cpu = (process::cpu(child.id()) - before).as_secs_f64();
-    let share = cpu / start.elapsed().as_secs_f64() * 100.0;
+    let share = renewal(&child, seconds);
     bench.report.target(
         &format!("{most} held locks, ttl {TTL:?}: renewal in our process, over {seconds} s"),
         format!("{share:.2} % of a core"),
@@ -96,11 +92,7 @@ pub fn held(bench: &mut Bench) {
 pub fn memory(bench: &mut Bench) {
     let url = bench.server.url();
     let count: u64 = if bench.quick { 10_000 } else { 100_000 };
-    let mut child = Child::start(KIND, &[&url]);
-    child.ask("hold 100");
-    let before: f64 = child.ask("resident").parse().unwrap();
-    child.ask(&format!("hold {}", count + 100));
-    let each = (child.ask("resident").parse::<f64>().unwrap() - before) / count as f64;
+    let (child, each) = memory_of_holding(&url, count);
     bench.report.target(
         "memory per held lock, its guard included",
         format!("{each:.0} bytes"),
@@ -134,6 +126,48 @@ pub fn memory(bench: &mut Bench) {
         drop(child);
         bench.server.clear();
     }
+}
+
+/// Holds a million locks.
+pub fn million(bench: &mut Bench) {
+    let url = bench.server.url();
+    let count: u64 = if bench.quick { 10_000 } else { 1_000_000 };
+    let (child, each) = memory_of_holding(&url, count);
+    bench.report.target(
+        &format!("{count} held locks: memory of each, its guard included"),
+        format!("{each:.0} bytes"),
+        "< 700 bytes",
+        each < 700.0,
+    );
+    let seconds = if bench.quick { 3 } else { 30 };
+    let share = renewal(&child, seconds);
+    bench.report.target(
+        &format!("{count} held locks, ttl {TTL:?}: renewal in our process, over {seconds} s"),
+        format!("{share:.2} % of a core"),
+        "< 10 % of a core",
+        share < 10.0,
+    );
+    drop(child);
+    bench.server.clear();
+}
+
+/// Starts a process that holds so many locks. Returns the bytes that each of them needs.
+fn memory_of_holding(url: &str, count: u64) -> (Child, f64) {
+    let mut child = Child::start(KIND, &[url]);
+    child.ask("hold 100");
+    let before: f64 = child.ask("resident").parse().unwrap();
+    child.ask(&format!("hold {}", count + 100));
+    let after: f64 = child.ask("resident").parse().unwrap();
+    (child, (after - before) / count as f64)
+}
+
+/// Returns how much of a core a process uses, in percent, while it only renews locks. Locks that were acquired
+/// together are renewed together, so the time must cover a whole round.
+fn renewal(child: &Child, seconds: u64) -> f64 {
+    let (start, before) = (Instant::now(), process::cpu(child.id()));
+    sleep(Duration::from_secs(seconds));
+    let cpu = (process::cpu(child.id()) - before).as_secs_f64();
+    cpu / start.elapsed().as_secs_f64() * 100.0
 }
 
 fn measure(child: &mut Child, locks: u64) -> [Summary; 2] {

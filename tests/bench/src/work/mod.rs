@@ -3,6 +3,7 @@
 mod check;
 mod contended;
 mod crowd;
+mod delayed;
 mod fair;
 mod free;
 mod handoff;
@@ -28,6 +29,7 @@ macro_rules! all {
 all! {
     free::alone,
     free::many,
+    delayed::delayed,
     line::line,
     contended::contended,
     handoff::handoff,
@@ -35,6 +37,7 @@ all! {
     idle::idle,
     held::held,
     held::memory,
+    held::million,
     fair::fair,
     size::size,
     check::check,
