@@ -28,7 +28,7 @@ fn the_front_waiter_leaves_during_delivery() {
         ])
         .await;
         process.wait_idle().await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -44,7 +44,7 @@ fn two_guards_are_dropped_at_once_while_three_callers_wait() {
         let ends = [one, other].map(|held| spawn(async move { held.end() }));
         join_all(waiters.into_iter().chain(ends)).await;
         process.wait_idle().await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -68,7 +68,7 @@ fn an_empty_local_queue_has_no_task() {
         process.wait_idle().await;
         held.end();
         process.wait_idle().await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -91,7 +91,7 @@ fn a_handoff_races_with_a_loss() {
         let ends = spawn(async move { holder.end() });
         join_all([waiter, loses, ends]).await;
         process.wait_idle().await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -120,7 +120,7 @@ fn a_handoff_races_with_the_end_of_the_lease_and_a_renewal() {
         });
         join_all([waiter, passes, ends]).await;
         process.wait_idle().await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_empty();
     });
 }

@@ -30,7 +30,7 @@ fn every_listener_is_notified_of_a_loss() {
             assert!(body.await.unwrap_err().is_lost());
         });
         join_all(listens.into_iter().chain([loses, works])).await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -46,7 +46,7 @@ fn the_watchdog_reports_the_end_of_a_lease() {
         assert!(guard.lost().await.is_lost());
         assert!(guard.release().await.unwrap_err().is_lost());
         join_all([later]).await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_empty();
     });
 }
@@ -68,7 +68,7 @@ fn long_holds_are_renewed_in_time_beside_short_ones() {
         });
         let short = ["a", "c"].map(|key| process.spawn_holder(key));
         join_all(long.into_iter().chain(short)).await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -81,7 +81,7 @@ fn a_release_races_with_a_renewal() {
         let holds = process.spawn_holder("a");
         let passes = spawn(async { virtual_time::advance(TTL / 2) });
         join_all([holds, passes]).await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -100,7 +100,7 @@ fn a_grant_races_with_the_end_of_its_lease() {
             }
         });
         join_all(works.into_iter().chain([passes])).await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_empty();
     });
 }
@@ -132,8 +132,7 @@ fn a_late_renewal_extends_the_lease_no_further_than_the_server() {
             held.end();
         });
         join_all([waits, passes, holds]).await;
-        process.end().await;
-        other.end().await;
+        server.end([process, other]).await;
         server.assert_empty();
     });
 }
@@ -176,8 +175,7 @@ fn a_lease_does_not_outlast_a_shorter_renewal() {
             passed.store(true, Ordering::SeqCst);
         });
         join_all([works, holds, waits, ends, passes]).await;
-        process.end().await;
-        other.end().await;
+        server.end([process, other]).await;
         server.assert_empty();
     });
 }
@@ -207,7 +205,7 @@ fn fencing_tokens_increase_from_guard_to_guard() {
             })
         });
         join_all(workers).await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -227,7 +225,7 @@ fn a_fencing_token_requested_by_an_ending_hold_is_answered() {
         });
         let ends = spawn(async move { held.end() });
         join_all([asks, ends, process.spawn_holder("a")]).await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }

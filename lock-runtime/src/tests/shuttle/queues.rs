@@ -15,8 +15,7 @@ fn all_callers_of_two_processes_acquire_the_lock_in_turn() {
         let server = Server::start();
         let (one, other) = (server.process(), server.process());
         join_all([&one, &other, &one, &other].map(|process| process.spawn_holder("a"))).await;
-        one.end().await;
-        other.end().await;
+        server.end([one, other]).await;
         server.assert_all_released();
         server.was_asked_for_no_more();
     });
@@ -32,8 +31,7 @@ fn a_waiter_joins_a_queue_that_the_last_one_leaves() {
         let joins = process.spawn_holder("a");
         let ends = spawn(async move { holder.end() });
         join_all([process.spawn_quitter("a", 2), joins, ends]).await;
-        process.end().await;
-        other.end().await;
+        server.end([process, other]).await;
         server.assert_all_released();
     });
 }
@@ -47,8 +45,7 @@ fn the_only_waiter_leaves_as_the_lock_is_granted() {
         let ends = spawn(async move { holder.end() });
         join_all([process.spawn_quitter("a", 8), ends]).await;
         join_all([other.spawn_holder("a")]).await;
-        process.end().await;
-        other.end().await;
+        server.end([process, other]).await;
         server.assert_all_released();
     });
 }
@@ -71,8 +68,7 @@ fn a_waiter_at_a_shutdown_fails_or_acquires_the_lock() {
         let ends = spawn(async move { holder.end() });
         process.locks.shutdown().await;
         join_all(waiters.into_iter().chain([ends])).await;
-        process.end().await;
-        other.end().await;
+        server.end([process, other]).await;
         server.assert_all_released();
     });
 }
@@ -94,7 +90,7 @@ fn a_single_try_while_others_wait_is_answered() {
             })
         };
         join_all([process.spawn_holder("a"), tries, process.spawn_holder("a")]).await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }

@@ -13,10 +13,20 @@ use crate::util::inbox::Inbox;
 use crate::util::io_thread::IoThread;
 use crate::util::shuttle::virtual_time;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use tokio::sync::Notify;
 
 pub(super) struct Server {
     store: Arc<Store>,
     log: Arc<GrantLog>,
+    messages: Arc<Messages>,
+}
+
+#[derive(Default)]
+struct Messages {
+    sent: AtomicUsize,
+    delivered: AtomicUsize,
+    arrived: Notify,
 }
 
 impl Server {
@@ -24,6 +34,7 @@ impl Server {
         Server {
             store: Store::with_clock(virtual_time::clock()),
             log: Arc::default(),
+            messages: Arc::default(),
         }
     }
 
@@ -56,17 +67,43 @@ impl Server {
     fn post(&self, handler: EventHandler) -> EventHandler {
         let letters = Arc::new(Inbox::new());
         let (sent, log) = (letters.clone(), self.log.clone());
+        let (counts, delivered) = (self.messages.clone(), self.messages.clone());
         crate::util::shuttle::execution::spawn(async move {
             loop {
                 handler(letters.recv().await);
+                delivered.delivered.fetch_add(1, SeqCst);
+                delivered.arrived.notify_waiters();
             }
         });
         Arc::new(move |news| {
             if let EngineEvent::Granted(grant) = &news {
                 log.note(grant.token, |grant| grant.granted = true);
             }
+            counts.sent.fetch_add(1, SeqCst);
             sent.push(news);
         })
+    }
+
+    /// Ends processes whose callers have ended. A message that arrives late lets a process cancel a claim once
+    /// more, so all messages arrive first.
+    pub(super) async fn end<const N: usize>(&self, processes: [Arc<Process>; N]) {
+        let messages = &self.messages;
+        loop {
+            let arrived = messages.arrived.notified();
+            let before = messages.delivered.load(SeqCst);
+            for process in &processes {
+                process.locks.shutdown().await;
+            }
+            let delivered = messages.delivered.load(SeqCst);
+            if delivered < messages.sent.load(SeqCst) {
+                arrived.await;
+            } else if delivered == before {
+                break;
+            }
+        }
+        for process in processes {
+            process.end().await;
+        }
     }
 
     pub(super) fn is_free(&self) -> bool {
