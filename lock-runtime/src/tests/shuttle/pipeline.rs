@@ -137,6 +137,9 @@ impl Connection {
     }
 
     fn assert_nothing_lost(&self) {
+        let in_use = self.pipeline.slots().in_use();
+        assert_eq!(in_use, 0, "a slot is still in use");
+        // Another task may run at any lock of the library, but not while these are locked.
         let store = self.store.lock().unwrap();
         let (held, unconfirmed) = (
             self.held.lock().unwrap(),
@@ -146,7 +149,6 @@ impl Connection {
             let known = held.contains(token) || unconfirmed.contains(token);
             assert!(known, "a lock is left behind");
         }
-        assert_eq!(self.pipeline.slots().in_use(), 0, "a slot is still in use");
     }
 }
 
