@@ -2,7 +2,7 @@
 
 use crate::process;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{ChildStdin, ChildStdout, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 /// The argument that distinguishes a child from the program that was started by hand.
 pub const CHILD: &str = "--child";
@@ -15,15 +15,15 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts a process for that kind of work, and waits until it is ready.
+    /// Starts a process of this program for that kind of work, and waits until it is ready.
     pub fn start(kind: &str, arguments: &[&str]) -> Child {
-        Child::start_on(false, kind, arguments)
+        Child::spawn(command(false), kind, arguments)
     }
 
-    pub fn start_on(one_core: bool, kind: &str, arguments: &[&str]) -> Child {
-        let program = std::env::current_exe().unwrap();
-        let mut process = process::command(program.to_str().unwrap(), one_core)
-            .args([CHILD, kind])
+    /// Starts a process of any program that follows orders.
+    pub fn spawn(mut command: Command, kind: &str, arguments: &[&str]) -> Child {
+        let mut process = command
+            .arg(kind)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -72,6 +72,14 @@ impl Drop for Child {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Returns the command that starts a child of this program.
+pub fn command(one_core: bool) -> Command {
+    let program = std::env::current_exe().unwrap();
+    let mut command = process::command(program.to_str().unwrap(), one_core);
+    command.arg(CHILD);
+    command
 }
 
 /// Runs a child: replies to orders until its input is closed.

@@ -41,8 +41,9 @@ impl ProcessGroup {
             size.clients.to_string(),
             size.flavor.to_string(),
         ];
-        let [contender, clients, flavor] = &words;
-        let child = |_| Child::start_on(size.one_core, KIND, &[contender, clients, flavor, url]);
+        let [name, clients, flavor] = &words;
+        let command = || contender.command(size.one_core);
+        let child = |_| Child::spawn(command(), KIND, &[name, clients, flavor, url]);
         ProcessGroup {
             children: (0..size.processes).map(child).collect(),
         }

@@ -61,7 +61,11 @@ impl Turn {
         self.per_lock(|used| micros(used.cpu))
     }
 
-    pub fn per_lock(&self, of: impl Fn(&Usage) -> f64) -> f64 {
+    pub fn commands_per_lock(&self) -> f64 {
+        self.per_lock(|used| used.commands as f64)
+    }
+
+    fn per_lock(&self, of: impl Fn(&Usage) -> f64) -> f64 {
         of(&self.usage) / self.outcome.locks() as f64
     }
 }
@@ -145,10 +149,7 @@ pub fn print(title: &str, scores: &[Score]) {
             format!("{:.3}", score.ratio(first, Turn::p50)),
             format!("{:.3}", score.ratio(first, Turn::rate)),
             format!("{least:.2}–{most:.2}"),
-            format!(
-                "{:.2}",
-                score.median(|turn| turn.per_lock(|used| used.commands as f64))
-            ),
+            format!("{:.2}", score.median(Turn::commands_per_lock)),
             format!("{:.2}", score.median(Turn::server_cpu_per_lock)),
             format!("{:.2}", score.median(Turn::client_cpu_per_lock)),
         ];

@@ -2,15 +2,19 @@
 
 mod async_redis_lock;
 mod distkit;
+pub mod foreign;
 mod ours;
 pub mod raw;
 mod rlock;
 mod rslock;
 
+use crate::child;
 use crate::load::{Outcome, Plan, alternate, drive};
+use foreign::Foreign;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,11 +39,13 @@ pub enum ContenderKind {
     Rlock(Retry),
     AsyncRedisLock(Retry),
     Distkit(Retry),
+    /// A library for another language.
+    Foreign(Foreign),
 }
 
 use Retry::{Default, Tuned};
 
-/// All contenders with their default settings. The others are compared with the first.
+/// All Rust contenders with their default settings. The others are compared with the first.
 pub const FREE: [ContenderKind; 7] = [
     ContenderKind::Raw,
     ContenderKind::Ours,
@@ -50,7 +56,7 @@ pub const FREE: [ContenderKind; 7] = [
     ContenderKind::Distkit(Default),
 ];
 
-/// The contenders that can wait.
+/// The Rust contenders that can wait.
 pub const WAITING: [ContenderKind; 9] = [
     ContenderKind::Ours,
     ContenderKind::Rslock(Tuned),
@@ -77,6 +83,14 @@ impl ContenderKind {
             .find(|contender| contender.to_string() == name)
     }
 
+    /// Returns the command that starts a process of the contender.
+    pub fn command(self, one_core: bool) -> Command {
+        match self {
+            ContenderKind::Foreign(foreign) => foreign.language().command(one_core),
+            _ => child::command(one_core),
+        }
+    }
+
     pub async fn connect(self, url: &str) -> Box<dyn AnyContender> {
         match self {
             ContenderKind::Raw => enter::<raw::Raw>(url, Default).await,
@@ -88,6 +102,7 @@ impl ContenderKind {
                 enter::<async_redis_lock::AsyncRedisLock>(url, retry).await
             }
             ContenderKind::Distkit(retry) => enter::<distkit::Distkit>(url, retry).await,
+            ContenderKind::Foreign(_) => panic!("`{self}` is another program"),
         }
     }
 }
@@ -102,6 +117,7 @@ impl fmt::Display for ContenderKind {
             ContenderKind::Rlock(retry) => ("rlock", retry),
             ContenderKind::AsyncRedisLock(retry) => ("async-redis-lock", retry),
             ContenderKind::Distkit(retry) => ("distkit", retry),
+            ContenderKind::Foreign(foreign) => foreign.parts(),
         };
         let tuned = match retry {
             Default => "",

@@ -7,6 +7,7 @@ use crate::process_group::Size;
 use crate::round::{self, Score, Turn};
 use crate::runtime::Flavor;
 use crate::server::Server;
+use std::time::Duration;
 
 /// One lock at a time: its cost for a caller. On one core, all work adds up. On several, waking another core
 /// may cost more than the lock, and the system's choice of cores changes from time to time.
@@ -15,7 +16,12 @@ pub fn alone(bench: &mut Bench) {
         let cores = if one_core { "one core" } else { "any core" };
         for flavor in [Flavor::Threads, Flavor::Current] {
             let title = format!("1 task, {flavor}, {cores}");
-            let scores = alone_on(bench, flavor, one_core);
+            let size = Size {
+                flavor,
+                one_core,
+                ..Size::processes(1)
+            };
+            let scores = one_at_a_time(bench, &FREE, size, bench.time / 4);
             round::print(&title, &scores);
             let raw = round::of(&scores, ContenderKind::Raw);
             let ours = round::of(&scores, ContenderKind::Ours);
@@ -44,18 +50,20 @@ pub fn alone(bench: &mut Bench) {
     }
 }
 
-fn alone_on(bench: &Bench, flavor: Flavor, one_core: bool) -> Vec<Score> {
-    let size = Size {
-        flavor,
-        one_core,
-        ..Size::processes(1)
-    };
-    let plan = Plan::free(1, bench.time / 4);
-    let contender = FREE.map(|contender| (contender, size, plan));
-    if one_core {
-        round::run(&Server::start(true), &contender, bench.rounds(15))
+/// Runs each contender with one task.
+pub fn one_at_a_time(
+    bench: &Bench,
+    contenders: &[ContenderKind],
+    size: Size,
+    time: Duration,
+) -> Vec<Score> {
+    let plan = Plan::free(1, time);
+    let with_plan = |contender: &ContenderKind| (*contender, size, plan);
+    let contenders: Vec<_> = contenders.iter().map(with_plan).collect();
+    if size.one_core {
+        round::run(&Server::start(true), &contenders, bench.rounds(15))
     } else {
-        round::run(&bench.server, &contender, bench.rounds(45))
+        round::run(&bench.server, &contenders, bench.rounds(45))
     }
 }
 
@@ -129,7 +137,7 @@ fn many_of(bench: &mut Bench, flavor: Flavor, tasks: usize) {
 }
 
 /// Returns the ratio to the best peer: the worst one for this library.
-fn against_peers(
+pub fn against_peers(
     ours: &Score,
     scores: &[Score],
     value: impl Fn(&Turn) -> f64 + Copy,

@@ -20,52 +20,36 @@ pub const KIND: &str = "pass";
 pub const BARE: &str = "publish";
 
 /// The time after which the other process waits, or listens, before its turn.
-const REST: Duration = Duration::from_millis(3);
+pub const REST: Duration = Duration::from_millis(3);
 
 pub fn handoff(bench: &mut Bench) {
     let url = bench.server.url();
     let passes = if bench.quick { 20 } else { 100 };
-    let ours = ContenderKind::Ours.to_string();
     let [mut bare, mut apart] = ["own", "apart"]
         .map(|listens| ["0", "1"].map(|side| Child::start(BARE, &[&url, side, listens])));
-    let mut pair = [(); 2].map(|()| Child::start(KIND, &[&url, &ours]));
-    let (mut messages, mut heard, mut locks) = (Vec::new(), Vec::new(), Vec::new());
+    let mut ours = Pair::start(ContenderKind::Ours, &url);
+    let (mut messages, mut heard) = (Vec::new(), Vec::new());
     for _ in 0..bench.rounds(9) {
         messages.push(publish(&mut bare, passes));
         heard.push(publish(&mut apart, passes));
-        locks.push(pass(&mut pair, passes, REST));
+        ours.pass(passes, REST);
     }
-    let columns = ["p50 µs", "mean µs", "p99 µs", "p50 / bare"];
-    let mut table = Table::new("release in one process → body in another", &columns);
-    let mut row = |name: &str, rounds: &[Summary]| {
-        let of =
-            |part: fn(&Summary) -> Duration| median(rounds.iter().map(|round| micros(part(round))));
-        let both = rounds.iter().zip(&messages);
-        let ratio = median(both.map(|(a, b)| micros(a.p50) / micros(b.p50)));
-        let cells = vec![
-            format!("{:.0}", of(|round| round.p50)),
-            format!("{:.0}", of(|round| round.mean)),
-            format!("{:.0}", of(|round| round.p99)),
-            format!("{ratio:.2}"),
-        ];
-        table.row(name, cells);
-        ratio
-    };
-    row("publish → receive", &messages);
-    row("the same, heard by a thread apart", &heard);
-    let ratio = row(&ours, &locks);
+    let mut rows = vec![
+        ("publish → receive".to_owned(), messages),
+        ("the same, heard by a thread apart".to_owned(), heard),
+        ours.results(),
+    ];
     for peer in [
         ContenderKind::Rslock(Retry::Tuned),
         ContenderKind::Rlock(Retry::Tuned),
         ContenderKind::AsyncRedisLock(Retry::Tuned),
         ContenderKind::Distkit(Retry::Tuned),
     ] {
-        let peer = peer.to_string();
-        let mut pair = [(); 2].map(|()| Child::start(KIND, &[&url, &peer]));
-        row(&peer, &[pass(&mut pair, 20, 7 * REST)]);
+        let mut pair = Pair::start(peer, &url);
+        pair.pass(20, 7 * REST);
+        rows.push(pair.results());
     }
-    println!();
-    table.print();
+    let ratio = print(&rows, "bare")[2];
     bench.report.target(
         "release in one process → body starts in another",
         format!("{ratio:.2} × bare"),
@@ -74,19 +58,69 @@ pub fn handoff(bench: &mut Bench) {
     );
 }
 
-/// Each process reports the beginning and the end of each hold.
-fn pass(pair: &mut [Child], passes: u64, rest: Duration) -> Summary {
-    let turn = Plan::line(1, rest).fresh().turn;
-    let order = format!("{turn} {} {}", passes / 2, rest.as_nanos());
-    let mut holds = Vec::new();
-    for (process, answer) in Child::ask_all(pair, &order).iter().enumerate() {
-        let times: Vec<u64> = numbers(answer);
-        holds.extend(times.chunks(2).map(|hold| (hold[0], hold[1], process)));
+/// Prints the rounds of each row, and returns the ratio of each row to the first.
+pub fn print(rows: &[(String, Vec<Summary>)], first: &str) -> Vec<f64> {
+    let columns = ["p50 µs", "mean µs", "p99 µs", &format!("p50 / {first}")];
+    let mut table = Table::new("release in one process → body in another", &columns);
+    let mut ratios = Vec::new();
+    for (name, rounds) in rows {
+        let of =
+            |part: fn(&Summary) -> Duration| median(rounds.iter().map(|round| micros(part(round))));
+        let both = rounds.iter().zip(&rows[0].1);
+        let ratio = median(both.map(|(a, b)| micros(a.p50) / micros(b.p50)));
+        let cells = vec![
+            format!("{:.0}", of(|round| round.p50)),
+            format!("{:.0}", of(|round| round.mean)),
+            format!("{:.0}", of(|round| round.p99)),
+            format!("{ratio:.2}"),
+        ];
+        table.row(name, cells);
+        ratios.push(ratio);
     }
-    holds.sort_unstable();
-    let passed = holds.windows(2).filter(|two| two[0].2 != two[1].2);
-    let gap = |two: &[(u64, u64, usize)]| Duration::from_nanos(two[1].0.saturating_sub(two[0].1));
-    Summary::of(passed.map(gap).collect())
+    println!();
+    table.print();
+    ratios
+}
+
+/// Two processes that pass a lock to each other.
+pub struct Pair {
+    contender: ContenderKind,
+    processes: [Child; 2],
+    rounds: Vec<Summary>,
+}
+
+impl Pair {
+    pub fn start(contender: ContenderKind, url: &str) -> Pair {
+        let name = contender.to_string();
+        let start = |()| Child::spawn(contender.command(false), KIND, &[url, &name]);
+        Pair {
+            contender,
+            processes: [(); 2].map(start),
+            rounds: Vec::new(),
+        }
+    }
+
+    /// Runs a round. Each process reports the beginning and the end of each hold.
+    pub fn pass(&mut self, passes: u64, rest: Duration) {
+        let turn = Plan::line(1, rest).fresh().turn;
+        let order = format!("{turn} {} {}", passes / 2, rest.as_nanos());
+        let mut holds = Vec::new();
+        let answers = Child::ask_all(&mut self.processes, &order);
+        for (process, answer) in answers.iter().enumerate() {
+            let times: Vec<u64> = numbers(answer);
+            holds.extend(times.chunks(2).map(|hold| (hold[0], hold[1], process)));
+        }
+        holds.sort_unstable();
+        let passed = holds.windows(2).filter(|two| two[0].2 != two[1].2);
+        let gap =
+            |two: &[(u64, u64, usize)]| Duration::from_nanos(two[1].0.saturating_sub(two[0].1));
+        self.rounds.push(Summary::of(passed.map(gap).collect()));
+    }
+
+    /// Returns the name of the contender, and its rounds.
+    pub fn results(self) -> (String, Vec<Summary>) {
+        (self.contender.to_string(), self.rounds)
+    }
 }
 
 /// Each process reports when it sent and when it received.

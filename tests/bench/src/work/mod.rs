@@ -10,6 +10,7 @@ mod handoff;
 mod held;
 mod idle;
 mod line;
+mod peers;
 mod plots;
 mod size;
 
@@ -39,6 +40,7 @@ all! {
     held::memory,
     held::million,
     fair::fair,
+    peers::peers,
     size::size,
     check::check,
     plots::scale,

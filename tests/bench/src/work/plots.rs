@@ -110,6 +110,7 @@ fn style(contender: ContenderKind) -> Style {
         ContenderKind::Rlock(retry) => (1, retry),
         ContenderKind::AsyncRedisLock(retry) => (2, retry),
         ContenderKind::Distkit(retry) => (3, retry),
+        ContenderKind::Foreign(foreign) => (4, foreign.parts().1),
     };
     Style::Peer {
         peer,
