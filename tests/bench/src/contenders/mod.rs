@@ -35,6 +35,8 @@ pub enum ContenderKind {
     Ours,
     /// The same, with background releases.
     Background,
+    /// The same by the attribute.
+    Attribute,
     Rslock(Retry),
     Rlock(Retry),
     AsyncRedisLock(Retry),
@@ -46,10 +48,11 @@ pub enum ContenderKind {
 use Retry::{Default, Tuned};
 
 /// All Rust contenders with their default settings. The others are compared with the first.
-pub const FREE: [ContenderKind; 7] = [
+pub const FREE: [ContenderKind; 8] = [
     ContenderKind::Raw,
     ContenderKind::Ours,
     ContenderKind::Background,
+    ContenderKind::Attribute,
     ContenderKind::Rslock(Default),
     ContenderKind::Rlock(Default),
     ContenderKind::AsyncRedisLock(Default),
@@ -73,7 +76,10 @@ impl ContenderKind {
     pub fn is_peer(self) -> bool {
         !matches!(
             self,
-            ContenderKind::Raw | ContenderKind::Ours | ContenderKind::Background
+            ContenderKind::Raw
+                | ContenderKind::Ours
+                | ContenderKind::Background
+                | ContenderKind::Attribute
         )
     }
 
@@ -96,6 +102,7 @@ impl ContenderKind {
             ContenderKind::Raw => enter::<raw::Raw>(url, Default).await,
             ContenderKind::Ours => enter::<ours::Ours>(url, Default).await,
             ContenderKind::Background => enter::<ours::Background>(url, Default).await,
+            ContenderKind::Attribute => enter::<ours::Attribute>(url, Default).await,
             ContenderKind::Rslock(retry) => enter::<rslock::Rslock>(url, retry).await,
             ContenderKind::Rlock(retry) => enter::<rlock::Rlock>(url, retry).await,
             ContenderKind::AsyncRedisLock(retry) => {
@@ -113,6 +120,7 @@ impl fmt::Display for ContenderKind {
             ContenderKind::Raw => ("raw", Default),
             ContenderKind::Ours => ("lock-runtime", Default),
             ContenderKind::Background => ("lock-runtime-background", Default),
+            ContenderKind::Attribute => ("lock-runtime-attribute", Default),
             ContenderKind::Rslock(retry) => ("rslock", retry),
             ContenderKind::Rlock(retry) => ("rlock", retry),
             ContenderKind::AsyncRedisLock(retry) => ("async-redis-lock", retry),

@@ -7,6 +7,9 @@ pub struct Ours(LockManager);
 /// Like [`Ours`], without waiting for releases.
 pub struct Background(Ours);
 
+/// An annotated function.
+pub struct Attribute(Ours);
+
 impl Contender for Ours {
     type Hold = LockGuard;
 
@@ -38,15 +41,29 @@ impl Contender for Background {
     async fn release(&self, hold: LockGuard) {
         drop(hold);
     }
+}
+
+impl Contender for Attribute {
+    type Hold = LockGuard;
+
+    async fn connect(url: &str, retry: Retry) -> Attribute {
+        Attribute(Ours::connect(url, retry).await)
+    }
+
+    async fn acquire(&self, key: &str) -> LockGuard {
+        self.0.acquire(key).await
+    }
+
+    async fn release(&self, hold: LockGuard) {
+        self.0.release(hold).await;
+    }
 
     async fn run<T: Send>(&self, key: &str, body: impl Future<Output = T> + Send) -> T {
         annotated(&self.0.0, key, body).await.unwrap()
     }
 }
 
-#[distributed_lock(
-    key = "<key>", ttl = TTL, wait = "forever", release = "background", manager = locks
-)]
+#[distributed_lock(key = "<key>", ttl = TTL, wait = "forever", manager = locks)]
 async fn annotated<T>(
     locks: &LockManager,
     key: &str,

@@ -88,9 +88,10 @@ pub fn waiting(bench: &mut Bench) {
 
 fn lines(steps: &[(f64, Vec<Score>)], value: impl Fn(&Score) -> f64) -> Vec<Line> {
     let first = &steps[0].1;
-    let shown = first
-        .iter()
-        .filter(|score| score.contender != ContenderKind::Background);
+    let shown = first.iter().filter(|score| {
+        let variant = [ContenderKind::Background, ContenderKind::Attribute];
+        !variant.contains(&score.contender)
+    });
     let line = |score: &Score| Line {
         name: score.contender.to_string(),
         points: steps
@@ -104,7 +105,9 @@ fn lines(steps: &[(f64, Vec<Score>)], value: impl Fn(&Score) -> f64) -> Vec<Line
 
 fn style(contender: ContenderKind) -> Style {
     let (peer, retry) = match contender {
-        ContenderKind::Ours | ContenderKind::Background => return Style::Ours,
+        ContenderKind::Ours | ContenderKind::Background | ContenderKind::Attribute => {
+            return Style::Ours;
+        }
         ContenderKind::Raw => return Style::Floor,
         ContenderKind::Rslock(retry) => (0, retry),
         ContenderKind::Rlock(retry) => (1, retry),
