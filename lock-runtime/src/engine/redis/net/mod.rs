@@ -7,6 +7,7 @@ pub(crate) mod driver;
 pub(crate) mod encoder;
 pub(crate) mod endpoint;
 pub(crate) mod error;
+pub(crate) mod exchange;
 pub(crate) mod per_runtime;
 pub(crate) mod pipeline;
 pub(crate) mod reconnect;
