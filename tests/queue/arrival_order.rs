@@ -95,7 +95,7 @@ async fn shortest_ttl_serves_all_waiters() {
 }
 
 /// In the other process: queues when ordered to, and reports its fencing token.
-fn stand(url: &str) {
+fn wait_in_queue(url: &str) {
     block_on(async {
         let locks = connected(fair(url)).await;
         report_event("ready");
@@ -110,7 +110,7 @@ fn stand(url: &str) {
 #[test]
 fn grants_follow_arrival_order_across_processes() {
     if let Some(arguments) = arguments() {
-        return stand(&arguments[0]);
+        return wait_in_queue(&arguments[0]);
     }
     let server = Server::start();
     let start = |_| {

@@ -12,7 +12,7 @@ use lock_test_support::worker::{Worker, arguments, block_on, report_event};
 pub const GRANT: Duration = Duration::from_secs(2);
 
 /// In the other process: waits, and reports the guard's state.
-pub fn stand(url: &str) {
+pub fn wait_in_queue(url: &str) {
     block_on(async {
         let locks = connected(fair(url)).await;
         let acquire = locks.lock("door").wait(LONG).acquire();
@@ -39,7 +39,7 @@ pub fn behind<T: Fn() + Copy>(
     happens: impl FnOnce(&mut [Worker]),
 ) -> Option<(Line, Duration)> {
     if let Some(arguments) = arguments() {
-        stand(&arguments[0]);
+        wait_in_queue(&arguments[0]);
         return None;
     }
     Some(behind_on(Server::start(), test, processes, happens))
@@ -144,7 +144,7 @@ fn stopped_first_waiter_delays_others_by_one_grant_lease() {
 #[test]
 fn briefly_stopped_waiter_keeps_its_grant() {
     if let Some(arguments) = arguments() {
-        return stand(&arguments[0]);
+        return wait_in_queue(&arguments[0]);
     }
     let server = Server::start();
     block_on(async {
@@ -167,7 +167,7 @@ fn briefly_stopped_waiter_keeps_its_grant() {
 #[test]
 fn foreign_delete_is_noticed_behind_killed_waiter() {
     if let Some(arguments) = arguments() {
-        return stand(&arguments[0]);
+        return wait_in_queue(&arguments[0]);
     }
     let server = Server::start();
     server.query::<()>("SET lock:door other-client");

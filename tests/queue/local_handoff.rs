@@ -191,7 +191,7 @@ async fn turn_of_another(config: impl FnOnce(Config) -> Config, body: Duration) 
     let holder = locks.lock("door").acquire().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = JoinSet::new();
-    let mut stand = |locks: &LockManager, name| {
+    let mut wait_in_queue = |locks: &LockManager, name| {
         let (lock, order) = (locks.lock("door").wait(LONG), order.clone());
         waiters.spawn(async move {
             let guard = lock.acquire().await.unwrap();
@@ -200,12 +200,12 @@ async fn turn_of_another(config: impl FnOnce(Config) -> Config, body: Duration) 
             guard.release().await.unwrap();
         });
     };
-    stand(&other, "other");
+    wait_in_queue(&other, "other");
     while server.waiting("door") == 0 {
         tokio::time::sleep(millis(2)).await;
     }
     for _ in 0..12 {
-        stand(&locks, "own");
+        wait_in_queue(&locks, "own");
         // On this single thread, the spawned task now waits.
         yield_now().await;
     }

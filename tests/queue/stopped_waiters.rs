@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-use super::dead_waiters::{GRANT, behind, behind_on, stand};
+use super::dead_waiters::{GRANT, behind, behind_on, wait_in_queue};
 use super::fixture::{LONG, fair, managers_with, waits};
 use super::lua::{Claim, Lua, Names, channel, connect};
 use super::subscription::Subscription;
@@ -59,7 +59,7 @@ fn eight_stopped_waiters_delay_others_by_3_6_s() {
 #[test]
 fn killed_waiters_are_skipped_despite_pattern_listener() {
     if let Some(arguments) = arguments() {
-        return stand(&arguments[0]);
+        return wait_in_queue(&arguments[0]);
     }
     let server = Server::start();
     let mut listener = UnixStream::connect(server.socket()).unwrap();
