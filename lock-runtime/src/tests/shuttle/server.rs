@@ -67,12 +67,12 @@ impl Server {
     fn post(&self, handler: EventHandler) -> EventHandler {
         let letters = Arc::new(Inbox::new());
         let (sent, log) = (letters.clone(), self.log.clone());
-        let (counts, delivered) = (self.messages.clone(), self.messages.clone());
+        let (messages, counts) = (self.messages.clone(), self.messages.clone());
         crate::util::shuttle::execution::spawn(async move {
             loop {
                 handler(letters.recv().await);
-                delivered.delivered.fetch_add(1, SeqCst);
-                delivered.arrived.notify_waiters();
+                messages.delivered.fetch_add(1, SeqCst);
+                messages.arrived.notify_waiters();
             }
         });
         Arc::new(move |news| {

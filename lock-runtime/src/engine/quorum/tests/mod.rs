@@ -35,6 +35,11 @@ struct Bench {
 
 impl Bench {
     fn of(count: usize) -> Bench {
+        Bench::with_timeout(count, PATIENCE)
+    }
+
+    /// Returns a bench whose engine waits that long for a member.
+    fn with_timeout(count: usize, timeout: Duration) -> Bench {
         let scripted = |number| Scripted {
             address: format!("member-{number}"),
             state: Mutex::default(),
@@ -43,7 +48,7 @@ impl Bench {
             .map(|number| Arc::new(scripted(number)))
             .collect();
         Bench {
-            quorum: another(&members),
+            quorum: engine(&members, timeout),
             members,
         }
     }
@@ -103,13 +108,17 @@ impl Bench {
 
 /// Returns the engine of another process with the same members.
 fn another(members: &[Arc<Scripted>]) -> Arc<QuorumEngine> {
+    engine(members, PATIENCE)
+}
+
+fn engine(members: &[Arc<Scripted>], timeout: Duration) -> Arc<QuorumEngine> {
     let hints = ReleaseHints::new(members.len(), Arc::new(|_| {}));
     let all = members.iter().map(|member| member.clone() as _).collect();
     Arc::new(QuorumEngine::new(
         IoThread::start().unwrap(),
         all,
         hints,
-        PATIENCE,
+        timeout,
     ))
 }
 
