@@ -14,10 +14,29 @@ use crate::key::Key;
 use crate::suggest::closest_match;
 use crate::tokens::{borrow, error, ungrouped};
 
-const OPTIONS: [&str; 13] = [
-    "key", "ttl", "wait", "max_hold", "renew", "replicas", "release", "on_lost", "on_busy",
-    "or_else", "guard", "manager", "crate",
+const OPTIONS: [&str; 18] = [
+    "key",
+    "mode",
+    "permits",
+    "ttl",
+    "wait",
+    "max_hold",
+    "min_hold",
+    "max_waiters",
+    "reentrant",
+    "renew",
+    "replicas",
+    "release",
+    "on_lost",
+    "on_busy",
+    "or_else",
+    "guard",
+    "manager",
+    "crate",
 ];
+
+/// The greatest number of permits.
+const MAX_PERMITS: u32 = 2046;
 
 pub(crate) struct Args {
     pub(crate) key: Key,
@@ -29,9 +48,14 @@ pub(crate) struct Args {
 pub(crate) struct Options {
     key: Option<Key>,
     krate: Option<Path>,
+    read: Option<bool>,
+    permits: Option<Expr>,
     ttl: Option<DurationArg>,
     wait: Option<DurationArg>,
     max_hold: Option<DurationArg>,
+    min_hold: Option<DurationArg>,
+    max_waiters: Option<Expr>,
+    reentrant: Option<bool>,
     renew: Option<bool>,
     replicas: Option<Expr>,
     background_release: Option<bool>,
@@ -64,6 +88,7 @@ impl Parse for Args {
         if let Some(errors) = errors {
             return Err(errors);
         }
+        options.check()?;
         let key = options.key.take().ok_or_else(|| {
             error(
                 Span::call_site(),
@@ -93,8 +118,13 @@ impl Args {
         } = self;
         let mixed = Span::mixed_site();
         let template = key.template_tokens();
-        let value = key.key_expr(krate);
+        let value = key.value_expr(krate);
         let calls = options.builder_calls(krate);
+        let (on, global) = match key.is_list() {
+            true => ("lock_all_on", "global_lock_all"),
+            false => ("lock_on", "global_lock"),
+        };
+        let (on, global) = (Ident::new(on, mixed), Ident::new(global, mixed));
         match &options.manager {
             // Bound without a type first, so that any value that dereferences to a manager is accepted.
             Some(manager) => {
@@ -102,11 +132,11 @@ impl Args {
                 let manager = borrow(manager);
                 let name = Ident::new("__distributed_lock", span);
                 quote_spanned! {mixed=>
-                    match #manager { #name => #krate::__private::lock_on(#name, #template, #value) #calls }
+                    match #manager { #name => #krate::__private::#on(#name, #template, #value) #calls }
                 }
             }
             None => {
-                quote_spanned!(mixed=> #krate::__private::global_lock(#template, #value) #calls)
+                quote_spanned!(mixed=> #krate::__private::#global(#template, #value) #calls)
             }
         }
     }
@@ -143,6 +173,13 @@ impl Options {
             "ttl" => self.ttl = Some(DurationArg::parse(input, &name)?),
             "wait" => self.wait = Some(DurationArg::parse(input, &name)?),
             "max_hold" => self.max_hold = Some(DurationArg::parse(input, &name)?),
+            "min_hold" => self.min_hold = Some(DurationArg::parse(input, &name)?),
+            "mode" => self.read = Some(parse_choice(input, &name, ["\"write\"", "\"read\""])?),
+            "permits" => self.permits = Some(parse_permits(input, &name)?),
+            "max_waiters" => self.max_waiters = Some(parse_count(input, &name)?),
+            "reentrant" => {
+                self.reentrant = Some(parse_choice(input, &name, ["false", "true"])?);
+            }
             "renew" => self.renew = Some(parse_choice(input, &name, ["false", "true"])?),
             "replicas" => self.replicas = Some(parse_count(input, &name)?),
             "release" => {
@@ -163,6 +200,29 @@ impl Options {
         Ok(())
     }
 
+    /// Rejects options that exclude each other.
+    fn check(&self) -> syn::Result<()> {
+        if let (Some(true), Some(permits)) = (self.read, &self.permits) {
+            return Err(error(
+                permits.span(),
+                "a reader has no `permits`",
+                "any number of readers share the lock; leave out `permits`, or `mode = \"read\"`",
+            ));
+        }
+        if let (Some(min_hold), Some(max_hold)) = (&self.min_hold, &self.max_hold)
+            && let (DurationArg::Literal(least, span), DurationArg::Literal(most, _)) =
+                (min_hold, max_hold)
+            && least > most
+        {
+            return Err(error(
+                *span,
+                "`min_hold` is longer than `max_hold`",
+                "the lock cannot be held for longer than `max_hold`; lower one or raise the other",
+            ));
+        }
+        Ok(())
+    }
+
     /// Returns the calls that set the options on a `Lock`.
     fn builder_calls(&self, krate: &Path) -> TokenStream {
         let mixed = Span::mixed_site();
@@ -170,6 +230,7 @@ impl Options {
             ("ttl", &self.ttl),
             ("wait", &self.wait),
             ("max_hold", &self.max_hold),
+            ("min_hold", &self.min_hold),
         ];
         let mut calls: TokenStream = lengths
             .into_iter()
@@ -178,6 +239,18 @@ impl Options {
             })
             .map(|(name, length)| quote_spanned!(mixed=> .#name(#length)))
             .collect();
+        if let Some(true) = self.read {
+            calls.extend(quote_spanned!(mixed=> .read()));
+        }
+        if let Some(permits) = &self.permits {
+            calls.extend(quote_spanned!(mixed=> .permits(#permits)));
+        }
+        if let Some(max_waiters) = &self.max_waiters {
+            calls.extend(quote_spanned!(mixed=> .max_waiters(#max_waiters)));
+        }
+        if let Some(reentrant) = self.reentrant {
+            calls.extend(quote_spanned!(mixed=> .reentrant(#reentrant)));
+        }
         if let Some(renew) = self.renew {
             calls.extend(quote_spanned!(mixed=> .renew(#renew)));
         }
@@ -211,7 +284,7 @@ impl Options {
 }
 
 enum DurationArg {
-    Literal(Duration),
+    Literal(Duration, Span),
     Expr(Expr),
 }
 
@@ -233,7 +306,7 @@ impl DurationArg {
         };
         let text = literal.value();
         if name == "wait" && text == "forever" {
-            return Ok(Self::Literal(Duration::MAX));
+            return Ok(Self::Literal(Duration::MAX, literal.span()));
         }
         let length = duration::parse(&text)
             .map_err(|problem| error(literal.span(), problem, DURATION_HELP))?;
@@ -250,18 +323,20 @@ impl DurationArg {
             )
         } else if name == "max_hold" && length.is_zero() {
             too_short("`max_hold` limits the time of the body; without it there is no limit")
+        } else if name == "min_hold" && length < Duration::from_millis(10) {
+            too_short("`min_hold` is at least 10ms; without it the lock is free after the body")
         } else {
-            Ok(Self::Literal(length))
+            Ok(Self::Literal(length, literal.span()))
         }
     }
 
     fn to_tokens(&self, krate: &Path) -> TokenStream {
         let mixed = Span::mixed_site();
         match self {
-            Self::Literal(Duration::MAX) => {
+            Self::Literal(Duration::MAX, _) => {
                 quote_spanned!(mixed=> #krate::__private::Duration::MAX)
             }
-            Self::Literal(length) => {
+            Self::Literal(length, _) => {
                 let millis = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
                 quote_spanned!(mixed=> #krate::__private::Duration::from_millis(#millis))
             }
@@ -292,6 +367,26 @@ fn parse_count(input: ParseStream, name: &Ident) -> syn::Result<Expr> {
             &format!("write for example `{name} = 1`"),
         )),
     }
+}
+
+/// Parses the number of permits, or an expression that may evaluate to one.
+fn parse_permits(input: ParseStream, name: &Ident) -> syn::Result<Expr> {
+    let value = parse_count(input, name)?;
+    if let Expr::Lit(ExprLit {
+        lit: Lit::Int(number),
+        ..
+    }) = &value
+        && !number
+            .base10_parse()
+            .is_ok_and(|permits: u32| (1..=MAX_PERMITS).contains(&permits))
+    {
+        return Err(error(
+            value.span(),
+            format!("`permits = {number}` is out of range"),
+            &format!("a lock has from 1 to {MAX_PERMITS} permits"),
+        ));
+    }
+    Ok(value)
 }
 
 /// Parses one of two words. Returns `true` if it is the second.

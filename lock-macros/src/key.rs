@@ -1,8 +1,9 @@
-//! The key: a template with `<expr>` and `{expr}` placeholders, or any `Display` expression.
+//! The key: a template with `<expr>` and `{expr}` placeholders, or any `Display` expression; or a list of them.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path};
 
 use crate::suggest::closest_match;
@@ -18,6 +19,8 @@ pub(crate) enum Key {
         values: Vec<TokenStream>,
     },
     Expr(Expr),
+    /// Several keys that are acquired together.
+    List(Vec<Key>),
 }
 
 impl Parse for Key {
@@ -27,12 +30,37 @@ impl Parse for Key {
                 lit: Lit::Str(literal),
                 ..
             }) => Self::from_literal(literal),
+            Expr::Array(list) if list.elems.is_empty() => Err(error(
+                list.span(),
+                "the list of keys is empty",
+                "name at least one lock, as in `[\"account:<from>\", \"account:<to>\"]`",
+            )),
+            Expr::Array(list) => {
+                let keys = list.elems.into_iter().map(Self::from_expr);
+                Ok(Self::List(keys.collect::<syn::Result<_>>()?))
+            }
             value => Ok(Self::Expr(value)),
         }
     }
 }
 
 impl Key {
+    /// Returns one key of a list.
+    fn from_expr(value: Expr) -> syn::Result<Self> {
+        match ungrouped(value) {
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(literal),
+                ..
+            }) => Self::from_literal(literal),
+            value => Ok(Self::Expr(value)),
+        }
+    }
+
+    /// Returns `true` if there may be several keys.
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self, Self::List(_))
+    }
+
     fn from_literal(source: LitStr) -> syn::Result<Self> {
         let text = source.value();
         let parts = parse_template(&text).map_err(|problem| Error::new(source.span(), problem))?;
@@ -69,8 +97,10 @@ impl Key {
 
     /// Rejects a misspelled name, since rustc would suggest to replace the whole template by the right one.
     pub(crate) fn check_names(&self, arguments: &[String]) -> syn::Result<()> {
-        let Self::Template { source, values, .. } = self else {
-            return Ok(());
+        let (source, values) = match self {
+            Self::Template { source, values, .. } => (source, values),
+            Self::List(keys) => return keys.iter().try_for_each(|key| key.check_names(arguments)),
+            _ => return Ok(()),
         };
         let unknown = values.iter().filter_map(leading_name).find(|name| {
             let is_constant = name.trim_start_matches('_').starts_with(char::is_uppercase);
@@ -98,11 +128,27 @@ impl Key {
                 LitStr::new(&source.value(), span).to_token_stream()
             }
             Self::Expr(value) => quote!(::core::stringify!(#value)),
+            Self::List(keys) => {
+                let mut keys = keys.iter().map(Self::template_tokens);
+                let first = keys.next();
+                quote!(::core::concat!(#first #(, " ", #keys)*))
+            }
         }
     }
 
-    /// Returns an expression for the key of one call. It only borrows its operands.
-    pub(crate) fn key_expr(&self, krate: &Path) -> TokenStream {
+    /// Returns an expression for the key of one call, or for the list of its keys.
+    pub(crate) fn value_expr(&self, krate: &Path) -> TokenStream {
+        match self {
+            Self::List(keys) => {
+                let keys = keys.iter().map(|key| key.key_expr(krate));
+                quote_spanned!(Span::mixed_site()=> [#(#keys),*])
+            }
+            key => key.key_expr(krate),
+        }
+    }
+
+    /// Returns an expression for one key of one call. It only borrows its operands.
+    fn key_expr(&self, krate: &Path) -> TokenStream {
         let mixed = Span::mixed_site();
         match self {
             Self::Literal(format) => quote_spanned!(mixed=> #krate::__private::format!(#format)),
@@ -113,6 +159,7 @@ impl Key {
                 let value = borrow(value);
                 quote_spanned!(mixed=> #krate::__private::ToString::to_string(#value))
             }
+            Self::List(_) => self.value_expr(krate),
         }
     }
 }
@@ -237,7 +284,7 @@ mod tests {
                     .map(|value| unspaced(&value.to_string()))
                     .collect(),
             )),
-            Ok(Key::Expr(_)) => unreachable!("a literal is a template"),
+            Ok(Key::Expr(_) | Key::List(_)) => unreachable!("a literal is a template"),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -49,6 +49,30 @@ fn method() {
 }
 
 #[test]
+fn kinds() {
+    check(
+        r#"
+            key = ["account:<from>", "account:{to}", ledger()],
+            mode = "read",
+            min_hold = "5s",
+            max_waiters = LIMITS.waiters,
+            reentrant = true,
+        "#,
+        "async fn transfer(from: u64, to: u64) -> Result<(), Error> {
+            Ok(())
+        }",
+        expect_file!["snapshots/kinds.rs"],
+    );
+    check(
+        r#"key = "partner", permits = self.permits, manager = self.locks"#,
+        "async fn call(&self) -> Result<(), Error> {
+            Ok(())
+        }",
+        expect_file!["snapshots/permits.rs"],
+    );
+}
+
+#[test]
 fn impl_trait() {
     check(
         "key = order_key(&ids)",

@@ -33,6 +33,9 @@ pub enum LockError {
         key: Arc<str>,
         /// The time that the call waited; zero for a single try.
         waited: Duration,
+        /// The number of callers of this process that waited already, if the call did not wait since these were
+        /// as many as `max_waiters`.
+        waiting: Option<usize>,
     },
     /// The lock was acquired, and its lease ended before the body or the guard did.
     #[non_exhaustive]
@@ -90,6 +93,14 @@ pub enum LockError {
         /// The findings of the server check.
         warnings: Arc<[Warning]>,
     },
+    /// The running task holds the lock itself, and would wait for its own end.
+    #[non_exhaustive]
+    WouldDeadlock {
+        /// The key of the lock.
+        key: Arc<str>,
+        /// `true` if the task holds the lock for reading, and wants to write.
+        upgrade: bool,
+    },
     /// The manager has been shut down and grants no more locks.
     #[non_exhaustive]
     ShuttingDown {
@@ -142,6 +153,7 @@ impl LockError {
             LockError::Busy { key, .. }
             | LockError::Lost { key, .. }
             | LockError::InvalidKey { key, .. }
+            | LockError::WouldDeadlock { key, .. }
             | LockError::ShuttingDown { key } => Some(key),
             LockError::Unavailable { key, .. } => key.as_deref(),
             _ => None,
@@ -152,11 +164,20 @@ impl LockError {
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LockError::Busy { key, waited } if waited.is_zero() => write!(
+            LockError::Busy {
+                key,
+                waiting: Some(waiting),
+                ..
+            } => write!(
+                f,
+                "{waiting} callers of this process wait for lock `{key}` already; retry later or raise \
+                 `max_waiters`"
+            ),
+            LockError::Busy { key, waited, .. } if waited.is_zero() => write!(
                 f,
                 "lock `{key}` is held by another client; retry later or set a `wait`"
             ),
-            LockError::Busy { key, waited } => write!(
+            LockError::Busy { key, waited, .. } => write!(
                 f,
                 "timed out after {waited:.1?} waiting for lock `{key}`; it is held by another client; \
                  retry later or raise `wait`"
@@ -203,6 +224,16 @@ impl fmt::Display for LockError {
                     .iter()
                     .try_for_each(|warning| write!(f, "\n{warning}"))
             }
+            LockError::WouldDeadlock { key, upgrade: true } => write!(
+                f,
+                "lock `{key}` is held for reading by the task that wants to write; acquire it for \
+                 writing from the start"
+            ),
+            LockError::WouldDeadlock { key, .. } => write!(
+                f,
+                "lock `{key}` is held by the task that asks for it, which would wait for itself; call the \
+                 inner function without the lock, or set `reentrant = true` on it"
+            ),
             LockError::ShuttingDown { key } => write!(
                 f,
                 "lock `{key}` is refused: the lock manager has been shut down"
@@ -250,6 +281,7 @@ impl LockError {
         LockError::Busy {
             key: "order:42".into(),
             waited: Duration::from_secs(5),
+            waiting: None,
         }
     }
 }

@@ -29,6 +29,7 @@ mod error;
 pub mod guide;
 #[cfg(any(feature = "actix", feature = "axum"))]
 mod integrations;
+mod limit;
 mod lock;
 mod options;
 #[cfg(test)]

@@ -1,14 +1,22 @@
 //! The options of a lock, and their limits.
 
 use crate::error::LockError;
+use crate::limit::Limit;
 use std::time::Duration;
 
 /// The options of one acquire call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LockOptions {
+    pub(crate) limit: Limit,
     pub(crate) ttl: Duration,
     pub(crate) renew: bool,
     pub(crate) max_hold: Option<Duration>,
+    /// The lock is held for at least that long, even if the body ends earlier.
+    pub(crate) min_hold: Option<Duration>,
+    /// The number of waiting callers of this process with which no further caller waits.
+    pub(crate) max_waiters: Option<usize>,
+    /// A nested call runs under the hold of the body that makes it.
+    pub(crate) reentrant: bool,
     pub(crate) on_lost: OnLost,
     pub(crate) release: ReleaseMode,
     pub(crate) replicas: u32,
@@ -38,7 +46,23 @@ pub enum ReleaseMode {
     Background,
 }
 
-pub(crate) fn validate_key(key: &str) -> Result<(), LockError> {
+/// Checks the keys of one call.
+pub(crate) fn validate_keys(keys: &[String]) -> Result<(), LockError> {
+    if keys.is_empty() {
+        return Err(no_keys());
+    }
+    keys.iter().try_for_each(|key| validate_key(key))
+}
+
+/// Returns the error of a call without any key.
+pub(crate) fn no_keys() -> LockError {
+    LockError::InvalidKey {
+        key: "".into(),
+        reason: "the list of keys is empty; name at least one",
+    }
+}
+
+fn validate_key(key: &str) -> Result<(), LockError> {
     const MAX_KEY_LEN: usize = 512 * 1024 * 1024 - 1024;
 
     let reason = if key.is_empty() {
@@ -68,4 +92,38 @@ pub(crate) fn validate_duration(option: &'static str, duration: Duration) -> Res
         return Ok(());
     };
     Err(LockError::InvalidOption { option, reason })
+}
+
+/// Returns the limit of a lock with that mode and number of permits.
+pub(crate) fn validate_limit(read: bool, permits: Option<u32>) -> Result<Limit, LockError> {
+    let invalid = |reason| LockError::InvalidOption {
+        option: "permits",
+        reason,
+    };
+    match (read, permits) {
+        (true, Some(_)) => Err(invalid(
+            "a reader shares the lock with any number of readers; leave it out",
+        )),
+        (true, None) => Ok(Limit::UNLIMITED),
+        (false, None) => Ok(Limit::EXCLUSIVE),
+        (false, Some(permits)) => Limit::permits(permits)
+            .ok_or_else(|| invalid("it is not between 1 and 2046; choose a number in this range")),
+    }
+}
+
+pub(crate) fn validate_min_hold(
+    min_hold: Option<Duration>,
+    max_hold: Option<Duration>,
+) -> Result<(), LockError> {
+    let Some(min_hold) = min_hold else {
+        return Ok(());
+    };
+    validate_duration("min_hold", min_hold)?;
+    if max_hold.is_some_and(|max_hold| max_hold < min_hold) {
+        return Err(LockError::InvalidOption {
+            option: "min_hold",
+            reason: "it is longer than `max_hold`; lower it",
+        });
+    }
+    Ok(())
 }

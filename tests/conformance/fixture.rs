@@ -83,6 +83,10 @@ impl Fixture {
         self.servers.topology.has_queue()
     }
 
+    pub fn has_permits(&self) -> bool {
+        self.servers.topology.has_permits()
+    }
+
     /// Deletes the lock as a foreign client. Returns `false` if the topology has no such clients.
     pub fn deleted(&self, key: &str) -> bool {
         self.servers.topology.tamper(&format!("lock:{key}"), None)
@@ -98,6 +102,15 @@ impl Fixture {
         match self.servers.looks.lock(key).try_acquire().await.unwrap() {
             Some(guard) => guard.release().await.map(|()| false).unwrap(),
             None => true,
+        }
+    }
+
+    /// Returns `true` if one more reader may share the lock.
+    pub async fn is_readable(&self, key: &str) -> bool {
+        let reader = self.servers.looks.lock(key).read().try_acquire();
+        match reader.await.unwrap() {
+            Some(guard) => guard.release().await.map(|()| true).unwrap(),
+            None => false,
         }
     }
 

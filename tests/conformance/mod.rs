@@ -11,8 +11,13 @@ mod fixture;
 mod keys;
 mod lease;
 mod loss;
+mod nesting;
+mod options;
 mod queue;
+mod readers;
 mod registry;
+mod semaphore;
+mod several_keys;
 mod topology;
 mod waiting;
 

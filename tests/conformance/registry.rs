@@ -11,7 +11,10 @@ use tokio::task::JoinSet;
 
 use super::fixture::{Fixture, Servers};
 use super::topology::Topology;
-use super::{attribute, cancellation, exit_paths, fencing, keys, lease, loss, queue, waiting};
+use super::{
+    attribute, cancellation, exit_paths, fencing, keys, lease, loss, nesting, options, queue,
+    readers, semaphore, several_keys, waiting,
+};
 use lock_test_support::time::within;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -82,6 +85,42 @@ const CASES: &[(&str, Case)] = cases! {
         release_of_lost_lock_reports_loss
         result_of_finished_body_is_kept
         lost_lock_gets_no_fencing_token;
+    nesting:
+        nested_call_for_held_lock_would_deadlock
+        nested_single_try_is_busy
+        upgrade_would_deadlock
+        reentrant_calls_run_under_outer_hold_one_at_a_time
+        reentrant_readers_run_together
+        spawned_task_inherits_nothing
+        siblings_exclude_each_other;
+    options:
+        min_hold_keeps_lock_on_every_exit_path
+        min_hold_is_validated
+        max_waiters_makes_further_callers_busy;
+    readers:
+        readers_share_lock_and_exclude_writers
+        readers_and_writers_enter_in_order_of_arrival
+        writer_that_gives_up_lets_readers_enter
+        readers_of_one_process_join_a_hold
+        loss_reaches_every_reader_of_a_hold
+        readers_and_writers_never_overlap
+        downgrade_admits_readers_and_no_writer
+        dropped_downgrade_frees_lock
+        fencing_tokens_order_readers_and_writers;
+    semaphore:
+        permits_bound_the_holders_of_all_processes
+        exclusive_holder_waits_for_all_permits
+        lowest_number_of_permits_counts
+        permits_are_validated
+        waiting_permits_are_granted_in_order;
+    several_keys:
+        all_keys_are_held_and_released
+        common_keys_never_deadlock
+        busy_key_releases_the_others
+        dropped_call_frees_all_keys
+        lost_key_loses_the_guard
+        keys_are_validated
+        several_keys_have_one_fencing_token;
     queue:
         released_lock_reaches_next_process_at_once
         granted_lock_is_renewed_by_new_holder

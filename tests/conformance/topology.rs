@@ -20,6 +20,11 @@ pub trait Topology: Send + Sync {
     fn has_queue(&self) -> bool {
         true
     }
+
+    /// Returns `true` if the topology can count holders: for permits, and for downgrades.
+    fn has_permits(&self) -> bool {
+        true
+    }
 }
 
 pub struct Memory {
@@ -126,6 +131,10 @@ impl Topology for Quorum {
     }
 
     fn has_queue(&self) -> bool {
+        false
+    }
+
+    fn has_permits(&self) -> bool {
         false
     }
 }

@@ -3,8 +3,8 @@
 
 use lock_model::mutations;
 use lock_model::real_server::RealServer;
-use lock_model::scenario::{SCENES, SCENES_OF_A_NETWORK, Trace, all};
-use lock_model::server::Rules;
+use lock_model::scenario::{SCENES, SCENES_OF_A_NETWORK, SHARED_SCENES, Trace, all};
+use lock_model::server::{Rules, UNLIMITED};
 use lock_model::walk::Walk;
 use lock_model::world::{Faults, Setting};
 
@@ -18,6 +18,9 @@ fn real_scripts_match_model_in_all_scenes() {
     for scene in SCENES.iter().chain(SCENES_OF_A_NETWORK) {
         orders += scene.play(Rules::default(), |trace| real.play(trace));
     }
+    for scene in SHARED_SCENES {
+        orders += scene.play(scene.rules(Rules::default()), |trace| real.play(trace));
+    }
     real.end();
     println!("{orders} orders");
 }
@@ -28,12 +31,15 @@ fn real_scripts_match_model_for_three_clients() {
     let steps = std::env::var("LOCK_STEPS").map_or(4, |steps| steps.parse().unwrap());
     let server = Server::start();
     let mut real = RealServer::open(&server.socket());
-    let traces = all(3, steps, Rules::default(), &mut |trace| real.play(trace));
-    real.end();
-    println!("{traces} traces of {steps} steps");
-    if steps == 4 {
-        assert_eq!(traces, 41_091);
+    for limits in [[1, 1, 1], [UNLIMITED, 1, UNLIMITED], [2, 3, UNLIMITED]] {
+        let rules = Setting::default().with_limits(&limits).rules;
+        let traces = all(3, steps, rules, &mut |trace| real.play(trace));
+        println!("{traces} traces of {steps} steps, limits {limits:?}");
+        if steps == 4 {
+            assert_eq!(traces, 41_091);
+        }
     }
+    real.end();
 }
 
 /// Takes 2000 random walks, or `LOCK_WALKS`.
@@ -56,9 +62,11 @@ fn real_scripts_match_model_in_random_faulty_walks() {
     setting.bounds.holds = 2;
     setting.conduct.in_order = false;
     let mut steps = 0;
-    for trace in Walk::new(setting, 1).take(walks) {
-        steps += trace.steps.len();
-        real.play(trace);
+    for limits in [[1; 4], [UNLIMITED, 1, UNLIMITED, 2], [2, 2, 3, 1]] {
+        for trace in Walk::new(setting.with_limits(&limits), 1).take(walks) {
+            steps += trace.steps.len();
+            real.play(trace);
+        }
     }
     real.end();
     println!("{steps} steps in {walks} walks");

@@ -69,8 +69,8 @@ async fn user_with_minimal_permissions_authenticates() {
     let server = Server::start();
     server.query::<()>(
         "ACL SETUSER clerk on >s3cret ~lock:* &lock:* -@all +@connection \
-         +set +get +mget +del +pexpire +pttl +time +exists +eval +evalsha +script|load \
-         +zadd +zcard +zpopmin +zrange +zrank +zrem +hset +hget +hdel +hexists +publish +subscribe",
+         +set +get +mget +del +pexpire +pexpireat +pttl +time +type +exists +eval +evalsha +script|load \
+         +zadd +zcard +zpopmin +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zrank +zrem +zscore +hset +hget +hdel +hexists +publish +subscribe",
     );
     let port = server.port();
     works(&server, format!("redis://clerk:s3cret@127.0.0.1:{port}"), 0).await;

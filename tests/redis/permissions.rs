@@ -10,8 +10,8 @@ use lock_test_support::time::{NOISE, eventually, millis, within};
 const LONG: std::time::Duration = millis(20_000);
 
 /// The commands listed in the README and `PROTOCOL.md`.
-const COMMANDS: &str = "+@connection +set +get +mget +del +pexpire +pttl +time +exists +eval +evalsha \
-    +script|load +zadd +zcard +zpopmin +zrange +zrank +zrem +hset +hget +hdel +hexists \
+const COMMANDS: &str = "+@connection +set +get +mget +del +pexpire +pexpireat +pttl +time +type +exists +eval +evalsha \
+    +script|load +zadd +zcard +zpopmin +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zrank +zrem +zscore +hset +hget +hdel +hexists \
     +publish +subscribe +pubsub|numsub";
 
 fn clerk(server: &Server, rules: &str) -> Config {

@@ -81,8 +81,8 @@ async fn cluster_node_is_rejected_as_standalone_server() {
 #[tokio::test]
 async fn settings_without_permission_are_reported_as_not_checked() {
     let server = server(&[]);
-    let may = "on >s3cret ~lock:* &lock:* -@all +@connection +set +get +mget +del +pexpire +pttl +time \
-               +exists +eval +evalsha +script|load +zadd +zcard +zpopmin +zrange +zrank +zrem +hset \
+    let may = "on >s3cret ~lock:* &lock:* -@all +@connection +set +get +mget +del +pexpire +pexpireat +pttl +time +type \
+               +exists +eval +evalsha +script|load +zadd +zcard +zpopmin +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zrank +zrem +zscore +hset \
                +hget +hdel +hexists +publish +subscribe +pubsub|numsub";
     server.query::<()>(&format!("ACL SETUSER clerk {may}"));
     let config = || Config::new(server.url()).credentials("clerk", "s3cret");

@@ -1,17 +1,23 @@
 //! The guard of a held lock.
 
 use crate::error::LockError;
+use crate::limit::Limit;
 use crate::lock::acquire::Acquire;
+use crate::lock::downgrade::downgrade;
+use crate::lock::fencing;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
+use crate::lock::loss::LossListener;
+use crate::lock::scope::Scope;
 use crate::options::LockOptions;
 use crate::trace::LockSpan;
+use crate::util::join_all::join_all;
 use once_cell::sync::OnceCell;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
 /// A held lock, which is renewed as long as the guard lives.
@@ -26,6 +32,8 @@ use std::time::Duration;
 pub struct LockGuard {
     // Dropped before the span, which covers the end of the hold.
     guard: HoldGuard,
+    /// Those of further keys, in the order of acquisition.
+    others: Vec<HoldGuard>,
     pub(crate) options: LockOptions,
     pub(crate) span: LockSpan,
     fencing_token: OnceCell<u64>,
@@ -33,11 +41,22 @@ pub struct LockGuard {
 
 impl LockGuard {
     pub(crate) fn new(guard: HoldGuard, acquire: &Acquire, template: &'static str) -> LockGuard {
-        let hold = guard.hold();
-        let span = LockSpan::start(template, hold.key(), acquire.started);
-        hold.set_span(span.handle());
+        LockGuard::of_several(guard, Vec::new(), acquire, template)
+    }
+
+    pub(crate) fn of_several(
+        guard: HoldGuard,
+        others: Vec<HoldGuard>,
+        acquire: &Acquire,
+        template: &'static str,
+    ) -> LockGuard {
+        let span = LockSpan::start(template, guard.hold().key(), acquire.started);
+        for guard in std::iter::once(&guard).chain(&others) {
+            guard.set_span(span.handle());
+        }
         LockGuard {
             guard,
+            others,
             options: acquire.options,
             span,
             fencing_token: OnceCell::new(),
@@ -48,24 +67,55 @@ impl LockGuard {
         self.guard.hold()
     }
 
-    /// Hands the lock to the next local waiter, or releases it.
-    pub(crate) async fn release_or_hand_off(&self) -> Result<(), LockError> {
-        self.guard.release_or_hand_off().await
+    /// Returns the holds of further keys.
+    pub(crate) fn other_holds(&self) -> impl Iterator<Item = &Arc<Hold>> {
+        self.others.iter().map(HoldGuard::hold)
     }
 
-    /// Returns the key, without the manager's prefix.
+    fn holds(&self) -> impl Iterator<Item = &Arc<Hold>> {
+        std::iter::once(self.hold()).chain(self.other_holds())
+    }
+
+    /// Returns a listener for the loss of any key.
+    pub(crate) fn loss_listener(&self) -> LossListener<'_> {
+        LossListener::new(self.hold(), self.other_holds())
+    }
+
+    /// Returns the scope of a body that runs under this guard.
+    pub(crate) fn scope(&self) -> Arc<Scope> {
+        let others = self.other_holds().cloned().collect();
+        Scope::new(self.hold().clone(), others)
+    }
+
+    /// Hands each lock to the next local waiter, or releases it. Returns the first error.
+    pub(crate) async fn release_or_hand_off(&self) -> Result<(), LockError> {
+        if self.others.is_empty() {
+            return self.guard.release_or_hand_off().await;
+        }
+        let guards = std::iter::once(&self.guard).chain(&self.others);
+        let released = join_all(guards.map(HoldGuard::release_or_hand_off)).await;
+        released.into_iter().collect()
+    }
+
+    /// Returns the key, without the manager's prefix; of several keys, the first in the order of acquisition.
     #[must_use]
     pub fn key(&self) -> &str {
         self.hold().key()
     }
 
+    /// Returns all keys, in the order in which they were acquired.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.holds().map(|hold| hold.key())
+    }
+
     /// Returns for how long the lease is proven without another renewal; zero once it is lost.
     ///
     /// The lease counts from before the last confirmed request was sent, less a margin for clock drift. Time
-    /// during which the machine slept counts.
+    /// during which the machine slept counts. Of several keys, the least time counts.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.hold().remaining()
+        let remaining = self.holds().map(|hold| hold.remaining());
+        remaining.min().unwrap_or_default()
     }
 
     /// Returns `true` if the lease is proven at this moment.
@@ -93,17 +143,10 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> LockError {
-        let mut lost = pin!(self.hold().lost.notified());
-        poll_fn(|context| {
-            loop {
-                // Subscribe before the check, so that no loss falls in between.
-                let notified = lost.as_mut().poll(context);
-                if let Some(loss) = self.hold().check_lost() {
-                    return Poll::Ready(loss);
-                }
-                ready!(notified);
-                lost.set(self.hold().lost.notified());
-            }
+        let mut loss = pin!(self.loss_listener());
+        poll_fn(|context| match loss.as_mut().poll_lost(context) {
+            Some(loss) => Poll::Ready(loss),
+            None => Poll::Pending,
         })
         .await
     }
@@ -130,7 +173,8 @@ impl LockGuard {
     /// [`LostCause::InsufficientTime`](crate::LostCause::InsufficientTime)) is proven for less than
     /// `duration`.
     pub fn ensure_valid_for(&self, duration: Duration) -> Result<(), LockError> {
-        self.hold().ensure_valid_for(duration)
+        self.holds()
+            .try_for_each(|hold| hold.ensure_valid_for(duration))
     }
 
     /// Returns a number greater than that of every earlier hold on this server. The protected resource must
@@ -156,18 +200,88 @@ impl LockGuard {
     /// # }
     /// ```
     ///
+    /// A reader's number is greater than that of every earlier writer and smaller than that of every later one; among
+    /// readers, the order says nothing. A resource that rejects stale readers keeps two numbers: the greatest of an
+    /// accepted write, and the greatest of anything accepted. It accepts a write that is not below the latter,
+    /// and a read that is not below the former. Several keys have one number, for which the same holds for each
+    /// of them.
+    ///
     /// Cancel safe: dropping the future at most skips a number.
     ///
     /// # Errors
     ///
     /// [`LockError::Lost`] if the lock is lost, [`LockError::Unavailable`] if the server did not answer while
-    /// the lease was valid.
+    /// the lease was valid, [`LockError::InvalidOption`] with [`permits`](crate::Lock::permits): holders beside
+    /// each other have no order.
     pub async fn fencing_token(&self) -> Result<u64, LockError> {
         if let Some(token) = self.fencing_token.get() {
             return Ok(*token);
         }
-        let token = self.hold().fencing_token().await?;
+        let limit = self.options.limit;
+        if !limit.is_exclusive() && limit != Limit::UNLIMITED {
+            return Err(LockError::InvalidOption {
+                option: "permits",
+                reason: "holders that share permits have no order, and thus no fencing tokens; use an \
+                         exclusive lock for what must be fenced",
+            });
+        }
+        let token = match self.others[..] {
+            [] => self.hold().fencing_token().await?,
+            // Boxed: few guards have several keys.
+            _ => Box::pin(fencing::common_token(self.holds().collect())).await?,
+        };
         Ok(*self.fencing_token.get_or_init(|| token))
+    }
+
+    /// Shares an exclusive lock with readers from now on, without a moment in which another writer could acquire it.
+    /// Readers that wait right behind enter at once. The guard keeps its fencing token, and what is left of its
+    /// `max_hold`.
+    ///
+    /// The way back does not exist, since two readers that wanted to write would wait for each other: acquire the
+    /// lock exclusively from the start, or release it, acquire it exclusively, and check again.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// let guard = locks.lock("report:7").acquire().await?;
+    /// // … publish the report …
+    /// let guard = guard.downgrade().await?; // … and check what others read
+    /// let reader = locks.lock("report:7").read().acquire().await?;
+    /// # drop((guard, reader));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] or [`LockError::Unavailable`] if the lease was lost before the server confirmed the
+    /// change; [`LockError::InvalidOption`] in a quorum, and with [`permits`](crate::Lock::permits). In all
+    /// cases the lock is released, and also if the future is dropped.
+    pub async fn downgrade(mut self) -> Result<LockGuard, LockError> {
+        if self.options.limit == Limit::UNLIMITED {
+            return Ok(self);
+        }
+        let reason = match self.options.limit.is_exclusive() {
+            true => self.hold().context().engine.refuses_downgrade(),
+            false => Some("only an exclusive lock can be turned into one for reading"),
+        };
+        if let Some(reason) = reason {
+            return Err(LockError::InvalidOption {
+                option: "mode",
+                reason,
+            });
+        }
+        self.options.limit = Limit::UNLIMITED;
+        self.guard = downgrade(self.guard).await?;
+        let exclusive = std::mem::take(&mut self.others);
+        for guard in exclusive {
+            self.others.push(downgrade(guard).await?);
+        }
+        let guards = std::iter::once(&self.guard).chain(&self.others);
+        guards.for_each(|guard| guard.set_span(self.span.handle()));
+        Ok(self)
     }
 
     /// Releases the lock and waits until the server has confirmed it. A waiter of this process may receive

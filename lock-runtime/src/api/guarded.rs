@@ -2,12 +2,14 @@
 
 use crate::api::guard::LockGuard;
 use crate::error::LockError;
+use crate::lock::loss::LossListener;
+use crate::lock::scope::Scope;
 use crate::options::{OnLost, ReleaseMode};
 use pin_project_lite::pin_project;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use tokio::sync::futures::Notified;
 
 pin_project! {
     /// A future that runs a body while the guard's lease is valid, and releases the lock before it resolves
@@ -19,7 +21,8 @@ pin_project! {
     pub struct Guarded<'g, F: Future> {
         guard: &'g LockGuard,
         #[pin]
-        lost: Notified<'g>,
+        loss: LossListener<'g>,
+        scope: Arc<Scope>,
         #[pin]
         stage: Stage<'g, F>,
     }
@@ -45,7 +48,8 @@ impl<'g, F: Future> Guarded<'g, F> {
     pub fn new(guard: &'g LockGuard, body: F) -> Self {
         Guarded {
             guard,
-            lost: guard.hold().lost.notified(),
+            loss: guard.loss_listener(),
+            scope: guard.scope(),
             stage: Stage::Body { body },
         }
     }
@@ -56,19 +60,20 @@ impl<F: Future> Future for Guarded<'_, F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let hold = this.guard.hold();
         loop {
             match this.stage.as_mut().project() {
                 StageProjection::Body { body } => {
-                    if this.guard.options.on_lost == OnLost::Cancel {
-                        // Subscribe before the check, so that no loss falls in between.
-                        let _ = this.lost.as_mut().poll(context);
-                        if let Some(loss) = hold.check_lost() {
-                            this.stage.set(Stage::Done);
-                            return Poll::Ready(Err(loss));
-                        }
+                    if this.guard.options.on_lost == OnLost::Cancel
+                        && let Some(loss) = this.loss.as_mut().poll_lost(context)
+                    {
+                        this.stage.set(Stage::Done);
+                        return Poll::Ready(Err(loss));
                     }
-                    let value = ready!(this.guard.span.in_scope(|| body.poll(context)));
+                    let polled = {
+                        let _entered = this.scope.enter();
+                        this.guard.span.in_scope(|| body.poll(context))
+                    };
+                    let value = ready!(polled);
                     if this.guard.options.release == ReleaseMode::Background {
                         // Dropping the guard, which follows, sends the release.
                         this.stage.set(Stage::Done);

@@ -4,8 +4,12 @@ use crate::api::guard::LockGuard;
 use crate::api::guarded::Guarded;
 use crate::error::LockError;
 use crate::lock::acquire::Acquire;
+use crate::lock::acquire_all::{self, acquire_all};
 use crate::lock::inner::ManagerInner;
-use crate::options::{LockOptions, OnLost, ReleaseMode, validate_duration, validate_key};
+use crate::options::{
+    LockOptions, OnLost, ReleaseMode, no_keys, validate_duration, validate_keys, validate_limit,
+    validate_min_hold,
+};
 use crate::util::time::now;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +39,7 @@ use std::time::Duration;
 pub struct Lock {
     inner: Option<Arc<ManagerInner>>,
     template: &'static str,
-    key: String,
+    keys: Keys,
     ttl: Option<Duration>,
     wait: Option<Duration>,
     renew: bool,
@@ -43,18 +47,30 @@ pub struct Lock {
     on_lost: OnLost,
     release: Option<ReleaseMode>,
     replicas: Option<u32>,
+    read: bool,
+    permits: Option<u32>,
+    min_hold: Option<Duration>,
+    max_waiters: Option<usize>,
+    reentrant: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Keys {
+    One(String),
+    /// Acquired together, in an order that all clients share.
+    All(Vec<String>),
 }
 
 impl Lock {
     pub(crate) fn new(
         inner: Option<Arc<ManagerInner>>,
         template: &'static str,
-        key: String,
+        keys: Keys,
     ) -> Lock {
         Lock {
             inner,
             template,
-            key,
+            keys,
             ttl: None,
             wait: None,
             renew: true,
@@ -62,7 +78,79 @@ impl Lock {
             on_lost: OnLost::Cancel,
             release: None,
             replicas: None,
+            read: false,
+            permits: None,
+            min_hold: None,
+            max_waiters: None,
+            reentrant: false,
         }
+    }
+
+    /// Shares the lock with other readers: any number of them hold it at the same time, and none beside a holder
+    /// for writing, which is every holder without this option.
+    ///
+    /// Readers and writers acquire the lock in their order of arrival; readers that are neighbors in the queue
+    /// enter together. Each reader has a lease of its own: one that crashes delays writers by its own ttl, whatever
+    /// the others renew. A reader whose process holds the lock for reading since a moment ago joins that hold,
+    /// without a request to the server.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// let one = locks.lock("report:7").read().acquire().await?;
+    /// let other = locks.lock("report:7").read().acquire().await?;
+    /// assert!(locks.lock("report:7").try_acquire().await?.is_none());
+    /// # drop((one, other));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read(mut self) -> Self {
+        self.read = true;
+        self
+    }
+
+    /// Lets up to `permits` holders share the lock, over all processes: a semaphore. From 1, which is an exclusive
+    /// lock, to 2046.
+    ///
+    /// Each holder has a lease of its own, so the permit of a holder that crashed is free after its ttl. If holders
+    /// disagree about the number, for example during a deployment, each number is respected as long as a holder
+    /// with that number holds the lock: the lowest one decides. Holders beside each other have no order, so there
+    /// is no [`fencing_token`](crate::LockGuard::fencing_token).
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// let partner = || locks.lock("partner-api").permits(2);
+    /// let (one, two) = (partner().acquire().await?, partner().acquire().await?);
+    /// assert!(partner().try_acquire().await?.is_none());
+    /// # drop((one, two));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.permits = Some(permits);
+        self
+    }
+
+    /// Keeps the lock for at least this time, even if the guard ends earlier: a job that takes 50 ms does not run
+    /// again on a machine whose timer fires 200 ms later. From 10 ms to 100 years, and no longer than
+    /// [`max_hold`](Self::max_hold); by default the lock is free at once.
+    ///
+    /// It holds on every path on which the guard ends, except for a crash, which the ttl heals.
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.min_hold = Some(min_hold);
+        self
+    }
+
+    /// Limits the number of callers of this process that wait for the lock. A call that finds that many is
+    /// [`Busy`](LockError::Busy) at once, so that an overload is shed where it builds up.
+    pub fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.max_waiters = Some(max_waiters);
+        self
     }
 
     /// Sets the lease: how long the lock outlives a crashed holder. A live holder renews it after a third of
@@ -124,6 +212,31 @@ impl Lock {
         self
     }
 
+    /// With `true`, a call from a body that holds the lock already runs under that hold, instead of failing with
+    /// [`WouldDeadlock`](LockError::WouldDeadlock). The nested calls of one body take turns, unless all of them
+    /// read. The lease, the loss and the fencing token are those of the outer hold, and so are `ttl`, `max_hold` and
+    /// `replicas`; the hold ends with its last guard. A body that reads cannot be entered for writing. Spawned
+    /// tasks are not within the body. Without an outer hold, this is a lock like any other.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// let order = || locks.lock("order:42");
+    /// let nested = order().run(async |_| order().run(async |_| ()).await).await?;
+    /// assert!(matches!(nested, Err(LockError::WouldDeadlock { .. })));
+    ///
+    /// let nested = order().run(async |_| order().reentrant(true).run(async |_| ()).await).await?;
+    /// assert!(nested.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reentrant(mut self, reentrant: bool) -> Self {
+        self.reentrant = reentrant;
+        self
+    }
+
     /// Acquires the lock, waiting for it for at most [`wait`](Self::wait).
     ///
     /// Cancel safe: dropping the future leaves the queue, and releases the lock if it was granted already.
@@ -132,13 +245,17 @@ impl Lock {
     ///
     /// [`LockError::Busy`] if the lock was held for the whole wait, [`LockError::Unavailable`] if the server
     /// rejected the request or gave no usable answer in that time, [`LockError::InvalidKey`] and
-    /// [`LockError::InvalidOption`] before anything is sent, [`LockError::ShuttingDown`] after
-    /// [`shutdown`](crate::LockManager::shutdown).
+    /// [`LockError::InvalidOption`] before anything is sent, [`LockError::WouldDeadlock`] if the body that calls this
+    /// holds the lock, [`LockError::ShuttingDown`] after [`shutdown`](crate::LockManager::shutdown).
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         let template = self.template;
-        let acquire = self.into_acquire()?;
-        let guard = acquire.acquire().await?;
-        Ok(LockGuard::new(guard, &acquire, template))
+        match self.into_call()? {
+            Call::One(acquire) => {
+                let guard = acquire.acquire().await?;
+                Ok(LockGuard::new(guard, &acquire, template))
+            }
+            Call::All(calls) => Box::pin(acquire_several(calls, template)).await,
+        }
     }
 
     /// Acquires the lock if it is free. Returns `None` if it is held, or if other callers of this process
@@ -161,9 +278,17 @@ impl Lock {
     /// Those of [`acquire`](Self::acquire), except for `Busy`.
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
         let template = self.template;
-        let acquire = self.wait(Duration::ZERO).into_acquire()?;
-        let guard = acquire.try_once().await?;
-        Ok(guard.map(|guard| LockGuard::new(guard, &acquire, template)))
+        match self.wait(Duration::ZERO).into_call()? {
+            Call::One(acquire) => {
+                let guard = acquire.try_once().await?;
+                Ok(guard.map(|guard| LockGuard::new(guard, &acquire, template)))
+            }
+            Call::All(calls) => match Box::pin(acquire_several(calls, template)).await {
+                Ok(guard) => Ok(Some(guard)),
+                Err(error) if error.is_busy() => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
     }
 
     /// Acquires the lock, runs the body under it, releases the lock, and returns the body's value. When the
@@ -181,36 +306,79 @@ impl Lock {
         Guarded::new(&guard, body(&guard)).await
     }
 
-    fn into_acquire(self) -> Result<Acquire, LockError> {
+    fn into_call(self) -> Result<Call, LockError> {
         let inner = self.inner.ok_or(LockError::NotInitialized)?;
         let defaults = &inner.context.defaults;
+        let keys = match &self.keys {
+            Keys::One(key) => std::slice::from_ref(key),
+            Keys::All(keys) => keys,
+        };
+        validate_keys(keys)?;
         let ttl = self.ttl.unwrap_or(defaults.ttl);
-        validate_key(&self.key)?;
         validate_duration("ttl", ttl)?;
         if let Some(max_hold) = self.max_hold {
             validate_duration("max_hold", max_hold)?;
         }
-        Ok(Acquire {
-            name: inner.context.name_of(&self.key),
-            options: LockOptions {
-                ttl,
-                renew: self.renew,
-                max_hold: self.max_hold,
-                on_lost: self.on_lost,
-                release: self.release.unwrap_or(defaults.release),
-                replicas: self.replicas.unwrap_or(defaults.replicas),
-            },
-            wait: self.wait.unwrap_or(defaults.wait),
-            started: now(),
+        validate_min_hold(self.min_hold, self.max_hold)?;
+        let limit = validate_limit(self.read, self.permits)?;
+        if let Some(reason) = inner.context.engine.refuses(limit) {
+            return Err(LockError::InvalidOption {
+                option: if self.read { "mode" } else { "permits" },
+                reason,
+            });
+        }
+        let options = LockOptions {
+            limit,
+            ttl,
+            renew: self.renew,
+            max_hold: self.max_hold,
+            min_hold: self.min_hold,
+            max_waiters: self.max_waiters,
+            reentrant: self.reentrant,
+            on_lost: self.on_lost,
+            release: self.release.unwrap_or(defaults.release),
+            replicas: self.replicas.unwrap_or(defaults.replicas),
+        };
+        let (wait, started) = (self.wait.unwrap_or(defaults.wait), now());
+        let call = |inner: Arc<ManagerInner>, key: &str| Acquire {
+            name: inner.context.name_of(key),
+            options,
+            wait,
+            started,
             inner,
+        };
+        Ok(match keys {
+            [key] => Call::One(call(inner, key)),
+            keys => {
+                let calls = keys.iter().map(|key| call(inner.clone(), key));
+                Call::All(acquire_all::in_order(calls.collect()))
+            }
         })
+    }
+}
+
+/// A validated acquire call.
+enum Call {
+    One(Acquire),
+    All(Vec<Acquire>),
+}
+
+async fn acquire_several(
+    calls: Vec<Acquire>,
+    template: &'static str,
+) -> Result<LockGuard, LockError> {
+    let mut guards = acquire_all(&calls).await?;
+    let others = guards.split_off(1.min(guards.len()));
+    match (guards.pop(), calls.first()) {
+        (Some(guard), Some(call)) => Ok(LockGuard::of_several(guard, others, call, template)),
+        _ => Err(no_keys()),
     }
 }
 
 impl std::fmt::Debug for Lock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lock")
-            .field("key", &self.key)
+            .field("keys", &self.keys)
             .field("ttl", &self.ttl)
             .field("wait", &self.wait)
             .finish_non_exhaustive()

@@ -1,6 +1,6 @@
 //! The lock manager: connects to the server and creates locks.
 
-use crate::api::lock::Lock;
+use crate::api::lock::{Keys, Lock};
 use crate::config::Config;
 use crate::error::LockError;
 use crate::lock::inner::{InnerSlot, ManagerInner};
@@ -77,7 +77,29 @@ impl LockManager {
 
     /// Creates a [`Lock`] with this key. Sends nothing.
     pub fn lock(&self, key: impl Into<String>) -> Lock {
-        Lock::new(Some(self.inner.clone()), "", key.into())
+        Lock::new(Some(self.inner.clone()), "", Keys::One(key.into()))
+    }
+
+    /// Creates a [`Lock`] that is held when all of these keys are. Sends nothing.
+    ///
+    /// Every call acquires its keys in the same order, whatever the order here, so calls with common keys never
+    /// wait for each other. `wait` bounds the whole call. A key that is named twice counts once. On every path on
+    /// which the call or the guard ends, all keys are released; losing one of them loses the guard.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// let guard = locks.lock_all(["account:2", "account:1"]).acquire().await?;
+    /// assert!(guard.keys().eq(["account:1", "account:2"]));
+    /// assert!(locks.lock("account:1").try_acquire().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_all<K: Into<String>>(&self, keys: impl IntoIterator<Item = K>) -> Lock {
+        let keys = keys.into_iter().map(K::into).collect();
+        Lock::new(Some(self.inner.clone()), "", Keys::All(keys))
     }
 
     /// Inspects the lock server. Returns a warning for each setting that may lose locks with the manager's

@@ -32,12 +32,11 @@ pub(crate) trait Member: Send + Sync {
         0
     }
 
-    /// Acquires the lock at this member, if no other client holds it there. The claim then leaves the queue,
-    /// in which it waits as `queue_token`.
+    /// Acquires the lock at this member, if the holders there allow it.
     fn vote<'a>(
         &'a self,
         claim: &'a Claim,
-        queue_token: Option<Token>,
+        queue: VoteQueue,
         deadline: Instant,
     ) -> EngineFuture<'a, Vote>;
 
@@ -83,6 +82,17 @@ pub(crate) trait Member: Send + Sync {
         token: u64,
         deadline: Instant,
     ) -> EngineFuture<'a, bool>;
+}
+
+/// What a vote has to do with the member's queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum VoteQueue {
+    /// The claim does not wait.
+    Newcomer,
+    /// The claim waits as this token, which leaves the queue.
+    Waits(Token),
+    /// A majority stores the claim already, so the queue does not matter.
+    Restored,
 }
 
 /// A member's reply to the request for a vote.

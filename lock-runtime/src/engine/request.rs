@@ -2,6 +2,7 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::token::Token;
+use crate::limit::Limit;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub(crate) struct Attempt {
     pub(crate) ttl: Duration,
     /// How many replicas must acknowledge the acquisition before it counts.
     pub(crate) replicas: u32,
+    pub(crate) limit: Limit,
 }
 
 impl Attempt {
@@ -62,7 +64,7 @@ pub(crate) enum EnqueueReply {
 pub(crate) struct QueueStatus {
     /// When the reply was sent.
     pub(crate) server_time: ServerTime,
-    /// The rest of the holder's lease.
+    /// The time until a lease ends that keeps the claim from acquiring the lock.
     pub(crate) holder_ttl: Duration,
     /// The number of claims ahead of this one.
     pub(crate) position: u64,

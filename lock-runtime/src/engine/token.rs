@@ -1,26 +1,96 @@
 //! The token of a lock attempt.
 
+use crate::limit::Limit;
 use uuid::Uuid;
 
-/// The random identity of one attempt.
+/// The random identity of one attempt, and the attempt's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Token(Uuid);
+pub(crate) struct Token {
+    id: Uuid,
+    limit: Limit,
+}
 
 impl Token {
-    /// Returns a random token made of these random bytes.
+    /// Returns a random token of an exclusive holder, made of these random bytes.
     pub(crate) fn from_random(bytes: [u8; 16]) -> Token {
-        Token(uuid::Builder::from_random_bytes(bytes).into_uuid())
+        Token {
+            id: uuid::Builder::from_random_bytes(bytes).into_uuid(),
+            limit: Limit::EXCLUSIVE,
+        }
     }
 
+    /// Returns a random token of an exclusive holder.
     pub(crate) fn random() -> Token {
-        Token(Uuid::new_v4())
+        Token {
+            id: Uuid::new_v4(),
+            limit: Limit::EXCLUSIVE,
+        }
     }
 
+    /// Sets the limit. A token that was sent keeps its limit.
+    pub(crate) fn with_limit(self, limit: Limit) -> Token {
+        Token { limit, ..self }
+    }
+
+    /// Parses 32 hexadecimal digits, which a slash and a limit may follow.
     pub(crate) fn parse(text: &str) -> Option<Token> {
-        Uuid::try_parse(text).ok().map(Token)
+        let (id, limit) = match text.split_once('/') {
+            Some((id, number)) => (id, Limit::from_number(number.parse().ok()?)?),
+            None => (text, Limit::EXCLUSIVE),
+        };
+        let id = Uuid::try_parse(id).ok()?;
+        Some(Token { id, limit })
     }
 
-    pub(crate) fn encode_hex(self, buffer: &mut [u8; 32]) -> &str {
-        self.0.simple().encode_lower(buffer)
+    pub(crate) fn limit(self) -> Limit {
+        self.limit
+    }
+
+    /// Returns the token as the server stores it.
+    pub(crate) fn encode(self, buffer: &mut [u8; 37]) -> &str {
+        let mut length = self.id.simple().encode_lower(buffer).len();
+        if let Some(number) = self.limit.number() {
+            buffer[length] = b'/';
+            length += 1;
+            let mut unit = 1000;
+            while unit > 0 {
+                if number >= unit {
+                    buffer[length] = b'0' + (number / unit % 10) as u8;
+                    length += 1;
+                }
+                unit /= 10;
+            }
+        }
+        // Only ASCII was written.
+        std::str::from_utf8(&buffer[..length]).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn a_token_is_parsed_as_it_was_encoded() {
+        for limit in [
+            "", "/2", "/9", "/10", "/99", "/100", "/999", "/1000", "/2046", "/2047",
+        ] {
+            let text = [ID, limit].concat();
+            let token = Token::parse(&text).expect(&text);
+            assert_eq!(token.encode(&mut [0; 37]), text);
+        }
+        let token = Token::random().with_limit(Limit::UNLIMITED);
+        assert_eq!(Token::parse(token.encode(&mut [0; 37])), Some(token));
+    }
+
+    #[test]
+    fn an_invalid_limit_is_no_token() {
+        for limit in [
+            "/", "/0", "/1", "/2048", "/65538", "/-2", "/2/2", "/x", " /2",
+        ] {
+            assert_eq!(Token::parse(&[ID, limit].concat()), None, "{limit}");
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! The trait of all engines.
 
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
-use crate::engine::error::EngineError;
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::Inspection;
 use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
+use crate::limit::Limit;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -93,6 +94,39 @@ pub(crate) trait Engine: Send + Sync {
         claim: &'a Claim,
         deadline: Instant,
     ) -> EngineFuture<'a, Option<u64>>;
+
+    /// Makes all later numbers of the lock's counter greater than `token`; returns `false` if the claim does not
+    /// own the lock. Needed only where locks have different counters.
+    fn raise_fencing_token<'a>(
+        &'a self,
+        _claim: &'a Claim,
+        _token: u64,
+        _deadline: Instant,
+    ) -> EngineFuture<'a, bool> {
+        let words = "the locks of several slots of a quorum have no common fencing token";
+        let error = EngineError::new(EngineErrorKind::Rejected, words);
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    /// Turns an exclusive hold into one that shares the lock: the token `to` holds it from then on. Returns for how
+    /// long, or `None` if the claim does not own the lock. Repeating the request with the same tokens prolongs
+    /// nothing.
+    fn downgrade<'a>(
+        &'a self,
+        claim: &'a Claim,
+        to: Token,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<Duration>>;
+
+    /// Returns the reason if this engine cannot keep a lock with that limit.
+    fn refuses(&self, _limit: Limit) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns the reason if this engine cannot turn an exclusive hold into a shared one.
+    fn refuses_downgrade(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Inspects the servers for settings that endanger locks of that ttl and number of replicas.
     fn inspect(

@@ -3,11 +3,14 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::Attempt;
 use crate::error::LockError;
-use crate::lock::handoff::HoldGuard;
+use crate::limit::Limit;
+use crate::lock::handoff::{HoldGuard, admit_readers};
 use crate::lock::hold::Hold;
 use crate::lock::inner::ManagerInner;
 use crate::lock::lease::Lease;
+use crate::lock::local_queue::Place;
 use crate::lock::remote_wait;
+use crate::lock::scope::OuterHold;
 use crate::options::LockOptions;
 use crate::util::backoff::Backoff;
 use crate::util::time::{deadline_in, elapsed_since, now};
@@ -26,40 +29,144 @@ pub(crate) struct Acquire {
 
 impl Acquire {
     pub(crate) async fn acquire(&self) -> Result<HoldGuard, LockError> {
-        match self.wait.is_zero() {
-            true => self.try_once().await?.ok_or_else(|| self.busy()),
-            false => self.acquire_or_wait().await,
+        self.check_nesting()?;
+        self.acquire_until(deadline_in(self.wait)).await
+    }
+
+    /// Acquires the lock by the deadline; with no time to wait, tries once.
+    pub(crate) async fn acquire_until(&self, deadline: Instant) -> Result<HoldGuard, LockError> {
+        if self.wait.is_zero() {
+            return self.try_once().await?.ok_or_else(|| self.busy());
         }
+        // Boxed: few calls are nested.
+        if self.options.reentrant
+            && let Some(guard) = Box::pin(self.acquire_within_body(deadline)).await?
+        {
+            return Ok(guard);
+        }
+        if deadline <= now() {
+            return Err(self.busy());
+        }
+        self.acquire_or_wait(deadline).await
+    }
+
+    /// Fails if the running body holds the lock, and would wait for its own end.
+    pub(crate) fn check_nesting(&self) -> Result<(), LockError> {
+        let Some(outer) = self.outer_hold() else {
+            return Ok(());
+        };
+        let covers = outer.covers(self.options.limit);
+        if covers && self.options.reentrant {
+            return Ok(());
+        }
+        if self.wait.is_zero() {
+            return Err(self.busy());
+        }
+        Err(LockError::WouldDeadlock {
+            key: self.inner.context.key_of(&self.name).into(),
+            upgrade: !covers,
+        })
+    }
+
+    fn outer_hold(&self) -> Option<OuterHold> {
+        OuterHold::find(self.inner.shared.manager(), &self.name)
+    }
+
+    /// Joins the hold under which the running body runs. Its nested calls take turns, unless all of them read.
+    async fn acquire_within_body(&self, deadline: Instant) -> Result<Option<HoldGuard>, LockError> {
+        let Some(outer) = self.outer_hold() else {
+            return Ok(None);
+        };
+        let both_read = [outer.hold.limit(), self.options.limit] == [Limit::UNLIMITED; 2];
+        let turn = match both_read {
+            true => None,
+            false => {
+                let turn = outer.turns().lock_owned();
+                let turn = self.inner.context.io.timeout_at(deadline, turn).await;
+                Some(turn.map_err(|_| self.busy())?)
+            }
+        };
+        if !outer.hold.share(self.options) {
+            let loss = outer.hold.check_lost();
+            return loss.map_or_else(|| Err(self.busy()), Err);
+        }
+        let guard = HoldGuard::joined(outer.hold, self.inner.queues.clone());
+        Ok(Some(guard.with_turn(turn)))
     }
 
     /// Tries to acquire the lock without waiting for its holder. Returns `None` if it is held. A transient
     /// error is retried within the command timeout, unless there is no connection or too few replicas.
     pub(crate) async fn try_once(&self) -> Result<Option<HoldGuard>, LockError> {
-        if self.inner.queues.is_busy(&self.name) {
+        if let Some(outer) = self.outer_hold() {
+            let shares = self.options.reentrant && outer.covers(self.options.limit);
+            // Boxed: few calls are nested.
+            return match shares {
+                true => Box::pin(self.acquire_within_body(now())).await,
+                false => Ok(None),
+            };
+        }
+        if let Some(guard) = self.join() {
+            return Ok(Some(guard));
+        }
+        if self.inner.queues.is_busy(&self.name, self.options.limit) {
             return Ok(None);
         }
         let deadline = deadline_in(self.inner.context.command_timeout);
         self.try_until_answered(deadline).await
     }
 
-    async fn acquire_or_wait(&self) -> Result<HoldGuard, LockError> {
+    /// Joins a read hold of this process. A reader passes no waiter.
+    fn join(&self) -> Option<HoldGuard> {
+        let ManagerInner {
+            context,
+            queues,
+            read_holds,
+            ..
+        } = &*self.inner;
+        if self.options.limit != Limit::UNLIMITED
+            || context.is_closed()
+            || queues.has_waiters(&self.name)
+        {
+            return None;
+        }
+        let hold = read_holds.join(&self.name, self.options)?;
+        Some(HoldGuard::joined(hold, queues.clone()))
+    }
+
+    async fn acquire_or_wait(&self, deadline: Instant) -> Result<HoldGuard, LockError> {
         let ManagerInner {
             context, queues, ..
         } = &*self.inner;
-        let deadline = deadline_in(self.wait);
-        if !queues.contains(&self.name)
-            && let Some(guard) = self.try_until_answered(deadline).await?
-        {
+        if let Some(guard) = self.join() {
             return Ok(guard);
         }
-        let start = || remote_wait::spawn(self.inner.clone(), self.name.clone());
-        let mut wait = queues.enqueue(&self.name, self.options, start);
+        let limit = self.options.limit;
+        let mut read_try = None;
+        if queues.may_try(&self.name, limit) {
+            if limit == Limit::UNLIMITED {
+                read_try = ReadTry::begin(&self.inner, &self.name);
+            }
+            // Of several readers at a time one tries, and lets the others join its hold.
+            if (limit != Limit::UNLIMITED || read_try.is_some())
+                && let Some(guard) = self.try_until_answered(deadline).await?
+            {
+                if read_try.is_some() {
+                    admit_readers(queues, guard.hold());
+                }
+                return Ok(guard);
+            }
+        }
+        let place = read_try.as_ref().map_or(Place::Back, ReadTry::place);
+        let start = || remote_wait::spawn(self.inner.clone(), self.name.clone(), limit);
+        let wait = queues.enqueue(&self.name, self.options, place, start);
+        drop(read_try);
+        let mut wait = wait.map_err(|waiting| self.too_many(waiting))?;
         if let Ok(delivered) = context.io.timeout_at(deadline, &mut wait).await {
             // A queue is dropped only if the thread that serves it has ended.
             return delivered.unwrap_or_else(|| Err(context.shutting_down(&self.name)));
         }
         // Before the wait is dropped: an empty queue has no last error.
-        match queues.last_error(&self.name) {
+        match queues.last_error(&self.name, limit) {
             Some(error) => Err(self.unavailable(error)),
             None => Err(self.busy()),
         }
@@ -84,6 +191,7 @@ impl Acquire {
                 name: self.name.clone(),
                 ttl: options.ttl,
                 replicas: options.replicas,
+                limit: options.limit,
             };
             let sent = context.clock.now();
             let try_deadline = deadline_in(context.command_timeout).min(deadline);
@@ -96,6 +204,7 @@ impl Acquire {
                     let guard = HoldGuard::new(hold, queues.clone());
                     let lease = Lease::from_request(sent, options.ttl);
                     if guard.hold().activate(options, lease) {
+                        self.inner.read_holds.publish(guard.hold());
                         return Ok(Some(guard));
                     }
                     // The lease expired before the answer arrived.
@@ -133,10 +242,51 @@ impl Acquire {
                 true => Duration::ZERO,
                 false => elapsed_since(self.started),
             },
+            waiting: None,
+        }
+    }
+
+    /// Returns the error of a call that does not wait, since so many callers wait already.
+    fn too_many(&self, waiting: usize) -> LockError {
+        LockError::Busy {
+            key: self.inner.context.key_of(&self.name).into(),
+            waited: Duration::ZERO,
+            waiting: Some(waiting),
         }
     }
 
     fn unavailable(&self, error: EngineError) -> LockError {
         self.inner.context.unavailable(&self.name, error)
+    }
+}
+
+/// The try of one reader, whose result serves the readers that wait for it.
+struct ReadTry<'a> {
+    inner: &'a Arc<ManagerInner>,
+    name: &'a Arc<str>,
+    ticket: u64,
+}
+
+impl<'a> ReadTry<'a> {
+    /// Returns `None` if another reader tries already.
+    fn begin(inner: &'a Arc<ManagerInner>, name: &'a Arc<str>) -> Option<ReadTry<'a>> {
+        let ticket = inner.queues.begin_read_try(name)?;
+        Some(ReadTry {
+            inner,
+            name,
+            ticket,
+        })
+    }
+
+    fn place(&self) -> Place {
+        Place::Ticket(self.ticket)
+    }
+}
+
+impl Drop for ReadTry<'_> {
+    fn drop(&mut self) {
+        let (inner, name) = (self.inner, self.name);
+        let start = || remote_wait::spawn(inner.clone(), name.clone(), Limit::UNLIMITED);
+        inner.queues.end_read_try(name, start);
     }
 }

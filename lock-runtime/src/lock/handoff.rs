@@ -1,7 +1,9 @@
-//! Hands a lock to the next local waiter, or releases it.
+//! Hands a lock to the next local waiter, or releases it. The guards of a read hold may be several; the last one
+//! does it.
 
 use crate::engine::token::Token;
 use crate::error::LockError;
+use crate::limit::Limit;
 use crate::lock::hold::Hold;
 use crate::lock::local_queue::{LocalQueues, Waiter};
 use crate::lock::shared::HoldObserver;
@@ -10,14 +12,19 @@ use crate::trace::SpanHandle;
 use crate::util::sync::AtomicBool;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tokio::sync::OwnedMutexGuard;
 
-/// The obligation to end a hold. Dropping it hands the lock to the next local waiter, or releases it in the
+/// The obligation to end a hold, which the guards of a read hold share. Dropping the last one hands the lock to the next local waiter, or releases it in the
 /// background.
 pub(crate) struct HoldGuard {
     hold: Arc<Hold>,
     queues: Arc<LocalQueues<HoldGuard>>,
     /// Another guard owns the hold, or the server stores nothing of it any more.
     disarmed: AtomicBool,
+    /// The guard has joined a hold of another one.
+    joined: bool,
+    /// The turn of a guard that has joined the hold of the body in which it was acquired.
+    turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl HoldGuard {
@@ -26,6 +33,28 @@ impl HoldGuard {
             hold,
             queues,
             disarmed: AtomicBool::new(false),
+            joined: false,
+            turn: None,
+        }
+    }
+
+    /// Returns the guard of a reader that has joined the hold.
+    pub(crate) fn joined(hold: Arc<Hold>, queues: Arc<LocalQueues<HoldGuard>>) -> HoldGuard {
+        let mut guard = HoldGuard::new(hold, queues);
+        guard.joined = true;
+        guard
+    }
+
+    /// Keeps that turn until the guard ends.
+    pub(crate) fn with_turn(mut self, turn: Option<OwnedMutexGuard<()>>) -> HoldGuard {
+        self.turn = turn;
+        self
+    }
+
+    /// Reports a loss of the hold in `span`, unless another guard does.
+    pub(crate) fn set_span(&self, span: SpanHandle) {
+        if !self.joined {
+            self.hold.set_span(span);
         }
     }
 
@@ -33,40 +62,63 @@ impl HoldGuard {
         &self.hold
     }
 
+    pub(crate) fn queues(&self) -> &Arc<LocalQueues<HoldGuard>> {
+        &self.queues
+    }
+
     /// Cancels the obligation to end the hold.
     pub(crate) fn disarm(&self) {
         self.disarmed.store(true, Ordering::Release);
     }
 
-    fn is_disarmed(&self) -> bool {
+    pub(crate) fn is_disarmed(&self) -> bool {
         self.disarmed.load(Ordering::Acquire)
     }
 
     /// Hands the lock to the next local waiter, or releases it and returns the result.
     pub(crate) async fn release_or_hand_off(&self) -> Result<(), LockError> {
-        if self.is_disarmed() || self.try_hand_off() {
+        if self.is_disarmed() {
+            return Ok(());
+        }
+        if !self.hold.leave(!self.joined) {
+            self.disarm();
+            return self.hold.check_lost().map_or(Ok(()), Err);
+        }
+        // If this future is dropped, the release continues in the background.
+        let unfinished = UnfinishedRelease(self);
+        if hand_off(&self.queues, &self.hold) {
+            self.disarm();
             return Ok(());
         }
         let released = self.hold.release().await;
         if !matches!(released, Err(LockError::Unavailable { .. })) {
             self.disarm();
         }
+        drop(unfinished);
         released
-    }
-
-    fn try_hand_off(&self) -> bool {
-        let handed_off = hand_off(&self.queues, &self.hold);
-        if handed_off {
-            self.disarm();
-        }
-        handed_off
     }
 }
 
 impl Drop for HoldGuard {
     fn drop(&mut self) {
-        if !self.is_disarmed() && !self.try_hand_off() {
+        if !self.is_disarmed()
+            && self.hold.leave(!self.joined)
+            && !hand_off(&self.queues, &self.hold)
+        {
             self.hold.release_in_background();
+        }
+    }
+}
+
+/// The release of a hold that no guard owns any more. Unless the guard is disarmed, dropping it releases the lock
+/// in the background.
+struct UnfinishedRelease<'a>(&'a HoldGuard);
+
+impl Drop for UnfinishedRelease<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_disarmed() {
+            self.0.disarm();
+            self.0.hold.release_in_background();
         }
     }
 }
@@ -89,23 +141,25 @@ fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
         let remote_waiters = if alone { Some(false) } else { remote_waiters };
         hold.try_reassign(options, remote_waiters)
     };
-    while let Some(waiter) = queues.pop_front_if(&hold.name, may_take) {
+    while let Some(waiter) = queues.pop_front_if(&hold.name, hold.limit(), may_take) {
         if deliver(queues, waiter, hold) {
+            admit_readers(queues, hold);
             return true;
         }
     }
     false
 }
 
-/// Delivers a lock that the server has just granted to the local waiter at the front. `activate` returns its
-/// hold, or `None` if the lock does not fit that waiter's options. Returns `false` if no waiter took it.
+/// Delivers a lock that the server has just granted to the local waiter at the front with that limit. `activate`
+/// returns its hold, or `None` if the lock does not fit that waiter's options. Returns `false` if no waiter took
+/// it.
 pub(crate) fn grant_to_front(
     queues: &Arc<LocalQueues<HoldGuard>>,
-    name: &str,
+    (name, limit): (&str, Limit),
     activate: impl Fn(LockOptions) -> Option<Arc<Hold>>,
 ) -> bool {
     loop {
-        let Some(waiter) = queues.pop_front(name) else {
+        let Some(waiter) = queues.pop_front(name, limit) else {
             return false;
         };
         let Some(hold) = activate(waiter.options()) else {
@@ -113,12 +167,26 @@ pub(crate) fn grant_to_front(
             return false;
         };
         if deliver(queues, waiter, &hold) {
+            admit_readers(queues, &hold);
             return true;
         }
     }
 }
 
-/// Delivers a hold to a waiter. Returns `false` if the waiter no longer waits.
+/// Lets the readers at the front of the local queue join a read hold.
+pub(crate) fn admit_readers(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) {
+    if hold.limit() != Limit::UNLIMITED {
+        return;
+    }
+    let may_join = |options, _| hold.try_join(options);
+    while let Some(waiter) = queues.pop_front_if(&hold.name, Limit::UNLIMITED, may_join) {
+        // A guard that is not delivered leaves the hold.
+        let guard = HoldGuard::joined(hold.clone(), queues.clone());
+        drop(waiter.deliver(Ok(guard)));
+    }
+}
+
+/// Delivers a hold to a waiter. Returns `false` if the waiter no longer waits, and no guard owns the hold.
 fn deliver(
     queues: &Arc<LocalQueues<HoldGuard>>,
     waiter: Waiter<HoldGuard>,
@@ -130,7 +198,8 @@ fn deliver(
     match waiter.deliver(Ok(guard)) {
         Some(guard) => {
             guard.disarm();
-            false
+            // Readers may have joined it meanwhile, and own it then.
+            !hold.leave(true)
         }
         None => true,
     }

@@ -1,10 +1,11 @@
 //! One held lock, from the request until the server stores nothing of it any more. Within the process it may
-//! be handed from guard to guard.
+//! be handed from guard to guard, and a read hold may have several guards at once.
 
 use crate::engine::error::EngineError;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::error::{LockError, LostCause};
+use crate::limit::Limit;
 use crate::lock::context::{Context, Effort};
 use crate::lock::lease::{HeldLease, Lease};
 use crate::lock::renewal_timing;
@@ -39,9 +40,15 @@ struct State {
     renew_at: Option<Instant>,
     /// The instant for which the watchdog has scheduled the hold.
     scheduled_at: Option<Instant>,
-    /// How often the hold was handed from guard to guard.
+    /// The guards that own the hold: one, or several readers; none while it ends.
+    guards: u32,
+    /// How often the hold was handed from guard to guard, or joined.
     handoffs: u32,
     held_since: Instant,
+    /// The end of the longest `min_hold` of its guards so far.
+    keep_until: Option<Instant>,
+    /// A read hold is about to replace this one.
+    replaced: bool,
     /// The span in which a loss is reported to the current guard.
     span: SpanHandle,
 }
@@ -55,6 +62,14 @@ enum Phase {
     Releasing,
     /// The server stores nothing of the hold any more.
     Released,
+}
+
+/// What the release of a hold has to do.
+struct Release {
+    /// `true` if the lock was held until now.
+    was_held: bool,
+    /// The time for which the lock must stay held.
+    rest_of_min_hold: Option<Duration>,
 }
 
 impl Hold {
@@ -78,8 +93,11 @@ impl Hold {
                 hard_limit: None,
                 renew_at: None,
                 scheduled_at: None,
+                guards: 0,
                 handoffs: 0,
                 held_since: time::now(),
+                keep_until: None,
+                replaced: false,
                 span: SpanHandle::default(),
             }),
         })
@@ -95,6 +113,15 @@ impl Hold {
 
     pub(crate) fn key(&self) -> &str {
         self.context().key_of(&self.name)
+    }
+
+    /// Identifies the manager within the process.
+    pub(crate) fn manager(&self) -> usize {
+        self.shared.manager()
+    }
+
+    pub(crate) fn limit(&self) -> Limit {
+        self.token.limit()
     }
 
     pub(crate) fn claim(&self) -> Claim {
@@ -147,15 +174,12 @@ impl Hold {
             && (remote_waiters == Some(false)
                 || (state.handoffs < limits.max_count
                     && elapsed_since(state.held_since) < limits.max_time));
-        let remaining = state.lease.remaining(now);
-        let long_enough = match options.renew {
-            true => remaining >= (options.ttl / 3).min(Duration::from_millis(500)),
-            false => remaining >= options.ttl.mul_f64(0.9),
-        };
         let replicated = options.replicas <= state.options.replicas;
         if state.phase != Phase::Held
+            || state.replaced
+            || state.rest_of_min_hold().is_some()
             || !within_limits
-            || !long_enough
+            || !state.is_long_enough(options, now)
             || !replicated
             || !self.begin_guard(&mut state, options, now)
         {
@@ -163,6 +187,115 @@ impl Hold {
         }
         state.handoffs += 1;
         true
+    }
+
+    /// Adds the guard of a reader beside those that own this read hold, without a request to the server. Returns
+    /// `false` if that is not allowed: writers may wait on the server, so the limits of local handoff apply.
+    pub(crate) fn try_join(&self, options: LockOptions) -> bool {
+        let now = self.now();
+        let mut state = self.state();
+        let limits = self.context().handoff;
+        let has_no_end = |options: &LockOptions| options.renew && options.max_hold.is_none();
+        let joins = state.phase == Phase::Held
+            && state.guards > 0
+            && self.limit() == Limit::UNLIMITED
+            && options.ttl == state.options.ttl
+            && options.replicas <= state.options.replicas
+            && has_no_end(&options)
+            && has_no_end(&state.options)
+            && state.handoffs < limits.max_count
+            && elapsed_since(state.held_since) < limits.max_time
+            && state.is_long_enough(options, now);
+        if joins {
+            state.guards += 1;
+            state.handoffs += 1;
+            state.keep_for(options);
+        }
+        joins
+    }
+
+    /// Adds a guard within the body that runs under this hold. Returns `false` if the hold has ended.
+    pub(crate) fn share(&self, options: LockOptions) -> bool {
+        let mut state = self.state();
+        let shares = state.phase == Phase::Held && state.guards > 0;
+        if shares {
+            state.guards += 1;
+            state.keep_for(options);
+        }
+        shares
+    }
+
+    /// Ends the renewals, since a read hold is about to replace this one. Returns its claim. Fails if the lease is
+    /// lost.
+    pub(crate) fn begin_replacement(&self) -> Result<Claim, LockError> {
+        if let Some(loss) = self.check_lost() {
+            return Err(loss);
+        }
+        let mut state = self.state();
+        state.replaced = true;
+        state.renew_at = None;
+        Ok(self.claim_with(state.options))
+    }
+
+    /// Returns the read hold with that token and lease, which has what is left of this guard's time. Fails if the
+    /// lease of this hold ended before the server answered.
+    pub(crate) fn replace(&self, token: Token, lease: Lease) -> Result<Arc<Hold>, LockError> {
+        if let Some(loss) = self.check_lost() {
+            return Err(loss);
+        }
+        let (options, hard_limit, keep_until) = {
+            let state = self.state();
+            (state.options, state.hard_limit, state.keep_until)
+        };
+        let options = LockOptions {
+            limit: token.limit(),
+            min_hold: None,
+            ..options
+        };
+        let next = Hold::new(self.shared.clone(), self.name.clone(), token, options);
+        if !next.activate(options, lease) {
+            return Err(self.lost_error(LostCause::Expired, std::time::Instant::now()));
+        }
+        let now = self.now();
+        let mut state = next.state();
+        state.hard_limit = hard_limit;
+        state.keep_until = keep_until;
+        next.reschedule(&mut state, now);
+        drop(state);
+        Ok(next)
+    }
+
+    /// Ends this hold without a request, since a read hold has replaced it.
+    pub(crate) fn end_replaced(&self) {
+        let mut state = self.state();
+        self.unschedule(&mut state);
+        state.phase = Phase::Released;
+        drop(state);
+        self.shared.observer.on_vacated(&self.name, self.token);
+    }
+
+    /// Releases another claim of this lock in the background.
+    pub(crate) fn release_claim(&self, claim: Claim) {
+        self.shared.releaser.release_in_background(claim, false);
+    }
+
+    /// Records that the server reports another owner, and returns that loss.
+    pub(crate) fn not_owner(&self) -> LockError {
+        self.mark_not_owner();
+        self.check_lost().unwrap_or_else(|| self.not_owner_error())
+    }
+
+    /// Records that a guard has ended. Returns `true` if it was the last one: the hold must be handed on or
+    /// released. `owns_span`: a loss is reported in that guard's span.
+    pub(crate) fn leave(&self, owns_span: bool) -> bool {
+        let mut state = self.state();
+        state.guards = state.guards.saturating_sub(1);
+        let is_last = state.guards == 0;
+        let ended = (owns_span && !is_last).then(|| std::mem::take(&mut state.span));
+        // Drop outside the mutex: this may call a subscriber.
+        drop(state);
+        drop(ended);
+        is_last
     }
 
     /// Reports a loss in `span` from now on.
@@ -184,6 +317,8 @@ impl Hold {
             return false;
         }
         state.options = options;
+        state.guards = 1;
+        state.keep_for(options);
         let by_ttl =
             (!options.renew).then(|| (Lease::from_request(now, options.ttl), LostCause::Expired));
         let by_max_hold = options
@@ -250,10 +385,13 @@ impl Hold {
     /// [`release_in_background`](Self::release_in_background).
     pub(crate) async fn release(&self) -> Result<(), LockError> {
         let loss = self.check_lost();
-        if self.begin_release().is_none() {
+        let Some(release) = self.begin_release() else {
             return loss.map_or(Ok(()), Err);
-        }
+        };
         let claim = self.claim();
+        if let Some(rest) = release.rest_of_min_hold {
+            return self.end_after(claim, rest).await;
+        }
         let deadline = deadline_in(self.context().command_timeout);
         let effort = Effort::InCall { deadline };
         let was_held = loss.is_none();
@@ -272,17 +410,37 @@ impl Hold {
 
     /// Releases the lock in the background, unless it is released already.
     pub(crate) fn release_in_background(&self) {
-        if let Some(was_held) = self.begin_release() {
+        if let Some(release) = self.begin_release() {
             let releaser = &self.shared.releaser;
-            releaser.release_in_background(self.claim(), was_held);
+            match release.rest_of_min_hold {
+                Some(rest) => releaser.end_in_background(self.claim(), rest),
+                None => releaser.release_in_background(self.claim(), release.was_held),
+            }
         }
     }
 
-    /// Stops renewing. Returns `true` if the lock was held until now, and `None` if the server stores nothing of
-    /// the hold any more.
-    fn begin_release(&self) -> Option<bool> {
+    /// Lets the lock end after the rest of its `min_hold`.
+    async fn end_after(&self, claim: Claim, rest: Duration) -> Result<(), LockError> {
+        let deadline = deadline_in(self.context().command_timeout);
+        let effort = Effort::InCall { deadline };
+        match self.shared.releaser.end_after(&claim, rest, effort).await {
+            Ok(true) => {
+                self.state().phase = Phase::Released;
+                Ok(())
+            }
+            Ok(false) => {
+                self.state().phase = Phase::Released;
+                Err(self.not_owner_error())
+            }
+            Err(error) => Err(self.context().unavailable(&self.name, error)),
+        }
+    }
+
+    /// Stops renewing. Returns `None` if the server stores nothing of the hold any more.
+    fn begin_release(&self) -> Option<Release> {
         let mut state = self.state();
         let before = state.phase;
+        let rest = state.rest_of_min_hold();
         self.unschedule(&mut state);
         if before == Phase::Released {
             return None;
@@ -291,7 +449,12 @@ impl Hold {
         let _span = std::mem::take(&mut state.span);
         drop(state);
         self.shared.observer.on_vacated(&self.name, self.token);
-        Some(before == Phase::Held)
+        let was_held = before == Phase::Held;
+        Some(Release {
+            was_held,
+            // After a failed attempt the phase is no longer `Held`, and the rest is still to be waited for.
+            rest_of_min_hold: rest.filter(|_| matches!(before, Phase::Held | Phase::Releasing)),
+        })
     }
 
     /// Fetches a number greater than that of every earlier hold.
@@ -307,10 +470,22 @@ impl Hold {
         match token {
             // The number is this hold's only if the lock was still held when it arrived.
             Ok((Some(token), _)) => self.check_lost().map_or(Ok(token), Err),
-            Ok((None, _)) => {
-                self.mark_not_owner();
-                Err(self.check_lost().unwrap_or_else(|| self.not_owner_error()))
-            }
+            Ok((None, _)) => Err(self.not_owner()),
+            Err(error) => Err(self
+                .check_lost()
+                .unwrap_or_else(|| context.unavailable(&self.name, error))),
+        }
+    }
+
+    /// Makes all later numbers of this lock's counter greater than `token`.
+    pub(crate) async fn raise_fencing_token(&self, token: u64) -> Result<(), LockError> {
+        let claim = self.claim();
+        let deadline = time::now() + self.remaining();
+        let context = self.context();
+        let request = |deadline| context.engine.raise_fencing_token(&claim, token, deadline);
+        match context.retry(Effort::InCall { deadline }, request).await {
+            Ok((true, _)) => Ok(()),
+            Ok((false, _)) => Err(self.not_owner()),
             Err(error) => Err(self
                 .check_lost()
                 .unwrap_or_else(|| context.unavailable(&self.name, error))),
@@ -428,7 +603,7 @@ impl Renewable for Hold {
     fn on_renewed(self: Arc<Self>, sent: Timestamp, is_owner: bool) {
         let now = self.now();
         let mut state = self.state();
-        if state.phase != Phase::Held {
+        if state.phase != Phase::Held || state.replaced {
             return;
         }
         if !is_owner {
@@ -448,7 +623,7 @@ impl Renewable for Hold {
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError) {
         let now = self.now();
         let mut state = self.state();
-        if state.phase != Phase::Held {
+        if state.phase != Phase::Held || state.replaced {
             return;
         }
         let remaining = state.lease.remaining(now);
@@ -462,6 +637,27 @@ impl Renewable for Hold {
 }
 
 impl State {
+    /// Returns `true` if the rest of the lease is worth another guard.
+    fn is_long_enough(&self, options: LockOptions, now: Timestamp) -> bool {
+        let remaining = self.lease.remaining(now);
+        match options.renew {
+            true => remaining >= (options.ttl / 3).min(Duration::from_millis(500)),
+            false => remaining >= options.ttl.mul_f64(0.9),
+        }
+    }
+
+    /// Keeps the lock for the `min_hold` of a guard that begins.
+    fn keep_for(&mut self, options: LockOptions) {
+        let until = options.min_hold.map(deadline_in);
+        self.keep_until = self.keep_until.max(until);
+    }
+
+    /// Returns for how long the lock must stay held.
+    fn rest_of_min_hold(&self) -> Option<Duration> {
+        let rest = self.keep_until?.saturating_duration_since(time::now());
+        (!rest.is_zero()).then_some(rest)
+    }
+
     fn remaining(&self, now: Timestamp) -> Duration {
         let lease = self.lease.remaining(now);
         self.hard_limit

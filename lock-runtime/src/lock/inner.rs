@@ -8,6 +8,7 @@ use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::Context;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::local_queue::LocalQueues;
+use crate::lock::read_holds::ReadHolds;
 use crate::lock::release::Releaser;
 use crate::lock::shared::Shared;
 use crate::lock::watchdog::Watchdog;
@@ -21,6 +22,7 @@ pub(crate) struct ManagerInner {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queues: Arc<LocalQueues<HoldGuard>>,
     pub(crate) claims: Arc<ClaimEvents>,
+    pub(crate) read_holds: ReadHolds,
 }
 
 /// A slot for the manager, which is created after its engine, so that the engine's events reach it.
@@ -66,6 +68,7 @@ impl ManagerInner {
             shared,
             queues,
             claims,
+            read_holds: ReadHolds::default(),
         })
     }
 

@@ -1,4 +1,4 @@
-//! The local queues: for each lock, the callers of this process that wait for it, in arrival order.
+//! The local queues: for each lock and each limit, the callers of this process that wait for it, in arrival order.
 //!
 //! A queue knows only the names of locks and the options of its waiters. The type `T` that it delivers to
 //! them is opaque.
@@ -6,6 +6,7 @@
 use crate::engine::error::EngineError;
 use crate::engine::token::Token;
 use crate::error::LockError;
+use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
 use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
@@ -20,15 +21,24 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 pub(crate) struct LocalQueues<T> {
-    queues: Mutex<HashMap<Arc<str>, LocalQueue<T>>>,
+    locks: Mutex<HashMap<Arc<str>, LocalLock<T>>>,
     next_ticket: AtomicU64,
 }
 
 /// The local state of a lock that this process holds or waits for.
-struct LocalQueue<T> {
-    /// The tokens of the holds with which this process holds the lock: one, and possibly one more whose lease
-    /// ended before its hold was recorded here.
+struct LocalLock<T> {
+    /// The tokens of the holds with which this process holds the lock: one, or several that share it, and
+    /// possibly some whose lease ended before another hold was recorded here.
     holders: Vec<Token>,
+    /// One for each limit that callers wait with.
+    queues: Vec<LocalQueue<T>>,
+    /// A caller tries to acquire the lock for reading, and serves the other readers if it succeeds.
+    read_try: bool,
+}
+
+/// The callers that wait for a lock with one limit.
+struct LocalQueue<T> {
+    limit: Limit,
     waiters: VecDeque<Waiter<T>>,
     /// The inbox of the task that waits in the server queue for this queue.
     remote_wait: Option<Arc<Inbox<ClaimEvent>>>,
@@ -44,144 +54,215 @@ pub(crate) struct Waiter<T> {
     sender: oneshot::Sender<Result<T, LockError>>,
 }
 
+/// The place of a waiter: at the back, or that of a ticket drawn before.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    Back,
+    Ticket(u64),
+}
+
 impl<T> LocalQueues<T> {
     pub(crate) fn new() -> Self {
         LocalQueues {
-            queues: Mutex::default(),
+            locks: Mutex::default(),
             next_ticket: AtomicU64::new(0),
         }
     }
 
-    /// Returns `true` if this process holds the lock, waits for it, or lingers after it waited for it along with
-    /// other processes.
-    pub(crate) fn contains(&self, name: &str) -> bool {
-        self.locked().contains_key(name)
+    /// Returns `true` if the server may grant the lock at once, as far as this process knows: no caller of this
+    /// process waits, none lingers after it waited along with other processes, and no hold is in the way.
+    pub(crate) fn may_try(&self, name: &str, limit: Limit) -> bool {
+        let locks = self.locked();
+        locks.get(name).is_none_or(|lock| {
+            !limit.is_exclusive() && lock.queues.is_empty() && !lock.is_held_exclusively()
+        })
     }
 
-    /// Returns `true` if this process holds the lock, or waits for it.
-    pub(crate) fn is_busy(&self, name: &str) -> bool {
-        let queues = self.locked();
-        let queue = queues.get(name);
-        queue.is_some_and(|queue| !queue.holders.is_empty() || !queue.waiters.is_empty())
+    /// Returns `true` if a caller of this process waits for the lock, or holds it so that no other can.
+    pub(crate) fn is_busy(&self, name: &str, limit: Limit) -> bool {
+        let locks = self.locked();
+        locks.get(name).is_some_and(|lock| {
+            lock.has_waiters()
+                || lock.is_held_exclusively()
+                || limit.is_exclusive() && !lock.holders.is_empty()
+        })
     }
 
-    /// Adds a waiter at the back. `start` starts the task that waits in the server queue, if there is none yet.
+    /// Returns `true` if a caller of this process waits for the lock.
+    pub(crate) fn has_waiters(&self, name: &str) -> bool {
+        let locks = self.locked();
+        locks.get(name).is_some_and(LocalLock::has_waiters)
+    }
+
+    /// Begins the try of a reader, during which other readers wait for its result. Returns its ticket, or `None`
+    /// if another reader tries already. [`end_read_try`](Self::end_read_try) must follow.
+    pub(crate) fn begin_read_try(&self, name: &Arc<str>) -> Option<u64> {
+        let mut locks = self.locked();
+        let lock = locks.entry(name.clone()).or_default();
+        let begins = !std::mem::replace(&mut lock.read_try, true);
+        begins.then(|| self.next_ticket.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Ends the try of a reader. `start` starts the task that waits in the server queue, if readers still wait.
+    pub(crate) fn end_read_try(&self, name: &str, start: impl FnOnce() -> Arc<Inbox<ClaimEvent>>) {
+        let mut locks = self.locked();
+        let Some(lock) = locks.get_mut(name) else {
+            return;
+        };
+        lock.read_try = false;
+        match lock.queue(Limit::UNLIMITED) {
+            Some(queue) if queue.waiters.is_empty() && queue.remote_wait.is_none() => {
+                lock.remove_queue(Limit::UNLIMITED);
+            }
+            Some(queue) if queue.remote_wait.is_none() => queue.remote_wait = Some(start()),
+            _ => {}
+        }
+        if lock.is_unused() {
+            locks.remove(name);
+        }
+    }
+
+    /// Adds a waiter. `start` starts the task that waits in the server queue, if there is none yet. Fails with
+    /// the number of the callers of this process that wait, if these are as many as the options allow.
     pub(crate) fn enqueue(
         self: &Arc<Self>,
         name: &Arc<str>,
         options: LockOptions,
+        place: Place,
         start: impl FnOnce() -> Arc<Inbox<ClaimEvent>>,
-    ) -> LocalWait<T> {
+    ) -> Result<LocalWait<T>, usize> {
         let (sender, receiver) = oneshot::channel();
-        let mut queues = self.locked();
-        let queue = queues.entry(name.clone()).or_default();
+        let mut locks = self.locked();
+        let lock = locks.entry(name.clone()).or_default();
+        let waiting = lock.queues.iter().map(|queue| queue.waiters.len()).sum();
+        if options.max_waiters.is_some_and(|most| waiting >= most) {
+            if lock.is_unused() {
+                locks.remove(name);
+            }
+            return Err(waiting);
+        }
+        let is_served = lock.read_try && options.limit == Limit::UNLIMITED;
+        let queue = lock.queue_or_insert(options.limit);
         if queue.waiters.capacity() == 0 {
             // Most waiters are alone in their queue.
             queue.waiters.reserve_exact(1);
         }
         // Unique across queues: a ticket of a queue that was removed matches no waiter of its successor.
-        let ticket = self.next_ticket.fetch_add(1, Ordering::Relaxed);
-        queue.waiters.push_back(Waiter {
+        let ticket = match place {
+            Place::Back => self.next_ticket.fetch_add(1, Ordering::Relaxed),
+            Place::Ticket(ticket) => ticket,
+        };
+        let at = queue.waiters.partition_point(|it| it.ticket < ticket);
+        let waiter = Waiter {
             ticket,
             options,
             sender,
-        });
+        };
+        queue.waiters.insert(at, waiter);
         if queue.remote_wait.is_none() {
-            queue.remote_wait = Some(start());
+            if !is_served {
+                queue.remote_wait = Some(start());
+            }
         } else if queue.waiters.len() == 1 {
             queue.wake();
         }
-        LocalWait {
+        Ok(LocalWait {
             queues: self.clone(),
             name: name.clone(),
+            limit: options.limit,
             ticket,
             receiver,
-        }
+        })
     }
 
-    /// Removes the waiter at the front if `condition` holds for its options and the known remote waiters.
+    /// Removes the waiter at the front of its queue if no caller with another limit came before it, and if
+    /// `condition` holds for its options and the known remote waiters.
     pub(crate) fn pop_front_if(
         &self,
         name: &str,
+        limit: Limit,
         condition: impl FnOnce(LockOptions, Option<bool>) -> bool,
     ) -> Option<Waiter<T>> {
-        let mut queues = self.locked();
-        let queue = queues.get_mut(name)?;
+        let mut locks = self.locked();
+        let lock = locks.get_mut(name)?;
+        let others = lock.queues.iter().filter(|queue| queue.limit != limit);
+        let before = others.filter_map(|queue| queue.waiters.front());
+        let before = before.map(|waiter| waiter.ticket).min();
+        let queue = lock.queue(limit)?;
         let front = queue.waiters.front()?;
-        match condition(front.options, queue.remote_waiters) {
+        let is_first = before.is_none_or(|before| front.ticket < before);
+        match is_first && condition(front.options, queue.remote_waiters) {
             true => queue.pop_front(),
             false => None,
         }
     }
 
-    pub(crate) fn pop_front(&self, name: &str) -> Option<Waiter<T>> {
-        self.locked().get_mut(name)?.pop_front()
+    pub(crate) fn pop_front(&self, name: &str, limit: Limit) -> Option<Waiter<T>> {
+        self.with(name, limit, LocalQueue::pop_front)?
     }
 
     pub(crate) fn push_front(&self, name: &str, waiter: Waiter<T>) {
-        if let Some(queue) = self.locked().get_mut(name) {
-            queue.waiters.push_front(waiter);
-        }
+        let limit = waiter.options.limit;
+        self.with(name, limit, |queue| queue.waiters.push_front(waiter));
     }
 
-    fn remove(&self, name: &str, ticket: u64) -> Option<Waiter<T>> {
-        let mut queues = self.locked();
-        let queue = queues.get_mut(name)?;
+    fn remove(&self, name: &str, limit: Limit, ticket: u64) -> Option<Waiter<T>> {
+        let mut locks = self.locked();
+        let lock = locks.get_mut(name)?;
+        let queue = lock.queue(limit)?;
         let at = queue
             .waiters
             .binary_search_by_key(&ticket, |waiter| waiter.ticket);
         let removed = queue.waiters.remove(at.ok()?);
         if queue.waiters.is_empty() {
-            queue.wake();
+            match queue.remote_wait {
+                Some(_) => queue.wake(),
+                None => lock.remove_queue(limit),
+            }
         }
         removed
     }
 
     /// Returns the options of the waiter at the front.
-    pub(crate) fn front_options(&self, name: &str) -> Option<LockOptions> {
-        let queues = self.locked();
-        Some(queues.get(name)?.waiters.front()?.options)
+    pub(crate) fn front_options(&self, name: &str, limit: Limit) -> Option<LockOptions> {
+        self.with(name, limit, |queue| Some(queue.waiters.front()?.options))?
     }
 
     /// Detaches the task that waits in the server queue. Returns `false` if there are waiters again.
-    pub(crate) fn remove_if_empty(&self, name: &str) -> bool {
-        let mut queues = self.locked();
-        let Some(queue) = queues.get_mut(name) else {
+    pub(crate) fn remove_if_empty(&self, name: &str, limit: Limit) -> bool {
+        let mut locks = self.locked();
+        let Some(lock) = locks.get_mut(name) else {
             return true;
         };
-        if !queue.waiters.is_empty() {
+        if lock
+            .queue(limit)
+            .is_some_and(|queue| !queue.waiters.is_empty())
+        {
             return false;
         }
-        queue.remote_wait = None;
-        queue.remote_waiters = None;
-        queue.last_error = None;
-        if queue.holders.is_empty() {
-            queues.remove(name);
+        lock.remove_queue(limit);
+        if lock.is_unused() {
+            locks.remove(name);
         }
         true
     }
 
-    pub(crate) fn is_empty(&self, name: &str) -> bool {
-        let queues = self.locked();
-        queues
-            .get(name)
-            .is_none_or(|queue| queue.waiters.is_empty())
+    pub(crate) fn is_empty(&self, name: &str, limit: Limit) -> bool {
+        let empty = self.with(name, limit, |queue| queue.waiters.is_empty());
+        empty.unwrap_or(true)
     }
 
     /// Ends the wait of all waiters with `error`.
-    pub(crate) fn fail_all(&self, name: &str, error: &LockError) {
-        let waiters = self
-            .locked()
-            .get_mut(name)
-            .map(|queue| std::mem::take(&mut queue.waiters));
+    pub(crate) fn fail_all(&self, name: &str, limit: Limit, error: &LockError) {
+        let waiters = self.with(name, limit, |queue| std::mem::take(&mut queue.waiters));
         for waiter in waiters.unwrap_or_default() {
             waiter.deliver(Err(error.clone()));
         }
     }
 
     pub(crate) fn set_holder(&self, name: &Arc<str>, token: Token) {
-        let mut queues = self.locked();
-        let holders = &mut queues.entry(name.clone()).or_default().holders;
+        let mut locks = self.locked();
+        let holders = &mut locks.entry(name.clone()).or_default().holders;
         if !holders.contains(&token) {
             holders.push(token);
         }
@@ -189,51 +270,52 @@ impl<T> LocalQueues<T> {
 
     /// Records that this process no longer holds the lock with `token`.
     pub(crate) fn clear_holder(&self, name: &str, token: Token) {
-        let mut queues = self.locked();
-        let Some(queue) = queues.get_mut(name) else {
+        let mut locks = self.locked();
+        let Some(lock) = locks.get_mut(name) else {
             return;
         };
-        if let Some(at) = queue.holders.iter().position(|holder| *holder == token) {
-            queue.holders.swap_remove(at);
-            queue.wake();
+        if let Some(at) = lock.holders.iter().position(|holder| *holder == token) {
+            lock.holders.swap_remove(at);
+            lock.queues.iter().for_each(LocalQueue::wake);
         }
-        if queue.holders.is_empty() && queue.remote_wait.is_none() {
-            queues.remove(name);
+        if lock.is_unused() {
+            locks.remove(name);
         }
     }
 
-    pub(crate) fn is_held_here(&self, name: &str) -> bool {
-        let queues = self.locked();
-        queues
-            .get(name)
-            .is_some_and(|queue| !queue.holders.is_empty())
+    /// Returns `true` if a hold of this process may be handed to waiters with that limit.
+    pub(crate) fn may_be_handed_off(&self, name: &str, limit: Limit) -> bool {
+        let locks = self.locked();
+        let lock = locks.get(name);
+        lock.is_some_and(|lock| lock.holders.iter().any(|holder| holder.limit() == limit))
     }
 
-    pub(crate) fn remote_waiters(&self, name: &str) -> Option<bool> {
-        self.locked().get(name)?.remote_waiters
+    pub(crate) fn remote_waiters(&self, name: &str, limit: Limit) -> Option<bool> {
+        self.with(name, limit, |queue| queue.remote_waiters)?
     }
 
     /// Records the server's last answer to the task that waits in its queue.
     pub(crate) fn set_remote_state(
         &self,
         name: &str,
+        limit: Limit,
         remote_waiters: Option<bool>,
         last_error: Option<EngineError>,
     ) {
-        if let Some(queue) = self.locked().get_mut(name) {
+        self.with(name, limit, |queue| {
             queue.remote_waiters = remote_waiters;
             queue.last_error = last_error;
-        }
+        });
     }
 
-    pub(crate) fn last_error(&self, name: &str) -> Option<EngineError> {
-        self.locked().get(name)?.last_error.clone()
+    pub(crate) fn last_error(&self, name: &str, limit: Limit) -> Option<EngineError> {
+        self.with(name, limit, |queue| queue.last_error.clone())?
     }
 
     /// Wakes the tasks of all queues.
     pub(crate) fn wake_all(&self) {
-        for queue in self.locked().values() {
-            queue.wake();
+        for lock in self.locked().values() {
+            lock.queues.iter().for_each(LocalQueue::wake);
         }
     }
 
@@ -242,24 +324,78 @@ impl<T> LocalQueues<T> {
         self.locked().is_empty()
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<Arc<str>, LocalQueue<T>>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    fn with<R>(
+        &self,
+        name: &str,
+        limit: Limit,
+        action: impl FnOnce(&mut LocalQueue<T>) -> R,
+    ) -> Option<R> {
+        let mut locks = self.locked();
+        locks.get_mut(name)?.queue(limit).map(action)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<Arc<str>, LocalLock<T>>> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Default for LocalQueue<T> {
+impl<T> Default for LocalLock<T> {
     fn default() -> Self {
-        LocalQueue {
+        LocalLock {
             holders: Vec::new(),
+            queues: Vec::new(),
+            read_try: false,
+        }
+    }
+}
+
+impl<T> LocalLock<T> {
+    fn has_waiters(&self) -> bool {
+        self.queues.iter().any(|queue| !queue.waiters.is_empty())
+    }
+
+    fn is_held_exclusively(&self) -> bool {
+        let mut holders = self.holders.iter();
+        holders.any(|holder| holder.limit().is_exclusive())
+    }
+
+    fn is_unused(&self) -> bool {
+        self.holders.is_empty() && self.queues.is_empty() && !self.read_try
+    }
+
+    fn queue(&mut self, limit: Limit) -> Option<&mut LocalQueue<T>> {
+        self.queues.iter_mut().find(|queue| queue.limit == limit)
+    }
+
+    fn queue_or_insert(&mut self, limit: Limit) -> &mut LocalQueue<T> {
+        let at = self.queues.iter().position(|queue| queue.limit == limit);
+        let at = at.unwrap_or_else(|| {
+            if self.queues.capacity() == 0 {
+                // Most locks have waiters of one kind.
+                self.queues.reserve_exact(1);
+            }
+            self.queues.push(LocalQueue::new(limit));
+            self.queues.len() - 1
+        });
+        &mut self.queues[at]
+    }
+
+    fn remove_queue(&mut self, limit: Limit) {
+        self.queues.retain(|queue| queue.limit != limit);
+    }
+}
+
+impl<T> LocalQueue<T> {
+    fn new(limit: Limit) -> Self {
+        LocalQueue {
+            limit,
             waiters: VecDeque::new(),
             remote_wait: None,
             remote_waiters: None,
             last_error: None,
         }
     }
-}
 
-impl<T> LocalQueue<T> {
     fn pop_front(&mut self) -> Option<Waiter<T>> {
         let front = self.waiters.pop_front();
         if self.waiters.is_empty() {
@@ -296,6 +432,7 @@ impl<T> Waiter<T> {
 pub(crate) struct LocalWait<T> {
     queues: Arc<LocalQueues<T>>,
     name: Arc<str>,
+    limit: Limit,
     ticket: u64,
     receiver: oneshot::Receiver<Result<T, LockError>>,
 }
@@ -310,7 +447,7 @@ impl<T> Future for LocalWait<T> {
 
 impl<T> Drop for LocalWait<T> {
     fn drop(&mut self) {
-        let removed = self.queues.remove(&self.name, self.ticket);
+        let removed = self.queues.remove(&self.name, self.limit, self.ticket);
         // Drop outside the mutex: this wakes the caller.
         drop(removed);
     }

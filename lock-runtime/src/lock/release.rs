@@ -2,7 +2,7 @@
 
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::error::EngineError;
-use crate::engine::request::Claim;
+use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::timeouts::{OUTAGE, WAITER_TTL};
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::{Context, Effort};
@@ -13,6 +13,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll, Waker};
+use std::time::Duration;
 
 pub(crate) struct Releaser {
     context: Arc<Context>,
@@ -55,6 +56,44 @@ impl Releaser {
         if let Err(release) = self.context.engine.release_in_background(release) {
             release.hand_over(false);
         }
+    }
+
+    /// Renews a lock for the rest of its `min_hold`, after which it ends by itself. Returns `true` if the claim
+    /// owned it.
+    pub(crate) async fn end_after(
+        &self,
+        claim: &Claim,
+        rest: Duration,
+        effort: Effort,
+    ) -> Result<bool, EngineError> {
+        let context = &self.context;
+        let claim = Claim {
+            // No lease ends before the rest does.
+            ttl: rest + Duration::from_millis(1),
+            ..claim.clone()
+        };
+        let renew = |deadline| -> EngineFuture<'_, bool> {
+            let renewed = context.engine.renew(std::slice::from_ref(&claim), deadline);
+            Box::pin(async move { renewed.await?.pop().unwrap_or(Ok(false)) })
+        };
+        let ended = context.retry(effort, renew).await;
+        self.claims.unregister(claim.token);
+        ended.map(|(was_owner, _)| was_owner)
+    }
+
+    /// Does the same in the background. If the server does not confirm it in that time, the lock is released.
+    pub(crate) fn end_in_background(self: &Arc<Self>, claim: Claim, rest: Duration) {
+        let this = self.clone();
+        self.context.tasks.spawn(async move {
+            let deadline = deadline_in(rest);
+            let effort = Effort::InBackground {
+                deadline,
+                ttl: rest,
+            };
+            if this.end_after(&claim, rest, effort).await.is_err() {
+                this.release_until_confirmed(&claim, false, true).await;
+            }
+        });
     }
 
     /// `may_have_run`: `true` if an earlier request may have released the lock.

@@ -8,6 +8,7 @@ use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::retry::Retry;
 use crate::engine::timeouts::{GRANT_TTL, WAITER_TTL};
 use crate::engine::token::Token;
+use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::handoff::grant_to_front;
 use crate::lock::hold::Hold;
@@ -40,11 +41,16 @@ const EXPIRY_STAGGER: Duration = Duration::from_millis(50);
 const LINGER: Duration = Duration::from_millis(20);
 
 /// Starts the remote wait of a local queue, which ends when no waiter is left. Returns its inbox.
-pub(crate) fn spawn(inner: Arc<ManagerInner>, name: Arc<str>) -> Arc<Inbox<ClaimEvent>> {
+pub(crate) fn spawn(
+    inner: Arc<ManagerInner>,
+    name: Arc<str>,
+    limit: Limit,
+) -> Arc<Inbox<ClaimEvent>> {
     let events = Arc::new(Inbox::new());
     let remote_wait = RemoteWait {
         inner: inner.clone(),
         name,
+        limit,
         events: events.clone(),
         claim: None,
     };
@@ -55,6 +61,7 @@ pub(crate) fn spawn(inner: Arc<ManagerInner>, name: Arc<str>) -> Arc<Inbox<Claim
 struct RemoteWait {
     inner: Arc<ManagerInner>,
     name: Arc<str>,
+    limit: Limit,
     events: Arc<Inbox<ClaimEvent>>,
     /// The claim that currently waits in the server queue.
     claim: Option<Claim>,
@@ -92,19 +99,20 @@ impl RemoteWait {
             shared,
             queues,
             claims,
+            ..
         } = &*inner;
         loop {
             self.wait_for_local_handoff().await;
-            let Some(options) = queues.front_options(&self.name) else {
+            let Some(options) = queues.front_options(&self.name, self.limit) else {
                 self.linger().await;
-                if queues.remove_if_empty(&self.name) {
+                if queues.remove_if_empty(&self.name, self.limit) {
                     return;
                 }
                 continue;
             };
             let mut claim = Claim {
                 name: self.name.clone(),
-                token: Token::random(),
+                token: Token::random().with_limit(self.limit),
                 ttl: options.ttl,
                 replicas: options.replicas,
             };
@@ -134,12 +142,12 @@ impl RemoteWait {
                 WaitOutcome::Stale => claims.unregister(claim.token),
                 WaitOutcome::Rejected(error) => {
                     let error = context.unavailable(&self.name, error);
-                    queues.fail_all(&self.name, &error);
+                    queues.fail_all(&self.name, self.limit, &error);
                     shared.releaser.cancel_in_background(claim, false);
                 }
             }
             if context.is_closed() {
-                queues.fail_all(&self.name, &context.shutting_down(&self.name));
+                queues.fail_all(&self.name, self.limit, &context.shutting_down(&self.name));
             }
         }
     }
@@ -151,10 +159,12 @@ impl RemoteWait {
             context, queues, ..
         } = &*self.inner;
         let deadline = deadline_in(context.handoff.max_time);
+        // A hold that readers may join would not have let one wait.
         while context.handoff.max_count > 0
-            && queues.is_held_here(&self.name)
-            && queues.remote_waiters(&self.name) != Some(true)
-            && !queues.is_empty(&self.name)
+            && self.limit != Limit::UNLIMITED
+            && queues.may_be_handed_off(&self.name, self.limit)
+            && queues.remote_waiters(&self.name, self.limit) != Some(true)
+            && !queues.is_empty(&self.name, self.limit)
             && !context.is_closed()
         {
             if timeout_at(deadline, self.events.recv()).await.is_err() {
@@ -170,8 +180,8 @@ impl RemoteWait {
             context, queues, ..
         } = &*self.inner;
         let deadline = deadline_in(LINGER);
-        while queues.remote_waiters(&self.name) == Some(true)
-            && queues.is_empty(&self.name)
+        while queues.remote_waiters(&self.name, self.limit) == Some(true)
+            && queues.is_empty(&self.name, self.limit)
             && !context.is_closed()
         {
             if timeout_at(deadline, self.events.recv()).await.is_err() {
@@ -192,7 +202,7 @@ impl RemoteWait {
         let mut in_flight = false;
         let mut server_time_anchor: Option<(Timestamp, ServerTime)> = None;
         loop {
-            if queues.is_empty(&self.name) || context.is_closed() {
+            if queues.is_empty(&self.name, self.limit) || context.is_closed() {
                 return WaitOutcome::Abandoned { in_flight };
             }
             let sent = context.clock.now();
@@ -228,7 +238,7 @@ impl RemoteWait {
                 }
                 Ok(EnqueueReply::Stale) => return WaitOutcome::Stale,
                 Ok(EnqueueReply::Queued(waiting)) => {
-                    queues.set_remote_state(&self.name, Some(waiting.has_others), None);
+                    queues.set_remote_state(&self.name, self.limit, Some(waiting.has_others), None);
                     in_flight = false;
                     server_time_anchor = Some((sent, waiting.server_time));
                     last_answer = now();
@@ -237,7 +247,7 @@ impl RemoteWait {
                 Err(error) if error.is_retryable() => {
                     in_flight |= error.kind == EngineErrorKind::Indeterminate;
                     let delay = retry.pause_after(&error);
-                    queues.set_remote_state(&self.name, None, Some(error));
+                    queues.set_remote_state(&self.name, self.limit, None, Some(error));
                     delay
                 }
                 // A server that answered recently may answer again.
@@ -245,7 +255,7 @@ impl RemoteWait {
                     if server_time_anchor.is_some()
                         && elapsed_since(last_answer) < context.command_timeout =>
                 {
-                    queues.set_remote_state(&self.name, None, Some(error.clone()));
+                    queues.set_remote_state(&self.name, self.limit, None, Some(error.clone()));
                     retry.pause_after(&error)
                 }
                 Err(error) => return WaitOutcome::Rejected(error),
@@ -285,7 +295,7 @@ impl RemoteWait {
                 ClaimEvent::Granted(_) | ClaimEvent::AtFront(_) => {}
                 ClaimEvent::MoreWaiters => {
                     let queues = &self.inner.queues;
-                    queues.set_remote_state(&self.name, Some(true), None);
+                    queues.set_remote_state(&self.name, self.limit, Some(true), None);
                 }
                 ClaimEvent::Wake => return None,
             }
@@ -324,19 +334,20 @@ impl RemoteWait {
         inner.shared.releaser.cancel(claim, false).await;
         if error.is_retryable() {
             let queues = &inner.queues;
-            queues.set_remote_state(&self.name, None, Some(error));
+            queues.set_remote_state(&self.name, self.limit, None, Some(error));
             sleep_until(deadline_in(FRONT_POLL[0] + fraction(FRONT_POLL[0]))).await;
         } else {
             let error = inner.context.unavailable(&self.name, error);
-            inner.queues.fail_all(&self.name, &error);
+            inner.queues.fail_all(&self.name, self.limit, &error);
         }
     }
 
-    /// Delivers a granted lock to the local waiter at the front, or returns it to the server.
+    /// Delivers a granted lock to the local waiter at the front, and a read lock to the readers behind it; or returns it to
+    /// the server.
     fn deliver_grant(&self, claim: &Claim, lease: Lease) {
         let ManagerInner { shared, queues, .. } = &*self.inner;
         let hold = std::cell::OnceCell::new();
-        let delivered = grant_to_front(queues, &self.name, |options| {
+        let delivered = grant_to_front(queues, (&self.name, self.limit), |options| {
             if options.replicas > claim.replicas {
                 return None;
             }
@@ -344,7 +355,9 @@ impl RemoteWait {
                 .get_or_init(|| Hold::new(shared.clone(), self.name.clone(), claim.token, options));
             hold.activate(options, lease).then(|| hold.clone())
         });
-        if !delivered {
+        if let (true, Some(hold)) = (delivered, hold.get()) {
+            self.inner.read_holds.publish(hold);
+        } else {
             match hold.get() {
                 Some(hold) => hold.release_in_background(),
                 None => shared.releaser.cancel_in_background(claim.clone(), false),

@@ -24,6 +24,13 @@ pub(crate) trait HoldObserver: Send + Sync {
     fn on_vacated(&self, name: &str, token: Token);
 }
 
+impl Shared {
+    /// Identifies the manager within the process.
+    pub(crate) fn manager(&self) -> usize {
+        Arc::as_ptr(&self.context).addr()
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         self.watchdog.close();

@@ -11,6 +11,7 @@ use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerT
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::error::{LockError, LostCause};
+use crate::limit::Limit;
 use crate::lock::hold::Hold;
 use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::lock::lease::Lease;
@@ -45,6 +46,7 @@ enum Request {
     Release,
     Renew,
     Fence,
+    Downgrade,
 }
 
 #[derive(Clone, Copy)]
@@ -171,6 +173,17 @@ impl Engine for Scripted {
     ) -> EngineFuture<'a, Option<u64>> {
         self.answer(Request::Fence, claim, || {
             done(Engine::fencing_token(&self.memory, claim, deadline))
+        })
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        claim: &'a Claim,
+        to: Token,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<Duration>> {
+        self.answer(Request::Downgrade, claim, || {
+            done(Engine::downgrade(&self.memory, claim, to, deadline))
         })
     }
 }
@@ -573,11 +586,11 @@ async fn a_ticket_of_a_removed_queue_matches_no_waiter_of_its_successor() {
     assert!(second.as_mut().poll(&mut context).is_pending());
     drop(first);
     let other = wait(&theirs).acquire().await.unwrap();
-    while ours.inner.queues.contains("lock:door") {
+    while !ours.inner.queues.may_try("lock:door", Limit::EXCLUSIVE) {
         tokio::task::yield_now().await;
     }
     let third = tokio::spawn(wait(&ours).acquire());
-    while ours.inner.queues.is_empty("lock:door") {
+    while ours.inner.queues.is_empty("lock:door", Limit::EXCLUSIVE) {
         tokio::task::yield_now().await;
     }
     drop(second);
@@ -613,14 +626,14 @@ async fn waiters_are_served_after_a_panic_of_their_remote_wait() {
             .locks
             .inner
             .queues
-            .set_remote_state("a", Some(true), None);
+            .set_remote_state("a", Limit::EXCLUSIVE, Some(true), None);
         tokio::time::timeout(Duration::from_secs(10), async {
             while stage.tokens(Request::Wait).len() < 2 {
                 stage
                     .locks
                     .inner
                     .queues
-                    .set_remote_state("a", Some(true), None);
+                    .set_remote_state("a", Limit::EXCLUSIVE, Some(true), None);
                 stage.locks.inner.queues.wake_all();
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }

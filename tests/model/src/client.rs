@@ -37,9 +37,11 @@ pub(crate) struct Client {
     renewing: Option<Tick>,
     renewal_is_due: bool,
     fencing: Option<Tick>,
+    /// The time of the unanswered request that turns its exclusive hold into a shared one.
+    pub(crate) downgrading: Option<Tick>,
     /// The tenure that it counts on; the client itself does not know it.
     pub(crate) tenure: u8,
-    owed: [Option<Owed>; 3],
+    owed: [Option<Owed>; 4],
     pub(crate) paused: bool,
     /// How far its clock is behind.
     pub(crate) lag: Tick,
@@ -75,8 +77,9 @@ impl Client {
             renewing: None,
             renewal_is_due: false,
             fencing: None,
+            downgrading: None,
             tenure: 0,
-            owed: [None; 3],
+            owed: [None; 4],
             paused: false,
             lag: 0,
         }
@@ -97,8 +100,10 @@ impl Client {
 
     /// Returns `true` if it still wants that token of its own.
     pub(crate) fn wants(&self, token: Token, conduct: &ClientRules) -> bool {
+        let current = self.token(conduct);
+        let next = self.downgrading.map(|_| Token(current.0 + 1));
         matches!(self.phase, Phase::Acquiring | Phase::Queued | Phase::Held)
-            && self.token(conduct) == token
+            && (current == token || next == Some(token))
     }
 
     pub(crate) fn token(&self, conduct: &ClientRules) -> Token {
@@ -171,9 +176,22 @@ impl Turn<'_> {
     }
 
     pub(crate) fn release(&mut self) {
-        let token = self.token();
+        let (token, downgrading) = (self.token(), self.client.downgrading.is_some());
         self.finish();
         self.owe(token, Command::Release);
+        if downgrading {
+            // The server may store either token.
+            self.client.attempt += 1;
+            self.owe(Token(token.0 + 1), Command::Release);
+        }
+    }
+
+    pub(crate) fn downgrade(&mut self) {
+        self.client.renewal_is_due = false;
+        self.client.renewing = None;
+        self.client.fencing = None;
+        self.client.downgrading = Some(self.clock());
+        self.say(self.token(), Command::Downgrade);
     }
 
     pub(crate) fn renew(&mut self) {
@@ -222,6 +240,7 @@ impl Turn<'_> {
                 clock >= client.deadline && !answer_counts
                     || overdue(client.renewing)
                     || overdue(client.fencing)
+                    || overdue(client.downgrading)
                     || client.renewal_is_due && client.renewing.is_none()
             }
             _ => false,
@@ -251,6 +270,7 @@ impl Turn<'_> {
             }
             _ if clock >= self.client.deadline => self.release(),
             _ if overdue(self.client.fencing) => self.client.fencing = None,
+            _ if overdue(self.client.downgrading) => self.downgrade(),
             _ => self.renew(),
         }
     }
@@ -329,6 +349,17 @@ impl Turn<'_> {
                     return self.release();
                 }
                 self.client.deadline = from + self.rules.ttl - self.conduct.margin;
+            }
+            (Command::Downgrade, answer, Phase::Held) if last(self.client.downgrading) => {
+                match answer {
+                    Answer::Adopted(left) if self.clock() < self.client.deadline => {
+                        self.client.downgrading = None;
+                        self.client.attempt += 1;
+                        self.client.tenure = message.tenure;
+                        self.client.deadline = from + left - self.conduct.margin;
+                    }
+                    _ => self.release(),
+                }
             }
             (Command::Fence, Answer::Fence(fence), Phase::Held) if last(self.client.fencing) => {
                 self.client.fencing = None;
@@ -506,6 +537,7 @@ impl Turn<'_> {
         client.renewing = None;
         client.renewal_is_due = false;
         client.fencing = None;
+        client.downgrading = None;
         client.tenure = 0;
     }
 }

@@ -1,7 +1,7 @@
 //! The protocol with one rule removed at a time, and the resulting violations.
 
 use crate::search::{Trace, find};
-use crate::server::Rules;
+use crate::server::{Rules, UNLIMITED};
 use crate::world::{Faults, Setting, Violation};
 use Evidence::{Longer, Wrong};
 
@@ -27,6 +27,7 @@ const ORPHAN: usize = 1;
 const UNAWARE: usize = 2;
 const GHOST: usize = 3;
 const KEPT: usize = 4;
+const IDLE: usize = 5;
 
 const NONE: Faults = Faults::NONE;
 const SLOW: Faults = Faults { slow: 1, ..NONE };
@@ -88,13 +89,13 @@ pub fn deadlines() -> Vec<Mutation> {
         Mutation::new(
             "a pushed lease counts from its receipt",
             Setting::new(3, 5, SLOW),
-            Wrong(Violation::TwoHolders),
+            Wrong(Violation::TooManyHolders),
             |it| it.conduct.anchored = false,
         ),
         Mutation::new(
             "a lease counts from the answer",
             patient,
-            Wrong(Violation::TwoHolders),
+            Wrong(Violation::TooManyHolders),
             |it| it.conduct.from_send = false,
         ),
         Mutation::new(
@@ -133,7 +134,7 @@ pub fn tenure() -> Vec<Mutation> {
         Mutation::new(
             "one token for all attempts",
             twice,
-            Wrong(Violation::TwoHolders),
+            Wrong(Violation::TooManyHolders),
             |it| it.conduct.fresh_tokens = false,
         ),
     ]
@@ -305,6 +306,106 @@ pub fn vacant_locks() -> Vec<Mutation> {
     ]
 }
 
+/// Returns the rules of locks that several clients share.
+pub fn sharing() -> Vec<Mutation> {
+    const READ: u8 = UNLIMITED;
+    let clients = |limits: &[u8], ticks, faults| {
+        Setting::new(limits.len(), ticks, faults).with_limits(limits)
+    };
+    let tries_first = with(clients(&[READ, 1, READ], 6, NONE), |it| {
+        it.conduct.tries_first = true;
+    });
+    let late_renewal = Faults { renew: 1, ..SLOW };
+    let late_renewal = with(clients(&[READ, READ], 8, late_renewal), |it| {
+        it.conduct.in_order = false;
+    });
+    let kept = with(
+        clients(&[READ, READ], 9, Faults { renew: 2, ..CRASH }),
+        |it| {
+            it.conduct.renews_grants = false;
+        },
+    );
+    let silent = Faults { renew: 3, ..CRASH };
+    let silent = with(clients(&[READ, 1, READ], 9, silent), |it| {
+        it.bounds.half_open = true;
+        it.bounds.waiters_crash = true;
+        (it.rules.alive, it.rules.stay) = (9, 12);
+    });
+    let downgrade = Faults {
+        downgrade: 1,
+        ..LOST
+    };
+    let downgrade = with(clients(&[1, 1], 9, downgrade), |it| {
+        it.rules.limits[0][1..].fill(READ);
+    });
+    let expires = Faults { renew: 2, ..CRASH };
+    vec![
+        Mutation::new(
+            "a repeated downgrade counts as a renewal",
+            downgrade,
+            Wrong(Violation::NotTheHolder),
+            |it| it.rules.downgrades_once = false,
+        ),
+        Mutation::new(
+            "a reader passes a writer in the queue",
+            tries_first,
+            Wrong(Violation::Overtaken),
+            |it| it.rules.respects_queue = false,
+        ),
+        Mutation::new(
+            "only the newcomer's limit counts",
+            clients(&[2, 3, 3], 6, NONE),
+            Wrong(Violation::TooManyHolders),
+            |it| it.rules.lowest_limit = false,
+        ),
+        Mutation::new("all holders have one lease", kept, Longer(KEPT, 3), |it| {
+            it.rules.own_leases = false
+        }),
+        Mutation::new(
+            "the key expires with the lease acquired last",
+            clients(&[READ, READ, 1], 6, NONE),
+            Wrong(Violation::NotTheHolder),
+            |it| it.rules.last_lease = false,
+        ),
+        Mutation::new(
+            "an ended lease counts until the last one ends",
+            clients(&[2, 2, 2], 9, expires),
+            Longer(IDLE, 2),
+            |it| it.rules.ends_each = false,
+        ),
+        Mutation::new(
+            "a release grants nothing beside the other holders",
+            clients(&[2, 2, 2], 6, NONE),
+            Longer(IDLE, 0),
+            |it| it.rules.grants_beside = false,
+        ),
+        Mutation::new(
+            "a writer that gives up makes no room",
+            clients(&[READ, 1, READ], 6, CANCEL),
+            Longer(IDLE, 0),
+            |it| it.rules.cancel_grants = false,
+        ),
+        Mutation::new(
+            "neighbors in the queue do not enter together",
+            clients(&[1, READ, READ], 7, NONE),
+            Longer(IDLE, 0),
+            |it| it.rules.neighbors = false,
+        ),
+        Mutation::new(
+            "a dead writer is not woken",
+            silent,
+            Longer(IDLE, 2),
+            |it| it.rules.wakes_silent = false,
+        ),
+        Mutation::new(
+            "a late renewal makes a token a holder",
+            late_renewal,
+            Longer(ORPHAN, 2),
+            |it| it.rules.only_renews = false,
+        ),
+    ]
+}
+
 /// Returns all cases that need only one server.
 pub fn all() -> Vec<Mutation> {
     let groups = [
@@ -315,6 +416,7 @@ pub fn all() -> Vec<Mutation> {
         late_requests,
         the_dead,
         vacant_locks,
+        sharing,
     ];
     groups.iter().flat_map(|group| group()).collect()
 }
@@ -353,13 +455,13 @@ pub fn failovers() -> Vec<Mutation> {
         Mutation::new(
             "a failover sooner than a ttl after the last write",
             late,
-            Wrong(Violation::TwoHolders),
+            Wrong(Violation::TooManyHolders),
             |it| it.bounds.failover = 1,
         ),
         Mutation::new(
             "the replica's clock is ahead",
             synchronous,
-            Wrong(Violation::TwoHolders),
+            Wrong(Violation::TooManyHolders),
             |it| it.bounds.ahead = 2,
         ),
     ]

@@ -3,7 +3,7 @@
 use crate::resp_client::{Value, Wire};
 use crate::scenario::{Step, Trace};
 use crate::scripts::Scripts;
-use crate::server::{Answer, Command, News, PROCESSES, Place, Rules, Tick, Token};
+use crate::server::{Answer, Command, News, PROCESSES, Place, Rules, Tick, Token, UNLIMITED};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -88,7 +88,8 @@ impl RealServer {
         let first = self.locks;
         self.locks += traces.len();
         let doors: Vec<_> = (first..self.locks)
-            .map(|number| Door::new(number, opened))
+            .zip(traces)
+            .map(|(number, trace)| Door::new(number, opened, trace.rules))
             .collect();
         for ((n, trace), door) in traces.iter().enumerate().zip(&doors) {
             self.say_all(trace, door, seen(traces, n));
@@ -161,7 +162,24 @@ impl RealServer {
         let middle = |ticks: Tick| (u64::from(ticks) * TICK).saturating_sub(TICK / 2);
         let (scripts, wire) = (&self.scripts, &mut self.wire);
         match step.command {
+            Command::Take if saying.rules.limit(step.token) > 1 => {
+                wire.say(&["EVALSHA", &scripts.take, "2", lock, queue, ttl, token]);
+            }
             Command::Take => wire.say(&["SET", lock, token, "NX", "PX", ttl]),
+            Command::Downgrade => {
+                let shares = &door.name_of(Token(step.token.0 + 1));
+                wire.say(&[
+                    "EVALSHA",
+                    &scripts.downgrade,
+                    "3",
+                    lock,
+                    queue,
+                    waiters,
+                    token,
+                    shares,
+                    ttl,
+                ]);
+            }
             Command::Wait(void_after) => {
                 let later = (i64::from(void_after) - i64::from(saying.now)) * TICK as i64;
                 let void = match void_after {
@@ -258,7 +276,11 @@ impl RealServer {
                 self.last_fencing_token = token;
                 Answer::Fence(Some(step.server.fence))
             }
-            Command::Take => Answer::Was(*answer != Value::Nil),
+            Command::Take => Answer::Was(!matches!(answer, Value::Nil | Value::Number(0))),
+            Command::Downgrade => match answer.number() {
+                0 => Answer::Was(false),
+                left => Answer::Adopted(ticks(left)),
+            },
             _ => Answer::Was(answer.number() == 1),
         };
         same("the answer", found, step.answer)
@@ -299,37 +321,57 @@ struct Door {
     keys: [String; 3],
     number: usize,
     opened: i64,
+    rules: Rules,
 }
 
 impl Door {
-    fn new(number: usize, opened: i64) -> Self {
+    fn new(number: usize, opened: i64, rules: Rules) -> Self {
         let key = |kind| format!("lock:{kind}door:{number}");
         Door {
             keys: ["", "::queue:", "::waiters:"].map(key),
             number,
             opened,
+            rules,
         }
     }
 
+    /// Returns hexadecimal digits: the letter of the process, the attempt, and the number of the lock.
     fn name_of(&self, token: Token) -> String {
-        format!("{token:?}:{}", self.number)
+        let name = format!("{token:?}f{}", self.number);
+        match self.rules.limit(token) {
+            1 => name,
+            UNLIMITED => name + "/2047",
+            limit => format!("{name}/{limit}"),
+        }
     }
 
     fn tombstone(&self, token: Token) -> String {
-        format!("lock:::gone:{token:?}:{}", self.number)
+        format!("lock:::gone:{}", self.name_of(token))
     }
 
     fn check_sight(&self, step: &Step, sight: Value) -> Result<(), String> {
         let mut sight = sight.list().into_iter();
         let mut next = || sight.next().expect("four values");
-        let (holder, left) = (next().text(), next().number());
-        let expected = match step.server.holder() {
-            Some(token) => self.name_of(token),
-            None if step.server.is_reserved() => "::reserved".to_owned(),
-            None => String::new(),
-        };
-        same("the holder", holder, expected)?;
-        same("the rest of the lease", ticks(left), step.server.left())?;
+        let (holders, ends) = (next().list(), next().list());
+        let leases = ends.iter().map(|end| ticks(end.number()));
+        let mut held: Vec<_> = holders.into_iter().map(Value::text).zip(leases).collect();
+        held.sort();
+        let server = &step.server;
+        let mut expected: Vec<_> = server
+            .holders()
+            .iter()
+            .map(|it| (self.name_of(it.token), it.until - server.now))
+            .collect();
+        if server.is_reserved() {
+            expected.push(("::reserved".to_owned(), server.left()));
+        }
+        expected.sort();
+        same("the holders", held, expected)?;
+        same(
+            "the rest of the last lease",
+            ticks(next().number()),
+            server.left(),
+        )?;
         let queue: Vec<_> = next().list().into_iter().map(Value::text).collect();
         let tokens: Vec<_> = step.server.queue().map(|it| self.name_of(it)).collect();
         same("the known tokens", next().number(), tokens.len() as i64)?;

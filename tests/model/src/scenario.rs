@@ -1,14 +1,18 @@
 //! Requests of a few processes in every possible order of arrival, with their required results.
 
-use crate::server::{Answer, Command, News, PROCESSES, Rules, Server, Token};
+use crate::server::{Answer, Command, News, PROCESSES, Rules, Server, Token, UNLIMITED};
 use Command::*;
 use std::fmt;
 
-/// The requests of each process, in order, and the processes without a subscription.
+/// The requests of each process, in order, the limits of the processes, and the processes without a subscription.
 #[derive(Clone, Copy)]
 pub struct Scene {
     pub name: &'static str,
     pub programs: &'static [&'static [Command]],
+    /// Of all tokens of each process; 1 for the other processes. Every token after the first one of a process
+    /// is a reader's if `downgrades`.
+    pub limits: &'static [u8],
+    pub downgrades: bool,
     pub deaf: &'static [usize],
     /// The number of orders.
     pub orders: usize,
@@ -23,8 +27,22 @@ const fn scene(
     Scene {
         name,
         programs,
+        limits: &[],
+        downgrades: false,
         deaf,
         orders,
+    }
+}
+
+const fn shared(
+    name: &'static str,
+    limits: &'static [u8],
+    programs: &'static [&'static [Command]],
+    orders: usize,
+) -> Scene {
+    Scene {
+        limits,
+        ..scene(name, programs, &[], orders)
     }
 }
 
@@ -109,6 +127,87 @@ pub const SCENES: &[Scene] = &[
         &[],
         420,
     ),
+];
+
+const READ: u8 = UNLIMITED;
+
+/// Scenes in which several tokens share a lock.
+pub const SHARED_SCENES: &[Scene] = &[
+    shared(
+        "readers around a writer",
+        &[READ, 1, READ],
+        &[
+            &[Take, ASK, Release],
+            &[ASK, ASK, Release],
+            &[Take, ASK, Release],
+        ],
+        1680,
+    ),
+    shared(
+        "two permits for three",
+        &[2, 2, 2],
+        &[&[Take, Renew, Release], &[Take, ASK, Release], &[ASK, ASK]],
+        560,
+    ),
+    shared(
+        "processes that disagree about the permits",
+        &[3, 2, 3, 2],
+        &[&[ASK, Release], &[ASK, ASK], &[Take, Release], &[ASK]],
+        630,
+    ),
+    shared(
+        "a writer that gives up lets readers enter",
+        &[READ, 1, READ, READ],
+        &[&[Take, Renew], &[ASK, Cancel], &[ASK, ASK], &[ASK]],
+        630,
+    ),
+    shared(
+        "each holder's lease ends by itself",
+        &[READ, READ, 1],
+        &[&[Take, Renew], &[Take, Renew, Fence], &[ASK], &[TICK, TICK]],
+        1680,
+    ),
+    shared(
+        "a reader that dies keeps its part for its own lease only",
+        &[READ, READ, 1],
+        &[
+            &[Take, Renew, Renew],
+            &[Take],
+            &[ASK, ASK],
+            &[Pass(2), TICK],
+        ],
+        1680,
+    ),
+    shared(
+        "a silent writer at the front",
+        &[READ, 1, READ],
+        &[
+            &[Take, Renew, Renew],
+            &[ASK],
+            &[ASK, ASK, ASK],
+            &[TICK, TICK],
+        ],
+        5040,
+    ),
+    shared(
+        "late requests of readers",
+        &[READ, READ, 1],
+        &[
+            &[Take, Release, Renew],
+            &[ASK, Release, Release],
+            &[ASK, Fence],
+        ],
+        560,
+    ),
+    Scene {
+        downgrades: true,
+        ..shared(
+            "a downgrade with a reader and a writer in the queue",
+            &[1, READ, 1],
+            &[&[Take, Downgrade, Downgrade], &[ASK, ASK], &[ASK, Release]],
+            210,
+        )
+    },
 ];
 
 /// Scenes with late requests or vanished processes.
@@ -226,6 +325,10 @@ impl Trace {
         }
     }
 
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
     pub fn add(&mut self, token: Token, command: Command) -> Answer {
         let mut published = Vec::new();
         let answer = self.server.step(&self.rules, token, command, &mut |news| {
@@ -267,10 +370,13 @@ impl Trace {
         let had = (0..=others + 1).any(|_| match self.add(token, ASK) {
             Answer::Granted(_) | Answer::Adopted(_) | Answer::Void => true,
             _ => {
-                match self.server.holder() {
-                    Some(holder) => self.add(holder, Release),
-                    None => self.add(token, TICK),
-                };
+                let holders = self.server.holders().to_vec();
+                for holder in &holders {
+                    self.add(holder.token, Release);
+                }
+                if holders.is_empty() {
+                    self.add(token, TICK);
+                }
                 false
             }
         });
@@ -281,7 +387,8 @@ impl Trace {
     /// Lets all processes give up, and checks that nothing is left.
     pub fn end(&mut self) {
         let tokens = self.steps.iter().map(|step| step.token);
-        let mut tokens: Vec<_> = tokens.chain(self.server.queue()).collect();
+        let holders = self.server.holders().iter().map(|holder| holder.token);
+        let mut tokens: Vec<_> = tokens.chain(self.server.queue()).chain(holders).collect();
         tokens.sort();
         tokens.dedup();
         for token in tokens {
@@ -290,25 +397,27 @@ impl Trace {
         if self.server.is_reserved() {
             self.add(token(0), Expire);
         }
-        assert_eq!(self.server.holder(), None);
+        assert!(self.server.holders().is_empty(), "{self:?}");
         assert_eq!(self.server.queue().next(), None);
     }
 
-    /// Checks that a process that was granted the lock and has not released it is the only one.
+    /// Checks that no more processes were granted the lock, and have not released it, than the limit of one of them.
     fn check(&self) {
-        let mut holds = None;
+        let mut granted: Vec<(Token, u8)> = Vec::new();
         for step in &self.steps {
-            if step.server.holder() != holds {
-                holds = None;
+            let tenure = |token| step.server.hold_of(token).map(|hold| hold.tenure);
+            granted.retain(|(token, since)| tenure(*token) == Some(*since));
+            let waits = matches!(step.command, Wait(_));
+            if let (true, Answer::Granted(_) | Answer::Adopted(_)) = (waits, step.answer) {
+                let tenure = tenure(step.token).unwrap_or_else(|| panic!("{self:?}"));
+                granted.retain(|(token, _)| *token != step.token);
+                granted.push((step.token, tenure));
             }
-            match step.answer {
-                Answer::Granted(_) | Answer::Adopted(_) => {
-                    assert!(holds.is_none_or(|holds| holds == step.token), "{self:?}");
-                    assert_eq!(step.server.holder(), Some(step.token), "{self:?}");
-                    holds = Some(step.token);
-                }
-                _ => {}
-            }
+            let limits = granted.iter().map(|(token, _)| self.rules.limit(*token));
+            assert!(
+                granted.len() <= limits.min().unwrap_or(0).into(),
+                "{self:?}"
+            );
         }
     }
 }
@@ -318,6 +427,17 @@ fn token(process: usize) -> Token {
 }
 
 impl Scene {
+    /// Returns the rules with the scene's limits.
+    pub fn rules(&self, mut rules: Rules) -> Rules {
+        for (process, limit) in self.limits.iter().enumerate() {
+            rules.limits[process].fill(*limit);
+            if self.downgrades {
+                rules.limits[process][1..].fill(READ);
+            }
+        }
+        rules
+    }
+
     /// Visits every order. Returns their number.
     pub fn play(&self, rules: Rules, mut visit: impl FnMut(Trace)) -> usize {
         let mut left: Vec<_> = self.programs.iter().map(|program| program.len()).collect();

@@ -4,12 +4,14 @@ use crate::resp_client::Wire;
 
 /// The digests of the scripts that a server has loaded.
 pub(crate) struct Scripts {
+    pub(crate) take: String,
     pub(crate) wait: String,
     pub(crate) cancel: String,
     pub(crate) release: String,
     pub(crate) renew: String,
     pub(crate) fence: String,
-    /// Returns the visible state: the holder, the remaining lease, the queue, and the number of waiters with
+    pub(crate) downgrade: String,
+    /// Returns the visible state: the holders, their leases, the rest of the key's time, the queue, and the number of waiters with
     /// details.
     pub(crate) look: String,
     /// Simulates the passing of time by ageing everything that has a time.
@@ -28,11 +30,14 @@ macro_rules! script {
     };
 }
 
+pub const TAKE: &str = script!(["take.lua", "lib_holders.lua", "tail_take.lua"]);
 pub const WAIT: &str = script!(
     "local cluster = false\n",
     [
+        "lib_holders.lua",
         "lib_queue.lua",
         "lib_wake.lua",
+        "lib_grant_next.lua",
         "lib_holder_ttl.lua",
         "lib_enqueue.lua",
         "wait.lua"
@@ -41,29 +46,63 @@ pub const WAIT: &str = script!(
 pub const CANCEL: &str = script!(
     "local cluster = false\n",
     [
-        "cancel.lua",
+        "lib_holders.lua",
         "lib_queue.lua",
         "lib_grant_next.lua",
-        "tail_cancel.lua"
+        "cancel.lua"
     ]
 );
 pub const RELEASE: &str = script!(
     "local cluster = false\n",
     [
         "release.lua",
+        "lib_holders.lua",
         "lib_queue.lua",
         "lib_grant_next.lua",
         "tail_release.lua"
     ]
 );
+pub const DOWNGRADE: &str = script!(
+    "local cluster = false\n",
+    [
+        "lib_holders.lua",
+        "lib_queue.lua",
+        "lib_grant_next.lua",
+        "downgrade.lua"
+    ]
+);
 pub const RENEW: &str = script!(["renew.lua"]);
-pub const FENCING_TOKEN: &str = script!(["fencing_token.lua"]);
+pub const FENCING_TOKEN: &str = script!(["lib_holders.lua", "fencing_token.lua"]);
+/// Removes holders whose leases have ended, as the scripts do.
 const LOOK: &str = "
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local holders, ends = {}, {}
+    if redis.call('TYPE', KEYS[1]).ok == 'zset' then
+        local members = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+        for n = 1, #members, 2 do
+            local left = members[n + 1] % 2 ^ 42 - now
+            if left > 0 then
+                holders[#holders + 1] = members[n]
+                ends[#ends + 1] = left
+            end
+        end
+    elseif redis.call('EXISTS', KEYS[1]) == 1 then
+        holders = {redis.call('GET', KEYS[1])}
+        ends = {redis.call('PTTL', KEYS[1])}
+    end
     return {
-        redis.call('GET', KEYS[1]) or '', redis.call('PTTL', KEYS[1]),
+        holders, ends, redis.call('PTTL', KEYS[1]),
         redis.call('ZRANGE', KEYS[2], 0, -1), redis.call('HLEN', KEYS[3]),
     }";
 const PASS: &str = "
+    local kind = redis.call('TYPE', KEYS[1]).ok
+    if kind == 'zset' then
+        local members = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+        for n = 1, #members, 2 do
+            redis.call('ZINCRBY', KEYS[1], -tonumber(ARGV[1]), members[n])
+        end
+    end
     for _, key in ipairs(KEYS) do
         local left = redis.call('PTTL', key)
         if left >= 0 and left <= tonumber(ARGV[1]) then
@@ -92,11 +131,13 @@ impl Scripts {
     pub(crate) fn load(wire: &mut Wire) -> Self {
         let mut load = |script| wire.ask(&["SCRIPT", "LOAD", script]).text();
         Scripts {
+            take: load(TAKE),
             wait: load(WAIT),
             cancel: load(CANCEL),
             release: load(RELEASE),
             renew: load(RENEW),
             fence: load(FENCING_TOKEN),
+            downgrade: load(DOWNGRADE),
             look: load(LOOK),
             pass: load(PASS),
             die: load(DIE),

@@ -10,7 +10,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 pub struct Found {
     pub states: usize,
     /// The maximum of each of the times, in ticks, with its trace.
-    pub most: [(u8, Trace); 5],
+    pub most: [(u8, Trace); 6],
     /// The first violation.
     pub violation: Option<(Violation, Trace)>,
 }
@@ -39,7 +39,7 @@ impl fmt::Display for Trace {
 /// Explores all states, or until one is wrong.
 pub fn search(setting: &Setting) -> Found {
     let mut violation = None;
-    let mut most = [(0, 0); 5];
+    let mut most = [(0, 0); 6];
     let mut steps = Steps::new();
     let states = explore(setting, &mut steps, &mut |world, number| {
         for (most, time) in most.iter_mut().zip(world.times.all()) {

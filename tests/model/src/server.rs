@@ -1,4 +1,7 @@
 //! One lock on a server: each request is one step. Time passes in ticks.
+//!
+//! A lock has one holder, or several that share it. Each has a limit: the greatest number of holders while it is
+//! one of them, itself included.
 
 use std::fmt;
 
@@ -17,7 +20,9 @@ impl fmt::Debug for Token {
 }
 
 pub const PROCESSES: usize = 4;
-const ATTEMPTS: usize = 4;
+pub const ATTEMPTS: usize = 4;
+/// The limit of a holder beside any number of others.
+pub const UNLIMITED: u8 = u8::MAX;
 const TOKENS: usize = PROCESSES * ATTEMPTS;
 
 impl Token {
@@ -40,7 +45,7 @@ impl Token {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Command {
-    /// `SET NX PX`.
+    /// `SET NX PX`, or the script that shares a lock.
     Take,
     /// Expires after that tick; never, if that is 0.
     Wait(Tick),
@@ -50,6 +55,8 @@ pub enum Command {
     Cancel,
     /// Cancel, with a tombstone.
     CancelWithTombstone,
+    /// The token, an exclusive holder, is replaced by the next token of its process, which shares the lock.
+    Downgrade,
     /// A client that does not know about queues deletes the lock, held or not.
     Expire,
     /// Some ticks pass.
@@ -72,7 +79,7 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     pub at: Tick,
-    /// The remaining lease of the holder.
+    /// The time until a lease ends that is in the token's way.
     pub left: Tick,
     pub ahead: u8,
     pub length: u8,
@@ -110,6 +117,8 @@ pub struct Rules {
     /// How long a woken waiter counts as alive, and the lock is reserved; if 0, a vacant lock is granted
     /// without waking.
     pub wake: Tick,
+    /// How long the first in the queue, if it cannot enter, may be silent while others behind it could.
+    pub silence: Tick,
     /// How long a tombstone lasts; if 0, there are none.
     pub tombstone: Tick,
     /// How long a queue lasts after the last request; if 0, for ever.
@@ -132,6 +141,38 @@ pub struct Rules {
     pub skip_deaf: bool,
     /// No fencing token is less than the server's clock.
     pub fence_by_clock: bool,
+
+    // Of shared locks.
+    /// The limit of each process's tokens, by attempt.
+    pub limits: [[u8; ATTEMPTS]; PROCESSES],
+    /// A newcomer that shares the lock passes no waiter.
+    pub respects_queue: bool,
+    /// The lowest limit of all holders counts, and not only the newcomer's.
+    pub lowest_limit: bool,
+    /// Each holder has a lease of its own.
+    pub own_leases: bool,
+    /// The lock lasts as long as the last lease, and not as the one that was acquired last.
+    pub last_lease: bool,
+    /// A holder whose lease has ended stops counting while others hold the lock.
+    pub ends_each: bool,
+    /// A release grants the lock beside the other holders.
+    pub grants_beside: bool,
+    /// A waiter that gives up makes room for those behind it.
+    pub cancel_grants: bool,
+    /// Neighbors in the queue that fit beside each other enter together.
+    pub neighbors: bool,
+    /// A silent waiter at the front is woken, and leaves the queue unless it polls.
+    pub wakes_silent: bool,
+    /// A renewal makes no token a holder.
+    pub only_renews: bool,
+    /// A repeated downgrade prolongs nothing.
+    pub downgrades_once: bool,
+}
+
+impl Rules {
+    pub fn limit(&self, token: Token) -> u8 {
+        self.limits[token.process()][token.attempt()]
+    }
 }
 
 impl Default for Rules {
@@ -141,6 +182,7 @@ impl Default for Rules {
             grant: 1,
             alive: 5,
             wake: 1,
+            silence: 1,
             tombstone: 9,
             stay: 9,
             void: true,
@@ -152,6 +194,18 @@ impl Default for Rules {
             skip_silent: true,
             skip_deaf: true,
             fence_by_clock: true,
+            limits: [[1; ATTEMPTS]; PROCESSES],
+            respects_queue: true,
+            lowest_limit: true,
+            own_leases: true,
+            last_lease: true,
+            ends_each: true,
+            grants_beside: true,
+            cancel_grants: true,
+            neighbors: true,
+            wakes_silent: true,
+            only_renews: true,
+            downgrades_once: true,
         }
     }
 }
@@ -162,14 +216,25 @@ struct Waiter {
     alive: Tick,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Holder {
+    pub token: Token,
+    /// The end of its lease.
+    pub until: Tick,
+    /// The number of this hold among all.
+    pub tenure: u8,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Server {
     pub now: Tick,
-    holder: Option<Token>,
-    /// The lock has no holder, and only the first in the queue can take it.
-    reserved: bool,
-    /// The end of the holder's lease, or of the reservation.
-    until: Tick,
+    held: u8,
+    /// By token.
+    holders: [Holder; TOKENS / 2],
+    /// Several tokens share the lock, or did until now.
+    is_set: bool,
+    /// The lock has no holder, and only the first in the queue can take it, until this time.
+    reserved: Tick,
     /// The number of holds so far.
     pub tenure: u8,
     pub fence: u16,
@@ -187,13 +252,20 @@ const VACANT: Waiter = Waiter {
     alive: 0,
 };
 
+const FREE: Holder = Holder {
+    token: Token(u8::MAX),
+    until: 0,
+    tenure: 0,
+};
+
 impl Default for Server {
     fn default() -> Self {
         Server {
             now: 1,
-            holder: None,
-            reserved: false,
-            until: 0,
+            held: 0,
+            holders: [FREE; TOKENS / 2],
+            is_set: false,
+            reserved: 0,
             tenure: 0,
             fence: 0,
             waiting: 0,
@@ -207,10 +279,16 @@ impl Default for Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.holder {
-            Some(holder) => write!(f, "at {} {holder:?} has it for {}", self.now, self.left())?,
-            None if self.reserved => write!(f, "at {} it is reserved", self.now)?,
-            None => write!(f, "at {} it is vacant", self.now)?,
+        match self.holders() {
+            [] if self.is_reserved() => write!(f, "at {} it is reserved", self.now)?,
+            [] => write!(f, "at {} it is vacant", self.now)?,
+            holders => {
+                write!(f, "at {}", self.now)?;
+                for holder in holders {
+                    let left = holder.until.saturating_sub(self.now);
+                    write!(f, " {:?} has it for {left}", holder.token)?;
+                }
+            }
         }
         for waiter in self.waiters() {
             let left = waiter.alive.saturating_sub(self.now);
@@ -221,23 +299,43 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    pub fn holder(&self) -> Option<Token> {
-        self.holder
+    /// Returns the holders, by token.
+    pub fn holders(&self) -> &[Holder] {
+        &self.holders[..self.held as usize]
+    }
+
+    /// Returns the token's part in the lock, if it holds the lock.
+    pub fn hold_of(&self, token: Token) -> Option<&Holder> {
+        let mut holders = self.holders().iter();
+        holders.find(|holder| holder.token == token && holder.until > self.now)
+    }
+
+    /// Returns `true` if the lock is stored as a set of holders.
+    pub fn is_set(&self) -> bool {
+        self.is_set
     }
 
     /// Returns `true` if only the first in the queue can take the lock.
     pub fn is_reserved(&self) -> bool {
-        self.reserved
+        self.reserved > 0
     }
 
     /// Returns `true` if any client can take the lock.
     fn is_vacant(&self) -> bool {
-        self.holder.is_none() && !self.reserved
+        self.held == 0 && !self.is_reserved()
     }
 
-    /// Returns the remaining lease of the holder.
+    /// Returns the remaining lease of the last holder, or the rest of the reservation.
     pub fn left(&self) -> Tick {
-        self.until.saturating_sub(self.now)
+        let last = self.holders().iter().map(|holder| holder.until).max();
+        last.unwrap_or(self.reserved).saturating_sub(self.now)
+    }
+
+    /// Returns `true` if the token may hold the lock beside the holders whose leases run.
+    pub fn has_room_for(&self, rules: &Rules, token: Token) -> bool {
+        let live = || self.holders().iter().filter(|it| it.until > self.now);
+        let lowest = live().map(|it| rules.limit(it.token)).min();
+        live().count() < rules.limit(token).min(lowest.unwrap_or(UNLIMITED)).into()
     }
 
     pub fn queue(&self) -> impl Iterator<Item = Token> + '_ {
@@ -251,22 +349,13 @@ impl Server {
         waiters.filter(alive).map(|waiter| waiter.token)
     }
 
-    /// Returns `true` if a token may acquire the lock before all other waiters when `asker` polls, or leaves.
-    pub fn is_next(&self, token: Token, asker: Token, leaves: bool) -> bool {
-        let hears = |token: Token| self.deaf & 1 << token.process() == 0;
-        let stays = |it: &&Waiter| match it.token == asker {
-            true => !leaves,
-            false => it.alive > self.now && hears(it.token),
-        };
-        let next = self.waiters().iter().find(stays);
-        next.is_none_or(|next| next.token == token)
+    pub fn hears(&self, token: Token) -> bool {
+        self.deaf & 1 << token.process() == 0
     }
 
     pub fn set_clock(&mut self, now: Tick) {
         self.now = now;
-        if self.until <= now {
-            self.vacate();
-        }
+        self.end_leases(true);
     }
 
     /// Carries out a request of a token.
@@ -296,13 +385,17 @@ impl Server {
                 }
                 Answer::Was(script.cancel(token))
             }
+            Command::Downgrade => match script.downgrade(token) {
+                Some(left) => Answer::Adopted(left),
+                None => Answer::Was(false),
+            },
             Command::Expire => {
                 let there = !self.is_vacant();
                 self.vacate();
                 Answer::Was(there)
             }
             Command::Pass(ticks) => {
-                (0..ticks).for_each(|_| self.pass());
+                (0..ticks).for_each(|_| self.pass(rules));
                 Answer::Was(true)
             }
             Command::Disconnect => {
@@ -312,11 +405,9 @@ impl Server {
         }
     }
 
-    fn pass(&mut self) {
+    fn pass(&mut self, rules: &Rules) {
         self.now += 1;
-        if self.until <= self.now {
-            self.vacate();
-        }
+        self.end_leases(rules.ends_each);
         if self.waiting > 0 && self.stays == self.now {
             self.queue = [VACANT; TOKENS / 2];
             self.waiting = 0;
@@ -331,6 +422,30 @@ impl Server {
         }
     }
 
+    /// Removes the holders whose leases have ended; unless `each`, only when all have.
+    fn end_leases(&mut self, each: bool) {
+        let now = self.now;
+        if self.reserved <= now {
+            self.reserved = 0;
+        }
+        if each || self.left() == 0 {
+            self.retain(|holder| holder.until > now);
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Holder) -> bool) {
+        let mut held = 0;
+        for n in 0..self.held as usize {
+            if keep(&self.holders[n]) {
+                self.holders[held] = self.holders[n];
+                held += 1;
+            }
+        }
+        self.holders[held..].fill(FREE);
+        self.held = held as u8;
+        self.is_set &= held > 0;
+    }
+
     fn waiters(&self) -> &[Waiter] {
         &self.queue[..self.waiting as usize]
     }
@@ -339,17 +454,44 @@ impl Server {
         self.waiters().iter().position(|it| it.token == token)
     }
 
-    fn give(&mut self, token: Token, lease: Tick) {
-        self.reserved = false;
-        self.holder = Some(token);
-        self.until = self.now + lease;
+    fn give(&mut self, rules: &Rules, token: Token, lease: Tick) {
+        self.reserved = 0;
         self.tenure += 1;
+        let holder = Holder {
+            token,
+            until: self.now + lease,
+            tenure: self.tenure,
+        };
+        let at = self.holders().partition_point(|it| it.token < token);
+        self.holders.copy_within(at..self.held as usize, at + 1);
+        self.holders[at] = holder;
+        self.held += 1;
+        self.is_set |= self.held > 1;
+        self.end_together(rules, holder.until);
+    }
+
+    /// Moves the ends of all leases, if they are not the holders' own.
+    fn end_together(&mut self, rules: &Rules, until: Tick) {
+        for holder in &mut self.holders[..self.held as usize] {
+            if !rules.own_leases {
+                holder.until = holder.until.max(until);
+            }
+            if !rules.last_lease {
+                holder.until = holder.until.min(until);
+            }
+        }
     }
 
     fn vacate(&mut self) {
-        self.until = 0;
-        self.reserved = false;
-        self.holder = None;
+        self.reserved = 0;
+        self.retain(|_| false);
+    }
+
+    /// Ends a token's hold. Returns `true` if it held the lock.
+    fn take_away(&mut self, token: Token) -> bool {
+        let held = self.hold_of(token).is_some();
+        self.retain(|holder| holder.token != token);
+        held
     }
 
     fn remove(&mut self, place: usize) -> Waiter {
@@ -381,12 +523,31 @@ struct Script<'a> {
 }
 
 impl Script<'_> {
-    fn take(&mut self, token: Token) -> bool {
-        let free = self.server.is_vacant();
-        if free {
-            self.server.give(token, self.rules.ttl);
+    /// Returns the lowest limit that counts.
+    fn lowest(&self) -> u8 {
+        let limits = self.server.holders().iter();
+        let lowest = limits.map(|it| self.rules.limit(it.token)).min();
+        let lowest = lowest.unwrap_or(UNLIMITED);
+        if self.rules.lowest_limit || lowest == 1 {
+            lowest
+        } else {
+            UNLIMITED
         }
-        free
+    }
+
+    fn fits(&self, token: Token) -> bool {
+        self.server.held < self.rules.limit(token).min(self.lowest())
+    }
+
+    fn take(&mut self, token: Token) -> bool {
+        let waits = self.rules.respects_queue && self.server.waiting > 0;
+        let holds = self.server.hold_of(token).is_some();
+        let beside = !self.server.is_reserved() && self.fits(token) && !holds && !waits;
+        let taken = self.server.is_vacant() || self.rules.limit(token) > 1 && beside;
+        if taken {
+            self.server.give(self.rules, token, self.rules.ttl);
+        }
+        taken
     }
 
     fn wait(&mut self, token: Token, void_after: Tick) -> Answer {
@@ -395,35 +556,65 @@ impl Script<'_> {
         if late || self.server.buried[token.0 as usize] > 0 {
             return Answer::Void;
         }
-        let vacant = self.server.is_vacant();
-        if vacant && self.rules.first_come {
-            match self.rules.wake {
-                0 if self.server.first().is_some_and(|it| it.token != token) => self.hand_on(),
-                _ => self.wake_before(token),
-            }
-        }
-        if self.server.holder.is_none() {
-            let first = self.server.first();
-            if !self.rules.first_come || first.is_none_or(|first| first.token == token) {
-                self.server.leave(token);
-                self.server.give(token, ttl);
-                return Answer::Granted(ttl);
-            }
-            if vacant {
-                self.server.reserved = true;
-                self.server.until = self.server.now + self.rules.wake;
-            }
-        }
-        if self.server.holder == Some(token) && self.rules.adopt {
+        if self.server.hold_of(token).is_some() && self.rules.adopt {
             if self.rules.refresh {
                 self.renew(token);
             }
-            return Answer::Adopted(self.server.left());
+            let until = self.server.hold_of(token).map_or(0, |it| it.until);
+            return Answer::Adopted(until - self.server.now);
         }
-        self.stand(token)
+        let vacant = self.server.is_vacant();
+        let mut woken = false;
+        if self.fits(token) {
+            if self.rules.first_come && !self.server.is_reserved() {
+                woken = self.wake_others(token);
+            }
+            let first = self.server.first();
+            let passes = !self.rules.first_come || first.is_none_or(|it| it.token == token);
+            if self.fits(token) && passes {
+                self.server.leave(token);
+                self.server.give(self.rules, token, ttl);
+                if self.rules.neighbors {
+                    self.hand_on();
+                }
+                return Answer::Granted(ttl);
+            }
+            if vacant && self.server.held == 0 {
+                self.server.reserved = self.server.now + self.rules.wake;
+            }
+        }
+        self.stand(token, woken)
     }
 
-    fn stand(&mut self, token: Token) -> Answer {
+    /// Wakes the waiters ahead of the token, if they may enter or if the first is silent. Returns `true` if any was
+    /// woken.
+    fn wake_others(&mut self, token: Token) -> bool {
+        while let Some(first) = self.server.first()
+            && first.token != token
+            && !self.fits(first.token)
+        {
+            let silent = self.server.now + self.rules.alive - first.alive;
+            if !self.rules.wakes_silent || silent < self.rules.silence {
+                return false;
+            }
+            if self.wake(0) {
+                return true;
+            }
+        }
+        let first = self.server.first();
+        if first.is_none_or(|first| first.token == token) {
+            return false;
+        }
+        match self.rules.wake {
+            0 => {
+                self.hand_on();
+            }
+            _ => self.wake_before(token),
+        }
+        true
+    }
+
+    fn stand(&mut self, token: Token, woken: bool) -> Answer {
         let alive = self.server.now + self.rules.alive;
         let place = self.server.place(token);
         let ahead = place.unwrap_or(self.server.waiting as usize);
@@ -437,24 +628,51 @@ impl Script<'_> {
                 self.publish(News::Others(self.server.queue[0].token));
             }
         }
+        let left = self.in_the_way(token);
         Answer::Waiting(Place {
             at: self.server.now,
-            left: self.server.left(),
+            left: if woken {
+                left.min(self.rules.wake)
+            } else {
+                left
+            },
             ahead: ahead as u8,
             length: self.server.waiting,
         })
     }
 
+    /// Returns the time until a lease ends that is in the token's way.
+    fn in_the_way(&self, token: Token) -> Tick {
+        let holders = self.server.holders().iter();
+        let shares = |token: Token| self.rules.limit(token) > 1;
+        if !holders.clone().all(|it| shares(it.token)) || !shares(token) {
+            return self.server.left();
+        }
+        let soonest = holders.map(|it| it.until).min();
+        soonest.map_or(self.server.left(), |end| {
+            end.saturating_sub(self.server.now)
+        })
+    }
+
     fn renew(&mut self, token: Token) -> bool {
-        let ours = self.server.holder == Some(token);
+        let until = self.server.now + self.rules.ttl;
+        let ours = self.server.hold_of(token).is_some();
+        if !ours && !self.rules.only_renews && self.rules.limit(token) > 1 && self.fits(token) {
+            self.server.give(self.rules, token, self.rules.ttl);
+            return true;
+        }
         if ours {
-            self.server.until = self.server.now + self.rules.ttl;
+            let holders = &mut self.server.holders[..self.server.held as usize];
+            for holder in holders.iter_mut().filter(|it| it.token == token) {
+                holder.until = until;
+            }
+            self.server.end_together(self.rules, until);
         }
         ours
     }
 
     fn fence(&mut self, token: Token) -> Option<u16> {
-        let ours = self.server.holder == Some(token);
+        let ours = self.server.hold_of(token).is_some();
         ours.then(|| {
             let clock = match self.rules.fence_by_clock {
                 true => u16::from(self.server.now) * 100,
@@ -467,28 +685,32 @@ impl Script<'_> {
 
     /// Wakes the waiters before the token: they are to poll at once, and soon count as dead unless they do.
     fn wake_before(&mut self, token: Token) {
-        let now = self.server.now;
-        let soon = now + self.rules.wake;
         let mut place = 0;
         while let Some(waiter) = self.server.waiters().get(place).copied()
             && waiter.token != token
         {
-            let dead = self.rules.skip_silent && waiter.alive <= now;
-            if dead || !self.publish(News::Free(waiter.token)) {
-                self.server.remove(place);
-                continue;
-            }
-            self.server.queue[place].alive = waiter.alive.min(soon);
-            place += 1;
+            place += usize::from(self.wake(place));
         }
     }
 
-    fn release(&mut self, token: Token) -> bool {
-        let held = self.server.holder == Some(token);
-        if held {
-            self.server.vacate();
+    /// Wakes one waiter. Returns `false` if it is dead already, and has left the queue.
+    fn wake(&mut self, place: usize) -> bool {
+        let (now, waiter) = (self.server.now, self.server.queue[place]);
+        let dead = self.rules.skip_silent && waiter.alive <= now;
+        if dead || !self.publish(News::Free(waiter.token)) {
+            self.server.remove(place);
+            return false;
         }
-        if held || self.rules.pump && self.server.is_vacant() {
+        self.server.queue[place].alive = waiter.alive.min(now + self.rules.wake);
+        true
+    }
+
+    fn release(&mut self, token: Token) -> bool {
+        let set = self.server.is_set;
+        let held = self.server.take_away(token);
+        let vacant = self.server.is_vacant();
+        let beside = self.rules.grants_beside && set && self.rules.limit(token) > 1;
+        if held && vacant || self.rules.pump && vacant || beside {
             self.hand_on();
         }
         held
@@ -496,32 +718,65 @@ impl Script<'_> {
 
     fn cancel(&mut self, token: Token) -> bool {
         let moved_up = self.server.leave(token);
-        let held = self.server.holder == Some(token) && self.rules.give_back;
-        if held {
-            self.server.vacate();
-        }
-        if held || self.rules.pump && self.server.is_vacant() {
-            self.hand_on();
-        } else if moved_up {
+        let held = self.rules.give_back && self.server.take_away(token);
+        let vacant = self.server.is_vacant();
+        let beside =
+            self.server.held > 0 && (self.rules.cancel_grants || held && self.rules.grants_beside);
+        let grants = vacant && (held || self.rules.pump) || beside;
+        if !(grants && self.hand_on()) && moved_up {
             self.tell_first();
         }
         held
     }
 
-    /// Grants the lock, which has no holder, to the first in the queue.
-    fn hand_on(&mut self) {
+    /// Returns for how long the next token holds the lock then.
+    fn downgrade(&mut self, token: Token) -> Option<Tick> {
+        let next = Token(token.0 + 1);
+        if let Some(holder) = self.server.hold_of(next) {
+            let left = holder.until - self.server.now;
+            return Some(match self.rules.downgrades_once {
+                true => left,
+                false => self.rules.ttl,
+            });
+        }
+        let held = !self.server.is_set && self.server.take_away(token);
+        held.then(|| {
+            self.server.give(self.rules, next, self.rules.ttl);
+            self.hand_on();
+            self.rules.ttl
+        })
+    }
+
+    /// Grants the lock to the first in the queue, and to those right behind it that fit. Returns `true` if any has
+    /// left the queue.
+    fn hand_on(&mut self) -> bool {
         let (at, lease) = (self.server.now, self.rules.grant);
-        while let Some(first) = self.server.first() {
-            self.server.remove(0);
+        let mut changed = false;
+        while !self.server.is_reserved()
+            && self.server.held < self.lowest()
+            && let Some(first) = self.server.first()
+        {
             let to = first.token;
-            if self.rules.skip_silent && first.alive <= at {
+            let dead = self.rules.skip_silent && first.alive <= at;
+            if !dead && !self.fits(to) {
+                break;
+            }
+            self.server.remove(0);
+            changed = true;
+            if dead || self.server.hold_of(to).is_some() {
                 continue;
             }
-            if self.publish(News::Grant { to, at, lease }) {
-                self.server.give(to, lease);
-                return self.tell_first();
+            self.server.give(self.rules, to, lease);
+            if !self.publish(News::Grant { to, at, lease }) {
+                self.server.take_away(to);
+            } else if !self.rules.neighbors {
+                break;
             }
         }
+        if changed {
+            self.tell_first();
+        }
+        changed
     }
 
     fn tell_first(&mut self) {
@@ -536,7 +791,7 @@ impl Script<'_> {
 
     /// Sends a message. Returns `true` if a process may have received it.
     fn publish(&mut self, news: News) -> bool {
-        let hears = self.server.deaf & 1 << news.to().process() == 0;
+        let hears = self.server.hears(news.to());
         if hears {
             (self.tell)(news);
         }

@@ -3,7 +3,7 @@
 use crate::client::{Client, Phase, Turn};
 use crate::client_rules::ClientRules;
 use crate::network::{Message, Network, What};
-use crate::server::{Answer, Command, News, PROCESSES, Rules, Server, Tick, Token};
+use crate::server::{Answer, Command, News, PROCESSES, Rules, Server, Tick, Token, UNLIMITED};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -43,6 +43,7 @@ pub struct Faults {
     /// Not faults, but requests of a holder.
     pub renew: u8,
     pub fence: u8,
+    pub downgrade: u8,
 }
 
 impl Faults {
@@ -56,6 +57,7 @@ impl Faults {
         failover: 0,
         renew: 0,
         fence: 0,
+        downgrade: 0,
     };
 }
 
@@ -93,6 +95,14 @@ impl Setting {
         setting.bounds.faults = faults;
         setting
     }
+
+    /// Gives the clients these limits.
+    pub fn with_limits(mut self, limits: &[u8]) -> Self {
+        for (process, limit) in limits.iter().enumerate() {
+            self.rules.limits[process].fill(*limit);
+        }
+        self
+    }
 }
 
 /// For how many consecutive ticks a condition has lasted.
@@ -108,11 +118,22 @@ pub struct Times {
     pub ghost: u8,
     /// The holder has crashed or is paused.
     pub kept: u8,
+    /// The first client in the queue that waits could hold the lock, and does not.
+    pub idle: u8,
+    /// The second, third and fifth, for each process.
+    each: [[u8; PROCESSES]; 3],
 }
 
 impl Times {
-    pub fn all(self) -> [u8; 5] {
-        [self.stall, self.orphan, self.unaware, self.ghost, self.kept]
+    pub fn all(self) -> [u8; 6] {
+        [
+            self.stall,
+            self.orphan,
+            self.unaware,
+            self.ghost,
+            self.kept,
+            self.idle,
+        ]
     }
 }
 
@@ -127,9 +148,10 @@ pub struct World {
     network: Network,
     faults: Faults,
     pub times: Times,
-    /// The greatest fencing token that a client that counts on the lock received; and whether one was not
-    /// greater.
+    /// The greatest fencing token that a client that counts on the lock received, and the greatest of an
+    /// exclusive holder; and whether one was not greater.
     fence: u16,
+    exclusive_fence: u16,
     fence_fell: bool,
     overtaken: bool,
     undead: bool,
@@ -143,6 +165,7 @@ pub enum Event {
     Release(usize),
     Renew(usize),
     Fence(usize),
+    Downgrade(usize),
     Due(usize),
     Crash(usize),
     /// The messages that it was about to send are lost.
@@ -169,6 +192,7 @@ impl fmt::Debug for Event {
             Event::Release(n) => write!(f, "{} releases", name(n)),
             Event::Renew(n) => write!(f, "{} renews", name(n)),
             Event::Fence(n) => write!(f, "{} asks for a fencing token", name(n)),
+            Event::Downgrade(n) => write!(f, "{} downgrades", name(n)),
             Event::Due(n) => write!(f, "{}'s time has come", name(n)),
             Event::Crash(n) => write!(f, "{} crashes", name(n)),
             Event::CrashSilently(n) => {
@@ -193,9 +217,9 @@ impl fmt::Debug for Event {
 /// States that must never be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Violation {
-    /// Two clients count on the lock.
-    TwoHolders,
-    /// A client counts on the lock, but is not the holder on the server.
+    /// More clients count on the lock than the limit of one of them.
+    TooManyHolders,
+    /// A client counts on the lock, but is no holder on the server.
     NotTheHolder,
     /// A client that counts on the lock is the holder again, but was not in between.
     Interrupted,
@@ -213,14 +237,15 @@ struct Essence<'a>(
     (Tick, Server, Server, Tick),
     &'a [Client],
     &'a [Message],
-    (Faults, Times, u16, [bool; 3]),
+    (Faults, Times, [u16; 2], [bool; 3]),
 );
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let server = (self.now, self.server, self.replica, self.written);
         let fallen = [self.fence_fell, self.overtaken, self.undead];
-        let ghosts = (self.faults, self.times, self.fence, fallen);
+        let fences = [self.fence, self.exclusive_fence];
+        let ghosts = (self.faults, self.times, fences, fallen);
         Essence(server, &self.clients, self.network.all(), ghosts).hash(state);
     }
 }
@@ -238,6 +263,7 @@ impl World {
             faults: setting.bounds.faults,
             times: Times::default(),
             fence: 0,
+            exclusive_fence: 0,
             fence_fell: false,
             overtaken: false,
             undead: false,
@@ -254,17 +280,29 @@ impl World {
     }
 
     fn beliefs(&self, setting: &Setting) -> [Option<Violation>; 2] {
-        let holder = self.server.holder();
         let clients = &self.clients[..setting.bounds.clients];
         let believers = || clients.iter().filter(|client| client.believes(self.now));
-        let two = believers().count() > 1;
+        // While a downgrade is unanswered, the server may store either token.
+        let next = |client: &Client| {
+            let token = client.token(&setting.conduct);
+            client.downgrading.map(|_| Token(token.0 + 1))
+        };
+        let limit = |client: &Client| {
+            let token = client.token(&setting.conduct);
+            setting.rules.limit(next(client).unwrap_or(token))
+        };
+        let lowest = believers().map(limit).min().unwrap_or(UNLIMITED);
+        let too_many = believers().count() > lowest.into();
         let wrong = believers().find_map(|believer| {
-            if holder != Some(believer.token(&setting.conduct)) {
-                return Some(Violation::NotTheHolder);
+            if next(believer).is_some_and(|next| self.server.hold_of(next).is_some()) {
+                return None;
             }
-            (self.server.tenure != believer.tenure).then_some(Violation::Interrupted)
+            match self.server.hold_of(believer.token(&setting.conduct)) {
+                None => Some(Violation::NotTheHolder),
+                Some(hold) => (hold.tenure != believer.tenure).then_some(Violation::Interrupted),
+            }
         });
-        [two.then_some(Violation::TwoHolders), wrong]
+        [too_many.then_some(Violation::TooManyHolders), wrong]
     }
 
     /// Visits all possible next events.
@@ -371,7 +409,6 @@ impl Next<'_> {
         } else {
             world.network.remove(n);
         }
-        let tenure = world.server.tenure;
         let mut published = Vec::new();
         let rules = &self.setting.rules;
         let answer = world
@@ -381,56 +418,80 @@ impl Next<'_> {
             });
         let is_late = message.tenure > 0 && world.now > message.sent + rules.alive;
         world.undead |= is_late && answer != Answer::Void;
-        if world.server.tenure > tenure {
-            let times = &mut world.times;
-            (times.orphan, times.unaware, times.kept) = (0, 0, 0);
+        for hold in world.server.holders() {
+            if hold.tenure > self.world.server.tenure {
+                let process = hold.token.process();
+                world.times.each.iter_mut().for_each(|row| row[process] = 0);
+            }
         }
-        if world.server.tenure > tenure
-            && let Command::Wait(_)
-            | Command::Release
-            | Command::Cancel
-            | Command::CancelWithTombstone = command
-            && let Some(holder) = world.server.holder()
-        {
-            let leaves = !matches!(command, Command::Wait(_));
-            let server = &self.world.server;
-            world.overtaken |= !server.is_next(holder, message.token, leaves);
-            world.overtaken |= self.passes_over_the_living(holder, message.token);
-        }
+        world.overtaken |= self.is_overtaken(&world.server, message.token, command);
         if world.server != self.world.server && self.setting.bounds.faults.failover > 0 {
             world.written = world.now;
         }
+        let tenure = |server: &Server, token| server.hold_of(token).map_or(0, |it| it.tenure);
+        let holder = match command {
+            Command::Downgrade => Token(message.token.0 + 1),
+            _ => message.token,
+        };
         let reply = Message {
             what: What::Reply(command, answer),
-            tenure: world.server.tenure,
+            tenure: tenure(&world.server, holder),
             slow: false,
             ..message
         };
         self.post(&mut world, reply);
         for news in published {
             if let News::Grant { .. } | News::Free(_) = news {
-                self.post(
-                    &mut world,
-                    Message {
-                        token: news.to(),
-                        sent: 0,
-                        what: What::News(news),
-                        tenure: reply.tenure,
-                        slow: false,
-                    },
-                );
+                let message = Message {
+                    token: news.to(),
+                    sent: 0,
+                    what: What::News(news),
+                    tenure: tenure(&world.server, news.to()),
+                    slow: false,
+                };
+                self.post(&mut world, message);
             }
         }
         visit(Event::Serve(message, command), world);
     }
 
-    /// Returns `true` if the holder came after another waiter that replies in time to every message.
-    fn passes_over_the_living(&self, holder: Token, asker: Token) -> bool {
+    /// Returns `true` if a request of the asker lets a token pass a waiter that is alive and listens.
+    fn is_overtaken(&self, then: &Server, asker: Token, command: Command) -> bool {
+        let before = &self.world.server;
+        let leaves = match command {
+            Command::Wait(_) => false,
+            Command::Release
+            | Command::Cancel
+            | Command::CancelWithTombstone
+            | Command::Downgrade => true,
+            // A vacant lock can be taken without the queue.
+            Command::Take if !before.holders().is_empty() => false,
+            _ => return false,
+        };
+        let has_come = |token| {
+            let tenure = |server: &Server| server.hold_of(token).map_or(0, |it| it.tenure);
+            tenure(then) > tenure(before)
+        };
+        let own =
+            |token: Token| command == Command::Downgrade && token.process() == asker.process();
         let (conduct, faults) = (&self.setting.conduct, self.setting.bounds.faults);
         let late = faults.lost + faults.slow + faults.pause + faults.drift + faults.failover > 0;
-        let mut before = self.world.server.queue().take_while(|it| *it != holder);
         let lives = |token: Token| self.world.clients[token.process()].wants(token, conduct);
-        !late && before.any(|it| it != asker && lives(it))
+        then.holders().iter().any(|holder| {
+            let newcomer = holder.token;
+            let ahead = |token: &Token| *token != newcomer;
+            let passed = |token: Token| !has_come(token) && !(token == asker && leaves);
+            let waits = |token: Token| before.hears(token) || token == asker;
+            let mut before_it = before.queue().take_while(ahead);
+            let is_alive = |token: Token| before.alive().any(|alive| alive == token);
+            // A waiter that replies in time to every message must not be passed, whatever its entry says.
+            let stays = |token: Token| {
+                is_alive(token) && waits(token) || !late && token != asker && lives(token)
+            };
+            has_come(newcomer)
+                && !own(newcomer)
+                && before_it.any(|token| passed(token) && stays(token))
+        })
     }
 
     fn post(&self, world: &mut World, message: Message) {
@@ -474,13 +535,25 @@ impl Next<'_> {
                 can(Event::Release(n), &|world| {
                     self.turn(world, n, |turn| turn.release());
                 });
-                if faults.renew > 0 {
+                let downgrades = client.downgrading.is_some();
+                if faults.renew > 0 && !downgrades {
                     can(Event::Renew(n), &|world| {
                         world.faults.renew -= 1;
                         self.turn(world, n, |turn| turn.renew());
                     });
                 }
-                if faults.fence > 0 {
+                let shares = self
+                    .setting
+                    .rules
+                    .limit(client.token(&self.setting.conduct))
+                    > 1;
+                if faults.downgrade > 0 && !shares && !downgrades {
+                    can(Event::Downgrade(n), &|world| {
+                        world.faults.downgrade -= 1;
+                        self.turn(world, n, |turn| turn.downgrade());
+                    });
+                }
+                if faults.fence > 0 && !downgrades {
                     can(Event::Fence(n), &|world| {
                         world.faults.fence -= 1;
                         self.turn(world, n, |turn| turn.fence());
@@ -537,8 +610,10 @@ impl Next<'_> {
     }
 
     fn turn<T>(&self, world: &mut World, n: usize, act: impl FnOnce(&mut Turn) -> T) -> T {
-        let (network, fence) = (&mut world.network, &mut world.fence);
-        let fell = &mut world.fence_fell;
+        let (network, fell) = (&mut world.network, &mut world.fence_fell);
+        let (fence, exclusive) = (&mut world.fence, &mut world.exclusive_fence);
+        let token = world.clients[n].token(&self.setting.conduct);
+        let shares = self.setting.rules.limit(token) > 1;
         act(&mut Turn {
             client: &mut world.clients[n],
             conduct: &self.setting.conduct,
@@ -546,8 +621,11 @@ impl Next<'_> {
             now: world.now,
             send: &mut |message| network.add(message),
             fenced: &mut |token| {
-                *fell |= token <= *fence;
+                *fell |= token <= if shares { *exclusive } else { *fence };
                 *fence = token.max(*fence);
+                if !shares {
+                    *exclusive = token.max(*exclusive);
+                }
             },
         })
     }
@@ -607,17 +685,34 @@ impl Next<'_> {
             of(token).phase != Phase::Dead && !of(token).wants(token, &self.setting.conduct)
         };
         let count = |before: u8, now: bool| if now { before + 1 } else { 0 };
-        let times = world.times;
-        let holder = world.server.holder();
+        let (times, server) = (world.times, &world.server);
         let waits = clients.iter().any(Client::waits);
         let had = clients.iter().any(|client| client.believes(world.now));
-        let unaware = holder.is_some_and(|it| of(it).waits() && !unwanted(it));
+        let unaware = |token: Token| of(token).waits() && !unwanted(token);
+        let is = |process: usize, what: &dyn Fn(Token) -> bool| {
+            let mut tokens = server.holders().iter().map(|holder| holder.token);
+            tokens.any(|token| token.process() == process && what(token))
+        };
+        let next = |row: usize, what: &dyn Fn(Token) -> bool| -> [u8; PROCESSES] {
+            std::array::from_fn(|process| count(times.each[row][process], is(process, what)))
+        };
+        let each = [
+            next(0, &unwanted),
+            next(1, &unaware),
+            next(2, &|token| of(token).is_still()),
+        ];
+        let most = |row: usize| each[row].into_iter().max().unwrap_or(0);
+        let mut alive = server.alive();
+        let first = alive.find(|token| unaware(*token));
+        let idle = first.is_some_and(|token| server.has_room_for(&self.setting.rules, token));
         Times {
             stall: count(times.stall, waits && !had),
-            orphan: count(times.orphan, holder.is_some_and(unwanted)),
-            unaware: count(times.unaware, unaware),
-            ghost: count(times.ghost, world.server.alive().any(unwanted)),
-            kept: count(times.kept, holder.is_some_and(|it| of(it).is_still())),
+            orphan: most(0),
+            unaware: most(1),
+            ghost: count(times.ghost, server.alive().any(unwanted)),
+            kept: most(2),
+            idle: count(times.idle, idle),
+            each,
         }
     }
 }

@@ -55,6 +55,11 @@ fn missing_vacant_lock_rule_has_a_counterexample() {
 }
 
 #[test]
+fn missing_sharing_rule_has_a_counterexample() {
+    show(mutations::sharing());
+}
+
+#[test]
 fn missing_failover_rule_has_a_counterexample() {
     show(mutations::failovers());
 }

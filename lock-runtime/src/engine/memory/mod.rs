@@ -7,11 +7,12 @@ pub(crate) mod store;
 use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler};
-use crate::engine::memory::store::{Store, Waiter, wake_before};
+use crate::engine::memory::store::{Holder, State, Store, Waiter, notify_front, wake_before};
 use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime};
-use crate::engine::timeouts::{WAITER_TTL, WAKE_TTL};
+use crate::engine::timeouts::{MAX_SILENCE, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
+use crate::util::clock::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -42,44 +43,48 @@ impl MemoryEngine {
 
     pub(crate) fn acquire(&self, claim: &Claim) -> bool {
         let (mut state, now) = self.store.lock();
-        let free = state.holder(&claim.name, now).is_none();
-        if free {
-            state.grant(&claim.name, Some(claim.token), claim.ttl, now);
+        let (name, limit) = (&claim.name, claim.token.limit());
+        let free = state.holders(name, now).is_empty();
+        // A newcomer passes no waiter.
+        let beside = || !limit.is_exclusive() && !state.queues.contains_key(name);
+        let fits = free || beside() && state.fits(name, limit, now);
+        let acquires = fits && !state.is_reserved(name, now) && state.held_by(claim, now).is_none();
+        if acquires {
+            state.grant(name, Some(claim.token), claim.ttl, now);
         }
-        free
+        acquires
     }
 
     fn enqueue(&self, claim: &Claim) -> EnqueueReply {
         let (mut state, now) = self.store.lock();
-        let vacant = state.holder(&claim.name, now).is_none();
-        if vacant {
-            wake_before(state.queue(&claim.name), claim.token, now);
+        let (name, limit) = (&claim.name, claim.token.limit());
+        if let Some(held) = state.held_by(claim, now) {
+            return EnqueueReply::AlreadyHeld(held.left(now));
         }
-        if vacant
-            || state
-                .holder(&claim.name, now)
-                .is_some_and(|it| it.token.is_none())
-        {
-            let first = state.queue(&claim.name).front();
+        let (is_free, is_reserved) = (
+            state.holders(name, now).is_empty(),
+            state.is_reserved(name, now),
+        );
+        let mut is_woken = false;
+        if state.fits(name, limit, now) {
+            if !is_reserved {
+                is_woken =
+                    wake_silent(&mut state, claim, now) || wake_fitting(&mut state, claim, now);
+            }
+            let first = state.queue(name).front();
             if first.is_none_or(|first| first.token == claim.token) {
                 state.remove(claim);
-                state.grant(&claim.name, Some(claim.token), claim.ttl, now);
+                state.grant(name, Some(claim.token), claim.ttl, now);
+                state.grant_next(name, now);
                 return EnqueueReply::Granted(claim.ttl);
             }
-            if vacant {
-                state.grant(&claim.name, None, WAKE_TTL, now);
+            if is_free {
+                state.grant(name, None, WAKE_TTL, now);
             }
         }
-        let holder = state.holder(&claim.name, now);
-        let (holder, holder_ttl) = holder.map_or((None, Duration::ZERO), |holder| {
-            let left = holder.ttl.saturating_sub(now.elapsed_since(holder.since));
-            (holder.token, left)
-        });
-        if holder == Some(claim.token) {
-            return EnqueueReply::AlreadyHeld(holder_ttl);
-        }
+        let holder_ttl = time_in_the_way(&mut state, claim, now);
         let at = state.server_time(now);
-        let queue = state.queue(&claim.name);
+        let queue = state.queue(name);
         let place = queue.iter().position(|waiter| waiter.token == claim.token);
         match place {
             Some(place) => (queue[place].last_seen, queue[place].patience) = (now, WAITER_TTL),
@@ -98,7 +103,10 @@ impl MemoryEngine {
         }
         EnqueueReply::Queued(QueueStatus {
             server_time: at,
-            holder_ttl,
+            holder_ttl: match is_woken {
+                true => holder_ttl.min(WAKE_TTL),
+                false => holder_ttl,
+            },
             position: place.unwrap_or(queue.len() - 1) as u64,
             has_others: queue.len() > 1,
         })
@@ -106,20 +114,19 @@ impl MemoryEngine {
 
     fn cancel(&self, claim: &Claim) -> bool {
         let (mut state, now) = self.store.lock();
-        state.dequeue(claim, now);
-        drop(state);
-        self.release(claim)
+        let front_changed = state.remove(claim);
+        let ours = state.vacate(claim, now);
+        if !state.grant_next(&claim.name, now) && front_changed {
+            notify_front(state.queue(&claim.name), now);
+            state.forget_empty(&claim.name);
+        }
+        ours
     }
 
     fn release(&self, claim: &Claim) -> bool {
         let (mut state, now) = self.store.lock();
-        let ours = state.held_by(claim, now).is_some();
-        if ours {
-            state.held.remove(&claim.name);
-        }
-        if state.holder(&claim.name, now).is_none() {
-            state.grant_next(&claim.name, now);
-        }
+        let ours = state.vacate(claim, now);
+        state.grant_next(&claim.name, now);
         ours
     }
 
@@ -139,6 +146,69 @@ impl MemoryEngine {
         state.last_fencing_token += 1;
         Some(state.last_fencing_token)
     }
+
+    fn downgrade(&self, claim: &Claim, to: Token) -> Option<Duration> {
+        let (mut state, now) = self.store.lock();
+        let shares = Claim {
+            token: to,
+            ..claim.clone()
+        };
+        if let Some(held) = state.held_by(&shares, now) {
+            return Some(held.left(now));
+        }
+        let ours = state.vacate(claim, now);
+        ours.then(|| {
+            state.grant(&claim.name, Some(to), claim.ttl, now);
+            state.grant_next(&claim.name, now);
+            claim.ttl
+        })
+    }
+}
+
+/// Wakes the waiters before the claim if the first of them may enter, too. Returns `true` if it did.
+fn wake_fitting(state: &mut State, claim: &Claim, now: Timestamp) -> bool {
+    let first = state.queue(&claim.name).front().map(|first| first.token);
+    let wakes = first
+        .is_some_and(|first| first != claim.token && state.fits(&claim.name, first.limit(), now));
+    if wakes {
+        wake_before(state.queue(&claim.name), claim.token, now);
+    }
+    wakes
+}
+
+/// Wakes the waiters at the front that cannot enter beside the holders and have not polled for long: they may be
+/// dead, and the claim behind them could enter. Returns `true` if one has been woken.
+fn wake_silent(state: &mut State, claim: &Claim, now: Timestamp) -> bool {
+    while let Some(first) = state.queue(&claim.name).front().map(|first| first.token)
+        && first != claim.token
+        && !state.fits(&claim.name, first.limit(), now)
+    {
+        let Some(first) = state.queue(&claim.name).front_mut() else {
+            return false;
+        };
+        let alive = first
+            .patience
+            .saturating_sub(now.elapsed_since(first.last_seen));
+        if WAITER_TTL.saturating_sub(alive) < MAX_SILENCE {
+            return false;
+        }
+        if first.wake(now) {
+            return true;
+        }
+        state.queue(&claim.name).pop_front();
+    }
+    false
+}
+
+/// Returns the time until a lease ends that keeps the claim from acquiring the lock: the last one, or among those
+/// that share the lock like the claim, the first one.
+fn time_in_the_way(state: &mut State, claim: &Claim, now: Timestamp) -> Duration {
+    let held = state.holders(&claim.name, now).iter();
+    let shared = |holder: &Holder| holder.token.is_some_and(|it| !it.limit().is_exclusive());
+    let all_share = held.clone().all(shared) && !claim.token.limit().is_exclusive();
+    let ends = held.map(|holder| holder.left(now));
+    let end = if all_share { ends.min() } else { ends.max() };
+    end.unwrap_or_default()
 }
 
 fn ready<'a, T: Send + 'a>(answer: T) -> EngineFuture<'a, T> {
@@ -152,7 +222,7 @@ impl Engine for MemoryEngine {
         _: &'a Arc<dyn ReleaseSupervisor>,
         _: Instant,
     ) -> EngineFuture<'a, Option<Token>> {
-        let claim = attempt.claim(Token::random());
+        let claim = attempt.claim(Token::random().with_limit(attempt.limit));
         ready(self.acquire(&claim).then_some(claim.token))
     }
 
@@ -188,6 +258,15 @@ impl Engine for MemoryEngine {
 
     fn fencing_token<'a>(&'a self, claim: &'a Claim, _: Instant) -> EngineFuture<'a, Option<u64>> {
         ready(self.fencing_token(claim))
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        claim: &'a Claim,
+        to: Token,
+        _: Instant,
+    ) -> EngineFuture<'a, Option<Duration>> {
+        ready(self.downgrade(claim, to))
     }
 }
 

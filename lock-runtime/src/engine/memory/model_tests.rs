@@ -7,9 +7,10 @@ use crate::engine::memory::store::{State, Store};
 use crate::engine::request::{Claim, EnqueueReply};
 use crate::engine::timeouts::{GRANT_TTL, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::Token;
+use crate::limit::Limit;
 use crate::util::clock::Clock;
-use lock_model::scenario::{SCENES, Trace, all};
-use lock_model::server::{self as model, Answer, Command, Place, Rules, Tick};
+use lock_model::scenario::{SCENES, SHARED_SCENES, Step, Trace, all};
+use lock_model::server::{self as model, Answer, Command, Place, Rules, Tick, UNLIMITED};
 use lock_model::walk::Walk;
 use lock_model::world::{Faults, Setting};
 use std::collections::HashMap;
@@ -63,17 +64,24 @@ impl Replay {
         self.claims.clear();
         for (n, step) in trace.steps.iter().enumerate() {
             let so_far = || trace.so_far(n + 1);
-            let claim = self.claim(step.token);
-            let answer = self.step(&claim, step.command, step.answer, step.server.now);
+            let claim = self.claim(step.token, trace.rules());
+            let answer = self.step(&claim, step, trace.rules());
             assert_eq!(answer, step.answer, "{}", so_far());
             let events: Vec<_> = step.published.iter().copied().filter(matters).collect();
             assert_eq!(self.events(), events, "{}", so_far());
             let (mut state, now) = self.memory.store.lock();
-            let held = state.holder(&claim.name, now).map(|held| held.token);
-            let reserved = held == Some(None);
+            let reserved = state.is_reserved(&claim.name, now);
             assert_eq!(reserved, step.server.is_reserved(), "{}", so_far());
-            let holder = held.flatten().map(|it| self.known(it));
-            assert_eq!(holder, step.server.holder(), "{}", so_far());
+            let held = state.holders(&claim.name, now).iter();
+            let mut held: Vec<_> = held
+                .filter_map(|it| Some((self.known(it.token?), ticks(it.left(now)))))
+                .collect();
+            held.sort();
+            let expected = step.server.holders().iter();
+            let expected: Vec<_> = expected
+                .map(|it| (it.token, it.until - step.server.now))
+                .collect();
+            assert_eq!(held, expected, "{}", so_far());
             let queue = state.queues.get(&claim.name);
             let queue: Vec<_> = queue
                 .into_iter()
@@ -89,10 +97,14 @@ impl Replay {
         }
     }
 
-    fn claim(&mut self, token: model::Token) -> Claim {
+    fn claim(&mut self, token: model::Token, of: &Rules) -> Claim {
+        let limit = match of.limit(token) {
+            model::UNLIMITED => Limit::UNLIMITED,
+            limit => Limit::permits(limit.into()).expect("it is in range"),
+        };
         let fresh = || Claim {
             name: "door".into(),
-            token: Token::random(),
+            token: Token::random().with_limit(limit),
             ttl: u32::from(rules().ttl) * TICK,
             replicas: 0,
         };
@@ -104,9 +116,9 @@ impl Replay {
         *known.expect("it has asked").0
     }
 
-    fn step(&mut self, claim: &Claim, command: Command, expected: Answer, now: Tick) -> Answer {
-        let memory = &self.memory;
-        match command {
+    fn step(&mut self, claim: &Claim, step: &Step, rules: &Rules) -> Answer {
+        let (memory, expected) = (&self.memory, step.answer);
+        match step.command {
             Command::Take => Answer::Was(memory.acquire(claim)),
             Command::Wait(_) => match memory.enqueue(claim) {
                 EnqueueReply::Granted(left) => Answer::Granted(ticks(left)),
@@ -117,7 +129,7 @@ impl Replay {
                     };
                     assert_eq!(waiting.has_others, length > 1);
                     Answer::Waiting(Place {
-                        at: now,
+                        at: step.server.now,
                         left: ticks(waiting.holder_ttl),
                         ahead: waiting.position as u8,
                         length,
@@ -138,7 +150,7 @@ impl Replay {
             Command::Expire => {
                 let mut state = memory.store.lock().0;
                 let now = self.clock.now();
-                let held = state.holder(&claim.name, now).is_some();
+                let held = !state.holders(&claim.name, now).is_empty();
                 state.held.clear();
                 Answer::Was(held)
             }
@@ -146,6 +158,14 @@ impl Replay {
                 let time = u32::from(ticks) * TICK;
                 self.clock.advance(time, time);
                 Answer::Was(true)
+            }
+            Command::Downgrade => {
+                let next = model::Token(step.token.0 + 1);
+                let to = self.claim(next, rules).token;
+                match self.memory.downgrade(claim, to) {
+                    Some(left) => Answer::Adopted(ticks(left)),
+                    None => Answer::Was(false),
+                }
             }
             Command::Disconnect => panic!("no process dies by itself here"),
         }
@@ -184,13 +204,23 @@ fn scenes() {
     for scene in SCENES {
         scene.play(rules(), |trace| replay.play(&trace));
     }
+    for scene in SHARED_SCENES {
+        scene.play(scene.rules(rules()), |trace| replay.play(&trace));
+    }
 }
 
 #[test]
 fn every_request_sequence_of_three_claims() {
     let mut replay = Replay::open();
-    let traces = all(3, 4, rules(), &mut |trace| replay.play(&trace));
-    assert_eq!(traces, 41_091);
+    for limits in [[1, 1, 1], [UNLIMITED, 1, UNLIMITED], [2, 3, UNLIMITED]] {
+        let setting = Setting {
+            rules: rules(),
+            ..Setting::default()
+        };
+        let rules = setting.with_limits(&limits).rules;
+        let traces = all(3, 4, rules, &mut |trace| replay.play(&trace));
+        assert_eq!(traces, 41_091);
+    }
 }
 
 #[test]
@@ -208,7 +238,9 @@ fn client_requests_under_many_faults() {
     setting.bounds.holds = 2;
     setting.rules = rules();
     let mut replay = Replay::open();
-    for trace in Walk::new(setting, 2).take(2000) {
-        replay.play(&trace);
+    for limits in [[1; 4], [UNLIMITED, 1, UNLIMITED, 2], [2, 2, 3, 1]] {
+        for trace in Walk::new(setting.with_limits(&limits), 2).take(2000) {
+            replay.play(&trace);
+        }
     }
 }

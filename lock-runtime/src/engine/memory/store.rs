@@ -4,6 +4,7 @@ use crate::engine::event::{EngineEvent, EventHandler, Grant};
 use crate::engine::request::{Claim, ServerTime};
 use crate::engine::timeouts::{GRANT_TTL, WAKE_TTL};
 use crate::engine::token::Token;
+use crate::limit::Limit;
 use crate::util::clock::{Clock, Timestamp};
 use crate::util::sync::{Mutex, MutexGuard};
 use once_cell::sync::Lazy;
@@ -20,7 +21,7 @@ pub(crate) struct Store {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) start: Option<Timestamp>,
-    pub(crate) held: HashMap<Arc<str>, Holder>,
+    pub(crate) held: HashMap<Arc<str>, Vec<Holder>>,
     pub(crate) queues: HashMap<Arc<str>, VecDeque<Waiter>>,
     pub(crate) last_fencing_token: u64,
 }
@@ -71,7 +72,8 @@ impl Store {
     pub(crate) fn is_idle(&self) -> bool {
         let (mut state, now) = self.lock();
         let held: Vec<_> = state.held.keys().cloned().collect();
-        state.queues.is_empty() && held.iter().all(|name| state.holder(name, now).is_none())
+        let is_free = |name: &Arc<str>| state.holders(name, now).is_empty();
+        held.iter().all(is_free) && state.queues.is_empty()
     }
 
     pub(crate) fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {
@@ -81,17 +83,33 @@ impl Store {
 }
 
 impl State {
-    pub(crate) fn holder(&mut self, name: &str, now: Timestamp) -> Option<&mut Holder> {
-        let held = self.held.get_mut(name)?;
-        (now.elapsed_since(held.since) < held.ttl).then_some(held)
+    /// Returns the holders, of which those whose leases have ended are removed.
+    pub(crate) fn holders(&mut self, name: &str, now: Timestamp) -> &[Holder] {
+        if let Some(held) = self.held.get_mut(name) {
+            held.retain(|holder| !holder.left(now).is_zero());
+            if held.is_empty() {
+                self.held.remove(name);
+            }
+        }
+        self.held.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the lock if the claim owns it.
+    /// Returns the claim's part in the lock, if it holds the lock.
     pub(crate) fn held_by(&mut self, claim: &Claim, now: Timestamp) -> Option<&mut Holder> {
-        let held = self.holder(&claim.name, now)?;
-        (held.token == Some(claim.token)).then_some(held)
+        self.holders(&claim.name, now);
+        let mut held = self.held.get_mut(&claim.name)?.iter_mut();
+        held.find(|holder| holder.token == Some(claim.token))
     }
 
+    /// Returns `true` if there may be one more holder with that limit. A reservation counts as no holder.
+    pub(crate) fn fits(&mut self, name: &str, limit: Limit, now: Timestamp) -> bool {
+        let held = self.holders(name, now).iter().filter_map(|it| it.token);
+        let count = held.clone().count();
+        let lowest = held.map(Token::limit).min();
+        limit.fits(count, lowest.unwrap_or(Limit::UNLIMITED))
+    }
+
+    /// Adds a holder, or the reservation for the first waiter, which ends with the next holder.
     pub(crate) fn grant(
         &mut self,
         name: &Arc<str>,
@@ -99,23 +117,27 @@ impl State {
         ttl: Duration,
         now: Timestamp,
     ) {
-        let held = Holder {
+        let held = self.held.entry(name.clone()).or_default();
+        held.retain(|holder| holder.token.is_some());
+        held.push(Holder {
             token,
             since: now,
             ttl,
-        };
-        self.held.insert(name.clone(), held);
+        });
+    }
+
+    /// Removes a holder. Returns `true` if it held the lock.
+    pub(crate) fn vacate(&mut self, claim: &Claim, now: Timestamp) -> bool {
+        let ours = self.held_by(claim, now).is_some();
+        if let Some(held) = self.held.get_mut(&claim.name) {
+            held.retain(|holder| holder.token != Some(claim.token));
+        }
+        self.holders(&claim.name, now);
+        ours
     }
 
     pub(crate) fn queue(&mut self, name: &Arc<str>) -> &mut VecDeque<Waiter> {
         self.queues.entry(name.clone()).or_default()
-    }
-
-    pub(crate) fn dequeue(&mut self, claim: &Claim, now: Timestamp) {
-        if self.remove(claim) {
-            notify_front(self.queue(&claim.name), now);
-            self.forget_empty(&claim.name);
-        }
     }
 
     /// Removes the claim from the queue; returns `true` if it was the first.
@@ -133,28 +155,49 @@ impl State {
         }
     }
 
-    /// Grants the lock, which is free, to the first waiter that is alive.
-    pub(crate) fn grant_next(&mut self, name: &Arc<str>, now: Timestamp) {
+    /// Grants the lock to the first waiter that is alive, and to those right behind it, as long as each fits beside
+    /// the holders. Returns `true` if any waiter has left the queue.
+    pub(crate) fn grant_next(&mut self, name: &Arc<str>, now: Timestamp) -> bool {
         let at = self.server_time(now);
-        let queue = self.queue(name);
-        let first = loop {
-            match queue.pop_front() {
-                Some(first) if !first.is_alive(now) => {}
-                first => break first,
+        let mut changed = false;
+        while !self.is_reserved(name, now)
+            && self.fits(name, Limit::UNLIMITED, now)
+            && let Some(first) = self.queue(name).front()
+        {
+            let (alive, token, lease) =
+                (first.is_alive(now), first.token, first.ttl.min(GRANT_TTL));
+            if alive && !self.fits(name, token.limit(), now) {
+                break;
             }
-        };
-        if let Some(first) = first {
-            let lease = first.ttl.min(GRANT_TTL);
-            (first.handler)(EngineEvent::Granted(Grant {
-                name: name.clone(),
-                token: first.token,
-                server_time: at,
-                lease,
-            }));
-            notify_front(queue, now);
-            self.grant(name, Some(first.token), lease, now);
+            changed = true;
+            let Some(first) = self.queue(name).pop_front() else {
+                break;
+            };
+            let holds = self
+                .holders(name, now)
+                .iter()
+                .any(|it| it.token == Some(token));
+            if alive && !holds {
+                (first.handler)(EngineEvent::Granted(Grant {
+                    name: name.clone(),
+                    token,
+                    server_time: at,
+                    lease,
+                }));
+                self.grant(name, Some(token), lease, now);
+            }
+        }
+        if changed {
+            notify_front(self.queue(name), now);
         }
         self.forget_empty(name);
+        changed
+    }
+
+    /// Returns `true` if the lock has no holder, and only the first waiter can acquire it.
+    pub(crate) fn is_reserved(&mut self, name: &str, now: Timestamp) -> bool {
+        let held = self.holders(name, now);
+        held.iter().any(|holder| holder.token.is_none())
     }
 
     pub(crate) fn server_time(&mut self, now: Timestamp) -> ServerTime {
@@ -162,9 +205,29 @@ impl State {
     }
 }
 
+impl Holder {
+    /// Returns the rest of the lease.
+    pub(crate) fn left(&self, now: Timestamp) -> Duration {
+        self.ttl.saturating_sub(now.elapsed_since(self.since))
+    }
+}
+
 impl Waiter {
     pub(crate) fn is_alive(&self, now: Timestamp) -> bool {
         now.elapsed_since(self.last_seen) <= self.patience
+    }
+
+    /// Notifies the waiter to poll at once. Returns `false` if it is dead already.
+    pub(crate) fn wake(&mut self, now: Timestamp) -> bool {
+        let alive = self.is_alive(now);
+        if alive {
+            let left = self
+                .patience
+                .saturating_sub(now.elapsed_since(self.last_seen));
+            (self.last_seen, self.patience) = (now, left.min(WAKE_TTL));
+            (self.handler)(EngineEvent::MayBeFree(self.token));
+        }
+        alive
     }
 }
 
@@ -178,21 +241,14 @@ pub(crate) fn notify_front(queue: &mut VecDeque<Waiter>, now: Timestamp) {
     }
 }
 
-/// Notifies all waiters before the claim to poll at once, since the lock is free: a waiter that does not poll
-/// soon counts as dead. Dead waiters leave the queue.
+/// Notifies all waiters before the claim to poll at once: a waiter that does not poll soon counts as dead. Dead
+/// waiters leave the queue.
 pub(crate) fn wake_before(queue: &mut VecDeque<Waiter>, claim: Token, now: Timestamp) {
     let before = queue.iter().take_while(|waiter| waiter.token != claim);
     let mut before = before.count();
-    queue.retain(|waiter| {
-        let stays = before == 0 || waiter.is_alive(now);
+    queue.retain_mut(|waiter| {
+        let stays = before == 0 || waiter.wake(now);
         before = before.saturating_sub(1);
         stays
     });
-    for waiter in queue.iter_mut().take_while(|waiter| waiter.token != claim) {
-        let left = waiter
-            .patience
-            .saturating_sub(now.elapsed_since(waiter.last_seen));
-        (waiter.last_seen, waiter.patience) = (now, left.min(WAKE_TTL));
-        (waiter.handler)(EngineEvent::MayBeFree(waiter.token));
-    }
 }

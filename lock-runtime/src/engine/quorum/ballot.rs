@@ -1,7 +1,7 @@
 //! A ballot: the votes for one token, from the first request until no member holds the token.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::member::Vote;
+use crate::engine::member::{Vote, VoteQueue};
 use crate::engine::quorum::member_states::MemberStates;
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::queue_entry::QueueEntry;
@@ -54,6 +54,21 @@ impl Ballot {
 
     /// Requests a member's vote. A member that does not reply may hold the token nevertheless.
     pub(crate) async fn request_vote(&self, member: usize, deadline: Instant) -> Vote {
+        let entry = self.queue_entry.as_ref();
+        let queue = match entry.map(|entry| entry.claim.token) {
+            Some(token) => VoteQueue::Waits(token),
+            None => VoteQueue::Newcomer,
+        };
+        self.request_vote_for(member, queue, deadline).await
+    }
+
+    /// Asks a member to store a token that a majority stores.
+    pub(crate) async fn restore(&self, member: usize, deadline: Instant) -> Vote {
+        self.request_vote_for(member, VoteQueue::Restored, deadline)
+            .await
+    }
+
+    async fn request_vote_for(&self, member: usize, queue: VoteQueue, deadline: Instant) -> Vote {
         let Some(mut may_hold) = self.states.begin_request(member).await else {
             return Vote::Failed(EngineError::new(
                 EngineErrorKind::NotConnected,
@@ -62,13 +77,12 @@ impl Ballot {
         };
         // Wait for a queue request that is under way: the vote must remove the entry after it was made, not
         // before.
-        let queued = match &self.queue_entry {
-            Some(entry) => Some(entry.states.begin_cleanup(member).await),
-            None => None,
+        let queued = match (&self.queue_entry, queue) {
+            (Some(entry), VoteQueue::Waits(_)) => Some(entry.states.begin_cleanup(member).await),
+            _ => None,
         };
-        let queue_token = self.queue_entry.as_ref().map(|entry| entry.claim.token);
         let deadline = deadline.min(self.members.request_deadline(self.claim.ttl));
-        let answer = self.members.list[member].vote(&self.claim, queue_token, deadline);
+        let answer = self.members.list[member].vote(&self.claim, queue, deadline);
         let answer = answer.await;
         self.members.record_reachability(member, &answer);
         match &answer {

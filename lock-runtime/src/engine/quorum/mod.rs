@@ -23,7 +23,7 @@ pub(crate) mod votes;
 pub(crate) mod waiting;
 
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
-use crate::engine::error::EngineError;
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::Inspection;
 use crate::engine::member::Member;
 use crate::engine::quorum::ballot::Ballot;
@@ -40,6 +40,7 @@ use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerT
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
 use crate::engine::traits::{Engine, Shard};
+use crate::limit::Limit;
 use crate::util::io_thread::IoThread;
 use crate::util::join_all::join_all;
 use crate::util::time::deadline_in;
@@ -145,7 +146,7 @@ impl Engine for QuorumEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Token>> {
         Box::pin(async move {
-            let claim = attempt.claim(Token::random());
+            let claim = attempt.claim(Token::random().with_limit(attempt.limit));
             let unanswered = UnansweredAcquire::new(claim.clone(), supervisor);
             unanswered.answered(self.elect(&claim, deadline).await)
         })
@@ -225,6 +226,27 @@ impl Engine for QuorumEngine {
     ) -> EngineFuture<'a, Option<u64>> {
         let token = fencing_token(self.members.clone(), claim.clone(), deadline);
         Box::pin(self.members.run_on_io_thread(token))
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        _: &'a Claim,
+        _: Token,
+        _: Instant,
+    ) -> EngineFuture<'a, Option<Duration>> {
+        let words = "a quorum cannot turn an exclusive hold into a shared one";
+        let error = EngineError::new(EngineErrorKind::Rejected, words);
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn refuses_downgrade(&self) -> Option<&'static str> {
+        Some("a quorum cannot turn an exclusive hold into a shared one")
+    }
+
+    fn refuses(&self, limit: Limit) -> Option<&'static str> {
+        // Of n permits at each of N members, up to N·n / (majority of N) could have a majority.
+        let is_semaphore = !limit.is_exclusive() && limit != Limit::UNLIMITED;
+        is_semaphore.then_some("members of a quorum can't count holders together")
     }
 
     fn inspect(

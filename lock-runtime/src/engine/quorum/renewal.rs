@@ -92,7 +92,7 @@ fn repair(
             let deadline = members.request_deadline(claim.ttl);
             members
                 .io
-                .spawn(async move { ballot.request_vote(member, deadline).await });
+                .spawn(async move { ballot.restore(member, deadline).await });
         }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) enum Verdict {
 impl Votes {
     pub(crate) fn new(members: usize, token: Token) -> Votes {
         Votes {
-            our_token: token.encode_hex(&mut [0; 32]).as_bytes().into(),
+            our_token: token.encode(&mut [0; 37]).as_bytes().into(),
             votes: vec![None; members],
         }
     }

@@ -33,7 +33,7 @@ pub(crate) async fn enqueue(
         return Ok(standing);
     }
     // A new token, so that votes left over from an earlier election never count in this one.
-    let token = Token::random();
+    let token = Token::random().with_limit(waiter.token.limit());
     let claim = Claim {
         token,
         ..waiter.clone()

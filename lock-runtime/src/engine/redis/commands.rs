@@ -5,14 +5,15 @@ use crate::engine::redis::keys::Keys;
 use crate::engine::redis::net::encoder::milliseconds;
 use crate::engine::redis::net::error::is_server_error;
 use crate::engine::redis::net::replica_ack::check_replica_count;
-use crate::engine::redis::net::request::Request;
+use crate::engine::redis::net::request::{Reply, Request};
 use crate::engine::redis::router::Router;
 use crate::engine::redis::scripts::{Script, Scripts};
 use crate::engine::redis::subscription::Subscription;
-use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
+use crate::engine::request::{Attempt, Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::timeouts::{TOMBSTONE_TTL, WAITER_TTL, WAKE_TTL};
+use crate::engine::token::Token;
 use crate::util::join_all::join_all;
-use redis::{Cmd, FromRedisValue, ServerErrorKind};
+use redis::{Cmd, FromRedisValue, ServerErrorKind, Value};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -83,12 +84,68 @@ impl LockCommands {
         let mut command = redis::cmd("SET");
         command
             .arg(&*claim.name)
-            .arg(claim.token.encode_hex(&mut [0; 32]))
+            .arg(claim.token.encode(&mut [0; 37]))
             .arg("NX")
             .arg("PX")
             .arg(milliseconds(claim.ttl));
         let set = self.send(Via::IoThread, &claim.name, command, deadline);
         set.await.map(|set: Option<String>| set.is_some())
+    }
+
+    /// Repeats the acquisition of a shared lock whose script the server did not know. Returns `None` if the
+    /// lock cannot be acquired now without waiting.
+    pub(crate) async fn take_again(
+        &self,
+        request: &Request<'_>,
+        attempt: &Attempt,
+        error: EngineError,
+        deadline: Instant,
+    ) -> Result<Option<Reply>, EngineError> {
+        if is_try_again(&error) {
+            // While the slot moves between nodes, only the lock itself is available, and not its queue.
+            return Ok(None);
+        }
+        if !is_server_error(&error, ServerErrorKind::NoScript) {
+            return Err(error);
+        }
+        let load = self.scripts.take.load();
+        let loaded = self.send::<Value>(Via::IoThread, &attempt.name, load, deadline);
+        loaded.await?;
+        let reply = self.router.send(&attempt.name, request, deadline).await?;
+        Ok(Some(reply))
+    }
+
+    /// Turns an exclusive hold into one that shares the lock, with the token `to`. Returns for how long that token
+    /// holds the lock, or `None` if the claim did not own it.
+    pub(crate) async fn downgrade(
+        &self,
+        claim: &Claim,
+        to: Token,
+        deadline: Instant,
+    ) -> Result<Option<Duration>, EngineError> {
+        let absent_key = self.keys.absent_key(&claim.name);
+        let keys = (&*claim.name, 3 + absent_key.iter().count());
+        let script = &self.scripts.downgrade;
+        let via = match claim.replicas {
+            0 => Via::IoThread,
+            replicas => Via::ReplicaAck(replicas),
+        };
+        let arguments = |command: &mut Cmd| {
+            self.queue_keys(command, claim);
+            command
+                .arg(&absent_key)
+                .arg(claim.token.encode(&mut [0; 37]))
+                .arg(to.encode(&mut [0; 37]))
+                .arg(milliseconds(claim.ttl));
+        };
+        let (left, known): (u64, u32) = match via {
+            Via::ReplicaAck(_) => self.eval(via, script, keys, deadline, arguments).await?,
+            _ => (self.eval(via, script, keys, deadline, arguments).await?, 0),
+        };
+        if left > 0 {
+            check_replica_count(known, claim.replicas)?;
+        }
+        Ok((left > 0).then(|| Duration::from_millis(left)))
     }
 
     /// Enters the lock's queue, or stays in it; acquires the lock if it is free and no other claim is ahead.
@@ -105,7 +162,7 @@ impl LockCommands {
             self.queue_keys(command, claim);
             command
                 .arg(self.tombstone(claim))
-                .arg(claim.token.encode_hex(&mut [0; 32]))
+                .arg(claim.token.encode(&mut [0; 37]))
                 .arg(milliseconds(claim.ttl))
                 .arg(&self.subscription.channel)
                 .arg(WAITER_TTL.as_micros() as u64)
@@ -158,7 +215,7 @@ impl LockCommands {
             command
                 .arg(self.tombstone(claim))
                 .arg(&absent_key)
-                .arg(claim.token.encode_hex(&mut [0; 32]))
+                .arg(claim.token.encode(&mut [0; 37]))
                 .arg(tombstone_ttl);
         });
         held.await.map(|held: u8| held == 1)
@@ -197,7 +254,7 @@ impl LockCommands {
             self.queue_keys(command, claim);
             command
                 .arg(&absent_key)
-                .arg(claim.token.encode_hex(&mut [0; 32]));
+                .arg(claim.token.encode(&mut [0; 37]));
         });
         released.await.map(|released: u8| released == 1)
     }
@@ -212,7 +269,7 @@ impl LockCommands {
         let deleted = self.eval(Via::IoThread, script, keys, deadline, |command| {
             command
                 .arg(&*claim.name)
-                .arg(claim.token.encode_hex(&mut [0; 32]));
+                .arg(claim.token.encode(&mut [0; 37]));
         });
         deleted.await.map(|deleted: u8| deleted == 1)
     }
@@ -262,7 +319,7 @@ impl LockCommands {
             }
             for claim in claims {
                 command
-                    .arg(claim.token.encode_hex(&mut [0; 32]))
+                    .arg(claim.token.encode(&mut [0; 37]))
                     .arg(milliseconds(claim.ttl));
             }
         });
@@ -299,7 +356,7 @@ impl LockCommands {
             command
                 .arg(&*claim.name)
                 .arg(self.keys.fencing_counter(&claim.name))
-                .arg(claim.token.encode_hex(&mut [0; 32]));
+                .arg(claim.token.encode(&mut [0; 37]));
         });
         token.await
     }
@@ -313,7 +370,7 @@ impl LockCommands {
 
     pub(crate) fn tombstone(&self, claim: &Claim) -> String {
         let keys = &self.keys;
-        keys.tombstone(&claim.name, claim.token.encode_hex(&mut [0; 32]))
+        keys.tombstone(&claim.name, claim.token.encode(&mut [0; 37]))
     }
 }
 

@@ -3,12 +3,11 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
 use crate::engine::inspection::Inspection;
-use crate::engine::member::{Member, QueueObservation, Vote};
+use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::topology::Topology;
 use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::timeouts::Timeouts;
-use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::trace;
 use crate::util::backoff::Backoff;
@@ -142,14 +141,14 @@ impl Member for RedisMember {
     fn vote<'a>(
         &'a self,
         claim: &'a Claim,
-        queue_token: Option<Token>,
+        queue: VoteQueue,
         deadline: Instant,
     ) -> EngineFuture<'a, Vote> {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
                 .commands
-                .vote(claim, queue_token, deadline)
+                .vote(claim, queue, deadline)
                 .await
         })
     }

@@ -29,6 +29,7 @@ use crate::engine::redis::net::connector::{Connector, Pipelining, SendMode};
 use crate::engine::redis::net::encoder::Encoding;
 use crate::engine::redis::net::replica_ack::check_replica_count;
 use crate::engine::redis::net::request::{Reply, Request};
+use crate::engine::redis::net::slots::request::grants;
 use crate::engine::redis::router::Router;
 use crate::engine::redis::scripts::Scripts;
 use crate::engine::redis::subscription::Subscription;
@@ -68,6 +69,7 @@ impl RedisEngine {
         let pipelining = Pipelining {
             encoding: Arc::new(Encoding {
                 keys: keys.clone(),
+                take: scripts.take.digest.clone(),
                 release: scripts.release.digest.clone(),
             }),
             runtime: None,
@@ -111,17 +113,15 @@ fn acquired(
     let token = reply
         .token
         .ok_or_else(|| unexpected_reply("without a token".to_owned()))?;
-    match reply.value {
-        Value::Okay => return Ok(Some(token)),
-        Value::Nil => return Ok(None),
-        _ => {}
+    if !matches!(reply.value, Value::Array(_)) {
+        return Ok(grants(&reply.value).then_some(token));
     }
     // Unless the replicas have acknowledged it, the lock is released.
     let unanswered = UnansweredAcquire::new(attempt.claim(token), supervisor);
-    let (set, known): (Option<String>, u32) = reply.decode()?;
-    let acquired = match set {
-        Some(_) => check_replica_count(known, attempt.replicas).map(|()| true),
-        None => Ok(false),
+    let (taken, known): (Value, u32) = reply.decode()?;
+    let acquired = match grants(&taken) {
+        true => check_replica_count(known, attempt.replicas).map(|()| true),
+        false => Ok(false),
     };
     unanswered.answered(acquired)
 }
@@ -136,7 +136,18 @@ impl Engine for RedisEngine {
         Box::pin(async move {
             let request = Request::acquire(attempt, supervisor);
             let router = &self.commands.router;
-            let reply = router.send(&attempt.name, &request, deadline).await?;
+            let reply = router.send(&attempt.name, &request, deadline).await;
+            let reply = match reply {
+                Err(error) if !attempt.limit.is_exclusive() => {
+                    // Boxed: few servers have forgotten the script.
+                    let again = self.commands.take_again(&request, attempt, error, deadline);
+                    match Box::pin(again).await? {
+                        Some(reply) => reply,
+                        None => return Ok(None),
+                    }
+                }
+                reply => reply?,
+            };
             acquired(attempt, supervisor, reply)
         })
     }
@@ -200,6 +211,24 @@ impl Engine for RedisEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<u64>> {
         Box::pin(self.commands.fencing_token(claim, deadline))
+    }
+
+    fn raise_fencing_token<'a>(
+        &'a self,
+        claim: &'a Claim,
+        token: u64,
+        deadline: Instant,
+    ) -> EngineFuture<'a, bool> {
+        Box::pin(self.commands.raise_fencing_token(claim, token, deadline))
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        claim: &'a Claim,
+        to: Token,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<Duration>> {
+        Box::pin(self.commands.downgrade(claim, to, deadline))
     }
 
     fn inspect(

@@ -7,8 +7,9 @@ use redis::{Cmd, Value};
 use tokio::time::Instant;
 
 /// The permissions that a user needs besides the keys and channels that begin with the prefix.
-const COMMANDS: &str = "+@connection +set +get +mget +del +pexpire +pttl +time +exists +eval +evalsha \
-                        +script|load +zadd +zcard +zpopmin +zrange +zrank +zrem +hset +hget +hdel \
+const COMMANDS: &str = "+@connection +set +get +mget +del +pexpire +pexpireat +pttl +time +type +exists \
+                        +eval +evalsha +script|load +zadd +zcard +zpopmin +zrange +zrangebyscore \
+                        +zrevrangebyscore +zremrangebyscore +zrank +zrem +zscore +hset +hget +hdel \
                         +hexists +publish +subscribe +pubsub|numsub";
 
 impl LockCommands {

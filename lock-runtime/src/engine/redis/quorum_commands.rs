@@ -3,24 +3,29 @@
 //! All of them use the I/O thread's connection, so that no request arrives after a later one.
 
 use crate::engine::error::EngineError;
-use crate::engine::member::{QueueObservation, Vote};
+use crate::engine::member::{QueueObservation, Vote, VoteQueue};
 use crate::engine::redis::commands::{LockCommands, Via, is_try_again, unexpected_reply};
 use crate::engine::redis::net::encoder::milliseconds;
 use crate::engine::request::Claim;
 use crate::engine::timeouts::{WAITER_TTL, WAKE_TTL};
-use crate::engine::token::Token;
 use redis::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
 impl LockCommands {
-    /// Acquires the lock if it is free, and then leaves the queue.
+    /// Acquires the lock if its holders allow that, and then leaves the queue.
     pub(crate) async fn vote(
         &self,
         claim: &Claim,
-        queue_token: Option<Token>,
+        queue: VoteQueue,
         deadline: Instant,
     ) -> Result<Vote, EngineError> {
+        let queue_token = match queue {
+            VoteQueue::Waits(token) => Some(Some(token)),
+            // A reader passes no writer that waits.
+            VoteQueue::Newcomer if !claim.token.limit().is_exclusive() => Some(None),
+            VoteQueue::Newcomer | VoteQueue::Restored => None,
+        };
         let keys = (&*claim.name, if queue_token.is_some() { 3 } else { 1 });
         let vote = self.eval(
             Via::IoThread,
@@ -35,10 +40,16 @@ impl LockCommands {
                     }
                 }
                 command
-                    .arg(claim.token.encode_hex(&mut [0; 32]))
+                    .arg(claim.token.encode(&mut [0; 37]))
                     .arg(milliseconds(claim.ttl));
-                if let Some(queue_token) = queue_token {
-                    command.arg(queue_token.encode_hex(&mut [0; 32]));
+                match queue_token {
+                    Some(Some(token)) => {
+                        command.arg(token.encode(&mut [0; 37]));
+                    }
+                    Some(None) => {
+                        command.arg("");
+                    }
+                    None => {}
                 }
             },
         );
@@ -69,7 +80,7 @@ impl LockCommands {
             |command| {
                 self.queue_keys(command, entry);
                 command
-                    .arg(entry.token.encode_hex(&mut [0; 32]))
+                    .arg(entry.token.encode(&mut [0; 37]))
                     .arg(milliseconds(entry.ttl))
                     .arg(&self.subscription.channel)
                     .arg(WAITER_TTL.as_micros() as u64)
@@ -103,7 +114,7 @@ impl LockCommands {
                 command
                     .arg(self.tombstone(entry))
                     .arg(&absent_key)
-                    .arg(entry.token.encode_hex(&mut [0; 32]))
+                    .arg(entry.token.encode(&mut [0; 37]))
                     .arg(0);
             },
         );
@@ -145,7 +156,7 @@ impl LockCommands {
                 command
                     .arg(&*claim.name)
                     .arg(self.keys.fencing_counter(&claim.name))
-                    .arg(claim.token.encode_hex(&mut [0; 32]))
+                    .arg(claim.token.encode(&mut [0; 37]))
                     .arg(token);
             },
         );

@@ -27,7 +27,7 @@ impl Subscription {
     /// Creates a subscription whose connections are made like those of `connector`.
     pub(crate) fn new(connector: &Connector, keys: &Keys, handler: EventHandler) -> Self {
         let process = Token::random();
-        let channel = keys.channel(process.encode_hex(&mut [0; 32]));
+        let channel = keys.channel(process.encode(&mut [0; 37]));
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(&channel);
         let (on_connected, keys) = (handler.clone(), keys.clone());
@@ -143,7 +143,7 @@ mod tests {
             panic!("a grant");
         };
         assert_eq!(&*grant.name, "lock:a b {c}");
-        assert_eq!(grant.token.encode_hex(&mut [0; 32]), token);
+        assert_eq!(grant.token.encode(&mut [0; 37]), token);
         assert_eq!(
             grant.server_time.0,
             Duration::from_micros(1_700_000_000_000_001)

@@ -1,6 +1,7 @@
 //! A guard that checks the invariants of its lock.
 
 use crate::api::guard::LockGuard;
+use crate::limit::Limit;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::local_queue::LocalQueues;
 use crate::tests::shuttle::explore::pause;
@@ -24,7 +25,8 @@ impl CheckedGuard {
     ) -> CheckedGuard {
         let mut holders = log.holders.lock().unwrap();
         let again = holders.iter().any(|held| Arc::ptr_eq(held, guard.hold()));
-        assert!(!again, "a hold has two guards");
+        let joins = guard.hold().limit() == Limit::UNLIMITED;
+        assert!(!again || joins, "a hold has two guards");
         holders.push(guard.hold().clone());
         drop(holders);
         let guard = Some(guard);
@@ -43,20 +45,28 @@ impl CheckedGuard {
         self.guard.as_ref().unwrap()
     }
 
-    /// Checks that no other hold of the lock is valid while this one is, and that an ended lease stays ended.
+    /// Checks that no more holds of the lock are valid than the limit of this one, and that an ended lease stays
+    /// ended.
     pub(super) fn check(&self) {
         let mine = self.guard().hold();
         let over = mine.remaining().is_zero();
         let before = self.over.fetch_or(over, Ordering::SeqCst);
         assert!(over || !before, "a lease continues after its end");
         let holders = self.log.holders.lock().unwrap().clone();
-        for other in holders.iter().filter(|other| !Arc::ptr_eq(mine, other)) {
-            let overlap = other.name == mine.name
-                && !other.remaining().is_zero()
-                && !mine.remaining().is_zero();
-            assert!(!overlap, "the lock has two holders");
-        }
-        let known = self.queues.is_held_here(&mine.name);
+        let mut others: Vec<_> = holders
+            .iter()
+            .filter(|other| !Arc::ptr_eq(mine, other) && other.name == mine.name)
+            .filter(|other| !other.remaining().is_zero())
+            .map(Arc::as_ptr)
+            .collect();
+        others.sort_unstable();
+        others.dedup();
+        let fits = others.is_empty() || mine.limit().fits(others.len(), Limit::UNLIMITED);
+        assert!(
+            fits || mine.remaining().is_zero(),
+            "the lock has too many holders"
+        );
+        let known = self.queues.may_be_handed_off(&mine.name, mine.limit());
         assert!(
             known || mine.remaining().is_zero(),
             "the local queue has no holder"
@@ -83,7 +93,12 @@ impl CheckedGuard {
     fn leave_log(&self) {
         if let Some(guard) = &self.guard {
             let mut holders = self.log.holders.lock().unwrap();
-            holders.retain(|held| !Arc::ptr_eq(held, guard.hold()));
+            let mine = holders
+                .iter()
+                .position(|held| Arc::ptr_eq(held, guard.hold()));
+            if let Some(mine) = mine {
+                holders.swap_remove(mine);
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::engine::traits::Engine;
 use crate::tests::shuttle::explore::{coin_flip, pause};
 use crate::tests::shuttle::grant_log::GrantLog;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 pub(super) struct DelayedEngine {
@@ -137,6 +138,22 @@ impl Engine for DelayedEngine {
         self.delay(
             move || Engine::fencing_token(&self.memory, claim, deadline),
             |_, _| (),
+        )
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        claim: &'a Claim,
+        to: Token,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Option<Duration>> {
+        self.delay(
+            move || Engine::downgrade(&self.memory, claim, to, deadline),
+            move |log, left| {
+                if left.is_some() {
+                    log.note(to, |grant| grant.granted = true);
+                }
+            },
         )
     }
 }

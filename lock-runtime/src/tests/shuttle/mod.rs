@@ -16,3 +16,4 @@ pub(crate) mod process;
 pub(crate) mod queues;
 pub(crate) mod releases;
 pub(crate) mod server;
+pub(crate) mod sharing;

@@ -1,6 +1,7 @@
 //! A process that acquires locks.
 
 use crate::api::guard::LockGuard;
+use crate::api::lock::Lock;
 use crate::api::manager::LockManager;
 use crate::error::LockError;
 use crate::tests::shuttle::checked_guard::CheckedGuard;
@@ -71,6 +72,45 @@ impl Process {
         spawn(async move {
             if let Some(held) = with_turn_limit(most, process.take(key)).await {
                 held.unwrap().end();
+            }
+        })
+    }
+
+    /// Acquires the lock with the options that `change` sets.
+    pub(super) async fn take_with(&self, key: &str, change: fn(Lock) -> Lock) -> CheckedGuard {
+        let lock = self.locks.lock(key).ttl(TTL).wait(Duration::MAX);
+        self.holding(change(lock).acquire().await.unwrap())
+    }
+
+    /// Spawns a task that acquires the lock with these options, works, and drops or releases the guard.
+    pub(super) fn spawn_holder_with(
+        self: &Arc<Self>,
+        key: &'static str,
+        change: fn(Lock) -> Lock,
+    ) -> JoinHandle<()> {
+        let process = self.clone();
+        spawn(async move {
+            let held = process.take_with(key, change).await;
+            held.work().await;
+            if coin_flip() {
+                held.end();
+            } else if let Err(error) = held.unwatched().release().await {
+                assert!(error.is_lost(), "{error}");
+            }
+        })
+    }
+
+    /// Spawns a task that gives up acquiring the lock with these options after at most `most` turns.
+    pub(super) fn spawn_quitter_with(
+        self: &Arc<Self>,
+        key: &'static str,
+        most: usize,
+        change: fn(Lock) -> Lock,
+    ) -> JoinHandle<()> {
+        let process = self.clone();
+        spawn(async move {
+            if let Some(held) = with_turn_limit(most, process.take_with(key, change)).await {
+                held.end();
             }
         })
     }

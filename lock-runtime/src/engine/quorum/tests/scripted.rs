@@ -1,7 +1,7 @@
 //! A scripted member.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::member::{Member, QueueObservation, Vote};
+use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
 use crate::engine::quorum::tests::TTL;
 use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::token::Token;
@@ -103,7 +103,7 @@ impl Member for Scripted {
     fn vote<'a>(
         &'a self,
         claim: &'a Claim,
-        queue_token: Option<Token>,
+        queue: VoteQueue,
         deadline: Instant,
     ) -> EngineFuture<'a, Vote> {
         let claim = claim.clone();
@@ -111,7 +111,7 @@ impl Member for Scripted {
             state.votes += 1;
             match state.locks.get(&claim.name) {
                 Some(token) if *token != claim.token => {
-                    let holder = token.encode_hex(&mut [0; 32]).as_bytes().into();
+                    let holder = token.encode(&mut [0; 37]).as_bytes().into();
                     if state.releases_after_refusal {
                         state.locks.remove(&claim.name);
                     }
@@ -119,7 +119,9 @@ impl Member for Scripted {
                 }
                 _ => {
                     state.locks.insert(claim.name, claim.token);
-                    state.queue.retain(|token| Some(*token) != queue_token);
+                    if let VoteQueue::Waits(waits) = queue {
+                        state.queue.retain(|token| *token != waits);
+                    }
                     Vote::Granted
                 }
             }
@@ -139,7 +141,7 @@ impl Member for Scripted {
             let ahead = state.queue.iter().position(|token| *token == entry.token);
             let holder = state.locks.get(&entry.name);
             QueueObservation {
-                holder: holder.map(|by| (by.encode_hex(&mut [0; 32]).as_bytes().into(), TTL)),
+                holder: holder.map(|by| (by.encode(&mut [0; 37]).as_bytes().into(), TTL)),
                 ahead: ahead.unwrap() as u64,
                 others: state.queue.len() > 1,
             }

@@ -15,7 +15,8 @@ const MAX_IDLE: usize = 256 * 1024;
 /// What the bytes depend on, besides the requests.
 pub(crate) struct Encoding {
     pub(crate) keys: Keys,
-    /// The digest of the script that releases locks.
+    /// The digests of the scripts that acquire shared locks, and that release locks.
+    pub(crate) take: String,
     pub(crate) release: String,
 }
 
@@ -72,7 +73,7 @@ impl Output {
     }
 
     fn bulk_token(&mut self, token: Token) {
-        self.bulk(token.encode_hex(&mut [0; 32]).as_bytes());
+        self.bulk(token.encode(&mut [0; 37]).as_bytes());
     }
 
     /// Writes a key whose name `append` appends to an empty string.
@@ -135,6 +136,21 @@ impl Encoder for Output {
                 attempt,
                 token: Some(token),
                 ..
+            } if !attempt.limit.is_exclusive() => {
+                let encoding = self.encoding.clone();
+                self.array(7);
+                self.bulk(b"EVALSHA");
+                self.bulk(encoding.take.as_bytes());
+                self.bulk_number(2);
+                self.bulk(attempt.name.as_bytes());
+                self.bulk_key(|keys, key| keys.append_queue(&attempt.name, key));
+                self.bulk_number(milliseconds(attempt.ttl));
+                self.bulk_token(*token);
+            }
+            Request::Acquire {
+                attempt,
+                token: Some(token),
+                ..
             } => {
                 self.array(6);
                 self.bulk(b"SET");
@@ -179,12 +195,14 @@ fn decimal(mut number: u64) -> ([u8; 20], usize) {
 mod tests {
     use super::*;
     use crate::engine::request::Attempt;
+    use crate::limit::Limit;
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
     fn output(cluster: bool) -> Output {
         let encoding = Encoding {
             keys: Keys::new("lock:", cluster).unwrap(),
+            take: "take".to_owned(),
             release: "digest".to_owned(),
         };
         Output::new(Arc::new(encoding), b"wait".to_vec())
@@ -215,6 +233,7 @@ mod tests {
                 name: "lock:é".into(),
                 ttl: Duration::from_millis(ttl),
                 replicas: 0,
+                limit: Limit::EXCLUSIVE,
             };
             output.request(&Request::Acquire {
                 attempt,
@@ -228,6 +247,33 @@ mod tests {
         assert_eq!(written(&mut output), packed(&["ASKING"]));
         output.wait_for_replicas();
         assert_eq!(written(&mut output), "wait");
+    }
+
+    #[test]
+    fn a_shared_lock_is_acquired_by_a_script() {
+        let mut output = output(false);
+        let text = [TOKEN, "/2047"].concat();
+        let attempt = Attempt {
+            name: "lock:a".into(),
+            ttl: Duration::from_secs(30),
+            replicas: 0,
+            limit: Limit::UNLIMITED,
+        };
+        output.request(&Request::Acquire {
+            attempt,
+            token: Token::parse(&text),
+            asking: false,
+        });
+        let expected = packed(&[
+            "EVALSHA",
+            "take",
+            "2",
+            "lock:a",
+            "lock:::queue:a",
+            "30000",
+            &text,
+        ]);
+        assert_eq!(written(&mut output), expected);
     }
 
     #[test]

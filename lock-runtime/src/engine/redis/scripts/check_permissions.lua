@@ -4,9 +4,10 @@
 local key = KEYS[1]
 local calls = {
   {'get', key}, {'mget', key}, {'set', key, '', 'XX', 'PX', 1}, {'del', key}, {'exists', key},
-  {'pexpire', key, 1}, {'pttl', key}, {'time'},
+  {'pexpire', key, 1}, {'pexpireat', key, 1}, {'pttl', key}, {'time'}, {'type', key},
   {'zadd', key, 'XX', 1, ''}, {'zcard', key}, {'zpopmin', key}, {'zrange', key, 0, 0},
-  {'zrank', key, ''}, {'zrem', key, ''},
+  {'zrangebyscore', key, 0, 0}, {'zrevrangebyscore', key, 0, 0}, {'zremrangebyscore', key, 0, 0},
+  {'zrank', key, ''}, {'zrem', key, ''}, {'zscore', key, ''},
   -- A field without its value, so nothing is written.
   {'hset', key, '', '', ''}, {'hget', key, ''}, {'hdel', key, ''}, {'hexists', key, ''},
   {'publish', ARGV[1], ''},

@@ -1,12 +1,7 @@
 -- The queue of a lock. KEYS[1] the lock   KEYS[2] its queue: tokens in order of arrival
 -- KEYS[3] for each token in it: until when it counts as alive, its ttl, its process's channel
 -- cluster, from the first line: a subscriber may be connected to another server.
-local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
-
-local function server_time()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
-end
+local queue, waiters = KEYS[2], KEYS[3]
 
 local function read_waiter(token)
   local known = redis.call('HGET', waiters, token) or '0 0 '

@@ -4,11 +4,14 @@ use redis::Cmd;
 
 /// All scripts of the library.
 pub(crate) struct Scripts {
+    /// Acquires locks that are shared, or several locks.
+    pub(crate) take: Script,
     pub(crate) wait: Script,
     pub(crate) cancel: Script,
     pub(crate) release: Script,
     pub(crate) renew: Script,
     pub(crate) fencing_token: Script,
+    pub(crate) downgrade: Script,
     /// A release that uses no key but the lock's.
     pub(crate) delete_if_owner: Script,
     pub(crate) check_permissions: Script,
@@ -22,10 +25,12 @@ pub(crate) struct Scripts {
 
 impl Scripts {
     pub(crate) fn new(cluster: bool) -> Scripts {
+        let script = |parts: &[&str]| Script::new(parts.concat());
         let queued = |parts: &[&str]| {
             let first_line = format!("local cluster = {cluster}\n");
             Script::new(first_line + &parts.concat())
         };
+        let holders = include_str!("lib_holders.lua");
         let (queue, enqueue) = (
             include_str!("lib_queue.lua"),
             include_str!("lib_enqueue.lua"),
@@ -35,37 +40,58 @@ impl Scripts {
             include_str!("lib_grant_next.lua"),
             include_str!("lib_notify_front.lua"),
         );
-        let (cancel, release) = (include_str!("cancel.lua"), include_str!("release.lua"));
-        let (cancel_tail, release_tail) = (
-            include_str!("tail_cancel.lua"),
+        let cancel = include_str!("cancel.lua");
+        let (release, release_tail) = (
+            include_str!("release.lua"),
             include_str!("tail_release.lua"),
         );
+        let (take, take_tail) = (include_str!("take.lua"), include_str!("tail_take.lua"));
         let holder_ttl = include_str!("lib_holder_ttl.lua");
+        let blocked = include_str!("lib_blocked.lua");
         Scripts {
-            wait: queued(&[queue, wake, holder_ttl, enqueue, include_str!("wait.lua")]),
-            cancel: queued(&[cancel, queue, grant_next, cancel_tail]),
-            release: queued(&[release, queue, grant_next, release_tail]),
-            renew: Script::new(include_str!("renew.lua")),
-            fencing_token: Script::new(include_str!("fencing_token.lua")),
-            delete_if_owner: Script::new(include_str!("delete_if_owner.lua")),
-            check_permissions: Script::new(include_str!("check_permissions.lua")),
-            vote: Script::new([holder_ttl, include_str!("vote.lua")].concat()),
-            observe: queued(&[
+            take: script(&[take, holders, take_tail]),
+            wait: queued(&[
+                holders,
                 queue,
                 wake,
+                grant_next,
+                holder_ttl,
+                enqueue,
+                include_str!("wait.lua"),
+            ]),
+            cancel: queued(&[holders, queue, grant_next, cancel]),
+            release: queued(&[release, holders, queue, grant_next, release_tail]),
+            renew: script(&[include_str!("renew.lua")]),
+            fencing_token: script(&[holders, include_str!("fencing_token.lua")]),
+            downgrade: queued(&[holders, queue, grant_next, include_str!("downgrade.lua")]),
+            delete_if_owner: script(&[holders, include_str!("delete_if_owner.lua")]),
+            check_permissions: script(&[include_str!("check_permissions.lua")]),
+            vote: queued(&[
+                holders,
+                queue,
+                blocked,
+                holder_ttl,
+                include_str!("vote.lua"),
+            ]),
+            observe: queued(&[
+                holders,
+                queue,
+                wake,
+                blocked,
                 holder_ttl,
                 enqueue,
                 include_str!("observe.lua"),
             ]),
-            leave_queue: queued(&[cancel, queue, notify_front, cancel_tail]),
-            release_and_notify: queued(&[release, queue, notify_front, release_tail]),
-            raise_fencing_token: Script::new(include_str!("raise_fencing_token.lua")),
+            leave_queue: queued(&[holders, queue, notify_front, cancel]),
+            release_and_notify: queued(&[release, holders, queue, notify_front, release_tail]),
+            raise_fencing_token: script(&[holders, include_str!("raise_fencing_token.lua")]),
         }
     }
 
     /// Returns the commands that load the frequent scripts before their first call.
     pub(crate) fn load(&self) -> Vec<Cmd> {
         let often = [
+            &self.take,
             &self.wait,
             &self.cancel,
             &self.release,
@@ -103,7 +129,8 @@ impl Script {
         call("EVAL", &self.source, keys)
     }
 
-    fn load(&self) -> Cmd {
+    /// Returns the command that makes the digest known to the server.
+    pub(crate) fn load(&self) -> Cmd {
         let mut command = redis::cmd("SCRIPT");
         command.arg("LOAD").arg(&self.source);
         command

@@ -2,14 +2,22 @@
 -- ARGV[3] its process's channel   ARGV[4] for how many microseconds it counts as alive
 -- ARGV[5] for how many a woken waiter does
 -- {ms, holder, ahead, length}: the rest of the holder's lease here, and its token, or 0 and nothing if the
--- lock is free; the number of tokens ahead of this one, and of all in the queue
+-- token may hold the lock; the number of tokens ahead of this one, and of all in the queue
+local token, alive_for, patience = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])
 local now = server_time()
-local holder = redis.pcall('GET', lock)
-if not holder then
-  wake_before(ARGV[1], tonumber(ARGV[5]), now)
+local count, lowest = read_holders(now)
+local limit = limit_of(token)
+local function fits(other)
+  return count < math.min(limit_of(other), lowest)
 end
-local ahead, length = enqueue(ARGV[1], ARGV[2], ARGV[3], ARGV[4], now)
-if not holder then
+if count == 0 then
+  wake_before(token, patience, now)
+elseif fits(token) then
+  wake_silent(token, fits, alive_for, patience, now)
+end
+local ahead, length = enqueue(token, ARGV[2], ARGV[3], alive_for, now)
+if fits(token) and not (limit > 1 and is_blocked(token, now)) then
   return {0, '', ahead, length}
 end
-return {holder_ttl(), type(holder) == 'string' and holder or '?', ahead, length}
+-- A waiter ahead acquires a free lock soon.
+return {count > 0 and holder_ttl() or 100, holder_name(), ahead, length}

@@ -1,6 +1,7 @@
 -- KEYS[1] the lock   KEYS[2] the counter   ARGV[1] the holder's token   ARGV[2] a fencing token
 -- 1: this server will return no smaller one. 0: the token does not hold the lock here.
-if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
+read_holders(server_time())
+if not lease_of(ARGV[1]) then
   return 0
 end
 if tonumber(redis.call('GET', KEYS[2]) or 0) < tonumber(ARGV[2]) then

@@ -1,11 +1,26 @@
 -- KEYS the locks   ARGV[2i-1] the token of the i-th, ARGV[2i] its ttl in milliseconds
--- For each: 1 if the token holds the lock, whose whole ttl is restored; 0 if not.
-local renewed = {}
+-- For each: 1 if the token holds the lock, and its whole ttl is restored; 0 if not.
+local renewed, now = {}, nil
 for i, key in ipairs(KEYS) do
-  if redis.pcall('GET', key) == ARGV[2 * i - 1] then
-    renewed[i] = redis.call('PEXPIRE', key, ARGV[2 * i])
-  else
-    renewed[i] = 0
+  local token, ttl = ARGV[2 * i - 1], ARGV[2 * i]
+  local holder = redis.pcall('GET', key)
+  renewed[i] = 0
+  if holder == token then
+    renewed[i] = redis.call('PEXPIRE', key, ttl)
+  elseif type(holder) == 'table' and string.find(token, '/', 1, true) then
+    -- One of several holders: see lib_holders.lua.
+    local score = redis.pcall('ZSCORE', key, token)
+    if not now then
+      local time = redis.call('TIME')
+      now = time[1] * 1000 + math.floor(time[2] / 1000)
+    end
+    if type(score) == 'string' and score % 2 ^ 42 > now then
+      -- First the command that a server out of memory accepts.
+      local left = math.max(redis.call('PTTL', key), tonumber(ttl))
+      redis.call('PEXPIREAT', key, string.format('%.0f', now + left))
+      redis.call('ZADD', key, 'XX', string.format('%.0f', score - score % 2 ^ 42 + now + ttl), token)
+      renewed[i] = 1
+    end
   end
 end
 return renewed

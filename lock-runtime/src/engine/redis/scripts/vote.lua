@@ -1,15 +1,19 @@
 -- KEYS[1] the lock   ARGV[1] the token   ARGV[2] its ttl in milliseconds
--- For a claim that waits also: KEYS[2] the queue   KEYS[3] its waiters' data   ARGV[3] the queue token
+-- For a claim that waits or shares the lock also: KEYS[2] the queue   KEYS[3] its waiters' data   ARGV[3] the
+-- queue token, or nothing if it does not wait. They are left out to restore a token that a majority stores.
 -- {1}: the token holds the lock here. {0, ms, holder}: another one does, for that long.
-local holder = redis.pcall('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then
-  return {0, holder_ttl(), type(holder) == 'string' and holder or '?'}
-end
-if not holder then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+local now = server_time()
+local count, lowest = read_holders(now)
+if not lease_of(ARGV[1]) then
+  local limit = limit_of(ARGV[1])
+  local is_free = count < math.min(limit, lowest)
+  if not is_free or limit > 1 and ARGV[3] and is_blocked(ARGV[3], now) then
+    -- A waiter ahead acquires a free lock soon.
+    return {0, is_free and 100 or holder_ttl(), holder_name()}
+  end
+  add_holder(ARGV[1], limit, tonumber(ARGV[2]), now, count)
 end
 if ARGV[3] then
-  redis.call('ZREM', KEYS[2], ARGV[3])
-  redis.call('HDEL', KEYS[3], ARGV[3])
+  remove(ARGV[3])
 end
 return {1}

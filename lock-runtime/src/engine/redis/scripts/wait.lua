@@ -3,38 +3,60 @@
 -- ARGV[5] for how many a woken waiter does
 -- ARGV[6] the server time after which this request is void; 0 for none
 -- {0}: void. {1, ms}: the token acquires the lock, for that long. {3, ms}: it held the lock already.
--- {2, time, ms, ahead, length}: it waits; the server's time, the rest of the holder's lease, the number of
--- tokens ahead of it, and of all in the queue
-local token, ttl, channel, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[5])
+-- {2, time, ms, ahead, length}: it waits; the server's time, the time until a lease ends that is in its way, the
+-- number of tokens ahead of it, and of all in the queue
+local token, ttl, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local alive_for, patience = tonumber(ARGV[4]), tonumber(ARGV[5])
 local now = server_time()
+local ms = math.floor(now / 1000)
 local void_after = tonumber(ARGV[6])
 if (void_after > 0 and now > void_after) or redis.call('EXISTS', KEYS[4]) == 1 then
   return {0}
 end
 
--- A key of another type is an error here, and counts as held by another client.
-local holder = redis.pcall('GET', lock)
-local is_free = not holder
-if is_free then
-  -- A server out of memory accepts this as the script's first write.
-  redis.call('DEL', lock)
-  wake_before(token, patience, now)
+local count, lowest = read_holders(now)
+local ends = lease_of(token)
+if ends then
+  return {3, ends == true and holder_ttl() or ends - ms}
 end
-if is_free or holder == '::reserved' then
+local limit = limit_of(token)
+local is_free, is_reserved, is_woken = count == 0, sole == '::reserved', false
+if is_reserved then
+  count, lowest = 0, math.huge
+end
+local function fits(other)
+  return count < math.min(limit_of(other), lowest)
+end
+if fits(token) then
+  -- A server out of memory accepts this as the script's first write.
+  redis.call('ZREM', queue, '')
+  if not is_reserved then
+    is_woken = wake_silent(token, fits, alive_for, patience, now)
+    local first = first_in_queue()
+    if not is_woken and first and first ~= token and fits(first) then
+      wake_before(token, patience, now)
+      is_woken = true
+    end
+  end
   local first = first_in_queue()
   if not first or first == token then
     remove(token)
-    redis.call('SET', lock, token, 'PX', ttl)
-    return {1, tonumber(ttl)}
+    add_holder(token, limit, ttl, now, count)
+    grant_next(now, count + 1, math.min(lowest, limit))
+    return {1, ttl}
   end
   if is_free then
     -- Until the woken waiters have polled or count as dead, newcomers cannot acquire the lock.
     redis.call('SET', lock, '::reserved', 'PX', math.ceil(patience / 1000) + 10)
   end
 end
-if holder == token then
-  return {3, holder_ttl()}
-end
 
-local ahead, length = enqueue(token, ttl, channel, ARGV[4], now)
-return {2, now, holder_ttl(), ahead, length}
+local ahead, length = enqueue(token, ttl, channel, alive_for, now)
+local left = holder_ttl()
+if limit > 1 and first_end and not is_free then
+  left = math.min(left, first_end - ms)
+end
+if is_woken then
+  left = math.min(left, math.ceil(patience / 1000) + 10)
+end
+return {2, now, left, ahead, length}

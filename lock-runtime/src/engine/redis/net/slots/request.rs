@@ -49,7 +49,7 @@ pub(crate) trait Encoder {
 /// Returns `true` if this reply to an acquisition grants the lock, whatever else it says.
 pub(crate) fn grants(reply: &Value) -> bool {
     match reply {
-        Value::Nil | Value::ServerError(_) => false,
+        Value::Nil | Value::Int(0) | Value::ServerError(_) => false,
         // Replicas have been awaited.
         Value::Array(both) => both.first().is_some_and(grants),
         _ => true,
@@ -76,8 +76,8 @@ impl Request {
 
     /// Gives an acquisition its token. Returns `true` if replicas have to acknowledge it.
     pub(super) fn set_token(&mut self, drawn: Token) -> bool {
-        if let Request::Acquire { token, .. } = self {
-            *token = Some(drawn);
+        if let Request::Acquire { attempt, token, .. } = self {
+            *token = Some(drawn.with_limit(attempt.limit));
         }
         self.awaits_replicas()
     }

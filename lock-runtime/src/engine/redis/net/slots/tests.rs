@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::request::Attempt;
+use crate::limit::Limit;
 use crate::util::backoff::fraction;
 use crate::util::time::now;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -122,6 +123,7 @@ pub(crate) fn acquire(name: &str) -> Request {
 
 fn attempt(name: &str, replicas: u32) -> Attempt {
     Attempt {
+        limit: Limit::EXCLUSIVE,
         name: name.into(),
         ttl: Duration::from_secs(30),
         replicas,

@@ -1,0 +1,39 @@
+async fn call(&self) -> Result<(), Error> {
+    const fn __distributed_lock() {}
+    let __distributed_lock = match &self.locks {
+        __distributed_lock => {
+            ::lock_runtime::__private::lock_on(
+                    __distributed_lock,
+                    "partner",
+                    ::lock_runtime::__private::format!("partner"),
+                )
+                .permits(self.permits)
+        }
+    };
+    let __distributed_lock = ::lock_runtime::__private::acquire(__distributed_lock)
+        .await;
+    return ::core::result::Result::unwrap_or_else(
+        match __distributed_lock {
+            ::core::result::Result::Ok(ref __distributed_lock) => {
+                ::lock_runtime::__private::Guarded::new(
+                        __distributed_lock,
+                        async move {
+                            if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<
+                                Result<(), Error>,
+                            > {
+                                return __distributed_lock;
+                            }
+                            { Ok(()) }
+                        },
+                    )
+                    .await
+            }
+            ::core::result::Result::Err(__distributed_lock) => {
+                ::core::result::Result::Err(__distributed_lock)
+            }
+        },
+        |__distributed_lock| ::lock_runtime::FromLockError::from_lock_error(
+            __distributed_lock,
+        ),
+    );
+}

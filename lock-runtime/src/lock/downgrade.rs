@@ -1,0 +1,78 @@
+//! Turns an exclusive hold into one that readers share.
+
+use crate::engine::request::Claim;
+use crate::engine::token::Token;
+use crate::error::LockError;
+use crate::limit::Limit;
+use crate::lock::context::Effort;
+use crate::lock::handoff::HoldGuard;
+use crate::lock::hold::Hold;
+use crate::lock::lease::Lease;
+use crate::util::sync::Mutex;
+use crate::util::time;
+use std::sync::{Arc, PoisonError};
+
+/// Replaces the guard of an exclusive hold by that of a read hold. On an error, and if the future is dropped, the
+/// lock is released.
+///
+/// Until the server has answered, it may store either token, so nothing is renewed, and both tokens are released
+/// on every other path. A repeated request prolongs nothing: the lease counts from the request that was answered.
+pub(crate) async fn downgrade(guard: HoldGuard) -> Result<HoldGuard, LockError> {
+    let hold = guard.hold().clone();
+    let (name, context) = (&hold.name, hold.context());
+    let claim = hold.begin_replacement()?;
+    let to = Token::random().with_limit(Limit::UNLIMITED);
+    let replacement = Replacement {
+        guard,
+        next: Claim {
+            token: to,
+            ..claim.clone()
+        },
+    };
+    let sent = Mutex::new(context.clock.now());
+    let request = |deadline| {
+        *sent.lock().unwrap_or_else(PoisonError::into_inner) = context.clock.now();
+        context.engine.downgrade(&claim, to, deadline)
+    };
+    let deadline = time::now() + hold.remaining();
+    let answer = context.retry(Effort::InCall { deadline }, request).await;
+    match answer {
+        Ok((Some(left), _)) => {
+            let sent = *sent.lock().unwrap_or_else(PoisonError::into_inner);
+            let next = hold.replace(to, Lease::from_request(sent, left))?;
+            Ok(replacement.finish(next))
+        }
+        Ok((None, _)) => Err(hold.not_owner()),
+        Err(error) => Err(hold
+            .check_lost()
+            .unwrap_or_else(|| context.unavailable(name, error))),
+    }
+}
+
+/// A downgrade under way. Unless it is finished, dropping it releases both tokens.
+struct Replacement {
+    guard: HoldGuard,
+    next: Claim,
+}
+
+impl Replacement {
+    /// Returns the guard of the new hold. The old one has ended.
+    fn finish(self, next: Arc<Hold>) -> HoldGuard {
+        let queues = self.guard.queues().clone();
+        self.guard.hold().end_replaced();
+        self.guard.disarm();
+        HoldGuard::new(next, queues)
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        if !self.guard.is_disarmed() {
+            // The exclusive token first: then a late downgrade finds that it is no holder.
+            let hold = self.guard.hold().clone();
+            self.guard.disarm();
+            hold.release_in_background();
+            hold.release_claim(self.next.clone());
+        }
+    }
+}

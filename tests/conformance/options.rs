@@ -1,0 +1,107 @@
+//! `min_hold` and `max_waiters`.
+
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Lock, LockError, ReleaseMode};
+
+use tokio::task::JoinSet;
+
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, millis, within};
+
+const LONG: Duration = Duration::from_secs(60);
+const MIN_HOLD: Duration = Duration::from_millis(900);
+
+/// Checks that the lock is held for the rest of its time, and then free.
+async fn is_kept(fixture: &Fixture, key: &str, since: Instant) {
+    while since.elapsed() < MIN_HOLD - millis(300) {
+        assert!(fixture.is_held(key).await, "after {:?}", since.elapsed());
+        tokio::time::sleep(millis(50)).await;
+    }
+    fixture.until_free(key, NOISE * 3).await;
+}
+
+pub async fn min_hold_keeps_lock_on_every_exit_path(fixture: Fixture) {
+    let lock = |n: usize| -> (Lock, String) {
+        let job = fixture.key(&format!("job:{n}"));
+        (fixture.locks().lock(&*job).min_hold(MIN_HOLD), job)
+    };
+    let released = async {
+        let ((lock, job), since) = (lock(0), Instant::now());
+        lock.acquire().await.unwrap().release().await.unwrap();
+        is_kept(&fixture, &job, since).await;
+    };
+    let dropped = async {
+        let ((lock, job), since) = (lock(1), Instant::now());
+        drop(lock.acquire().await.unwrap());
+        is_kept(&fixture, &job, since).await;
+    };
+    let in_background = async {
+        let ((lock, job), since) = (lock(2), Instant::now());
+        let lock = lock.release(ReleaseMode::Background);
+        lock.run(async |_| ()).await.unwrap();
+        is_kept(&fixture, &job, since).await;
+    };
+    let panics = async {
+        let ((lock, job), since) = (lock(3), Instant::now());
+        let body = tokio::spawn(async move { lock.run(async |_| panic!("on purpose")).await });
+        assert!(body.await.unwrap_err().is_panic());
+        is_kept(&fixture, &job, since).await;
+    };
+    let long = async {
+        let (lock, job) = lock(4);
+        let guard = lock.acquire().await.unwrap();
+        tokio::time::sleep(MIN_HOLD + millis(20)).await;
+        guard.release().await.unwrap();
+        fixture.until_free(&job, NOISE).await;
+    };
+    tokio::join!(released, dropped, in_background, panics, long);
+}
+
+pub async fn min_hold_is_validated(fixture: Fixture) {
+    let lock = || fixture.locks().lock(fixture.key("job"));
+    for lock in [
+        lock().min_hold(Duration::ZERO),
+        lock().min_hold(millis(30)).max_hold(millis(20)),
+    ] {
+        let refused = lock.acquire().await.unwrap_err();
+        assert!(
+            matches!(
+                refused,
+                LockError::InvalidOption {
+                    option: "min_hold",
+                    ..
+                }
+            ),
+            "{refused}"
+        );
+    }
+}
+
+pub async fn max_waiters_makes_further_callers_busy(fixture: Fixture) {
+    let door = fixture.key("door");
+    let lock = || fixture.locks().lock(&*door).wait(LONG).max_waiters(2);
+    let holder = lock().acquire().await.unwrap();
+    let mut waiters = JoinSet::new();
+    for _ in 0..2 {
+        waiters.spawn(lock().acquire());
+    }
+    tokio::time::sleep(millis(100)).await;
+    let refused = within(NOISE, lock().acquire()).await.unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            LockError::Busy {
+                waiting: Some(2),
+                ..
+            }
+        ),
+        "{refused}"
+    );
+    holder.release().await.unwrap();
+    for _ in 0..2 {
+        let guard = within(NOISE * 2, waiters.join_next()).await.unwrap();
+        guard.unwrap().unwrap().release().await.unwrap();
+    }
+    fixture.until_free(&door, NOISE).await;
+}

@@ -1,0 +1,169 @@
+//! Semaphores: a number of permits for all processes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use lock_runtime::{LockError, LockManager};
+use tokio::task::JoinSet;
+
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, millis, within};
+
+const LONG: Duration = Duration::from_secs(60);
+
+pub async fn permits_bound_the_holders_of_all_processes(fixture: Fixture) {
+    if !fixture.has_permits() {
+        return;
+    }
+    let api = fixture.key("api");
+    let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut tasks = JoinSet::new();
+    for n in 0..12 {
+        let (locks, api) = (fixture.both()[n % 2].clone(), api.clone());
+        let (inside, most) = (inside.clone(), most.clone());
+        tasks.spawn(async move {
+            for _ in 0..8 {
+                let lock = locks.lock(&*api).permits(3).wait(LONG);
+                let guard = lock.acquire().await.unwrap();
+                most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
+                tokio::time::sleep(millis(3)).await;
+                assert!(guard.is_valid());
+                inside.fetch_sub(1, SeqCst);
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    within(LONG, tasks.join_all()).await;
+    assert_eq!(most.load(SeqCst), 3);
+    fixture.until_free(&api, NOISE).await;
+}
+
+pub async fn exclusive_holder_waits_for_all_permits(fixture: Fixture) {
+    if !fixture.has_permits() {
+        return;
+    }
+    let api = fixture.key("api");
+    let [ours, theirs] = fixture.both();
+    let permit = |locks: &LockManager| locks.lock(&*api).permits(2).wait(LONG);
+    let one = permit(&ours).acquire().await.unwrap();
+    let two = permit(&theirs).acquire().await.unwrap();
+    let exclusive = tokio::spawn(ours.lock(&*api).wait(LONG).acquire());
+    tokio::time::sleep(millis(100)).await;
+    one.release().await.unwrap();
+    tokio::time::sleep(millis(100)).await;
+    // A permit is free, and yet the exclusive holder is next.
+    assert!(permit(&theirs).try_acquire().await.unwrap().is_none());
+    assert!(!exclusive.is_finished());
+    two.release().await.unwrap();
+    let exclusive = within(NOISE * 2, exclusive).await.unwrap().unwrap();
+    assert!(permit(&theirs).try_acquire().await.unwrap().is_none());
+    exclusive.release().await.unwrap();
+    fixture.until_free(&api, NOISE).await;
+}
+
+/// Processes that disagree, as during a deployment.
+pub async fn lowest_number_of_permits_counts(fixture: Fixture) {
+    if !fixture.has_permits() {
+        return;
+    }
+    let api = fixture.key("api");
+    let [ours, theirs] = fixture.both();
+    let permit = |locks: &LockManager, permits| locks.lock(&*api).permits(permits).try_acquire();
+    let mut old = Vec::new();
+    for _ in 0..3 {
+        old.push(permit(&ours, 5).await.unwrap().unwrap());
+    }
+    assert!(permit(&theirs, 3).await.unwrap().is_none());
+    old.pop().unwrap().release().await.unwrap();
+    let new = permit(&theirs, 3).await.unwrap().unwrap();
+    assert!(permit(&ours, 5).await.unwrap().is_none());
+    new.release().await.unwrap();
+    for _ in 0..3 {
+        old.push(permit(&ours, 5).await.unwrap().unwrap());
+    }
+    assert!(permit(&ours, 5).await.unwrap().is_none());
+    for guard in old {
+        guard.release().await.unwrap();
+    }
+    let alone = permit(&ours, 1).await.unwrap().unwrap();
+    assert!(theirs.lock(&*api).try_acquire().await.unwrap().is_none());
+    alone.release().await.unwrap();
+}
+
+pub async fn permits_are_validated(fixture: Fixture) {
+    let api = fixture.key("api");
+    let lock = || fixture.locks().lock(&*api);
+    for lock in [
+        lock().permits(0),
+        lock().permits(2047),
+        lock().read().permits(2),
+    ] {
+        let refused = lock.acquire().await.unwrap_err();
+        assert!(
+            matches!(
+                refused,
+                LockError::InvalidOption {
+                    option: "permits",
+                    ..
+                }
+            ),
+            "{refused}"
+        );
+    }
+    if !fixture.has_permits() {
+        let refused = lock().permits(2).acquire().await.unwrap_err();
+        assert!(matches!(refused, LockError::InvalidOption { .. }));
+    } else {
+        let guard = lock().permits(2).acquire().await.unwrap();
+        let refused = guard.fencing_token().await.unwrap_err();
+        assert!(matches!(refused, LockError::InvalidOption { .. }));
+        let refused = guard.downgrade().await.unwrap_err();
+        assert!(matches!(refused, LockError::InvalidOption { .. }));
+    }
+    fixture.until_free(&api, NOISE).await;
+}
+
+pub async fn waiting_permits_are_granted_in_order(fixture: Fixture) {
+    if !fixture.has_permits() {
+        return;
+    }
+    let api = fixture.key("api");
+    let managers = fixture.both();
+    let permit = |n: usize| managers[n % 2].lock(&*api).permits(2).wait(LONG);
+    let mut held = vec![
+        permit(0).acquire().await.unwrap(),
+        permit(1).acquire().await.unwrap(),
+    ];
+    let (tell, mut order) = tokio::sync::mpsc::unbounded_channel();
+    let mut waiters = JoinSet::new();
+    for n in 0..6 {
+        let (lock, tell) = (permit(n), tell.clone());
+        waiters.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            tell.send(n).unwrap();
+            guard
+        });
+        tokio::time::sleep(millis(100)).await;
+    }
+    for _ in 0..6 {
+        held.pop().unwrap().release().await.unwrap();
+        held.push(
+            within(NOISE * 2, waiters.join_next())
+                .await
+                .unwrap()
+                .unwrap(),
+        );
+    }
+    drop(tell);
+    let mut last = [None; 2];
+    // Each process's waiters in order; those of several processes take turns.
+    while let Some(n) = order.recv().await {
+        assert!(last[n % 2] < Some(n), "{n} after {last:?}");
+        last[n % 2] = Some(n);
+    }
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+    fixture.until_free(&api, NOISE).await;
+}

@@ -1,0 +1,168 @@
+//! Several keys, held together.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
+use tokio::task::JoinSet;
+
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, begin, millis, within};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn keys(fixture: &Fixture, names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| fixture.key(name)).collect()
+}
+
+fn sorted(guard: &LockGuard) -> Vec<&str> {
+    let mut keys: Vec<_> = guard.keys().collect();
+    keys.sort_unstable();
+    keys
+}
+
+pub async fn all_keys_are_held_and_released(fixture: Fixture) {
+    let names = keys(&fixture, &["c", "a", "b", "a"]);
+    let guard = fixture.locks().lock_all(&names).acquire().await.unwrap();
+    assert_eq!(sorted(&guard), keys(&fixture, &["a", "b", "c"]));
+    assert!(guard.is_valid() && guard.ensure_valid_for(millis(100)).is_ok());
+    for name in &names {
+        assert!(fixture.is_held(name).await);
+    }
+    guard.release().await.unwrap();
+    for name in &names {
+        fixture.until_free(name, NOISE).await;
+    }
+    let body = fixture.locks().lock_all(&names).run(async |guard| {
+        assert!(fixture.is_held(guard.key()).await);
+    });
+    body.await.unwrap();
+    for name in &names {
+        fixture.until_free(name, NOISE).await;
+    }
+}
+
+#[distributed_lock(key = ["<prefix>:<from>", "<prefix>:<to>"], manager = locks, wait = "60s")]
+async fn transfer(
+    locks: &LockManager,
+    accounts: &Mutex<HashMap<u64, i64>>,
+    prefix: &str,
+    (from, to): (u64, u64),
+) -> Result<(), LockError> {
+    let read = |account| accounts.lock().unwrap()[&account];
+    let (mine, theirs) = (read(from), read(to));
+    tokio::time::sleep(millis(1)).await;
+    if from != to {
+        let mut accounts = accounts.lock().unwrap();
+        accounts.insert(from, mine - 1);
+        accounts.insert(to, theirs + 1);
+    }
+    Ok(())
+}
+
+pub async fn common_keys_never_deadlock(fixture: Fixture) {
+    let prefix = fixture.key("account");
+    let accounts: HashMap<u64, i64> = (0..4).map(|account| (account, 100)).collect();
+    let accounts = Arc::new(Mutex::new(accounts));
+    let mut tasks = JoinSet::new();
+    for n in 0..8_u64 {
+        let (locks, prefix) = (fixture.both()[n as usize % 2].clone(), prefix.clone());
+        let accounts = accounts.clone();
+        tasks.spawn(async move {
+            for round in 0..6 {
+                let pair = ((n + round) % 4, (n * 3 + round * 2) % 4);
+                transfer(&locks, &accounts, &prefix, pair).await.unwrap();
+            }
+        });
+    }
+    within(LONG, tasks.join_all()).await;
+    let sum: i64 = accounts.lock().unwrap().values().sum();
+    assert_eq!(sum, 400, "money was lost");
+}
+
+pub async fn busy_key_releases_the_others(fixture: Fixture) {
+    let names = keys(&fixture, &["a", "b", "c"]);
+    let holder = fixture.other().lock(&names[1]).acquire().await.unwrap();
+    let all = || fixture.locks().lock_all(&names);
+    match all().try_acquire().await {
+        Ok(guard) => assert!(guard.is_none()),
+        // A quorum whose votes are split.
+        Err(error) => assert!(error.is_unavailable() && !fixture.has_queue(), "{error}"),
+    }
+    for wait in [Duration::ZERO, millis(200)] {
+        let busy = all().wait(wait).acquire().await.unwrap_err();
+        let split = busy.is_unavailable() && !fixture.has_queue();
+        let named = busy.is_busy() && busy.key() == Some(&*names[1]);
+        assert!(split || named, "{busy}");
+        fixture.until_free(&names[0], NOISE).await;
+        fixture.until_free(&names[2], NOISE).await;
+    }
+    let waits = tokio::spawn(all().wait(LONG).acquire());
+    tokio::time::sleep(millis(100)).await;
+    holder.release().await.unwrap();
+    let guard = within(NOISE * 2, waits).await.unwrap().unwrap();
+    drop(guard);
+    for name in &names {
+        fixture.until_free(name, NOISE).await;
+    }
+}
+
+pub async fn dropped_call_frees_all_keys(fixture: Fixture) {
+    let names = keys(&fixture, &["a", "b"]);
+    let all = || fixture.locks().lock_all(&names).wait(LONG);
+    let holder = fixture.other().lock(&names[1]).acquire().await.unwrap();
+    for pause in [0, 5, 50] {
+        let mut call = Box::pin(all().acquire());
+        let _ = begin(&mut call);
+        let _ = tokio::time::timeout(millis(pause), &mut call).await;
+        drop(call);
+        fixture.until_free(&names[0], NOISE * 2).await;
+    }
+    holder.release().await.unwrap();
+    fixture.until_free(&names[1], NOISE).await;
+}
+
+pub async fn lost_key_loses_the_guard(fixture: Fixture) {
+    let names = keys(&fixture, &["a", "b", "c"]);
+    let lock = fixture.locks().lock_all(&names).ttl(millis(600));
+    let guard = lock.acquire().await.unwrap();
+    if !fixture.deleted(&names[2]) {
+        return;
+    }
+    let loss = within(NOISE * 4, guard.lost()).await;
+    assert!(loss.is_lost() && loss.key() == Some(&*names[2]), "{loss}");
+    assert!(!guard.is_valid() && guard.ensure_valid_for(millis(1)).is_err());
+    assert!(guard.release().await.is_err());
+    for name in &names {
+        fixture.until_free(name, NOISE).await;
+    }
+}
+
+pub async fn keys_are_validated(fixture: Fixture) {
+    let lock = |keys: &[&str]| fixture.locks().lock_all(keys.iter().copied()).acquire();
+    for keys in [&[][..], &[""], &["a", ":b"]] {
+        let refused = lock(keys).await.unwrap_err();
+        assert!(matches!(refused, LockError::InvalidKey { .. }), "{refused}");
+    }
+}
+
+pub async fn several_keys_have_one_fencing_token(fixture: Fixture) {
+    let names = keys(&fixture, &["a", "b", "c", "d"]);
+    let mut last = 0;
+    for n in 0..6 {
+        let several = fixture.both()[n % 2].lock_all(&names[n % 3..]);
+        let guard = several.wait(LONG).acquire().await.unwrap();
+        let token = guard.fencing_token().await.unwrap();
+        assert!(token > last, "{token} after {last}");
+        assert_eq!(guard.fencing_token().await.unwrap(), token);
+        last = token;
+        guard.release().await.unwrap();
+        let one = fixture.other().lock(&names[3]).wait(LONG).acquire();
+        let one = one.await.unwrap();
+        let token = one.fencing_token().await.unwrap();
+        assert!(token > last, "{token} after {last}");
+        last = token;
+        one.release().await.unwrap();
+    }
+}
