@@ -2,7 +2,9 @@
 
 mod command_line;
 mod fencing;
+mod leader;
 mod orders;
 mod program;
 mod quickstart;
 mod worker;
+mod writes;

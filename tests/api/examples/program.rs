@@ -74,7 +74,11 @@ impl Program {
     }
 
     pub fn terminate(&self) {
-        signal(self.process.id(), "TERM");
+        self.signal("TERM");
+    }
+
+    pub fn signal(&self, name: &str) {
+        signal(self.process.id(), name);
     }
 
     #[track_caller]
