@@ -83,6 +83,23 @@ impl Default for Workload {
     }
 }
 
+impl Workload {
+    /// Returns the workload of callers of every kind on the same keys.
+    pub fn mixed() -> Self {
+        Self {
+            calls: CallKind::mixed(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns `true` if some callers share a lock.
+    pub fn is_mixed(&self) -> bool {
+        self.calls
+            .iter()
+            .any(|kind| kind.limit() > 1 || *kind == CallKind::AllKeys)
+    }
+}
+
 impl Instructions {
     pub fn journal(directory: &Path, worker: u32) -> PathBuf {
         directory.join(format!("{worker}.jsonl"))

@@ -87,6 +87,16 @@ pub enum CallKind {
     Runs,
     /// A guard held by hand; the caller runs the body and waits for the loss at the same time.
     Watches,
+    /// Shares the lock with other readers.
+    Reads,
+    /// A reader's guard held by hand.
+    ReadsByHand,
+    /// Shares the lock with one more holder.
+    TwoPermits,
+    /// Shares the lock with up to two more holders.
+    ThreePermits,
+    /// Holds the locks of all keys, but is recorded as a holder of its own key only.
+    AllKeys,
 }
 
 impl CallKind {
@@ -112,6 +122,32 @@ impl CallKind {
     /// The kinds that need only a runtime that continues.
     pub const USUAL: &[Self] = Self::ALL.split_at(13).0;
 
+    /// The usual kinds, and those that share a lock.
+    pub fn mixed() -> Vec<Self> {
+        let sharing = [
+            Self::Reads,
+            Self::Reads,
+            Self::ReadsByHand,
+            Self::TwoPermits,
+            Self::ThreePermits,
+        ];
+        [Self::USUAL, &sharing, &sharing].concat()
+    }
+
+    /// Returns the greatest number of holders while one of them is of this kind.
+    pub fn limit(self) -> usize {
+        match self {
+            Self::Reads | Self::ReadsByHand => usize::MAX,
+            Self::TwoPermits => 2,
+            Self::ThreePermits => 3,
+            _ => 1,
+        }
+    }
+
+    pub fn reads(self) -> bool {
+        self.limit() == usize::MAX
+    }
+
     /// Returns `true` for kinds that take long or start a thread.
     pub fn is_rare(self) -> bool {
         matches!(
@@ -124,7 +160,11 @@ impl CallKind {
     pub fn is_by_hand(self) -> bool {
         matches!(
             self,
-            Self::Guard | Self::ThenBlocks | Self::OwnRuntime | Self::ThreadLocal
+            Self::Guard
+                | Self::ThenBlocks
+                | Self::OwnRuntime
+                | Self::ThreadLocal
+                | Self::ReadsByHand
         )
     }
 }

@@ -58,7 +58,11 @@ impl Schedule {
             seed,
             profile: Profile::everything(),
             plan: None,
-            workload: Workload::default(),
+            // A quorum keeps exclusive locks only.
+            workload: match topology != Topology::Quorum && seed.is_multiple_of(2) {
+                true => Workload::mixed(),
+                false => Workload::default(),
+            },
             gap: None,
             order: false,
             fenced: None,
@@ -166,7 +170,9 @@ impl Schedule {
     fn promises(&self, plan: &Plan, fenced: bool) -> Promises {
         let mut steps = plan.steps.iter();
         Promises {
-            order: self.order || steps.all(|step| step.kind.target() == FaultTarget::Process),
+            order: self.order
+                || !self.workload.is_mixed()
+                    && steps.all(|step| step.kind.target() == FaultTarget::Process),
             fenced,
             gap: self.gap.map(|gap| gap.as_nanos() as u64),
         }

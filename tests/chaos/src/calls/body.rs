@@ -27,6 +27,10 @@ pub struct Call {
     pub fenced: bool,
     /// `true` if the body, which nothing cancels, checks its guard before each step.
     pub asks: bool,
+    /// `true` if the body only reads: it shares the lock with others.
+    pub shares: bool,
+    /// The number of all locks.
+    pub keys: u32,
     pub steps: Vec<Step>,
 }
 
@@ -117,6 +121,11 @@ impl Call {
             CallKind::Fails => functions::fails(&self).await,
             CallKind::Runs => functions::runs(&self).await,
             CallKind::Watches => functions::watches(&self).await,
+            CallKind::Reads => functions::reads(&self).await,
+            CallKind::ReadsByHand => functions::reads_by_hand(&self).await,
+            CallKind::TwoPermits => functions::shares(&self, 2).await,
+            CallKind::ThreePermits => functions::shares(&self, 3).await,
+            CallKind::AllKeys => functions::all_keys(&self, self.keys).await,
             CallKind::OwnRuntime => threads::own_runtime(self, rng.split()).await,
             CallKind::ThreadLocal => threads::thread_local(self, rng.split()).await,
             CallKind::Panics => match tokio::spawn(functions::panics(self)).await {
@@ -196,6 +205,11 @@ impl Call {
 
     /// Reads and writes without an await, so that losing the lock cannot interrupt it.
     fn write(&self, token: u64, thinks: Duration) -> Result<(), CallError> {
+        if self.shares {
+            // Holders beside each other would overwrite each other's updates.
+            std::thread::sleep(thinks);
+            return Ok(());
+        }
         let read = self.account.read(token).ok_or(CallError::Stale)?;
         std::thread::sleep(thinks);
         match self.account.write(self.number, token, read) {

@@ -58,6 +58,44 @@ pub async fn max_hold(call: &Call) -> Result<(), CallError> {
     call.body(lock).await
 }
 
+#[distributed_lock(
+    key = "door:<call.key>",
+    mode = "read",
+    ttl = call.ttl,
+    wait = call.wait,
+    manager = call.locks,
+    guard = lock
+)]
+pub async fn reads(call: &Call) -> Result<(), CallError> {
+    call.body(lock).await
+}
+
+#[distributed_lock(
+    key = "door:<call.key>",
+    permits = permits,
+    ttl = call.ttl,
+    wait = call.wait,
+    manager = call.locks,
+    guard = lock
+)]
+pub async fn shares(call: &Call, permits: u32) -> Result<(), CallError> {
+    call.body(lock).await
+}
+
+/// Acquires the locks of all keys at once.
+pub async fn all_keys(call: &Call, keys: u32) -> Result<(), CallError> {
+    let keys = (0..keys).map(|key| format!("door:{key}"));
+    let lock = call.locks.lock_all(keys).ttl(call.ttl).wait(call.wait);
+    lock.run(async |guard| call.body(guard).await).await?
+}
+
+pub async fn reads_by_hand(call: &Call) -> Result<(), CallError> {
+    let guard = lock(call).read().acquire().await?;
+    let body = call.body(&guard).await;
+    drop(guard);
+    body
+}
+
 #[distributed_lock(key = "door:<call.key>", ttl = call.ttl, wait = call.wait, manager = call.locks, guard = lock)]
 pub async fn fails(call: &Call) -> Result<(), CallError> {
     call.body(lock).await?;

@@ -141,8 +141,11 @@ impl Caller {
                 _ => wait,
             },
             account: Account::new(&self.resource, self.worker, key),
-            fenced: self.fenced,
+            // Holders that share permits have no tokens.
+            fenced: self.fenced && (kind.limit() == 1 || kind.reads()),
             asks: kind == CallKind::Continues,
+            shares: kind.limit() > 1,
+            keys: self.keys,
             steps: steps(kind, ttl, length, pace, rng),
         };
         let called = EventKind::Called {

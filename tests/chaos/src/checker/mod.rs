@@ -32,7 +32,7 @@ pub use interval::Spans;
 /// A promise of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// No two calls provably hold one lock at the same time.
+    /// No more calls provably hold one lock at the same time than the limit of one of them.
     Exclusion,
     /// A body does not continue past the next await once its lease has run out.
     Deadline,

@@ -1,4 +1,4 @@
-//! Fencing tokens increase: a token requested after another was received is greater. Repeated requests within
+//! Fencing tokens increase: a token requested after another was received is greater, unless both are readers'. Repeated requests within
 //! a hold return the same token. This holds whatever servers lose.
 
 use std::collections::HashMap;
@@ -39,13 +39,22 @@ fn grow(verdict: &mut Verdict, mut had: Vec<(&Call, Token)>) {
     had.sort_by_key(|(_, token)| token.had);
     by_request.sort_by_key(|(_, token)| token.requested);
     let mut had = had.into_iter().peekable();
-    let mut greatest: Option<(&Call, Token)> = None;
+    // Of all holders, and of those that wrote.
+    let mut greatest: [Option<(&Call, Token)>; 2] = [None; 2];
     for (call, token) in by_request {
         while let Some(before) = had.next_if(|(_, before)| before.had < token.requested) {
-            if greatest.is_none_or(|(_, greatest)| greatest.number < before.1.number) {
-                greatest = Some(before);
+            let [all, writers] = &mut greatest;
+            let is_greater = |known: &Option<(&Call, Token)>| {
+                known.is_none_or(|(_, greatest)| greatest.number < before.1.number)
+            };
+            if is_greater(all) {
+                *all = Some(before);
+            }
+            if !before.0.kind.reads() && is_greater(writers) {
+                *writers = Some(before);
             }
         }
+        let greatest = greatest[usize::from(call.kind.reads())];
         if let Some((other, before)) = greatest.filter(|(_, before)| before.number > token.number) {
             let text = format!(
                 "{} received {}, and after that {} received only {}",

@@ -6,6 +6,7 @@ mod processes;
 mod protocol;
 mod rows;
 mod setting;
+mod sharing;
 
 use crate::schedule::RunResult;
 use setting::Setting;
@@ -31,6 +32,7 @@ scenes! {
     leases: several_ttls short_outages connections_killed releases_refused;
     rows: stopped_in_a_row cut_off_in_a_row killed_and_overheard killed_in_a_cluster;
     listeners: busy_when_subscribing subscriptions_refused channels_denied scripts_denied nonsense;
+    sharing: readers_and_writers permits readers_killed writers_give_up several_keys;
     processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;
 }
 
