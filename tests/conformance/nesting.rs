@@ -131,9 +131,9 @@ pub async fn spawned_task_inherits_nothing(fixture: Fixture) {
     let spawned = lock(LONG).run(async move |_| {
         let busy = tokio::spawn(again.acquire()).await.unwrap().unwrap_err();
         assert!(busy.is_busy() || busy.is_unavailable(), "{busy}");
-        tokio::spawn(later.acquire())
+        (tokio::spawn(later.acquire()),)
     });
-    let later = spawned.await.unwrap();
+    let (later,) = spawned.await.unwrap();
     let guard = within(NOISE * 2, later).await.unwrap().unwrap();
     guard.release().await.unwrap();
     fixture.until_free(&door, NOISE).await;

@@ -10,6 +10,7 @@ use crate::lock::shared::HoldObserver;
 use crate::options::LockOptions;
 use crate::trace::SpanHandle;
 use crate::util::sync::AtomicBool;
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::OwnedMutexGuard;
@@ -23,8 +24,9 @@ pub(crate) struct HoldGuard {
     disarmed: AtomicBool,
     /// The guard has joined a hold of another one.
     joined: bool,
-    /// The turn of a guard that has joined the hold of the body in which it was acquired.
-    turn: Option<OwnedMutexGuard<()>>,
+    /// The turn of a guard that has joined the hold of the body in which it was acquired. It has no type here: a
+    /// guard of a mutex in every `LockGuard` would make clippy warn about users' functions.
+    turn: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl HoldGuard {
@@ -47,7 +49,7 @@ impl HoldGuard {
 
     /// Keeps that turn until the guard ends.
     pub(crate) fn with_turn(mut self, turn: Option<OwnedMutexGuard<()>>) -> HoldGuard {
-        self.turn = turn;
+        self.turn = turn.map(|turn| Box::new(turn) as Box<dyn Any + Send + Sync>);
         self
     }
 

@@ -370,7 +370,7 @@ pub fn sharing() -> Vec<Mutation> {
         Mutation::new(
             "an ended lease counts until the last one ends",
             clients(&[2, 2, 2], 9, expires),
-            Longer(IDLE, 2),
+            Longer(IDLE, 0),
             |it| it.rules.ends_each = false,
         ),
         Mutation::new(

@@ -710,7 +710,7 @@ impl Script<'_> {
         let held = self.server.take_away(token);
         let vacant = self.server.is_vacant();
         let beside = self.rules.grants_beside && set && self.rules.limit(token) > 1;
-        if held && vacant || self.rules.pump && vacant || beside {
+        if vacant && (held || self.rules.pump) || beside {
             self.hand_on();
         }
         held

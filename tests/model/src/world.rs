@@ -480,7 +480,7 @@ impl Next<'_> {
         then.holders().iter().any(|holder| {
             let newcomer = holder.token;
             let ahead = |token: &Token| *token != newcomer;
-            let passed = |token: Token| !has_come(token) && !(token == asker && leaves);
+            let passed = |token: Token| !(has_come(token) || token == asker && leaves);
             let waits = |token: Token| before.hears(token) || token == asker;
             let mut before_it = before.queue().take_while(ahead);
             let is_alive = |token: Token| before.alive().any(|alive| alive == token);
