@@ -394,13 +394,13 @@ pub fn sharing() -> Vec<Mutation> {
         Mutation::new(
             "a dead writer is not woken",
             silent,
-            Longer(IDLE, 2),
+            Longer(IDLE, 3),
             |it| it.rules.wakes_silent = false,
         ),
         Mutation::new(
             "a late renewal makes a token a holder",
             late_renewal,
-            Longer(ORPHAN, 2),
+            Longer(ORPHAN, 3),
             |it| it.rules.only_renews = false,
         ),
     ]
