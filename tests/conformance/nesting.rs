@@ -103,6 +103,21 @@ pub async fn reentrant_calls_run_under_outer_hold_one_at_a_time(fixture: Fixture
     fixture.until_free(&door, NOISE).await;
 }
 
+pub async fn nested_guard_is_not_downgraded_under_its_body(fixture: Fixture) {
+    let order = fixture.key("order");
+    let lock = || fixture.locks().lock(&*order).wait(LONG);
+    let body = lock().run(async |outer| {
+        let inner = lock().reentrant(true).acquire().await.unwrap();
+        let refused = inner.downgrade().await.unwrap_err();
+        let invalid = matches!(refused, LockError::InvalidOption { option: "mode", .. });
+        assert!(invalid, "{refused}");
+        assert!(outer.is_valid(), "the outer body runs without a lease");
+        assert!(fixture.is_held(&order).await);
+    });
+    body.await.unwrap();
+    fixture.until_free(&order, NOISE).await;
+}
+
 pub async fn reentrant_readers_run_together(fixture: Fixture) {
     let door = fixture.key("door");
     let again = || {

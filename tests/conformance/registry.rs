@@ -91,6 +91,7 @@ const CASES: &[(&str, Case)] = cases! {
         upgrade_would_deadlock
         reentrant_calls_run_under_outer_hold_one_at_a_time
         reentrant_readers_run_together
+        nested_guard_is_not_downgraded_under_its_body
         spawned_task_inherits_nothing
         siblings_exclude_each_other;
     options:

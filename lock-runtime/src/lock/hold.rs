@@ -217,7 +217,7 @@ impl Hold {
     /// Adds a guard within the body that runs under this hold. Returns `false` if the hold has ended.
     pub(crate) fn share(&self, options: LockOptions) -> bool {
         let mut state = self.state();
-        let shares = state.phase == Phase::Held && state.guards > 0;
+        let shares = state.phase == Phase::Held && state.guards > 0 && !state.replaced;
         if shares {
             state.guards += 1;
             state.keep_for(options);
@@ -226,12 +226,19 @@ impl Hold {
     }
 
     /// Ends the renewals, since a read hold is about to replace this one. Returns its claim. Fails if the lease is
-    /// lost.
+    /// lost, or if another guard owns the hold too: its body must remain exclusive.
     pub(crate) fn begin_replacement(&self) -> Result<Claim, LockError> {
         if let Some(loss) = self.check_lost() {
             return Err(loss);
         }
         let mut state = self.state();
+        if state.guards > 1 {
+            return Err(LockError::InvalidOption {
+                option: "mode",
+                reason: "a nested call with `reentrant = true` shares this hold; only its last guard can \
+                         be downgraded",
+            });
+        }
         state.replaced = true;
         state.renew_at = None;
         Ok(self.claim_with(state.options))
