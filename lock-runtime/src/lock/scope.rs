@@ -39,7 +39,8 @@ impl Scope {
 
     /// Puts the body on the stack until the result is dropped, also by a panic.
     pub(crate) fn enter(self: &Arc<Self>) -> Entered {
-        BODIES.with_borrow_mut(|bodies| bodies.push(self.clone()));
+        // A thread that ends polls no body whose nested calls could be found.
+        let _ = BODIES.try_with(|bodies| bodies.borrow_mut().push(self.clone()));
         Entered
     }
 
@@ -54,7 +55,7 @@ pub(crate) struct Entered;
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let left = BODIES.with_borrow_mut(Vec::pop);
+        let left = BODIES.try_with(|bodies| bodies.borrow_mut().pop());
         // Drop after the borrow: the last scope may own a hold.
         drop(left);
     }
@@ -69,7 +70,8 @@ pub(crate) struct OuterHold {
 impl OuterHold {
     /// Returns the innermost hold of that lock under which the current task runs.
     pub(crate) fn find(manager: usize, name: &str) -> Option<OuterHold> {
-        BODIES.with_borrow(|bodies| {
+        let find = |bodies: &RefCell<Vec<Arc<Scope>>>| {
+            let bodies = bodies.borrow();
             if bodies.is_empty() {
                 return None;
             }
@@ -80,7 +82,8 @@ impl OuterHold {
                 let scope = scope.clone();
                 Some(OuterHold { hold, scope })
             })
-        })
+        };
+        BODIES.try_with(find).ok().flatten()
     }
 
     /// Returns `true` if a nested call with that limit may run under this hold.
