@@ -75,6 +75,34 @@ async fn releases_share_a_script_call() {
     assert_eq!(server.query::<usize>("DBSIZE"), 0);
 }
 
+/// One script acquires those that are free, and stops at the one that is not.
+#[tokio::test]
+async fn several_keys_share_a_script_call() {
+    let server = Server::start();
+    let (locks, other) = (connected(server.url()).await, connected(server.url()).await);
+    settled(&locks, &server).await;
+    let keys: Vec<_> = (0..10).map(|n| format!("account:{n}")).collect();
+    let before = server.calls(&["evalsha", "eval"]);
+    let all = locks.lock_all(&keys).acquire().await.unwrap();
+    let calls = server.calls(&["evalsha", "eval"]) - before;
+    assert_eq!(calls, 1, "calls for {} keys", keys.len());
+    assert!(all.keys().eq(&keys));
+    for key in &keys {
+        assert!(other.lock(key).try_acquire().await.unwrap().is_none());
+    }
+    all.release().await.unwrap();
+    let held = other.lock(&keys[4]).acquire().await.unwrap();
+    let before = server.calls(&["evalsha", "eval"]);
+    let busy = locks.lock_all(&keys).try_acquire().await.unwrap();
+    assert!(busy.is_none());
+    let calls = server.calls(&["evalsha", "eval"]) - before;
+    assert_eq!(calls, 2, "one that acquires, one that releases");
+    assert_eq!(server.query::<usize>("DBSIZE"), 1);
+    drop(held);
+    locks.shutdown().await;
+    other.shutdown().await;
+}
+
 #[tokio::test]
 async fn runtime_drives_its_own_tls_connection() {
     let certificates = Certificates::issue();

@@ -1,7 +1,7 @@
 //! Releases that no caller awaits.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::request::Claim;
+use crate::engine::request::{Acquired, Attempt, Claim};
 use crate::engine::token::Token;
 use std::sync::Arc;
 
@@ -53,29 +53,32 @@ impl BackgroundRelease {
     }
 }
 
-/// An acquisition under way. Unless it is answered, dropping it hands its release over: the server may grant
-/// the lock later.
+/// An acquisition under way. Unless it is answered, dropping it hands the release of its locks over: the server may
+/// grant them later.
 pub(crate) struct UnansweredAcquire<'a> {
-    claim: Option<Claim>,
+    attempt: &'a Attempt,
+    token: Option<Token>,
     supervisor: &'a Arc<dyn ReleaseSupervisor>,
 }
 
 impl<'a> UnansweredAcquire<'a> {
     pub(crate) fn new(
-        claim: Claim,
+        attempt: &'a Attempt,
+        token: Token,
         supervisor: &'a Arc<dyn ReleaseSupervisor>,
     ) -> UnansweredAcquire<'a> {
         UnansweredAcquire {
-            claim: Some(claim),
+            attempt,
+            token: Some(token),
             supervisor,
         }
     }
 
-    /// Takes the answer: `true` if the lock was acquired. Returns the token then.
+    /// Takes the answer: the number of locks acquired.
     pub(crate) fn answered(
         mut self,
-        answer: Result<bool, EngineError>,
-    ) -> Result<Option<Token>, EngineError> {
+        answer: Result<usize, EngineError>,
+    ) -> Result<Option<Acquired>, EngineError> {
         let decided = match &answer {
             Ok(_) => true,
             Err(error) => !matches!(
@@ -83,16 +86,19 @@ impl<'a> UnansweredAcquire<'a> {
                 EngineErrorKind::Indeterminate | EngineErrorKind::NotReplicated
             ),
         };
-        let claim = decided.then(|| self.claim.take()).flatten();
-        let acquired = answer?;
-        Ok(claim.filter(|_| acquired).map(|claim| claim.token))
+        let token = decided.then(|| self.token.take()).flatten();
+        let count = answer?;
+        let acquired = token.map(|token| Acquired { token, count });
+        Ok(acquired.filter(|_| count > 0))
     }
 }
 
 impl Drop for UnansweredAcquire<'_> {
     fn drop(&mut self) {
-        if let Some(claim) = self.claim.take() {
-            BackgroundRelease::new(claim, false, self.supervisor.clone()).hand_over(false);
+        if let Some(token) = self.token.take() {
+            for claim in self.attempt.claims(token) {
+                BackgroundRelease::new(claim, false, self.supervisor.clone()).hand_over(false);
+            }
         }
     }
 }

@@ -21,18 +21,50 @@ pub(crate) struct Attempt {
     /// How many replicas must acknowledge the acquisition before it counts.
     pub(crate) replicas: u32,
     pub(crate) limit: Limit,
+    /// The names of further locks, which are acquired after the first one, in this order, until one is not
+    /// available. See [`Engine::in_one_request`](crate::engine::traits::Engine::in_one_request).
+    pub(crate) others: Option<Arc<[Arc<str>]>>,
 }
 
 impl Attempt {
-    /// Returns the claim of this attempt with that token.
+    /// Returns `true` if `SET NX` does not suffice.
+    pub(crate) fn needs_script(&self) -> bool {
+        self.others.is_some() || !self.limit.is_exclusive()
+    }
+
+    /// Returns the names of all locks, in their order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        std::iter::once(&self.name).chain(self.others.iter().flat_map(|others| &**others))
+    }
+
+    /// Returns the claims of this attempt, the first of which has that token.
+    pub(crate) fn claims(&self, first: Token) -> impl Iterator<Item = Claim> {
+        let names = self.names().zip(0..);
+        names.map(move |(name, nth)| self.claim_of(name, first.nth(nth)))
+    }
+
+    /// Returns the claim of the first lock.
     pub(crate) fn claim(&self, token: Token) -> Claim {
+        self.claim_of(&self.name, token)
+    }
+
+    fn claim_of(&self, name: &Arc<str>, token: Token) -> Claim {
         Claim {
-            name: self.name.clone(),
+            name: name.clone(),
             token,
             ttl: self.ttl,
             replicas: self.replicas,
         }
     }
+}
+
+/// What an attempt has acquired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Acquired {
+    /// The token of the first lock; the others have the [tokens](Token::nth) that follow it.
+    pub(crate) token: Token,
+    /// The number of locks, from the first one on.
+    pub(crate) count: usize,
 }
 
 /// One attempt to acquire a lock.

@@ -32,6 +32,16 @@ impl Token {
         Token { limit, ..self }
     }
 
+    /// Returns the token that follows this one after `nth - 1` others: that of a further lock of one attempt, since
+    /// a token identifies one lock.
+    pub(crate) fn nth(self, nth: u32) -> Token {
+        let id = self.id.as_u128().wrapping_add(u128::from(nth));
+        Token {
+            id: Uuid::from_u128(id),
+            ..self
+        }
+    }
+
     /// Parses 32 hexadecimal digits, which a slash and a limit may follow.
     pub(crate) fn parse(text: &str) -> Option<Token> {
         let (id, limit) = match text.split_once('/') {

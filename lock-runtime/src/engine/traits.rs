@@ -3,7 +3,7 @@
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::Inspection;
-use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::limit::Limit;
 use std::future::Future;
@@ -17,8 +17,8 @@ use tokio::time::Instant;
 /// A request that fails with [`EngineErrorKind::Indeterminate`](crate::engine::error::EngineErrorKind) may
 /// have been carried out. Dropping the future of a request does not recall the request.
 pub(crate) trait Engine: Send + Sync {
-    /// Acquires the lock if it is free; returns the token of the claim, or `None` if it is not. The
-    /// acquisition counts once at least that number of replicas have acknowledged it.
+    /// Acquires the lock if it is free, and the others that the attempt names until one is not; returns `None` if the
+    /// first is not. The acquisition counts once at least that number of replicas have acknowledged it.
     ///
     /// If it fails or is dropped, the engine releases what it may have acquired, or leaves that to the
     /// supervisor.
@@ -27,7 +27,12 @@ pub(crate) trait Engine: Send + Sync {
         attempt: &'a Attempt,
         supervisor: &'a Arc<dyn ReleaseSupervisor>,
         deadline: Instant,
-    ) -> EngineFuture<'a, Option<Token>>;
+    ) -> EngineFuture<'a, Option<Acquired>>;
+
+    /// Returns `true` if one attempt may name both locks.
+    fn in_one_request(&self, _name: &str, _other: &str) -> bool {
+        false
+    }
 
     /// Enters the lock's queue, or refreshes the claim's entry. Later grants are delivered to the
     /// [`EventHandler`](crate::engine::event::EventHandler).

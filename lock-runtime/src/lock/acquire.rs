@@ -1,7 +1,7 @@
 //! One acquire call: it tries once, or waits in the local queue.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::request::Attempt;
+use crate::engine::request::{Acquired, Attempt};
 use crate::error::LockError;
 use crate::limit::Limit;
 use crate::lock::handoff::{HoldGuard, admit_readers};
@@ -112,7 +112,27 @@ impl Acquire {
             return Ok(None);
         }
         let deadline = deadline_in(self.inner.context.command_timeout);
-        self.try_until_answered(deadline).await
+        let acquired = self.try_until_answered(None, deadline).await?;
+        Ok(acquired.map(|(guard, _)| guard))
+    }
+
+    /// Returns `true` if this process neither holds the lock nor waits for it.
+    pub(crate) fn is_new_here(&self) -> bool {
+        self.inner.queues.is_unused(&self.name)
+    }
+
+    /// Tries to acquire the lock and those of that name in one request, until one of them is not available. Returns
+    /// the guards of those acquired, or `None` if the first is not available.
+    pub(crate) async fn try_together(
+        &self,
+        others: Arc<[Arc<str>]>,
+        deadline: Instant,
+    ) -> Result<Option<(HoldGuard, Vec<HoldGuard>)>, LockError> {
+        let deadline = match self.wait.is_zero() {
+            true => deadline_in(self.inner.context.command_timeout),
+            false => deadline,
+        };
+        self.try_until_answered(Some(others), deadline).await
     }
 
     /// Joins a read hold of this process. A reader passes no waiter.
@@ -134,13 +154,10 @@ impl Acquire {
     }
 
     async fn acquire_or_wait(&self, deadline: Instant) -> Result<HoldGuard, LockError> {
-        let ManagerInner {
-            context, queues, ..
-        } = &*self.inner;
         if let Some(guard) = self.join() {
             return Ok(guard);
         }
-        let limit = self.options.limit;
+        let (queues, limit) = (&self.inner.queues, self.options.limit);
         let mut read_try = None;
         if queues.may_try(&self.name, limit) {
             if limit == Limit::UNLIMITED {
@@ -148,7 +165,7 @@ impl Acquire {
             }
             // Of several readers at a time one tries, and lets the others join its hold.
             if (limit != Limit::UNLIMITED || read_try.is_some())
-                && let Some(guard) = self.try_until_answered(deadline).await?
+                && let Some((guard, _)) = self.try_until_answered(None, deadline).await?
             {
                 if read_try.is_some() {
                     admit_readers(queues, guard.hold());
@@ -156,6 +173,22 @@ impl Acquire {
                 return Ok(guard);
             }
         }
+        self.wait_in_queue(read_try, deadline).await
+    }
+
+    /// Waits for a lock that another client holds.
+    pub(crate) async fn wait_in_queue(
+        &self,
+        read_try: Option<ReadTry<'_>>,
+        deadline: Instant,
+    ) -> Result<HoldGuard, LockError> {
+        if self.wait.is_zero() {
+            return Err(self.busy());
+        }
+        let ManagerInner {
+            context, queues, ..
+        } = &*self.inner;
+        let limit = self.options.limit;
         let place = read_try.as_ref().map_or(Place::Back, ReadTry::place);
         let start = || remote_wait::spawn(self.inner.clone(), self.name.clone(), limit);
         let wait = queues.enqueue(&self.name, self.options, place, start);
@@ -172,8 +205,13 @@ impl Acquire {
         }
     }
 
-    /// Retries until the server answers. Returns `None` if another client holds the lock.
-    async fn try_until_answered(&self, deadline: Instant) -> Result<Option<HoldGuard>, LockError> {
+    /// Retries until the server answers. Returns the guard of the lock, and those of the `others` that follow it until
+    /// one is not available; `None` if another client holds the lock.
+    async fn try_until_answered(
+        &self,
+        others: Option<Arc<[Arc<str>]>>,
+        deadline: Instant,
+    ) -> Result<Option<(HoldGuard, Vec<HoldGuard>)>, LockError> {
         let ManagerInner {
             context,
             shared,
@@ -192,6 +230,7 @@ impl Acquire {
                 ttl: options.ttl,
                 replicas: options.replicas,
                 limit: options.limit,
+                others: others.clone(),
             };
             let sent = context.clock.now();
             let try_deadline = deadline_in(context.command_timeout).min(deadline);
@@ -199,13 +238,24 @@ impl Acquire {
                 .engine
                 .acquire(&attempt, &shared.supervisor, try_deadline);
             let error = match acquired.await {
-                Ok(Some(token)) => {
-                    let hold = Hold::new(shared.clone(), self.name.clone(), token, options);
-                    let guard = HoldGuard::new(hold, queues.clone());
+                Ok(Some(Acquired { token, count })) => {
+                    let claims = attempt.claims(token).take(count);
+                    let mut guards = claims.map(|claim| {
+                        let hold = Hold::new(shared.clone(), claim.name, claim.token, options);
+                        HoldGuard::new(hold, queues.clone())
+                    });
+                    let first = guards.next();
+                    let others: Vec<_> = guards.collect();
                     let lease = Lease::from_request(sent, options.ttl);
-                    if guard.hold().activate(options, lease) {
-                        self.inner.read_holds.publish(guard.hold());
-                        return Ok(Some(guard));
+                    let activate = |guard: &HoldGuard| {
+                        let active = guard.hold().activate(options, lease);
+                        if active {
+                            self.inner.read_holds.publish(guard.hold());
+                        }
+                        active
+                    };
+                    if first.iter().chain(&others).all(activate) {
+                        return Ok(first.map(|first| (first, others)));
                     }
                     // The lease expired before the answer arrived.
                     None
@@ -261,7 +311,7 @@ impl Acquire {
 }
 
 /// The try of one reader, whose result serves the readers that wait for it.
-struct ReadTry<'a> {
+pub(crate) struct ReadTry<'a> {
     inner: &'a Arc<ManagerInner>,
     name: &'a Arc<str>,
     ticket: u64,

@@ -1,10 +1,14 @@
-//! Acquires several locks under one bound, in an order that all clients share.
+//! Acquires several locks under one bound, in an order that all clients share: those that are free with one request
+//! to each server.
 
 use crate::error::LockError;
 use crate::lock::acquire::Acquire;
 use crate::lock::handoff::HoldGuard;
 use crate::util::join_all::join_all;
 use crate::util::time::deadline_in;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Returns the calls in the order in which every client acquires locks, without those for a lock that is named
 /// twice: in a cluster by slot, then by name. A call that waits for a lock then holds only earlier ones, so no
@@ -19,27 +23,59 @@ pub(crate) fn in_order(mut calls: Vec<Acquire>) -> Vec<Acquire> {
     calls
 }
 
+/// The greatest number of locks in one request, so that no script takes long.
+const MAX_TOGETHER: usize = 64;
+
 /// Acquires all locks, one after the other. If one of them is not acquired, the others are released.
 pub(crate) async fn acquire_all(calls: &[Acquire]) -> Result<Vec<HoldGuard>, LockError> {
     for call in calls {
         call.check_nesting()?;
     }
-    let Some(first) = calls.first() else {
-        return Ok(Vec::new());
-    };
-    let deadline = deadline_in(first.wait);
+    let wait = calls.first().map_or(Duration::ZERO, |first| first.wait);
+    let deadline = deadline_in(wait);
     let mut guards = Vec::with_capacity(calls.len());
-    for call in calls {
-        match call.acquire_until(deadline).await {
-            Ok(guard) => guards.push(guard),
-            Err(error) => {
-                if first.wait.is_zero() {
-                    // The next try finds them free.
-                    join_all(guards.iter().map(HoldGuard::release_or_hand_off)).await;
-                }
-                return Err(error);
+    while let Some((call, rest)) = calls[guards.len()..].split_first() {
+        if let Err(error) = acquire_next(call, rest, deadline, &mut guards).await {
+            if wait.is_zero() {
+                // The next try finds them free.
+                join_all(guards.iter().map(HoldGuard::release_or_hand_off)).await;
             }
+            return Err(error);
         }
     }
     Ok(guards)
+}
+
+/// Acquires the next lock, and in the same request those behind it that are on the same server and free.
+async fn acquire_next(
+    call: &Acquire,
+    rest: &[Acquire],
+    deadline: Instant,
+    guards: &mut Vec<HoldGuard>,
+) -> Result<(), LockError> {
+    let engine = &call.inner.context.engine;
+    let others = rest.iter().take(MAX_TOGETHER - 1);
+    let others = others.take_while(|other| engine.in_one_request(&call.name, &other.name));
+    let together: Arc<[Arc<str>]> = std::iter::once(call)
+        .chain(others)
+        .take_while(|call| call.is_new_here())
+        .skip(1)
+        .map(|call| call.name.clone())
+        .collect();
+    if together.is_empty() {
+        guards.push(call.acquire_until(deadline).await?);
+        return Ok(());
+    }
+    let count = 1 + together.len();
+    let mut acquired = 0;
+    if let Some((first, others)) = call.try_together(together, deadline).await? {
+        acquired = 1 + others.len();
+        guards.push(first);
+        guards.extend(others);
+    }
+    if acquired < count {
+        let busy = acquired.checked_sub(1).map_or(call, |at| &rest[at]);
+        guards.push(busy.wait_in_queue(None, deadline).await?);
+    }
+    Ok(())
 }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::OwnedMutexGuard;
 
-/// The obligation to end a hold, which the guards of a read hold share. Dropping the last one hands the lock to the next local waiter, or releases it in the
-/// background.
+/// The obligation to end a hold, which the guards of a read hold share. Dropping the last one hands the lock to the
+/// next local waiter, or releases it in the background.
 pub(crate) struct HoldGuard {
     hold: Arc<Hold>,
     queues: Arc<LocalQueues<HoldGuard>>,

@@ -78,6 +78,11 @@ impl<T> LocalQueues<T> {
         })
     }
 
+    /// Returns `true` if this process neither holds the lock nor waits for it.
+    pub(crate) fn is_unused(&self, name: &str) -> bool {
+        !self.locked().contains_key(name)
+    }
+
     /// Returns `true` if a caller of this process waits for the lock, or holds it so that no other can.
     pub(crate) fn is_busy(&self, name: &str, limit: Limit) -> bool {
         let locks = self.locked();

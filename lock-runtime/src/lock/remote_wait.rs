@@ -342,8 +342,8 @@ impl RemoteWait {
         }
     }
 
-    /// Delivers a granted lock to the local waiter at the front, and a read lock to the readers behind it; or returns it to
-    /// the server.
+    /// Delivers a granted lock to the local waiter at the front, and a read lock to the readers behind it; or
+    /// returns it to the server.
     fn deliver_grant(&self, claim: &Claim, lease: Lease) {
         let ManagerInner { shared, queues, .. } = &*self.inner;
         let hold = std::cell::OnceCell::new();

@@ -7,7 +7,7 @@ use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
-use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::error::{LockError, LostCause};
@@ -118,14 +118,15 @@ impl Engine for Scripted {
         attempt: &'a Attempt,
         supervisor: &'a Arc<dyn ReleaseSupervisor>,
         _: Instant,
-    ) -> EngineFuture<'a, Option<Token>> {
-        let claim = attempt.claim(Token::random());
+    ) -> EngineFuture<'a, Option<Acquired>> {
+        let token = Token::random();
+        let claim = attempt.claim(token);
         let acquired = self.answer(Request::Acquire, &claim, || {
             let acquired = self.memory.acquire(&claim);
             Box::pin(std::future::ready(Ok(acquired)))
         });
-        let unanswered = UnansweredAcquire::new(claim, supervisor);
-        Box::pin(async move { unanswered.answered(acquired.await) })
+        let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
+        Box::pin(async move { unanswered.answered(acquired.await.map(usize::from)) })
     }
 
     fn enqueue<'a>(

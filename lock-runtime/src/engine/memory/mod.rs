@@ -8,7 +8,9 @@ use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::store::{Holder, State, Store, Waiter, notify_front, wake_before};
-use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime};
+use crate::engine::request::{
+    Acquired, Attempt, Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime,
+};
 use crate::engine::timeouts::{MAX_SILENCE, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
@@ -221,9 +223,16 @@ impl Engine for MemoryEngine {
         attempt: &'a Attempt,
         _: &'a Arc<dyn ReleaseSupervisor>,
         _: Instant,
-    ) -> EngineFuture<'a, Option<Token>> {
-        let claim = attempt.claim(Token::random().with_limit(attempt.limit));
-        ready(self.acquire(&claim).then_some(claim.token))
+    ) -> EngineFuture<'a, Option<Acquired>> {
+        let token = Token::random().with_limit(attempt.limit);
+        let mut claims = attempt.claims(token);
+        let count = claims.position(|claim| !self.acquire(&claim));
+        let count = count.unwrap_or(attempt.names().count());
+        ready((count > 0).then_some(Acquired { token, count }))
+    }
+
+    fn in_one_request(&self, _name: &str, _other: &str) -> bool {
+        true
     }
 
     // Requests are carried out at once, so none can be late.

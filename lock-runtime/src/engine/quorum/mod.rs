@@ -36,7 +36,7 @@ use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::renewal::renew;
 use crate::engine::quorum::replies::Replies;
 use crate::engine::quorum::waiting::enqueue;
-use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
 use crate::engine::traits::{Engine, Shard};
@@ -144,11 +144,12 @@ impl Engine for QuorumEngine {
         attempt: &'a Attempt,
         supervisor: &'a Arc<dyn ReleaseSupervisor>,
         deadline: Instant,
-    ) -> EngineFuture<'a, Option<Token>> {
+    ) -> EngineFuture<'a, Option<Acquired>> {
         Box::pin(async move {
-            let claim = attempt.claim(Token::random().with_limit(attempt.limit));
-            let unanswered = UnansweredAcquire::new(claim.clone(), supervisor);
-            unanswered.answered(self.elect(&claim, deadline).await)
+            let token = Token::random().with_limit(attempt.limit);
+            let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
+            let elected = self.elect(&attempt.claim(token), deadline).await;
+            unanswered.answered(elected.map(usize::from))
         })
     }
 

@@ -29,12 +29,12 @@ use crate::engine::redis::net::connector::{Connector, Pipelining, SendMode};
 use crate::engine::redis::net::encoder::Encoding;
 use crate::engine::redis::net::replica_ack::check_replica_count;
 use crate::engine::redis::net::request::{Reply, Request};
-use crate::engine::redis::net::slots::request::grants;
+use crate::engine::redis::net::slots::request::granted;
 use crate::engine::redis::router::Router;
 use crate::engine::redis::scripts::Scripts;
 use crate::engine::redis::subscription::Subscription;
 use crate::engine::redis::topology::Topology;
-use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
 use crate::engine::traits::{Engine, Shard};
@@ -104,24 +104,24 @@ impl RedisEngine {
     }
 }
 
-/// Returns the token of an acquired lock, or `None` if the lock was not free.
+/// Returns what was acquired, or `None` if the first lock was not free.
 fn acquired(
     attempt: &Attempt,
     supervisor: &Arc<dyn ReleaseSupervisor>,
     reply: Reply,
-) -> Result<Option<Token>, EngineError> {
+) -> Result<Option<Acquired>, EngineError> {
     let token = reply
         .token
         .ok_or_else(|| unexpected_reply("without a token".to_owned()))?;
+    let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
     if !matches!(reply.value, Value::Array(_)) {
-        return Ok(grants(&reply.value).then_some(token));
+        return unanswered.answered(Ok(granted(&reply.value)));
     }
-    // Unless the replicas have acknowledged it, the lock is released.
-    let unanswered = UnansweredAcquire::new(attempt.claim(token), supervisor);
+    // Unless the replicas have acknowledged them, the locks are released.
     let (taken, known): (Value, u32) = reply.decode()?;
-    let acquired = match grants(&taken) {
-        true => check_replica_count(known, attempt.replicas).map(|()| true),
-        false => Ok(false),
+    let acquired = match granted(&taken) {
+        0 => Ok(0),
+        count => check_replica_count(known, attempt.replicas).map(|()| count),
     };
     unanswered.answered(acquired)
 }
@@ -132,13 +132,13 @@ impl Engine for RedisEngine {
         attempt: &'a Attempt,
         supervisor: &'a Arc<dyn ReleaseSupervisor>,
         deadline: Instant,
-    ) -> EngineFuture<'a, Option<Token>> {
+    ) -> EngineFuture<'a, Option<Acquired>> {
         Box::pin(async move {
             let request = Request::acquire(attempt, supervisor);
             let router = &self.commands.router;
             let reply = router.send(&attempt.name, &request, deadline).await;
             let reply = match reply {
-                Err(error) if !attempt.limit.is_exclusive() => {
+                Err(error) if attempt.needs_script() => {
                     // Boxed: few servers have forgotten the script.
                     let again = self.commands.take_again(&request, attempt, error, deadline);
                     match Box::pin(again).await? {
@@ -150,6 +150,10 @@ impl Engine for RedisEngine {
             };
             acquired(attempt, supervisor, reply)
         })
+    }
+
+    fn in_one_request(&self, name: &str, other: &str) -> bool {
+        self.shard_of(name) == self.shard_of(other)
     }
 
     fn enqueue<'a>(

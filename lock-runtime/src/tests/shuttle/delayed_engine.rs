@@ -3,7 +3,7 @@
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::memory::MemoryEngine;
-use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::tests::shuttle::explore::{coin_flip, pause};
@@ -56,18 +56,20 @@ impl Engine for DelayedEngine {
         attempt: &'a Attempt,
         supervisor: &'a Arc<dyn ReleaseSupervisor>,
         deadline: Instant,
-    ) -> EngineFuture<'a, Option<Token>> {
+    ) -> EngineFuture<'a, Option<Acquired>> {
         Box::pin(async move {
             pause().await;
             let acquired = Engine::acquire(&self.memory, attempt, supervisor, deadline).await?;
-            let Some(token) = acquired else {
+            let Some(Acquired { token, count }) = acquired else {
                 pause().await;
                 return Ok(None);
             };
-            let unanswered = UnansweredAcquire::new(attempt.claim(token), supervisor);
-            self.log.note(token, |grant| grant.granted = true);
+            let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
+            for claim in attempt.claims(token).take(count) {
+                self.log.note(claim.token, |grant| grant.granted = true);
+            }
             pause().await;
-            unanswered.answered(Ok(true))
+            unanswered.answered(Ok(count))
         })
     }
 

@@ -136,16 +136,20 @@ impl Encoder for Output {
                 attempt,
                 token: Some(token),
                 ..
-            } if !attempt.limit.is_exclusive() => {
-                let encoding = self.encoding.clone();
-                self.array(7);
+            } if attempt.needs_script() => {
+                let (encoding, locks) = (self.encoding.clone(), attempt.names().count());
+                self.array(4 + 3 * locks);
                 self.bulk(b"EVALSHA");
                 self.bulk(encoding.take.as_bytes());
-                self.bulk_number(2);
-                self.bulk(attempt.name.as_bytes());
-                self.bulk_key(|keys, key| keys.append_queue(&attempt.name, key));
+                self.bulk_number(2 * locks as u64);
+                for name in attempt.names() {
+                    self.bulk(name.as_bytes());
+                    self.bulk_key(|keys, key| keys.append_queue(name, key));
+                }
                 self.bulk_number(milliseconds(attempt.ttl));
-                self.bulk_token(*token);
+                for nth in 0..locks as u32 {
+                    self.bulk_token(token.nth(nth));
+                }
             }
             Request::Acquire {
                 attempt,
@@ -234,6 +238,7 @@ mod tests {
                 ttl: Duration::from_millis(ttl),
                 replicas: 0,
                 limit: Limit::EXCLUSIVE,
+                others: None,
             };
             output.request(&Request::Acquire {
                 attempt,
@@ -258,6 +263,7 @@ mod tests {
             ttl: Duration::from_secs(30),
             replicas: 0,
             limit: Limit::UNLIMITED,
+            others: None,
         };
         output.request(&Request::Acquire {
             attempt,
@@ -272,6 +278,36 @@ mod tests {
             "lock:::queue:a",
             "30000",
             &text,
+        ]);
+        assert_eq!(written(&mut output), expected);
+    }
+
+    #[test]
+    fn several_locks_are_acquired_by_one_script_with_a_token_for_each() {
+        let mut output = output(false);
+        let attempt = Attempt {
+            name: "lock:a".into(),
+            ttl: Duration::from_secs(30),
+            replicas: 0,
+            limit: Limit::EXCLUSIVE,
+            others: Some(["lock:b".into()].into()),
+        };
+        output.request(&Request::Acquire {
+            attempt,
+            token: Token::parse(TOKEN),
+            asking: false,
+        });
+        let expected = packed(&[
+            "EVALSHA",
+            "take",
+            "4",
+            "lock:a",
+            "lock:::queue:a",
+            "lock:b",
+            "lock:::queue:b",
+            "30000",
+            TOKEN,
+            "0123456789abcdef0123456789abcdf0",
         ]);
         assert_eq!(written(&mut output), expected);
     }

@@ -110,7 +110,10 @@ impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         let Some(slot) = self.slot else { return };
         let left = self.pipeline.slots().leave(slot);
-        if let (Some(claim), Some(supervisor)) = (left, self.supervisor) {
+        let Some(supervisor) = self.supervisor else {
+            return;
+        };
+        for claim in left {
             // On the same connection, so that the server executes it after the acquisition.
             let release = BackgroundRelease::new(claim, false, supervisor.clone());
             if let Err(release) = self.pipeline.release_in_background(release) {

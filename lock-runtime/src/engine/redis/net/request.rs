@@ -4,7 +4,7 @@ use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::error::EngineError;
 use crate::engine::redis::net::error::{error_kind, with_message};
 use crate::engine::redis::net::slots;
-use crate::engine::redis::net::slots::request::grants;
+use crate::engine::redis::net::slots::request::granted;
 use crate::engine::request::{Attempt, Claim};
 use crate::engine::token::Token;
 use redis::{Cmd, FromRedisValue, RedisError, Value};
@@ -27,7 +27,7 @@ pub(crate) struct Request<'a> {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Operation<'a> {
-    /// Acquires a lock if it is free. If its caller leaves, the lock is released.
+    /// Acquires locks that are free. If their caller leaves, the locks are released.
     Acquire(&'a Attempt, &'a Arc<dyn ReleaseSupervisor>),
     /// Releases a lock, and grants it to the first claim in its queue.
     Release(&'a Claim),
@@ -110,14 +110,14 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Leaves the lock that this reply grants to the supervisor: the reply does not count.
+    /// Leaves the locks that this reply grants to the supervisor: the reply does not count.
     pub(crate) fn disregard(&self, reply: &Reply) {
         if let (Operation::Acquire(attempt, supervisor), Some(token)) =
             (self.operation, reply.token)
-            && grants(&reply.value)
         {
-            let claim = attempt.claim(token);
-            BackgroundRelease::new(claim, false, supervisor.clone()).hand_over(false);
+            for claim in attempt.claims(token).take(granted(&reply.value)) {
+                BackgroundRelease::new(claim, false, supervisor.clone()).hand_over(false);
+            }
         }
     }
 }

@@ -5,8 +5,8 @@
 //! caller may leave at any time; the slot of a written request is kept until its reply has come, so that no
 //! later reply is taken for it.
 //!
-//! A caller that leaves a written acquisition may leave a lock behind. [`Slots::leave`] returns its claim,
-//! and a release put into the same slots is written behind the acquisition.
+//! A caller that leaves a written acquisition may leave locks behind. [`Slots::leave`] returns its claims, and
+//! releases put into the same slots are written behind the acquisition.
 
 pub(crate) mod effects;
 pub(crate) mod owed;
@@ -18,7 +18,7 @@ pub(crate) mod tests;
 use crate::engine::background_release::BackgroundRelease;
 use crate::engine::redis::net::slots::effects::Effects;
 use crate::engine::redis::net::slots::owed::{OwedReplies, UnexpectedReply};
-use crate::engine::redis::net::slots::request::{Encoder, Request, grants};
+use crate::engine::redis::net::slots::request::{Encoder, Request, granted};
 use crate::engine::redis::net::slots::slab::{Outcome, Slab, State, Waiter};
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
@@ -122,29 +122,33 @@ impl Slots {
         }
     }
 
-    /// Ends a caller's interest in its request. Returns the claim of an acquisition that may have been carried
-    /// out, or still may be: it has to be released.
-    pub(crate) fn leave(&mut self, at: usize) -> Option<Claim> {
+    /// Ends a caller's interest in its request. Returns the claims of an acquisition that may have been carried
+    /// out, or still may be: they have to be released.
+    pub(crate) fn leave(&mut self, at: usize) -> Vec<Claim> {
         let slot = &mut self.slots[at];
         match &slot.state {
-            State::Free => None,
+            State::Free => Vec::new(),
             State::Unsent => {
                 let unsent = self.unsent.of(&slot.request);
                 unsent.retain(|unsent| *unsent != at);
                 self.slots.free(at);
-                None
+                Vec::new()
             }
             State::Sent => {
                 slot.waiter = Waiter::None;
-                slot.request.claim()
+                slot.request.claims()
             }
             State::Done(outcome) => {
                 let may_hold = match outcome {
-                    Outcome::Reply(reply, _) => grants(reply),
+                    Outcome::Reply(reply, _) => granted(reply) > 0,
                     Outcome::NotSent => false,
                     Outcome::Unanswered | Outcome::Expired => true,
                 };
-                self.slots.free(at).request.claim().filter(|_| may_hold)
+                let left = self.slots.free(at);
+                match may_hold {
+                    true => left.request.claims(),
+                    false => Vec::new(),
+                }
             }
         }
     }

@@ -46,13 +46,14 @@ pub(crate) trait Encoder {
     fn wait_for_replicas(&mut self);
 }
 
-/// Returns `true` if this reply to an acquisition grants the lock, whatever else it says.
-pub(crate) fn grants(reply: &Value) -> bool {
+/// Returns the number of locks that this reply to an acquisition grants, whatever else it says.
+pub(crate) fn granted(reply: &Value) -> usize {
     match reply {
-        Value::Nil | Value::Int(0) | Value::ServerError(_) => false,
+        Value::Nil | Value::ServerError(_) => 0,
+        Value::Int(count) => usize::try_from(*count).unwrap_or(0),
         // Replicas have been awaited.
-        Value::Array(both) => both.first().is_some_and(grants),
-        _ => true,
+        Value::Array(both) => both.first().map_or(0, granted),
+        _ => 1,
     }
 }
 
@@ -89,11 +90,15 @@ impl Request {
         }
     }
 
-    /// Returns the claim of an acquisition that was written.
-    pub(super) fn claim(&self) -> Option<Claim> {
+    /// Returns the claims of an acquisition that was written.
+    pub(super) fn claims(&self) -> Vec<Claim> {
         match self {
-            Request::Acquire { attempt, token, .. } => Some(attempt.claim((*token)?)),
-            _ => None,
+            Request::Acquire {
+                attempt,
+                token: Some(token),
+                ..
+            } => attempt.claims(*token).collect(),
+            _ => Vec::new(),
         }
     }
 

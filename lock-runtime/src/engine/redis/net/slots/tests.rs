@@ -127,6 +127,7 @@ fn attempt(name: &str, replicas: u32) -> Attempt {
         name: name.into(),
         ttl: Duration::from_secs(30),
         replicas,
+        others: None,
     }
 }
 
@@ -210,7 +211,7 @@ impl Bench {
 
     /// Leaves a request, and releases what it may have acquired.
     fn leave(&mut self, at: usize) {
-        if let Some(claim) = self.slots.leave(at) {
+        for claim in self.slots.leave(at) {
             let release = self.background(claim);
             if let Err(release) = self.slots.put_background(release) {
                 release.hand_over(false);
