@@ -39,6 +39,8 @@ pub struct Workload {
     pub tasks: u32,
     /// The kinds of functions that a worker calls.
     pub calls: Vec<CallKind>,
+    /// The kinds for each of the processes that are started first, instead of `calls`; there may be fewer.
+    pub first_calls: Vec<Vec<CallKind>>,
     /// The wait timeout of every call.
     pub wait_ms: Option<u64>,
     pub pace: BodyLength,
@@ -64,6 +66,10 @@ pub enum BodyLength {
     Held {
         ms: u64,
     },
+    /// Any time up to `ms`, in many small steps.
+    UpTo {
+        ms: u64,
+    },
     /// Short with a short lease; with a longer one, until the granted lease is renewed.
     ByTtl,
 }
@@ -73,6 +79,7 @@ impl Default for Workload {
         Self {
             tasks: 3,
             calls: CallKind::ALL.to_vec(),
+            first_calls: Vec::new(),
             wait_ms: None,
             pace: BodyLength::Mixed,
             ttls_ms: Vec::new(),
@@ -84,19 +91,27 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// Returns the workload of callers of every kind on the same keys.
-    pub fn mixed() -> Self {
+    /// Returns the workload of exclusive callers and callers that share the lock, on the same keys.
+    pub fn mixed(sharing: &[CallKind]) -> Self {
         Self {
-            calls: CallKind::mixed(),
+            calls: [CallKind::USUAL, sharing, sharing].concat(),
             ..Self::default()
+        }
+    }
+
+    /// Returns the workload of a process that is started at that position, or later in place of another.
+    pub fn of_process(&self, position: Option<usize>) -> Self {
+        let first = position.and_then(|position| self.first_calls.get(position));
+        Self {
+            calls: first.unwrap_or(&self.calls).clone(),
+            ..self.clone()
         }
     }
 
     /// Returns `true` if some callers share a lock.
     pub fn is_mixed(&self) -> bool {
-        self.calls
-            .iter()
-            .any(|kind| kind.limit() > 1 || *kind == CallKind::AllKeys)
+        let calls = self.first_calls.iter().flatten().chain(&self.calls);
+        calls.into_iter().any(|kind| kind.limit() > 1)
     }
 }
 

@@ -29,6 +29,8 @@ pub enum EventKind {
     /// A function is called, which waits at most `wait`.
     Called {
         key: u32,
+        /// The other keys whose locks the call acquires, if it acquires several together.
+        others: Vec<u32>,
         kind: CallKind,
         ttl: u64,
         wait: u64,
@@ -39,6 +41,8 @@ pub enum EventKind {
     Token { requested: u64, token: u64 },
     /// The body continues after an await, and `left` remains of its lease.
     Step { left: u64 },
+    /// The body continues as a reader. It held the lock exclusively until `requested`.
+    Downgraded { requested: u64, left: u64 },
     /// The call is over.
     Ended { outcome: Outcome },
     /// The runtime was dropped with all unfinished calls of the worker.
@@ -95,8 +99,12 @@ pub enum CallKind {
     TwoPermits,
     /// Shares the lock with up to two more holders.
     ThreePermits,
-    /// Holds the locks of all keys, but is recorded as a holder of its own key only.
-    AllKeys,
+    /// Holds the lock exclusively, and then shares it with readers.
+    Downgrades,
+    /// The part of such a call in which it shares the lock. No call is made with it.
+    Downgraded,
+    /// Acquires the locks of two or three keys together.
+    Transfers,
 }
 
 impl CallKind {
@@ -122,22 +130,16 @@ impl CallKind {
     /// The kinds that need only a runtime that continues.
     pub const USUAL: &[Self] = Self::ALL.split_at(13).0;
 
-    /// The usual kinds, and those that share a lock.
-    pub fn mixed() -> Vec<Self> {
-        let sharing = [
-            Self::Reads,
-            Self::Reads,
-            Self::ReadsByHand,
-            Self::TwoPermits,
-            Self::ThreePermits,
-        ];
-        [Self::USUAL, &sharing, &sharing].concat()
-    }
+    /// The kinds of readers.
+    pub const READERS: [Self; 3] = [Self::Reads, Self::Reads, Self::ReadsByHand];
+
+    /// The kinds that share a lock, and that a quorum refuses.
+    pub const COUNTED: [Self; 3] = [Self::TwoPermits, Self::ThreePermits, Self::Downgrades];
 
     /// Returns the greatest number of holders while one of them is of this kind.
     pub fn limit(self) -> usize {
         match self {
-            Self::Reads | Self::ReadsByHand => usize::MAX,
+            Self::Reads | Self::ReadsByHand | Self::Downgraded => usize::MAX,
             Self::TwoPermits => 2,
             Self::ThreePermits => 3,
             _ => 1,
@@ -165,7 +167,14 @@ impl CallKind {
                 | Self::OwnRuntime
                 | Self::ThreadLocal
                 | Self::ReadsByHand
+                | Self::Downgrades
+                | Self::Downgraded
         )
+    }
+
+    /// Returns `true` if a call of this kind waits in the queue of one lock until it acquires that lock.
+    pub fn queues(self) -> bool {
+        !matches!(self, Self::TriesOnce | Self::Downgraded | Self::Transfers)
     }
 }
 

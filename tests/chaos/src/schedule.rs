@@ -9,7 +9,7 @@ use crate::deployment::{Deployment, Limits, Topology};
 use crate::fault::{Fault, FaultTarget, Keys, Kind};
 use crate::history::{History, Promises};
 use crate::instructions::{Instructions, Workload};
-use crate::journal;
+use crate::journal::{self, CallKind};
 use crate::leaks::{connected, left, uncleared};
 use crate::nemesis::Nemesis;
 use crate::plan::{Plan, Profile};
@@ -58,10 +58,12 @@ impl Schedule {
             seed,
             profile: Profile::everything(),
             plan: None,
-            // A quorum keeps exclusive locks only.
-            workload: match topology != Topology::Quorum && seed.is_multiple_of(2) {
-                true => Workload::mixed(),
-                false => Workload::default(),
+            workload: match (seed.is_multiple_of(2), topology) {
+                (false, _) => Workload::default(),
+                (true, Topology::Quorum) => Workload::mixed(&CallKind::READERS),
+                (true, _) => {
+                    Workload::mixed(&[&CallKind::READERS[..], &CallKind::COUNTED].concat())
+                }
             },
             gap: None,
             order: false,
@@ -166,13 +168,14 @@ impl Schedule {
         }
     }
 
-    /// Order is promised only if no fault makes servers lose a queue or become unreachable.
+    /// Order is promised only if no fault makes servers lose a queue or become unreachable. The members of a
+    /// quorum may have different queues, and agree only on writers.
     fn promises(&self, plan: &Plan, fenced: bool) -> Promises {
         let mut steps = plan.steps.iter();
+        let has_one_queue = self.topology != Topology::Quorum || !self.workload.is_mixed();
         Promises {
             order: self.order
-                || !self.workload.is_mixed()
-                    && steps.all(|step| step.kind.target() == FaultTarget::Process),
+                || has_one_queue && steps.all(|step| step.kind.target() == FaultTarget::Process),
             fenced,
             gap: self.gap.map(|gap| gap.as_nanos() as u64),
         }

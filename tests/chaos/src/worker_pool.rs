@@ -38,12 +38,12 @@ impl WorkerPool {
             processes: Vec::new(),
             next: 0,
         };
-        for (urls, mut environment) in processes {
+        for (position, (urls, mut environment)) in processes.into_iter().enumerate() {
             let clocks = Clocks::correct();
             if environment.is_empty() {
                 environment.extend(clocks.environment());
             }
-            let (running, workers) = pool.process(&urls, &environment);
+            let (running, workers) = pool.process(&urls, &environment, Some(position));
             pool.processes.push(ProcessSlot {
                 running,
                 urls,
@@ -58,13 +58,20 @@ impl WorkerPool {
         pool
     }
 
-    fn process(&mut self, urls: &str, environment: &Environment) -> (Worker, Vec<u32>) {
+    /// Starts a process: the first one at `position`, or a replacement.
+    fn process(
+        &mut self,
+        urls: &str,
+        environment: &Environment,
+        position: Option<usize>,
+    ) -> (Worker, Vec<u32>) {
         let first = self.next;
         self.next += self.instructions.managers;
         let instructions = Instructions {
             urls: urls.to_owned(),
             first,
             seed: self.instructions.seed.wrapping_add(u64::from(first)),
+            workload: self.instructions.workload.of_process(position),
             ..self.instructions.clone()
         };
         (
@@ -111,7 +118,7 @@ impl WorkerPool {
             urls, environment, ..
         } = &self.processes[process];
         let (urls, environment) = (urls.clone(), environment.clone());
-        let (running, workers) = self.process(&urls, &environment);
+        let (running, workers) = self.process(&urls, &environment, None);
         self.processes[process].running = running;
         self.processes[process].workers = workers;
     }

@@ -23,14 +23,13 @@ pub struct Call {
     pub ttl: Duration,
     pub max_hold: Duration,
     pub wait: Duration,
-    pub account: Account,
+    /// The account of each key.
+    pub accounts: Vec<Account>,
     pub fenced: bool,
     /// `true` if the body, which nothing cancels, checks its guard before each step.
     pub asks: bool,
     /// `true` if the body only reads: it shares the lock with others.
     pub shares: bool,
-    /// The number of all locks.
-    pub keys: u32,
     pub steps: Vec<Step>,
 }
 
@@ -66,6 +65,7 @@ pub fn steps(
     rng: &mut Rng,
 ) -> Vec<Step> {
     match pace {
+        BodyLength::UpTo { ms } => small_steps(millis(rng.below(ms))),
         BodyLength::Lingering => small_steps(length * 5 / 4),
         BodyLength::Held { ms } => small_steps(millis(ms)),
         BodyLength::ByTtl => vec![Step {
@@ -125,7 +125,9 @@ impl Call {
             CallKind::ReadsByHand => functions::reads_by_hand(&self).await,
             CallKind::TwoPermits => functions::shares(&self, 2).await,
             CallKind::ThreePermits => functions::shares(&self, 3).await,
-            CallKind::AllKeys => functions::all_keys(&self, self.keys).await,
+            CallKind::Downgrades => functions::downgrades(&self).await,
+            CallKind::Downgraded => unreachable!("it is a part of a call"),
+            CallKind::Transfers => functions::transfers(&self).await,
             CallKind::OwnRuntime => threads::own_runtime(self, rng.split()).await,
             CallKind::ThreadLocal => threads::thread_local(self, rng.split()).await,
             CallKind::Panics => match tokio::spawn(functions::panics(self)).await {
@@ -155,6 +157,23 @@ impl Call {
     /// Runs the body under the lock.
     pub async fn body(&self, lock: &LockGuard) -> Result<(), CallError> {
         self.look(lock, |left| EventKind::Acquired { left });
+        self.work(lock).await
+    }
+
+    /// Turns the exclusive lock into one that readers share, and runs the body again.
+    pub async fn downgrade(&self, lock: LockGuard) -> Result<(), CallError> {
+        self.look(&lock, |left| EventKind::Step { left });
+        let requested = clock::now();
+        let lock = lock.downgrade().await?;
+        self.look(&lock, |left| EventKind::Downgraded { requested, left });
+        let reader = Self {
+            shares: true,
+            ..self.clone()
+        };
+        reader.work(&lock).await
+    }
+
+    async fn work(&self, lock: &LockGuard) -> Result<(), CallError> {
         let token = match self.fenced {
             true => self.token(lock).await?,
             false => 0,
@@ -210,9 +229,12 @@ impl Call {
             std::thread::sleep(thinks);
             return Ok(());
         }
-        let read = self.account.read(token).ok_or(CallError::Stale)?;
+        let read = self.accounts.iter().map(|account| account.read(token));
+        let read: Option<Vec<u64>> = read.collect();
+        let read = read.ok_or(CallError::Stale)?;
         std::thread::sleep(thinks);
-        match self.account.write(self.number, token, read) {
+        let mut updates = self.accounts.iter().zip(read);
+        match updates.all(|(account, read)| account.write(self.number, token, read)) {
             true => Ok(()),
             false => Err(CallError::Stale),
         }

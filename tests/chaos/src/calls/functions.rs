@@ -82,11 +82,17 @@ pub async fn shares(call: &Call, permits: u32) -> Result<(), CallError> {
     call.body(lock).await
 }
 
-/// Acquires the locks of all keys at once.
-pub async fn all_keys(call: &Call, keys: u32) -> Result<(), CallError> {
-    let keys = (0..keys).map(|key| format!("door:{key}"));
+pub async fn transfers(call: &Call) -> Result<(), CallError> {
+    let keys = call.accounts.iter().map(|account| account.key);
+    let keys = keys.map(|key| format!("door:{key}"));
     let lock = call.locks.lock_all(keys).ttl(call.ttl).wait(call.wait);
     lock.run(async |guard| call.body(guard).await).await?
+}
+
+pub async fn downgrades(call: &Call) -> Result<(), CallError> {
+    let guard = lock(call).acquire().await?;
+    call.body(&guard).await?;
+    call.downgrade(guard).await
 }
 
 pub async fn reads_by_hand(call: &Call) -> Result<(), CallError> {

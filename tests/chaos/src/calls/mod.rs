@@ -128,6 +128,11 @@ impl Caller {
         let ttl = self.any_ttl(rng);
         // Long leases do not make bodies longer.
         let length = ttl.min(self.ttl);
+        let mut keys = vec![key];
+        if kind == CallKind::Transfers {
+            keys.extend(self.other_keys(key, rng));
+        }
+        let account = |key: &u32| Account::new(&self.resource, self.worker, *key);
         let call = Call {
             locks: self.locks.clone(),
             journal: self.journal.clone(),
@@ -140,16 +145,16 @@ impl Caller {
                 CallKind::OwnRuntime | CallKind::ThreadLocal => wait.min(millis(5000)),
                 _ => wait,
             },
-            account: Account::new(&self.resource, self.worker, key),
+            accounts: keys.iter().map(account).collect(),
             // Holders that share permits have no tokens.
             fenced: self.fenced && (kind.limit() == 1 || kind.reads()),
             asks: kind == CallKind::Continues,
             shares: kind.limit() > 1,
-            keys: self.keys,
             steps: steps(kind, ttl, length, pace, rng),
         };
         let called = EventKind::Called {
             key,
+            others: keys[1..].to_vec(),
             kind,
             ttl: ttl.as_nanos() as u64,
             wait: call.wait.as_nanos() as u64,
@@ -160,6 +165,13 @@ impl Caller {
         if kind == CallKind::ThenBlocks {
             self.block();
         }
+    }
+
+    /// Returns one or two keys other than `key`.
+    fn other_keys(&self, key: u32, rng: &mut Rng) -> Vec<u32> {
+        let next = 1 + rng.below(u64::from(self.keys) - 2) as u32;
+        let others = [(key + next) % self.keys, (key + next + 1) % self.keys];
+        others[..1 + rng.below(2) as usize].to_vec()
     }
 
     /// Blocks the thread in the same poll in which the guard was dropped.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::journal::{CallKind, Event, EventKind, Outcome};
 
+/// A call for one key. A call for several keys is one for each of them; a call that downgrades its lock is two.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub worker: u32,
@@ -52,7 +53,7 @@ impl Call {
         self.looks.iter().rev().find(|look| look.left > 0).copied()
     }
 
-    /// Returns the span for which the lock was provably held.
+    /// Returns the span for which the lock was provably held. A downgrade leaves no moment without a holder.
     ///
     /// A body that continued after the last proof and then found that the lease had run out had not released
     /// the lock before. The lease that was proven last was therefore valid to its end.
@@ -74,7 +75,11 @@ impl Call {
             }
             _ => proof.at,
         };
-        Some((begin.at, end))
+        let begin = match self.kind {
+            CallKind::Downgraded => self.called,
+            _ => begin.at,
+        };
+        Some((begin, end))
     }
 
     /// Returns the time at which the call was over, in whatever way.
@@ -96,6 +101,60 @@ impl Call {
         self.kind != CallKind::Continues && !self.kind.is_by_hand()
     }
 
+    /// Ends the exclusive part of the call at `at`. Returns the part in which it shares the lock.
+    fn downgrade(&mut self, at: u64, boot: u64) -> Self {
+        let reader = Self {
+            kind: CallKind::Downgraded,
+            called: at,
+            // The request has to be answered within the lease.
+            wait: self.ttl,
+            looks: Vec::new(),
+            tokens: Vec::new(),
+            ..self.clone()
+        };
+        self.ended.get_or_insert(End {
+            at,
+            boot,
+            outcome: Outcome::Done,
+        });
+        reader
+    }
+
+    /// Records an event of the call. Returns an error if the call had ended before.
+    fn record(&mut self, event: &Event) -> Option<String> {
+        if let Some(over) = self.over() {
+            let late = (event.at - over) / 1_000_000;
+            return Some(format!(
+                "{} had ended {late} ms before {:?}",
+                self.name(),
+                event.what
+            ));
+        }
+        match &event.what {
+            EventKind::Acquired { left }
+            | EventKind::Step { left }
+            | EventKind::Downgraded { left, .. } => self.looks.push(Look {
+                at: event.at,
+                boot: event.boot,
+                left: *left,
+            }),
+            EventKind::Token { requested, token } => self.tokens.push(Token {
+                requested: *requested,
+                had: event.at,
+                number: *token,
+            }),
+            EventKind::Ended { outcome } => {
+                self.ended = Some(End {
+                    at: event.at,
+                    boot: event.boot,
+                    outcome: outcome.clone(),
+                });
+            }
+            _ => {}
+        }
+        None
+    }
+
     pub fn name(&self) -> String {
         format!(
             "call {} of worker {} ({:?}, key {})",
@@ -112,35 +171,40 @@ fn steady(raw: u64, boot: u64) -> bool {
 /// Returns all calls in the order in which they were made, and the events that fit no call.
 pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<String>) {
     let mut calls: Vec<Call> = Vec::new();
-    let mut known: HashMap<(u32, u64), usize> = HashMap::new();
+    // One for each key.
+    let mut known: HashMap<(u32, u64), Vec<usize>> = HashMap::new();
     let mut unfinished: HashMap<u32, Vec<usize>> = HashMap::new();
     let mut odd = Vec::new();
     for event in events {
         let (worker, number) = (event.worker, event.call);
-        match event.what {
+        match &event.what {
             EventKind::Called {
                 key,
+                others,
                 kind,
                 ttl,
                 wait,
             } => {
-                if known.insert((worker, number), calls.len()).is_some() {
-                    odd.push(format!("worker {worker} has two calls {number}"));
-                }
-                unfinished.entry(worker).or_default().push(calls.len());
-                calls.push(Call {
+                let keys = std::iter::once(key).chain(others);
+                let first = calls.len();
+                calls.extend(keys.map(|key| Call {
                     worker,
                     number,
-                    key,
-                    kind,
-                    ttl,
-                    wait,
+                    key: *key,
+                    kind: *kind,
+                    ttl: *ttl,
+                    wait: *wait,
                     called: event.at,
                     looks: Vec::new(),
                     tokens: Vec::new(),
                     ended: None,
                     cut_off: None,
-                });
+                }));
+                let all: Vec<usize> = (first..calls.len()).collect();
+                unfinished.entry(worker).or_default().extend(&all);
+                if known.insert((worker, number), all).is_some() {
+                    odd.push(format!("worker {worker} has two calls {number}"));
+                }
                 continue;
             }
             EventKind::RuntimeDropped => {
@@ -154,41 +218,25 @@ pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<S
             _ if number == 0 => continue,
             _ => {}
         }
-        let Some(call) = known.get(&(worker, number)).map(|call| &mut calls[*call]) else {
+        let Some(all) = known.get_mut(&(worker, number)) else {
             odd.push(format!("call {number} of worker {worker} was never made"));
             continue;
         };
-        if let Some(over) = call.over() {
-            let late = (event.at - over) / 1_000_000;
-            let what = &event.what;
-            odd.push(format!(
-                "{} had ended {late} ms before {what:?}",
-                call.name()
-            ));
-            continue;
-        }
-        match &event.what {
-            EventKind::Acquired { left } | EventKind::Step { left } => call.looks.push(Look {
-                at: event.at,
-                boot: event.boot,
-                left: *left,
-            }),
-            EventKind::Token { requested, token } => call.tokens.push(Token {
-                requested: *requested,
-                had: event.at,
-                number: *token,
-            }),
-            EventKind::Ended { outcome } => {
-                call.ended = Some(End {
-                    at: event.at,
-                    boot: event.boot,
-                    outcome: outcome.clone(),
-                });
-                if let Some(unfinished) = unfinished.get_mut(&worker) {
-                    unfinished.retain(|other| calls[*other].ended.is_none());
-                }
+        if let EventKind::Downgraded { requested, .. } = event.what {
+            for call in &mut *all {
+                let reader = calls[*call].downgrade(requested, event.boot);
+                *call = calls.len();
+                calls.push(reader);
             }
-            _ => {}
+            unfinished.entry(worker).or_default().extend(&*all);
+        }
+        for call in all {
+            odd.extend(calls[*call].record(event));
+        }
+        if let EventKind::Ended { .. } = event.what
+            && let Some(unfinished) = unfinished.get_mut(&worker)
+        {
+            unfinished.retain(|other| calls[*other].ended.is_none());
         }
     }
     for call in &mut calls {

@@ -1,4 +1,4 @@
-//! No more calls provably hold one lock than the limit of one of them, unless a server has lost it.
+//! A call that holds a lock exclusively holds it alone, unless a server has lost it.
 //!
 //! Another client can acquire a lost lock while its earlier holder still counts on the lease: for at most one
 //! ttl after the loss, since the server confirms no renewal any more.
@@ -16,48 +16,13 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             held.retain(|earlier| earlier.2 > from);
             let later = (hold, from, until);
             for earlier in &held {
-                // Of holders of any kind, one that excludes all others is judged with each of them.
                 if earlier.0.kind.limit().min(hold.kind.limit()) == 1 {
                     judge(case, verdict, *earlier, later);
                 }
             }
             held.push(later);
-            share(case, verdict, &held);
         }
     }
-}
-
-/// Checks the calls that share a lock.
-fn share(case: &Case<'_>, verdict: &mut Verdict, held: &[Held<'_>]) {
-    let sharing = || held.iter().filter(|(call, ..)| call.kind.limit() > 1);
-    let limit = sharing().map(|(call, ..)| call.kind.limit()).min();
-    let permits = sharing().filter(|(call, ..)| !call.kind.reads()).count();
-    let mut readers: Vec<u32> = sharing()
-        .filter(|(call, ..)| call.kind.reads())
-        .map(|(call, ..)| call.worker)
-        .collect();
-    readers.sort_unstable();
-    // The readers of one worker may share one hold.
-    readers.dedup();
-    if permits + readers.len() <= limit.unwrap_or(usize::MAX) {
-        return;
-    }
-    let Some((latest, from, _)) = held.last() else {
-        return;
-    };
-    let mut faults = case.forgetting(latest.key);
-    let longest = sharing().map(|(call, ..)| call.ttl).max().unwrap_or(0);
-    if faults.any(|fault| fault.from < *from && *from <= fault.until.saturating_add(longest)) {
-        verdict.double_holds += 1;
-        return;
-    }
-    let names: Vec<String> = sharing().map(|(call, ..)| call.name()).collect();
-    let text = format!(
-        "{} held it at {}: more than the limit of one of them",
-        names.join(", "),
-        case.when(*from),
-    );
-    verdict.broken(Rule::Exclusion, text);
 }
 
 type Held<'c> = (&'c Call, u64, u64);

@@ -1,10 +1,13 @@
-//! No lock stays without a holder: while a call waits for it, another call holds it or one soon acquires it.
+//! No lock stays without a holder while a call waits for it, nor with [room](full) for every call that waits: one of
+//! them soon acquires it.
 //!
 //! The permitted gap follows from how a lock becomes free when its holder cannot release it:
 //! - its lease runs out, at most one ttl later;
 //! - the server may have granted it to a waiter that is gone or stopped, and grants it anew after 2 s. Each
 //!   further such waiter behind that one costs 0.2 s: every process that was killed or stopped while it may
 //!   have had a queue entry counts once, or twice if an earlier withdrawal may not have reached the server;
+//! - where calls share the lock, the first waiter may be gone and keep those behind it waiting, although they fit
+//!   beside the holders. It is passed over when it has been silent for 3 s, and the next waiter polls;
 //! - the time for which servers were unavailable does not count, nor does the time that reconnecting may then
 //!   take.
 //!
@@ -17,15 +20,18 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::room::full;
 use super::{Call, Case, Rule, Spans, Verdict, millis};
 use crate::fault::{Fault, Kind};
-use crate::journal::CallKind;
 
 const SECOND: u64 = 1_000_000_000;
 /// The duration of a grant.
 const GRANT: u64 = 2 * SECOND;
 /// The additional delay for each waiter that is gone.
 const EACH: u64 = SECOND / 5;
+/// How long a first waiter that is gone may keep others waiting beside the holders: the time for which it may be
+/// silent, and the polling interval of the next waiter.
+const SILENT: u64 = 4 * SECOND;
 /// The polling interval of the first waiter in a queue.
 const FIRST: u64 = SECOND / 2;
 /// The longest time that the queue entry of a killed process may last.
@@ -36,10 +42,6 @@ const RECONNECT: u64 = 2 * SECOND;
 const HICCUP: u64 = SECOND / 4;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
-    // A call for several keys waits for one of them, and holds others meanwhile; it is recorded under one key.
-    if case.calls.iter().any(|call| call.kind == CallKind::AllKeys) {
-        return;
-    }
     let mut of_key: BTreeMap<u32, Vec<&Call>> = BTreeMap::new();
     for call in &case.calls {
         of_key.entry(call.key).or_default().push(call);
@@ -60,7 +62,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
         };
         let promised = case.history.promises.gap;
         let hiccup = promised.map_or(0, |_| HICCUP);
-        for (from, to) in for_nobody(case, &calls, hiccup).iter() {
+        for (from, to) in idle(case, &calls, hiccup).iter() {
             let gap = to - from - away.covered(from, to);
             verdict.longest_gap = verdict.longest_gap.max(gap);
             // Nearly all gaps are shorter; this avoids the full computation.
@@ -72,8 +74,8 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             let allowed = promised.unwrap_or_else(|| lock.allowed(from, to));
             if gap > allowed {
                 let text = format!(
-                    "key {key} had no holder for {} of the time from {} to {}, though a call waited: \
-                     at most {} is allowed",
+                    "key {key} had no holder, or room for one more, for {} of the time from {} to {}, \
+                     though a call waited: at most {} is allowed",
                     millis(gap),
                     case.when(from),
                     case.when(to),
@@ -85,45 +87,30 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// Returns the spans in which a call that could continue, apart from hiccups, waited for the lock, and no
-/// call that could continue held it.
-fn for_nobody(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
+/// Returns the spans in which a call that could continue, apart from hiccups, waited for the lock, which had room
+/// for it beside the calls that could continue, and in which no call acquired it.
+fn idle(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
     let mut called: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     let mut waited: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
-    let mut held: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     for call in calls {
-        let over = call.over();
         // The kill happened after the last recorded event.
-        let until = call.began().map(|look| look.at).or(over);
-        let span = (call.called, until.unwrap_or(case.end));
+        let span = (call.called, call.waited_until().unwrap_or(case.end));
         called.entry(call.worker).or_default().push(span);
-        if call.wait > 0 && call.kind != CallKind::TriesOnce {
+        if call.wait > 0 && call.kind.queues() {
             waited.entry(call.worker).or_default().push(span);
         }
-        if let Some(began) = call.began() {
-            let last = call.looks.last().map_or(began.at, |look| look.at);
-            held.entry(call.worker)
-                .or_default()
-                .push((began.at, over.unwrap_or(last).max(last)));
-        }
     }
-    let running = |spans: HashMap<u32, Vec<(u64, u64)>>, blocks: bool| {
-        let running = spans.into_iter().flat_map(|(worker, spans)| {
-            let mut spans = Spans::of(spans);
-            if let Some(stalls) = case.stalls.get(&worker) {
-                let long = |(from, to): &(u64, u64)| !blocks || to - from >= hiccup;
-                spans = spans.minus(&Spans::of(stalls.iter().filter(long)));
-            }
-            if blocks {
-                spans = spans.minus(&cut_off(case, worker));
-            }
-            if let Some(blocked) = case.blocked.get(&worker).filter(|_| blocks) {
-                spans = spans.minus(blocked);
-            }
-            spans.iter().collect::<Vec<_>>()
-        });
-        Spans::of(running)
-    };
+    let running = waited.into_iter().flat_map(|(worker, spans)| {
+        let mut spans = Spans::of(spans).minus(&cut_off(case, worker));
+        if let Some(stalls) = case.stalls.get(&worker) {
+            let long = |(from, to): &(u64, u64)| to - from >= hiccup;
+            spans = spans.minus(&Spans::of(stalls.iter().filter(long)));
+        }
+        if let Some(blocked) = case.blocked.get(&worker) {
+            spans = spans.minus(blocked);
+        }
+        spans.iter().collect::<Vec<_>>()
+    });
     // A blocked call may have been granted the lock and keeps it until its body can begin; so may a single
     // try.
     let blocked = called.iter().filter_map(|(worker, spans)| {
@@ -133,9 +120,12 @@ fn for_nobody(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
     });
     let blocked: Vec<Spans> = blocked.collect();
     let blocked = Spans::of(blocked.iter().flat_map(Spans::iter));
-    running(waited, true)
-        .minus(&running(held, false))
+    let acquired = calls.iter().filter_map(|call| call.began());
+    let acquired = Spans::of(acquired.map(|look| (look.at, look.at + 1)));
+    Spans::of(running)
+        .minus(&full(case, calls))
         .minus(&blocked)
+        .minus(&acquired)
 }
 
 /// Returns the spans in which the worker alone could not reach the servers.
@@ -165,7 +155,8 @@ impl Lock<'_> {
         }
         let gone = self.gone(from, to);
         let row = GRANT + (gone * self.entries) as u64 * EACH;
-        self.ttl + row + SECOND.max(self.case.noise(from, to))
+        let silent = if self.entries > 1 { SILENT } else { 0 };
+        self.ttl + row + silent + SECOND.max(self.case.noise(from, to))
     }
 
     /// Counts the processes that may have been granted the lock and could not take it.

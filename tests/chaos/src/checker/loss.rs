@@ -4,7 +4,7 @@
 //!   enough span without faults before its end. Killed connections alone are no cause: they can be replaced
 //!   at once.
 //! - A lease that is not renewed ends when its ttl has passed, and nothing is proven after that.
-//! - When another call holds the lock, the earlier holder has ended or ends shortly: its body is canceled,
+//! - When another call holds the lock and excludes it, the earlier holder has ended or ends shortly: its body is canceled,
 //!   and its release is confirmed or given up within the command timeout. A holder whose lock a server has
 //!   lost counts on its lease for at most one ttl. A body that is to continue after a loss, a guard held by
 //!   hand and a blocked thread cannot be stopped.
@@ -130,8 +130,10 @@ fn end_in_time(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, later: &[&Ca
     let (Some(proof), Some(end), true) = (hold.proof(), hold.over(), stoppable) else {
         return;
     };
-    let provably = |other: &&&Call| other.held().is_some_and(|(from, _)| from > proof.at);
-    let Some(next) = later.iter().find(provably) else {
+    let excludes = |other: &Call| hold.kind.limit().min(other.kind.limit()) == 1;
+    let provably = |other: &Call| other.held().is_some_and(|(from, _)| from > proof.at);
+    let mut later = later.iter();
+    let Some(next) = later.find(|other| excludes(other) && provably(other)) else {
         return;
     };
     let Some((from, _)) = next.held().filter(|(from, _)| *from < end) else {

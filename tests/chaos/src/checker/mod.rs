@@ -12,13 +12,16 @@ mod deadline;
 mod exclusion;
 mod interval;
 mod leaks;
+mod limits;
 mod liveness;
 mod loss;
 mod order;
 mod panics;
 mod progress;
+mod room;
 mod shutdown;
 mod tokens;
+mod turns;
 mod wait_bounds;
 mod writes;
 
@@ -32,13 +35,15 @@ pub use interval::Spans;
 /// A promise of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// No more calls provably hold one lock at the same time than the limit of one of them.
+    /// No call provably holds a lock while another one holds it exclusively.
     Exclusion,
+    /// No more calls provably share a lock at the same time than the limit of one of them.
+    Limits,
     /// A body does not continue past the next await once its lease has run out.
     Deadline,
     /// A loss has a cause and is noticed in time.
     Loss,
-    /// Fencing tokens increase.
+    /// Fencing tokens increase, except among readers.
     Tokens,
     /// A resource that compares fencing tokens accepts no stale write.
     Writes,
@@ -46,7 +51,7 @@ pub enum Rule {
     Order,
     /// No call waits longer than allowed.
     Waits,
-    /// No lock stays without a holder while a call waits for it.
+    /// No lock stays without a holder, or with room for another one, while a call waits for it.
     Stall,
     /// No key, queue entry, thread, task or connection is left behind.
     Leaks,
@@ -104,7 +109,7 @@ pub struct Verdict {
     pub believed: usize,
     /// Calls whose position in the queue was checked.
     pub in_line: usize,
-    /// The longest time for which a lock had no holder although a call waited and servers were available.
+    /// The longest time for which a lock had room for the calls that waited although servers were available.
     pub longest_gap: u64,
     /// The number of process faults that hit a holder, and the number that hit a waiter.
     pub hit: (usize, usize),
@@ -133,6 +138,7 @@ pub fn check(history: &History) -> Verdict {
     };
     let rules = [
         exclusion::check,
+        limits::check,
         affected::check,
         deadline::check,
         loss::check,

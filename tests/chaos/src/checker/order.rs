@@ -2,17 +2,18 @@
 //!
 //! Within a process, callers wait in one local queue: a later caller acquires the lock later.
 //!
-//! Each process has one entry in the server queue on behalf of all its waiters. A process that is granted the
-//! lock has its turn: it may pass the lock on by local handoff up to 64 times or for 10 ms, and then joins
-//! the queue at its end. So before a waiter acquires the lock, every other process has at most one turn, plus
-//! one before each further turn that the waiter's own process needs for earlier callers. A claim joins the
-//! queue within [`SLACK`]: it waits 10 ms first if a caller of its own process holds the lock.
+//! Within the server queue, waiters enter in batches: neighbors that fit beside each other enter together, and no
+//! later one enters before them. So before a waiter acquires the lock, every other process has at most one
+//! [turn](turns) with each limit, plus one before each further turn that the waiter's own process needs for earlier
+//! callers. A claim joins the queue within [`SLACK`]: it waits 10 ms first if a caller of its own process holds the
+//! lock.
 //!
 //! The rule does not judge a waiter while a thread of its process is blocked, or while a lease runs out: a
 //! lock whose holder let the lease lapse goes to the first claim that arrives.
 
+use super::turns::{Turn, turns};
 use super::{Call, Case, Rule, Spans, Verdict};
-use crate::journal::{CallKind, Outcome};
+use crate::journal::Outcome;
 
 const MS: u64 = 1_000_000;
 const SLACK: u64 = 200 * MS;
@@ -41,7 +42,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
         let mut judged = Vec::new();
         for hold in holds {
             let began = hold.began().map_or(0, |look| look.at);
-            let waits = hold.wait > 0 && hold.kind != CallKind::TriesOnce;
+            let waits = hold.wait > 0 && hold.kind.queues();
             let calm = !trouble.touches(hold.called.saturating_sub(QUIET), began)
                 && !lapsed.touches(hold.called, began)
                 && case.blocked(hold.worker, hold.called.saturating_sub(QUIET), began) == 0;
@@ -52,7 +53,10 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             }
         }
         let calls = case.calls.iter().filter(|call| call.key == key);
-        for call in calls.filter(|call| call.outcome() == Some(&Outcome::Busy) && call.wait > 0) {
+        let gave_up = |call: &&Call| {
+            call.outcome() == Some(&Outcome::Busy) && call.wait > 0 && call.kind.queues()
+        };
+        for call in calls.filter(gave_up) {
             let until = call.over().unwrap_or(call.called);
             let from = call.called.saturating_sub(QUIET);
             let calm = !trouble.touches(from, until)
@@ -62,43 +66,25 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
                 among_all(case, verdict, call, until, &turns);
             }
         }
-        judged.sort_by_key(|hold| hold.worker);
-        for of_one in judged.chunk_by(|one, next| one.worker == next.worker) {
+        let queue = |hold: &Call| (hold.worker, hold.kind.limit());
+        judged.sort_by_key(|hold| queue(hold));
+        for of_one in judged.chunk_by(|one, next| queue(one) == queue(next)) {
             within(case, verdict, of_one);
         }
     }
-}
-
-/// The span from a worker's first hold to its last, without a hold of another worker in between.
-struct Turn {
-    worker: u32,
-    from: u64,
-    to: u64,
-}
-
-fn turns(holds: &[&Call]) -> Vec<Turn> {
-    let turns = holds.chunk_by(|one, next| one.worker == next.worker);
-    let began = |hold: &Call| hold.began().map_or(0, |look| look.at);
-    turns
-        .map(|turn| Turn {
-            worker: turn[0].worker,
-            from: began(turn[0]),
-            to: turn.last().map_or(0, |hold| began(hold)),
-        })
-        .collect()
 }
 
 /// Checks the turns of other workers until `hold` acquired the lock or gave up.
 fn among_all(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, until: u64, turns: &[Turn]) {
     let first = turns.partition_point(|turn| turn.from <= hold.called);
     let mut since = hold.called + SLACK;
-    let mut had: Vec<u32> = Vec::new();
+    let mut had: Vec<(u32, usize)> = Vec::new();
     for turn in turns[first..].iter().take_while(|turn| turn.from < until) {
-        if turn.worker == hold.worker {
+        if turn.is_of(hold) {
             since = turn.to + SLACK;
             had.clear();
         } else if turn.from > since {
-            if had.contains(&turn.worker) {
+            if had.contains(&(turn.worker, turn.limit)) {
                 let text = format!(
                     "{} called at {} and waited until {}; meanwhile worker {} held it in two turns, the \
                      second at {}",
@@ -110,12 +96,12 @@ fn among_all(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, until: u64, tu
                 );
                 return verdict.broken(Rule::Order, text);
             }
-            had.push(turn.worker);
+            had.push((turn.worker, turn.limit));
         }
     }
 }
 
-/// Checks the holds of one worker, in the order in which they began.
+/// Checks the holds of one worker with one limit, in the order in which they began.
 fn within(case: &Case<'_>, verdict: &mut Verdict, holds: &[&Call]) {
     // Of the holds that have begun so far, the one that was requested last.
     let mut last: Option<&Call> = None;

@@ -1,10 +1,12 @@
-//! Fencing tokens increase: a token requested after another was received is greater, unless both are readers'. Repeated requests within
-//! a hold return the same token. This holds whatever servers lose.
+//! Fencing tokens increase: a token requested after another was received is greater, unless both are readers'.
+//! Repeated requests within a hold return the same token, also after a downgrade; all others differ. This holds
+//! whatever servers lose.
 
 use std::collections::HashMap;
 
 use super::{Call, Case, Rule, Verdict};
 use crate::checker::call::Token;
+use crate::journal::CallKind;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     for (_, holds) in case.by_key() {
@@ -71,14 +73,23 @@ fn grow(verdict: &mut Verdict, mut had: Vec<(&Call, Token)>) {
 fn differ(verdict: &mut Verdict, had: Vec<(&Call, Token)>) {
     let mut known: HashMap<u64, &Call> = HashMap::new();
     for (call, token) in had {
-        if let Some(other) = known.insert(token.number, call) {
-            let text = format!(
+        let other = known.insert(token.number, call);
+        let keeps_its_own = |other: &Call| {
+            call.kind == CallKind::Downgraded
+                && (call.worker, call.number) == (other.worker, other.number)
+        };
+        let text = match other {
+            Some(other) if !keeps_its_own(other) => format!(
                 "{} and {} both received {}",
                 other.name(),
                 call.name(),
                 token.number
-            );
-            verdict.broken(Rule::Tokens, text);
-        }
+            ),
+            None if call.kind == CallKind::Downgraded => {
+                format!("{} received a new number, {}", call.name(), token.number)
+            }
+            _ => continue,
+        };
+        verdict.broken(Rule::Tokens, text);
     }
 }

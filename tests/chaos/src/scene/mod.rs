@@ -1,5 +1,6 @@
 //! Situations that random schedules would seldom produce; each is played repeatedly with different seeds.
 
+mod admission;
 mod leases;
 mod listeners;
 mod processes;
@@ -32,7 +33,8 @@ scenes! {
     leases: several_ttls short_outages connections_killed releases_refused;
     rows: stopped_in_a_row cut_off_in_a_row killed_and_overheard killed_in_a_cluster;
     listeners: busy_when_subscribing subscriptions_refused channels_denied scripts_denied nonsense;
-    sharing: readers_and_writers permits readers_killed writers_give_up several_keys;
+    sharing: readers_and_writers permits readers_killed several_ttls_of_readers downgrades transfers;
+    admission: permits_passed_on readers_enter_together writers_give_up permits_killed silent_writers;
     processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;
 }
 

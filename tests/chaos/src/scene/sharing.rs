@@ -1,41 +1,39 @@
 //! Locks that several callers share.
 
-use super::setting::{Setting, plain};
+use super::setting::{Setting, plain, short};
 use crate::fault::Kind;
 use crate::instructions::{BodyLength, Workload};
 use crate::journal::CallKind;
 use lock_test_support::time::millis;
 
-fn calls(calls: &[CallKind]) -> Workload {
-    Workload {
-        calls: calls.to_vec(),
-        pace: BodyLength::Short,
-        ..plain()
-    }
-}
-
 pub fn readers_and_writers() -> Setting {
     Setting {
         keys: 1,
-        workload: calls(&[
-            CallKind::Reads,
-            CallKind::Reads,
-            CallKind::ReadsByHand,
-            CallKind::Waits,
-        ]),
+        workload: Workload {
+            calls: vec![
+                CallKind::Reads,
+                CallKind::Reads,
+                CallKind::ReadsByHand,
+                CallKind::Waits,
+            ],
+            wait_ms: Some(5000),
+            ..short()
+        },
         ..Setting::of(&[])
     }
 }
 
+/// The processes disagree about the number of permits, and some hold the lock exclusively.
 pub fn permits() -> Setting {
+    let also = |kind| vec![kind, kind, kind, CallKind::Waits];
     Setting {
         keys: 1,
-        workload: calls(&[
-            CallKind::TwoPermits,
-            CallKind::ThreePermits,
-            CallKind::ThreePermits,
-            CallKind::Waits,
-        ]),
+        workload: Workload {
+            calls: also(CallKind::ThreePermits),
+            first_calls: vec![also(CallKind::TwoPermits), also(CallKind::ThreePermits)],
+            wait_ms: Some(5000),
+            ..short()
+        },
         ..Setting::of(&[])
     }
 }
@@ -43,28 +41,59 @@ pub fn permits() -> Setting {
 /// Leases end one by one, while other holders renew theirs.
 pub fn readers_killed() -> Setting {
     Setting {
-        ttl: millis(800),
         keys: 1,
         workload: Workload {
+            calls: vec![CallKind::Reads, CallKind::TwoPermits, CallKind::Waits],
             pace: BodyLength::Held { ms: 300 },
-            ..calls(&[CallKind::Reads, CallKind::TwoPermits, CallKind::Waits])
+            ..plain()
         },
         ..Setting::of(&[Kind::WorkerKilled, Kind::WorkerStopped])
     }
 }
 
-pub fn writers_give_up() -> Setting {
+/// A lease that was acquired later than another one ends before it.
+pub fn several_ttls_of_readers() -> Setting {
     Setting {
-        keys: 1,
-        workload: calls(&[CallKind::Reads, CallKind::Reads, CallKind::Dropped]),
-        ..Setting::of(&[Kind::WorkerStopped])
+        workload: Workload {
+            calls: vec![CallKind::Reads, CallKind::ReadsByHand, CallKind::TwoPermits],
+            wait_ms: Some(5000),
+            pace: BodyLength::Held { ms: 200 },
+            ttls_ms: vec![800, 6000],
+            ..plain()
+        },
+        ..Setting::of(&[])
     }
 }
 
-pub fn several_keys() -> Setting {
+/// Downgrades are sent again, since their replies are late.
+pub fn downgrades() -> Setting {
     Setting {
-        keys: 3,
-        workload: calls(&[CallKind::AllKeys, CallKind::Reads, CallKind::Waits]),
-        ..Setting::of(&[Kind::WorkerStopped])
+        ttl: millis(3000),
+        keys: 2,
+        workload: Workload {
+            calls: vec![CallKind::Downgrades, CallKind::Downgrades, CallKind::Reads],
+            wait_ms: Some(5000),
+            pace: BodyLength::Held { ms: 150 },
+            ..plain()
+        },
+        ..Setting::of(&[Kind::RepliesHeld, Kind::RepliesDelayed, Kind::ReplyLost])
+    }
+}
+
+/// Calls update two or three of six accounts, and others read one.
+pub fn transfers() -> Setting {
+    Setting {
+        keys: 6,
+        workload: Workload {
+            calls: vec![
+                CallKind::Transfers,
+                CallKind::Transfers,
+                CallKind::Reads,
+                CallKind::Waits,
+            ],
+            wait_ms: Some(5000),
+            ..short()
+        },
+        ..Setting::of(&[Kind::WorkerStopped, Kind::WorkerKilled])
     }
 }

@@ -128,7 +128,8 @@ impl Lanes {
     fn twice(&self, canvas: &mut Canvas, case: &Case<'_>) {
         for (key, holds) in case.by_key() {
             let mut last: Option<(u64, u32)> = None;
-            for (call, (from, until)) in holds.filter_map(|call| Some((call, call.held()?))) {
+            let exclusive = holds.filter(|call| call.kind.limit() == 1);
+            for (call, (from, until)) in exclusive.filter_map(|call| Some((call, call.held()?))) {
                 if let Some((_, other)) = last.filter(|(end, _)| *end > from)
                     && canvas.mark(Mark::Twice, (from, from))
                 {

@@ -189,6 +189,7 @@ impl Toy {
             let ttl = TTL;
             let called = EventKind::Called {
                 key,
+                others: Vec::new(),
                 kind,
                 ttl,
                 wait,

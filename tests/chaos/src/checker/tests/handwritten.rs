@@ -71,23 +71,27 @@ fn read(words: &[&str]) -> Option<EventKind> {
     let left = || number(words, 1) * MS;
     let outcome = |outcome| Some(EventKind::Ended { outcome });
     match words[0] {
-        "asks" | "tries" | "continues" | "unrenewed" | "guards" | "blocks" => {
+        "asks" | "tries" | "continues" | "unrenewed" | "guards" | "blocks" | "reads" | "two"
+        | "three" | "downgrades" | "transfers" => {
             let (kind, wait) = match words[0] {
                 "tries" => (CallKind::TriesOnce, 0),
                 "continues" => (CallKind::Continues, 60_000),
                 "unrenewed" => (CallKind::Unrenewed, 60_000),
                 "guards" => (CallKind::Guard, 60_000),
                 "blocks" => (CallKind::Blocks, 60_000),
+                "reads" => (CallKind::Reads, 60_000),
+                "two" => (CallKind::TwoPermits, 60_000),
+                "three" => (CallKind::ThreePermits, 60_000),
+                "downgrades" => (CallKind::Downgrades, 60_000),
+                "transfers" => (CallKind::Transfers, 60_000),
                 _ if words.len() > 1 => (CallKind::Waits, number(words, 1)),
                 _ => (CallKind::Waits, 60_000),
             };
-            let other_key = words.len() > 1 && words[0] != "asks";
+            let keys = if words[0] == "asks" { 1 } else { words.len() };
+            let mut keys = (1..keys).map(|at| number(words, at) as u32);
             Some(EventKind::Called {
-                key: if other_key {
-                    number(words, 1) as u32
-                } else {
-                    0
-                },
+                key: keys.next().unwrap_or(0),
+                others: keys.collect(),
                 kind,
                 ttl: 1000 * MS,
                 wait: wait * MS,
@@ -95,6 +99,10 @@ fn read(words: &[&str]) -> Option<EventKind> {
         }
         "begins" => Some(EventKind::Acquired { left: left() }),
         "steps" => Some(EventKind::Step { left: left() }),
+        "downgraded" => Some(EventKind::Downgraded {
+            requested: number(words, 1) * MS,
+            left: number(words, 2) * MS,
+        }),
         "token" => Some(EventKind::Token {
             requested: number(words, 1) * MS,
             token: number(words, 2),

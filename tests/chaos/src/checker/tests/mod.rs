@@ -1,7 +1,9 @@
 //! Tests of the checker: it accepts correct histories and detects each violation.
 
+mod admission;
 pub mod generated;
 mod handwritten;
 mod leases;
 mod mutated;
 mod service;
+mod sharing;

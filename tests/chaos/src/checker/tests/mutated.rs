@@ -263,6 +263,7 @@ fn lock_without_a_holder_is_detected() {
         let after = end + 25_000 * MS;
         let called = EventKind::Called {
             key,
+            others: Vec::new(),
             kind: crate::journal::CallKind::Waits,
             ttl: TTL,
             wait: 60_000 * MS,

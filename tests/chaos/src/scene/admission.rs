@@ -1,0 +1,104 @@
+//! Waiters that fit beside the holders enter at once.
+
+use std::time::Duration;
+
+use super::setting::{SOON, Setting, plain, step};
+use crate::fault::Kind;
+use crate::instructions::{BodyLength, Workload};
+use crate::journal::CallKind;
+use crate::plan::Target;
+use lock_test_support::time::millis;
+
+/// The time in which a release or a cancellation lets the next waiters in: less than the time until they poll.
+const AT_ONCE: Duration = millis(400);
+
+/// Returns the workload of processes that make one call after the other, without local handoff.
+fn one_by_one(calls: &[CallKind], pace: BodyLength) -> Workload {
+    Workload {
+        tasks: 1,
+        calls: calls.to_vec(),
+        wait_ms: Some(60_000),
+        pace,
+        hand_over_ms: Some(0),
+        ..plain()
+    }
+}
+
+/// Holders leave beside others.
+pub fn permits_passed_on() -> Setting {
+    Setting {
+        ttl: millis(6000),
+        keys: 1,
+        processes: 6,
+        workload: one_by_one(&[CallKind::ThreePermits], BodyLength::UpTo { ms: 1500 }),
+        lasts: millis(8000),
+        gap: Some(AT_ONCE),
+        ..Setting::of(&[])
+    }
+}
+
+/// A writer leaves a row of readers behind it.
+pub fn readers_enter_together() -> Setting {
+    const MOSTLY: [CallKind; 7] = [CallKind::Reads; 7];
+    Setting {
+        ttl: millis(6000),
+        keys: 1,
+        processes: 6,
+        workload: one_by_one(
+            &[&MOSTLY[..], &[CallKind::Waits]].concat(),
+            BodyLength::UpTo { ms: 1500 },
+        ),
+        lasts: millis(8000),
+        gap: Some(AT_ONCE),
+        ..Setting::of(&[])
+    }
+}
+
+/// Writers that give up leave readers behind them, while others hold the lock.
+pub fn writers_give_up() -> Setting {
+    let calls = [
+        CallKind::Dropped,
+        CallKind::Reads,
+        CallKind::Reads,
+        CallKind::Reads,
+    ];
+    Setting {
+        ttl: millis(6000),
+        keys: 1,
+        processes: 4,
+        workload: one_by_one(&calls, BodyLength::UpTo { ms: 1000 }),
+        lasts: millis(6000),
+        gap: Some(AT_ONCE),
+        ..Setting::of(&[])
+    }
+}
+
+/// A holder is killed, while another one renews its own lease.
+pub fn permits_killed() -> Setting {
+    const TTL: Duration = millis(800);
+    Setting {
+        ttl: TTL,
+        keys: 1,
+        workload: one_by_one(&[CallKind::TwoPermits], BodyLength::Held { ms: 5000 }),
+        lasts: millis(5000),
+        gap: Some(TTL.saturating_add(SOON)),
+        ..Setting::scripted(vec![step(1200, 0, Kind::WorkerKilled, Target::Process(0))])
+    }
+}
+
+/// A writer that waits is killed, while readers hold the lock for long and others wait behind it.
+pub fn silent_writers() -> Setting {
+    Setting {
+        ttl: millis(3000),
+        keys: 1,
+        processes: 6,
+        workload: Workload {
+            first_calls: vec![vec![CallKind::Waits]],
+            ..one_by_one(&[CallKind::Reads], BodyLength::UpTo { ms: 10_000 })
+        },
+        lasts: millis(9000),
+        // A waiter at the front may be silent for three seconds.
+        gap: Some(millis(3000).saturating_add(SOON)),
+        ..Setting::scripted(vec![step(1500, 0, Kind::WorkerKilled, Target::Process(0))])
+    }
+}
