@@ -141,6 +141,8 @@ pub struct Outcome {
     pub cost: Summary,
     /// The time to acquire.
     pub wait: Summary,
+    /// The time of the body; unknown in other languages.
+    pub body: Summary,
 }
 
 impl Outcome {
@@ -159,9 +161,11 @@ impl Outcome {
             ended,
             cost,
             wait,
+            body,
         } = self;
         let times = [elapsed, began, ended].map(|time| time.as_nanos().to_string());
-        format!("{} {} {}", times.join(" "), cost.write(), wait.write())
+        let summaries = [cost, wait, body].map(Summary::write);
+        format!("{} {}", times.join(" "), summaries.join(" "))
     }
 
     pub fn read(words: &str) -> Option<Outcome> {
@@ -173,6 +177,7 @@ impl Outcome {
             ended: time()?,
             cost: Summary::read(&mut numbers)?,
             wait: Summary::read(&mut numbers)?,
+            body: Summary::read(&mut numbers).unwrap_or_default(),
         })
     }
 }
@@ -188,6 +193,7 @@ pub fn clock() -> Duration {
 struct Tally {
     costs: Vec<Duration>,
     waits: Vec<Duration>,
+    bodies: Vec<Duration>,
 }
 
 pub async fn drive<C: Contender>(contender: &Arc<C>, plan: Plan) -> Outcome {
@@ -215,6 +221,7 @@ pub async fn drive<C: Contender>(contender: &Arc<C>, plan: Plan) -> Outcome {
         let mut tally = tally.lock().unwrap();
         all.costs.append(&mut tally.costs);
         all.waits.append(&mut tally.waits);
+        all.bodies.append(&mut tally.bodies);
     }
     let elapsed = match plan.until {
         Until::Time(time) => time,
@@ -226,6 +233,7 @@ pub async fn drive<C: Contender>(contender: &Arc<C>, plan: Plan) -> Outcome {
         ended: began + elapsed,
         cost: Summary::of(all.costs),
         wait: Summary::of(all.waits),
+        body: Summary::of(all.bodies),
     }
 }
 
@@ -248,7 +256,10 @@ async fn work<C: Contender>(
             if plan.body.is_zero() {
                 return (got, got);
             }
-            keep(got + plan.body).await;
+            match C::SHARED {
+                true => tokio::time::sleep_until((got + plan.body).into()).await,
+                false => keep(got + plan.body).await,
+            }
             (got, Instant::now())
         };
         let (got, done) = contender.run(&key, body).await;
@@ -257,6 +268,7 @@ async fn work<C: Contender>(
             let mut tally = tally.lock().unwrap();
             tally.waits.push(got - asked);
             tally.costs.push(released - asked - (done - got));
+            tally.bodies.push(done - got);
         }
         asked = released;
     }

@@ -93,6 +93,7 @@ pub fn together(plan: Plan, outcomes: &[Outcome]) -> Outcome {
         ended,
         cost: outcomes.iter().map(|outcome| outcome.cost).sum(),
         wait: outcomes.iter().map(|outcome| outcome.wait).sum(),
+        body: outcomes.iter().map(|outcome| outcome.body).sum(),
     }
 }
 

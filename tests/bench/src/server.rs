@@ -77,6 +77,11 @@ impl Server {
         self.port
     }
 
+    /// Returns the id of the process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub fn version(&self) -> String {
         self.info("server").get("redis_version").unwrap_or_default()
     }
@@ -98,6 +103,22 @@ impl Server {
             commands,
             cpu: Duration::from_secs_f64(seconds("used_cpu_user") + seconds("used_cpu_sys")),
         }
+    }
+
+    /// Returns the time that all calls of a command took so far, within scripts too, without input and output.
+    pub fn time_of(&self, command: &str) -> Duration {
+        let info = self.info("commandstats");
+        let counts: String = info.get(&format!("cmdstat_{command}")).unwrap_or_default();
+        let mut counts = counts.split(',');
+        let micros = counts.find_map(|count| count.strip_prefix("usec="));
+        let micros = micros.and_then(|micros| micros.parse().ok());
+        Duration::from_micros(micros.unwrap_or(0))
+    }
+
+    /// Returns the number of bytes received so far, those of this request included.
+    pub fn received(&self) -> u64 {
+        let info = self.info("stats");
+        info.get("total_net_input_bytes").unwrap_or_default()
     }
 
     /// Returns the number of keys: none, if all locks were released.

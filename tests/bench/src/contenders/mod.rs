@@ -3,7 +3,8 @@
 mod async_redis_lock;
 mod distkit;
 pub mod foreign;
-mod ours;
+pub mod ours;
+mod polled;
 pub mod raw;
 mod rlock;
 mod rslock;
@@ -21,6 +22,9 @@ use std::time::Duration;
 /// The lease of every lock.
 pub const TTL: Duration = Duration::from_secs(30);
 
+/// The permits of every semaphore.
+pub const PERMITS: u32 = 4;
+
 /// The retry interval of contenders that wait by retrying.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
@@ -37,6 +41,12 @@ pub enum ContenderKind {
     Background,
     /// The same by the attribute.
     Attribute,
+    /// The same, for reading.
+    Read,
+    /// The same, as a semaphore.
+    Permits,
+    /// A semaphore that polls.
+    Polled(Retry),
     Rslock(Retry),
     Rlock(Retry),
     AsyncRedisLock(Retry),
@@ -72,6 +82,14 @@ pub const WAITING: [ContenderKind; 9] = [
     ContenderKind::Distkit(Default),
 ];
 
+/// The contenders whose holders share a lock.
+const SHARED: [ContenderKind; 4] = [
+    ContenderKind::Read,
+    ContenderKind::Permits,
+    ContenderKind::Polled(Tuned),
+    ContenderKind::Polled(Default),
+];
+
 impl ContenderKind {
     pub fn is_peer(self) -> bool {
         !matches!(
@@ -80,12 +98,15 @@ impl ContenderKind {
                 | ContenderKind::Ours
                 | ContenderKind::Background
                 | ContenderKind::Attribute
+                | ContenderKind::Read
+                | ContenderKind::Permits
         )
     }
 
     pub fn by_name(name: &str) -> Option<ContenderKind> {
         FREE.into_iter()
             .chain(WAITING)
+            .chain(SHARED)
             .find(|contender| contender.to_string() == name)
     }
 
@@ -103,6 +124,9 @@ impl ContenderKind {
             ContenderKind::Ours => enter::<ours::Ours>(url, Default).await,
             ContenderKind::Background => enter::<ours::Background>(url, Default).await,
             ContenderKind::Attribute => enter::<ours::Attribute>(url, Default).await,
+            ContenderKind::Read => enter::<ours::Read>(url, Default).await,
+            ContenderKind::Permits => enter::<ours::Permits>(url, Default).await,
+            ContenderKind::Polled(retry) => enter::<polled::Polled>(url, retry).await,
             ContenderKind::Rslock(retry) => enter::<rslock::Rslock>(url, retry).await,
             ContenderKind::Rlock(retry) => enter::<rlock::Rlock>(url, retry).await,
             ContenderKind::AsyncRedisLock(retry) => {
@@ -121,6 +145,9 @@ impl fmt::Display for ContenderKind {
             ContenderKind::Ours => ("lock-runtime", Default),
             ContenderKind::Background => ("lock-runtime-background", Default),
             ContenderKind::Attribute => ("lock-runtime-attribute", Default),
+            ContenderKind::Read => ("lock-runtime-read", Default),
+            ContenderKind::Permits => ("lock-runtime-permits", Default),
+            ContenderKind::Polled(retry) => ("polled-semaphore", retry),
             ContenderKind::Rslock(retry) => ("rslock", retry),
             ContenderKind::Rlock(retry) => ("rlock", retry),
             ContenderKind::AsyncRedisLock(retry) => ("async-redis-lock", retry),
@@ -138,6 +165,9 @@ impl fmt::Display for ContenderKind {
 /// A lock implementation. Any failure panics: a measurement would be meaningless then.
 pub trait Contender: Sized + Send + Sync + 'static {
     type Hold: Send;
+
+    /// `true` if a lock has several holders. Their bodies do not occupy a core to end at a precise instant.
+    const SHARED: bool = false;
 
     fn connect(url: &str, retry: Retry) -> impl Future<Output = Self> + Send;
     fn acquire(&self, key: &str) -> impl Future<Output = Self::Hold> + Send;

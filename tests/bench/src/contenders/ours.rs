@@ -1,14 +1,20 @@
-use super::{Contender, Retry, TTL};
+use super::{Contender, PERMITS, Retry, TTL};
 use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
 use std::time::Duration;
 
-pub struct Ours(LockManager);
+pub struct Ours(pub LockManager);
 
 /// Like [`Ours`], without waiting for releases.
 pub struct Background(Ours);
 
 /// An annotated function.
 pub struct Attribute(Ours);
+
+/// Like [`Ours`], for reading.
+pub struct Read(pub Ours);
+
+/// Like [`Ours`], with several permits.
+pub struct Permits(Ours);
 
 impl Contender for Ours {
     type Hold = LockGuard;
@@ -60,6 +66,44 @@ impl Contender for Attribute {
 
     async fn run<T: Send>(&self, key: &str, body: impl Future<Output = T> + Send) -> T {
         annotated(&self.0.0, key, body).await.unwrap()
+    }
+}
+
+impl Contender for Read {
+    type Hold = LockGuard;
+
+    const SHARED: bool = true;
+
+    async fn connect(url: &str, retry: Retry) -> Read {
+        Read(Ours::connect(url, retry).await)
+    }
+
+    async fn acquire(&self, key: &str) -> LockGuard {
+        let lock = self.0.0.lock(key).read().ttl(TTL).wait(Duration::MAX);
+        lock.acquire().await.unwrap()
+    }
+
+    async fn release(&self, hold: LockGuard) {
+        self.0.release(hold).await;
+    }
+}
+
+impl Contender for Permits {
+    type Hold = LockGuard;
+
+    const SHARED: bool = true;
+
+    async fn connect(url: &str, retry: Retry) -> Permits {
+        Permits(Ours::connect(url, retry).await)
+    }
+
+    async fn acquire(&self, key: &str) -> LockGuard {
+        let lock = self.0.0.lock(key).permits(PERMITS).ttl(TTL);
+        lock.wait(Duration::MAX).acquire().await.unwrap()
+    }
+
+    async fn release(&self, hold: LockGuard) {
+        self.0.release(hold).await;
     }
 }
 

@@ -95,13 +95,13 @@ pub fn fair(bench: &mut Bench) {
 }
 
 /// A thread that wakes up every millisecond, and measures how late that is at worst.
-struct Stalls {
+pub struct Stalls {
     over: Arc<AtomicBool>,
     watcher: JoinHandle<Duration>,
 }
 
 impl Stalls {
-    fn watch() -> Stalls {
+    pub fn watch() -> Stalls {
         let over = Arc::new(AtomicBool::new(false));
         let end = over.clone();
         let watcher = spawn(move || {
@@ -116,7 +116,7 @@ impl Stalls {
         Stalls { over, watcher }
     }
 
-    fn longest(self) -> Duration {
+    pub fn longest(self) -> Duration {
         self.over.store(true, Ordering::Relaxed);
         self.watcher.join().unwrap()
     }

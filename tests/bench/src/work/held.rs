@@ -163,7 +163,7 @@ fn memory_of_holding(url: &str, count: u64) -> (Child, f64) {
 
 /// Returns how much of a core a process uses, in percent, while it only renews locks. Locks that were acquired
 /// together are renewed together, so the time must cover a whole round.
-fn renewal(child: &Child, seconds: u64) -> f64 {
+pub fn renewal(child: &Child, seconds: u64) -> f64 {
     let (start, before) = (Instant::now(), process::cpu(child.id()));
     sleep(Duration::from_secs(seconds));
     let cpu = (process::cpu(child.id()) - before).as_secs_f64();
@@ -197,6 +197,9 @@ pub fn child(arguments: &[String]) {
     let (ours, waiting, raw) = runtime.block_on(connect);
     let mut guards = Vec::new();
     let mut waiters: Vec<JoinHandle<()>> = Vec::new();
+    let exclusive: Kind = |locks, number| locks.lock(key(number));
+    let read: Kind = |locks, number| locks.lock(key(number)).read();
+    let pairs: Kind = |locks, number| locks.lock(key(number / 2)).permits(2);
     serve(|order| {
         let (what, rest) = order.split_once(' ').unwrap_or((order, ""));
         let numbers: Vec<u64> = rest
@@ -204,8 +207,14 @@ pub fn child(arguments: &[String]) {
             .filter_map(|word| word.parse().ok())
             .collect();
         match (what, &numbers[..]) {
-            ("hold", [count]) => {
-                let hold = hold(ours.clone(), std::mem::take(&mut guards), *count as usize);
+            ("hold" | "hold-read" | "hold-pairs", [count]) => {
+                let kind = match what {
+                    "hold" => exclusive,
+                    "hold-read" => read,
+                    _ => pairs,
+                };
+                let (locks, held) = (ours.clone(), std::mem::take(&mut guards));
+                let hold = hold(locks, kind, held, *count as usize);
                 guards = runtime.block_on(runtime.spawn(hold)).unwrap();
             }
             ("wait", [count, keys]) => {
@@ -243,8 +252,16 @@ fn key(number: u64) -> String {
     format!("held-{number}")
 }
 
+/// Returns the lock with that number.
+type Kind = fn(&LockManager, u64) -> Lock;
+
 /// Acquires or releases locks until there are `count`.
-async fn hold(locks: LockManager, mut guards: Vec<LockGuard>, count: usize) -> Vec<LockGuard> {
+async fn hold(
+    locks: LockManager,
+    kind: Kind,
+    mut guards: Vec<LockGuard>,
+    count: usize,
+) -> Vec<LockGuard> {
     while guards.len() > count {
         let release = guards.split_off(guards.len().saturating_sub(256).max(count));
         let releases: Vec<_> = release
@@ -257,7 +274,7 @@ async fn hold(locks: LockManager, mut guards: Vec<LockGuard>, count: usize) -> V
     }
     while guards.len() < count {
         let next = guards.len()..count.min(guards.len() + 256);
-        let acquire = |number| locks.lock(key(number as u64)).ttl(TTL).acquire();
+        let acquire = |number| kind(&locks, number as u64).ttl(TTL).acquire();
         let acquires: Vec<_> = next.map(|number| tokio::spawn(acquire(number))).collect();
         for acquire in acquires {
             guards.push(acquire.await.unwrap().unwrap());

@@ -9,6 +9,7 @@ mod free;
 mod handoff;
 mod held;
 mod idle;
+mod kinds;
 mod line;
 mod peers;
 mod plots;
@@ -40,6 +41,7 @@ all! {
     held::memory,
     held::million,
     fair::fair,
+    kinds::kinds,
     peers::peers,
     size::size,
     check::check,
@@ -54,6 +56,8 @@ pub fn child(kind: &str, arguments: &[String]) {
         handoff::KIND => handoff::child(arguments),
         handoff::BARE => handoff::bare_child(arguments),
         held::KIND => held::child(arguments),
+        kinds::mix::KIND => kinds::mix::child(arguments),
+        kinds::transfers::KIND => kinds::transfers::child(arguments),
         _ => panic!("unknown kind of work `{kind}`"),
     }
 }

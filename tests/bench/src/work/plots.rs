@@ -105,15 +105,18 @@ fn lines(steps: &[(f64, Vec<Score>)], value: impl Fn(&Score) -> f64) -> Vec<Line
 
 fn style(contender: ContenderKind) -> Style {
     let (peer, retry) = match contender {
-        ContenderKind::Ours | ContenderKind::Background | ContenderKind::Attribute => {
-            return Style::Ours;
-        }
+        ContenderKind::Ours
+        | ContenderKind::Background
+        | ContenderKind::Attribute
+        | ContenderKind::Read
+        | ContenderKind::Permits => return Style::Ours,
         ContenderKind::Raw => return Style::Floor,
         ContenderKind::Rslock(retry) => (0, retry),
         ContenderKind::Rlock(retry) => (1, retry),
         ContenderKind::AsyncRedisLock(retry) => (2, retry),
         ContenderKind::Distkit(retry) => (3, retry),
         ContenderKind::Foreign(foreign) => (4, foreign.parts().1),
+        ContenderKind::Polled(retry) => (5, retry),
     };
     Style::Peer {
         peer,
