@@ -17,6 +17,10 @@ pub const KIND: &str = "mix";
 const PROCESSES: usize = 5;
 const BODY: Duration = Duration::from_millis(2);
 
+/// The clients of a process share one manager, as in a service, or have one each, like processes of one client.
+const ONE: &str = "one manager a process";
+const APART: &str = "a manager each";
+
 pub fn mix(bench: &mut Bench) {
     let time = Duration::from_secs(if bench.quick { 2 } else { 30 });
     let columns = [
@@ -32,13 +36,14 @@ pub fn mix(bench: &mut Bench) {
     let title = format!("{PROCESSES} processes for {time:?}, body {BODY:?}");
     let mut table = Table::new(&title, &columns);
     let mut results = Vec::new();
-    for (readers, writers) in [(12, 3), (40, 1)] {
+    for (readers, writers, managers) in [(12, 3, ONE), (40, 1, ONE), (12, 3, APART), (40, 1, APART)]
+    {
         let url = bench.server.url();
         let start = |process| {
             // The writers are in the processes with fewer readers.
             let readers = share(readers, process).to_string();
             let writers = share(writers, PROCESSES - 1 - process).to_string();
-            Child::start(KIND, &[&url, &readers, &writers])
+            Child::start(KIND, &[&url, &readers, &writers, managers])
         };
         let mut processes: Vec<Child> = (0..PROCESSES).map(start).collect();
         let plan = Plan {
@@ -57,7 +62,7 @@ pub fn mix(bench: &mut Bench) {
         ] {
             assert_eq!(outcomes.len(), count, "every client reports");
             let shares = Shares::of(&outcomes);
-            let name = format!("{name} of {readers} readers, {writers} writer(s)");
+            let name = format!("{name} of {readers} + {writers}, {managers}");
             table.row(&name, shares.cells(time, stall));
             results.push((name, shares));
         }
@@ -139,28 +144,33 @@ impl Shares {
     }
 }
 
-/// Runs clients of one process, which share a manager, and returns the outcome of each.
+/// Runs clients of one process, and returns the outcome of each.
 pub fn child(arguments: &[String]) {
-    let [url, readers, writers] = arguments else {
-        panic!("expected a URL, a number of readers, and a number of writers");
+    let [url, readers, writers, managers] = arguments else {
+        panic!("expected a URL, a number of readers, one of writers, and which managers they have");
     };
-    let [readers, writers] = [readers, writers].map(|number| number.parse::<usize>().unwrap());
     let runtime = Flavor::Threads.build();
-    let connected = runtime.block_on(LockManager::connect(url.as_str()));
-    let writer = Arc::new(Ours(connected.unwrap()));
-    let reader = Arc::new(Read(Ours(writer.0.clone())));
+    let connect = || {
+        runtime
+            .block_on(LockManager::connect(url.as_str()))
+            .unwrap()
+    };
+    let common = connect();
+    let ours = || match managers == APART {
+        true => Ours(connect()),
+        false => Ours(common.clone()),
+    };
+    let [readers, writers] = [readers, writers].map(|count| 0..count.parse::<usize>().unwrap());
+    let readers: Vec<_> = readers.map(|_| Arc::new(Read(ours()))).collect();
+    let writers: Vec<_> = writers.map(|_| Arc::new(ours())).collect();
     serve(|plan| {
         let plan = Plan::read(plan).expect("a plan");
-        let spawn_reader = |_| {
-            let reader = reader.clone();
-            runtime.spawn(async move { drive(&reader, plan).await })
-        };
-        let spawn_writer = |_| {
-            let writer = writer.clone();
-            runtime.spawn(async move { drive(&writer, plan).await })
-        };
-        let readers: Vec<_> = (0..readers).map(spawn_reader).collect();
-        let writers: Vec<_> = (0..writers).map(spawn_writer).collect();
+        let read = |reader: Arc<Read>| async move { drive(&reader, plan).await };
+        let write = |writer: Arc<Ours>| async move { drive(&writer, plan).await };
+        let readers: Vec<_> = readers.iter().cloned().map(read).collect();
+        let writers: Vec<_> = writers.iter().cloned().map(write).collect();
+        let readers: Vec<_> = readers.into_iter().map(|it| runtime.spawn(it)).collect();
+        let writers: Vec<_> = writers.into_iter().map(|it| runtime.spawn(it)).collect();
         let [readers, writers] = [readers, writers].map(|clients| {
             let outcomes = clients.into_iter().map(|client| runtime.block_on(client));
             let words: Vec<String> = outcomes.map(|outcome| outcome.unwrap().write()).collect();
