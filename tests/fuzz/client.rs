@@ -1,23 +1,39 @@
-//! A user of locks whose servers send false replies.
+//! A user of locks whose servers send false replies, or store nonsense.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lock_runtime::{Lock, LockGuard, LockManager};
 
 use crate::SLACK;
 use crate::report::Report;
+use lock_test_support::exclusion::{Exclusion, UNLIMITED};
 use lock_test_support::rng::Rng;
 use lock_test_support::time::{millis, within};
 
 pub const TTL: Duration = millis(300);
 const LIED_ABOUT: Duration = millis(30_000);
 
+/// What a call asks for.
+struct Terms {
+    keys: Vec<usize>,
+    /// The greatest number of holders, itself included.
+    limit: usize,
+    ttl: Duration,
+}
+
+/// The number of keys.
+pub const KEYS: usize = 5;
+
 pub struct User {
     pub locks: LockManager,
     pub rng: Rng,
     pub report: Arc<Report>,
     pub replicas: u32,
+    /// The servers can count holders.
+    pub has_permits: bool,
+    /// Checks the holders of each key, if the replies are true.
+    pub checks: Option<Arc<[Arc<Exclusion>; KEYS]>>,
 }
 
 impl User {
@@ -27,7 +43,7 @@ impl User {
         loop {
             let ttl = millis(30 + self.rng.below(270));
             let wait = millis(self.rng.below(120));
-            let lock = self.lock(ttl);
+            let (lock, terms) = self.lock(ttl);
             let guard = match self.rng.below(20) {
                 0..9 => {
                     report
@@ -63,22 +79,46 @@ impl User {
                 _ => None,
             };
             if let Some(guard) = guard {
-                self.hold(guard, ttl).await;
+                self.hold(guard, terms).await;
             }
         }
     }
 
-    fn lock(&mut self, ttl: Duration) -> Lock {
-        let key = format!("hot-{}", self.rng.below(5));
-        let lock = self.locks.lock(key).ttl(ttl).replicas(self.replicas);
-        lock.renew(!self.rng.one_in(4))
+    /// Returns a lock of any kind.
+    fn lock(&mut self, ttl: Duration) -> (Lock, Terms) {
+        let mut any = || self.rng.below(KEYS as u64) as usize;
+        let (one, other) = (any(), any());
+        let lock = |key| self.locks.lock(name(key));
+        let (lock, keys, limit) = match self.rng.below(8) {
+            0..3 => (lock(one).read(), vec![one], UNLIMITED),
+            3 if self.has_permits => (lock(one).permits(2), vec![one], 2),
+            4 if one != other => (
+                self.locks.lock_all([name(one), name(other)]),
+                vec![one, other],
+                1,
+            ),
+            _ => (lock(one), vec![one], 1),
+        };
+        let lock = lock.ttl(ttl).replicas(self.replicas);
+        let terms = Terms { keys, limit, ttl };
+        (lock.renew(!self.rng.one_in(4)), terms)
     }
 
-    async fn hold(&mut self, guard: LockGuard, ttl: Duration) {
+    async fn hold(&mut self, guard: LockGuard, terms: Terms) {
+        let Terms { keys, limit, ttl } = terms;
+        let now = Instant::now();
         let believed = guard.remaining();
-        let most = ttl + ttl / 8 + millis(10);
+        // Readers of a process share a hold with the ttl of one of them.
+        let longest = if limit == UNLIMITED { TTL } else { ttl };
+        let most = longest + longest / 8 + millis(10);
         assert!(believed <= most, "{believed:?} remain of a TTL of {ttl:?}");
-        if self.rng.one_in(2) {
+        let checks = self.checks.iter().flat_map(|checks| {
+            let keys = keys.iter();
+            keys.map(|key| checks[*key].enter(name(*key), limit, now + believed))
+        });
+        let holding: Vec<_> = checks.collect();
+        // Holders of permits have no fencing tokens.
+        if limit != 2 && self.rng.one_in(2) {
             let token = guard.fencing_token();
             self.report.call("fencing_token", ttl, token).await;
         }
@@ -89,23 +129,28 @@ impl User {
                 () = nap => {}
             }
         }
-        if self.rng.one_in(3) {
-            drop(guard);
-        } else {
+        drop(holding);
+        let is_alone = limit == 1 && keys.len() == 1;
+        let guard = match is_alone && self.has_permits && self.rng.one_in(6) {
+            true => self.report.call("downgrade", ttl, guard.downgrade()).await,
+            false => Some(guard),
+        };
+        if let Some(guard) = guard.filter(|_| !self.rng.one_in(3)) {
             self.report.call("release", SLACK, guard.release()).await;
         }
     }
+}
+
+fn name(key: usize) -> String {
+    format!("hot-{key}")
 }
 
 /// Asserts that every lock can be acquired again. A waiter with a false reply about its queue position may
 /// poll only seconds later, and a queue entry whose owner was notified of its removal counts as alive for 25
 /// s.
 pub async fn is_well(locks: &LockManager) {
-    for n in 0..5 {
-        let lock = locks
-            .lock(format!("hot-{n}"))
-            .ttl(millis(2000))
-            .wait(LIED_ABOUT);
+    for n in 0..KEYS {
+        let lock = locks.lock(name(n)).ttl(millis(2000)).wait(LIED_ABOUT);
         let guard = within(LIED_ABOUT + SLACK, lock.acquire())
             .await
             .expect("the lock can be acquired");

@@ -1,13 +1,17 @@
-//! Servers that reply with invalid data, and users with invalid input: never a panic, never a hang, and
+//! Servers that reply with invalid data or store it, and users with invalid input: never a panic, never a hang, and
 //! always a meaningful error.
 //!
-//! `LOCK_FUZZ=100000` sets the total number of false replies, and `LOCK_SEED=…` repeats a run.
+//! `LOCK_FUZZ=100000` sets the total number of false replies, and of rounds with stored nonsense; `LOCK_SEED=…` repeats
+//! a run.
 
 mod client;
 mod hostile_input;
 mod lying_proxy;
 mod malformed_replies;
+mod nonsense;
 mod report;
+mod scripts;
+mod stored_nonsense;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +70,8 @@ async fn lied_to(
                 rng: rng.split(),
                 report: report.clone(),
                 replicas: u32::from(members == 1 && n == 11),
+                has_permits: members == 1,
+                checks: None,
             };
             users.push(tokio::spawn(user.live()));
         }

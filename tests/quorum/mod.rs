@@ -8,4 +8,5 @@ mod latency;
 mod lost_data;
 mod members;
 mod mixed_members;
+mod readers;
 mod replicas;

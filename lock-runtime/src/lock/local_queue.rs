@@ -324,6 +324,15 @@ impl<T> LocalQueues<T> {
         }
     }
 
+    /// Returns `true` if this process is recorded to hold the lock with `token`.
+    #[cfg(test)]
+    pub(crate) fn is_held_with(&self, name: &str, token: Token) -> bool {
+        let locks = self.locked();
+        locks
+            .get(name)
+            .is_some_and(|lock| lock.holders.contains(&token))
+    }
+
     #[cfg(test)]
     pub(crate) fn are_all_gone(&self) -> bool {
         self.locked().is_empty()

@@ -325,8 +325,8 @@ pub fn sharing() -> Vec<Mutation> {
             it.conduct.renews_grants = false;
         },
     );
-    let silent = Faults { renew: 3, ..CRASH };
-    let silent = with(clients(&[READ, 1, READ], 9, silent), |it| {
+    let silent = Faults { renew: 2, ..CRASH };
+    let silent = with(clients(&[READ, 1, READ], 7, silent), |it| {
         it.bounds.half_open = true;
         it.bounds.waiters_crash = true;
         (it.rules.alive, it.rules.stay) = (9, 12);
@@ -338,7 +338,7 @@ pub fn sharing() -> Vec<Mutation> {
     let downgrade = with(clients(&[1, 1], 9, downgrade), |it| {
         it.rules.limits[0][1..].fill(READ);
     });
-    let expires = Faults { renew: 2, ..CRASH };
+    let expires = Faults { renew: 1, ..CRASH };
     vec![
         Mutation::new(
             "a repeated downgrade counts as a renewal",
@@ -369,7 +369,7 @@ pub fn sharing() -> Vec<Mutation> {
         ),
         Mutation::new(
             "an ended lease counts until the last one ends",
-            clients(&[2, 2, 2], 9, expires),
+            clients(&[2, 2, 2], 7, expires),
             Longer(IDLE, 0),
             |it| it.rules.ends_each = false,
         ),
@@ -382,7 +382,7 @@ pub fn sharing() -> Vec<Mutation> {
         Mutation::new(
             "a writer that gives up makes no room",
             clients(&[READ, 1, READ], 6, CANCEL),
-            Longer(IDLE, 0),
+            Longer(IDLE, 1),
             |it| it.rules.cancel_grants = false,
         ),
         Mutation::new(

@@ -11,8 +11,8 @@ pub(crate) struct Scripts {
     pub(crate) renew: String,
     pub(crate) fence: String,
     pub(crate) downgrade: String,
-    /// Returns the visible state: the holders, their leases, the rest of the key's time, the queue, and the number of waiters with
-    /// details.
+    /// Returns the visible state: the holders, their leases, the rest of the key's time, the queue, and the number of
+    /// waiters with details.
     pub(crate) look: String,
     /// Simulates the passing of time by ageing everything that has a time.
     pub(crate) pass: String,
@@ -73,6 +73,50 @@ pub const DOWNGRADE: &str = script!(
 );
 pub const RENEW: &str = script!(["renew.lua"]);
 pub const FENCING_TOKEN: &str = script!(["lib_holders.lua", "fencing_token.lua"]);
+/// Of a quorum's members, as are those below.
+pub const VOTE: &str = script!(
+    "local cluster = false\n",
+    [
+        "lib_holders.lua",
+        "lib_queue.lua",
+        "lib_blocked.lua",
+        "lib_holder_ttl.lua",
+        "vote.lua"
+    ]
+);
+pub const OBSERVE: &str = script!(
+    "local cluster = false\n",
+    [
+        "lib_holders.lua",
+        "lib_queue.lua",
+        "lib_wake.lua",
+        "lib_blocked.lua",
+        "lib_holder_ttl.lua",
+        "lib_enqueue.lua",
+        "observe.lua"
+    ]
+);
+pub const LEAVE_QUEUE: &str = script!(
+    "local cluster = false\n",
+    [
+        "lib_holders.lua",
+        "lib_queue.lua",
+        "lib_notify_front.lua",
+        "cancel.lua"
+    ]
+);
+pub const RELEASE_AND_NOTIFY: &str = script!(
+    "local cluster = false\n",
+    [
+        "release.lua",
+        "lib_holders.lua",
+        "lib_queue.lua",
+        "lib_notify_front.lua",
+        "tail_release.lua"
+    ]
+);
+pub const WITHDRAW: &str = script!(["lib_holders.lua", "delete_if_owner.lua"]);
+pub const RAISE_FENCING_TOKEN: &str = script!(["lib_holders.lua", "raise_fencing_token.lua"]);
 /// Removes holders whose leases have ended, as the scripts do.
 const LOOK: &str = "
     local time = redis.call('TIME')

@@ -481,12 +481,12 @@ impl Next<'_> {
             let newcomer = holder.token;
             let ahead = |token: &Token| *token != newcomer;
             let passed = |token: Token| !(has_come(token) || token == asker && leaves);
-            let waits = |token: Token| before.hears(token) || token == asker;
             let mut before_it = before.queue().take_while(ahead);
             let is_alive = |token: Token| before.alive().any(|alive| alive == token);
-            // A waiter that replies in time to every message must not be passed, whatever its entry says.
+            // A waiter that polls, or replies in time to every message, must not be passed, whatever its entry
+            // says.
             let stays = |token: Token| {
-                is_alive(token) && waits(token) || !late && token != asker && lives(token)
+                token == asker || is_alive(token) && before.hears(token) || !late && lives(token)
             };
             has_come(newcomer)
                 && !own(newcomer)

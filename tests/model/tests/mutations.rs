@@ -10,11 +10,20 @@ fn show(cases: Vec<Mutation>) {
         let trace = case.counter_example();
         let trace = trace.unwrap_or_else(|| panic!("{what}: no {shows:?}"));
         println!("{what}: {shows:?}\n{trace}");
-        if let Some(trace) = shows.first(&case.with) {
-            panic!("{what} is not the cause: {shows:?}\n{trace}");
-        }
-        if let Evidence::Longer(time, most) = shows {
-            assert_eq!(search(&case.with).most[time].0, most, "{what}");
+        match shows {
+            Evidence::Wrong(_) => {
+                if let Some(trace) = shows.first(&case.with) {
+                    panic!("{what} is not the cause: {shows:?}\n{trace}");
+                }
+            }
+            Evidence::Longer(time, most) => {
+                let found = search(&case.with);
+                if let Some((violation, trace)) = found.violation {
+                    panic!("{what}: {violation:?}\n{trace}");
+                }
+                let (longest, trace) = &found.most[time];
+                assert_eq!(*longest, most, "{what}\n{trace}");
+            }
         }
     }
 }

@@ -1,7 +1,10 @@
-//! Locks on three servers and their fencing tokens: with all rules, and without each.
+//! Locks on three servers, exclusive or shared, and their fencing tokens: with all rules, and without each.
 
-use lock_model::quorum::Wrong::{FenceFell, TwoHolders};
+use lock_model::quorum::Wrong::{FenceFell, TooManyHolders};
 use lock_model::quorum::{Quorum, Wrong};
+use lock_model::server::UNLIMITED;
+
+const READ: u8 = UNLIMITED;
 
 #[track_caller]
 fn is(what: &str, quorum: Quorum, wrong: &[Wrong]) {
@@ -61,7 +64,7 @@ fn quorum_member_back_within_a_ttl_breaks_exclusion() {
     };
     is("away for a ttl", restart, &[]);
     let at_once = Quorum { away: 0, ..restart };
-    is("back at once", at_once, &[FenceFell, TwoHolders]);
+    is("back at once", at_once, &[FenceFell, TooManyHolders]);
     let counts = Quorum {
         by_clock: false,
         ..restart
@@ -92,4 +95,60 @@ fn quorum_clock_ahead_by_more_than_a_ttl_breaks_fencing() {
         ..restart
     };
     is("a clock ahead by more than a ttl", far_ahead, &[FenceFell]);
+}
+
+#[test]
+fn quorum_readers_and_writers_exclude_each_other() {
+    for limits in [[1, READ, READ], [READ, 1, READ], [READ, READ, 1]] {
+        let fenced = Quorum {
+            limits,
+            ..Quorum::default()
+        };
+        is("2 clients, fencing tokens", fenced, &[]);
+        let disturbed = Quorum {
+            ticks: 3,
+            ttl: 2,
+            lost: 1,
+            late: 1,
+            repeats: true,
+            fences: false,
+            ..fenced
+        };
+        is("2 clients, answers lost, late, repeated", disturbed, &[]);
+        let three = Quorum {
+            clients: 3,
+            ticks: 1,
+            ttl: 1,
+            ..disturbed
+        };
+        is("3 clients", three, &[]);
+    }
+}
+
+#[test]
+fn quorum_lease_from_the_last_request_breaks_exclusion() {
+    let last = Quorum {
+        limits: [READ, 1, 1],
+        ticks: 3,
+        ttl: 2,
+        lost: 1,
+        repeats: true,
+        from_first: false,
+        fences: false,
+        ..Quorum::default()
+    };
+    is("a repeated vote", last, &[TooManyHolders]);
+}
+
+/// Each member counts only the holders that it knows.
+#[test]
+fn quorum_permits_admit_too_many_holders() {
+    let permits = Quorum {
+        clients: 3,
+        limits: [2; 3],
+        ticks: 0,
+        fences: false,
+        ..Quorum::default()
+    };
+    is("two permits for three", permits, &[TooManyHolders]);
 }

@@ -66,7 +66,7 @@ impl CheckedGuard {
             fits || mine.remaining().is_zero(),
             "the lock has too many holders"
         );
-        let known = self.queues.may_be_handed_off(&mine.name, mine.limit());
+        let known = self.queues.is_held_with(&mine.name, mine.claim().token);
         assert!(
             known || mine.remaining().is_zero(),
             "the local queue has no holder"

@@ -4,9 +4,9 @@
 //!   enough span without faults before its end. Killed connections alone are no cause: they can be replaced
 //!   at once.
 //! - A lease that is not renewed ends when its ttl has passed, and nothing is proven after that.
-//! - When another call holds the lock and excludes it, the earlier holder has ended or ends shortly: its body is canceled,
-//!   and its release is confirmed or given up within the command timeout. A holder whose lock a server has
-//!   lost counts on its lease for at most one ttl. A body that is to continue after a loss, a guard held by
+//! - When another call holds the lock and excludes it, the earlier holder has ended or ends shortly: its body is
+//!   canceled, and its release is confirmed or given up within the command timeout. A holder whose lock a server
+//!   has lost counts on its lease for at most one ttl. A body that is to continue after a loss, a guard held by
 //!   hand and a blocked thread cannot be stopped.
 
 use super::wait_bounds::COMMAND_TIMEOUT;

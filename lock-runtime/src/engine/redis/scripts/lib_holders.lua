@@ -59,7 +59,7 @@ local function read_holders(now)
         from = limit * BAND
         redis.call('ZREMRANGEBYSCORE', lock, whole(from), whole(from + ms))
       else
-        top = whole((limit + 1) * BAND - 1)
+        top = '(' .. whole((limit + 1) * BAND)
         local last = redis.call('ZREVRANGEBYSCORE', lock, top, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
         last_end = math.max(last_end, last % BAND)
         lowest, first_end = lowest or limit, math.min(first_end or ends, ends)

@@ -4,9 +4,10 @@
 local queue, waiters = KEYS[2], KEYS[3]
 
 local function read_waiter(token)
-  local known = redis.call('HGET', waiters, token) or '0 0 '
-  local alive, ttl, channel = string.match(known, '^(%d+) (%d+) (.*)$')
-  return tonumber(alive), ttl, channel
+  local known = redis.call('HGET', waiters, token) or ''
+  -- A waiter whose data is missing, or was written by another client, counts as dead.
+  local alive, ttl, channel = string.match(known, '^(%d+) ([1-9]%d*) (.*)$')
+  return tonumber(alive or 0), ttl, channel or ''
 end
 
 local function set_waiter(token, alive, ttl, channel)

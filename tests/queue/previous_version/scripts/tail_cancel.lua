@@ -1,0 +1,2 @@
+pass_on(is_free, front_changed)
+return answer
