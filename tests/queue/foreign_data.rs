@@ -107,7 +107,7 @@ impl Lab {
             names: Names::of("door"),
             lua: Lua::new(),
             take: Script::new(scripts::TAKE),
-            server: server,
+            server,
         }
     }
 

@@ -298,10 +298,9 @@ impl Hold {
         let mut state = self.state();
         state.guards = state.guards.saturating_sub(1);
         let is_last = state.guards == 0;
-        let ended = (owns_span && !is_last).then(|| std::mem::take(&mut state.span));
-        // Drop outside the mutex: this may call a subscriber.
+        let _ended = (owns_span && !is_last).then(|| std::mem::take(&mut state.span));
+        // Before the span ends, which may call a subscriber.
         drop(state);
-        drop(ended);
         is_last
     }
 

@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> ExitCode {
             return Next::Scene(scenes[(turn % scenes.len() as u64) as usize], seed);
         }
         let topology = topologies[(number % topologies.len() as u64) as usize];
-        Next::Schedule(Schedule::of(topology, seed))
+        Next::Schedule(Box::new(Schedule::of(topology, seed)))
     };
     let mut picture = Picture::default();
     let report = soak::run(args.lanes, goes_on, next, |played, verdict| {

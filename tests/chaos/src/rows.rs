@@ -256,14 +256,14 @@ impl Row {
                 true => workload.calls.clone(),
                 false => self.calls.to_vec(),
             };
-            Next::Schedule(Schedule {
+            Next::Schedule(Box::new(Schedule {
                 profile: Profile {
                     pause: millis(self.pause),
                     ..Profile::only(self.kinds)
                 },
                 workload: Workload { calls, ..workload },
                 ..Schedule::of(topology, number + 1)
-            })
+            }))
         };
         soak::run(lanes, goes_on, next, |_, _| {})
     }

@@ -13,7 +13,7 @@ use crate::schedule::{RunResult, Schedule};
 
 /// The next schedule to play.
 pub enum Next {
-    Schedule(Schedule),
+    Schedule(Box<Schedule>),
     /// A scene with its seed.
     Scene(&'static Scene, u64),
 }

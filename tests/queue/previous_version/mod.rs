@@ -25,6 +25,9 @@ const GRANT: Duration = millis(2000);
 /// How often each kind of client holds the lock.
 const HOLDS: usize = 40;
 
+/// Makes a lock one of another kind.
+type Change = fn(Lock) -> Lock;
+
 /// The clients of one kind.
 struct Kind {
     name: &'static str,
@@ -121,7 +124,7 @@ async fn clients_of_all_versions_exclude_each_other() {
         Kind::new("a previous client", 1),
         Kind::new("a plain one", 1),
     );
-    let ours: [(_, fn(Lock) -> Lock); 3] = [
+    let ours: [(_, Change); 3] = [
         (Kind::new("a writer", 1), |lock| lock),
         (Kind::new("a reader", UNLIMITED), |lock| lock.read()),
         (Kind::new("one of two", 2), |lock| lock.permits(2)),
