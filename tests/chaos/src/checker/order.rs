@@ -11,7 +11,7 @@
 //! The rule does not judge a waiter while a thread of its process is blocked, or while a lease runs out: a
 //! lock whose holder let the lease lapse goes to the first claim that arrives.
 
-use super::turns::{Turn, turns};
+use super::turns::{BATCH, Turn, turns};
 use super::{Call, Case, Rule, Spans, Verdict};
 use crate::journal::Outcome;
 
@@ -83,7 +83,7 @@ fn among_all(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, until: u64, tu
         if turn.is_of(hold) {
             since = turn.to + SLACK;
             had.clear();
-        } else if turn.from > since {
+        } else if turn.from > since && !enters_with(turn, hold, until) {
             if had.contains(&(turn.worker, turn.limit)) {
                 let text = format!(
                     "{} called at {} and waited until {}; meanwhile worker {} held it in two turns, the \
@@ -99,6 +99,13 @@ fn among_all(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, until: u64, tu
             had.push((turn.worker, turn.limit));
         }
     }
+}
+
+/// Returns `true` if a turn that began shortly before `until` may be of the same batch: its holders are notified at
+/// the same time, and run in any order.
+fn enters_with(turn: &Turn, hold: &Call, until: u64) -> bool {
+    let both_share = turn.limit.min(hold.kind.limit()) > 1;
+    both_share && turn.from + BATCH >= until
 }
 
 /// Checks the holds of one worker with one limit, in the order in which they began.

@@ -12,7 +12,7 @@ use crate::journal::CallKind;
 
 /// The longest time from the first hold of a turn that shares the lock to the beginning of its last hold: the time
 /// for local handoff, and for the tasks that receive it to run.
-const BATCH: u64 = 100_000_000;
+pub const BATCH: u64 = 100_000_000;
 
 /// One turn: when its first hold began, and its last one.
 pub struct Turn {

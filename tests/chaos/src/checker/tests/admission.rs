@@ -40,6 +40,12 @@ fn reader_that_passes_a_waiting_writer_is_a_violation() {
 }
 
 #[test]
+fn readers_of_one_batch_begin_in_any_order() {
+    assert_eq!(passed("reads", &[300, 500]), [Rule::Order]);
+    assert_eq!(passed("reads", &[300, 990]), []);
+}
+
+#[test]
 fn turns_with_different_limits_have_places_of_their_own() {
     let text = |second: &str| {
         breaks(&format!(
