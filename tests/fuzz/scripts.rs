@@ -166,6 +166,12 @@ impl Lab {
             true => one(&TOKENS, &mut self.rng),
             false => one(&CLIENTS, &mut self.rng),
         };
+        // No client has the name of a reservation.
+        let token = if token == b"::reserved" {
+            CLIENTS[0]
+        } else {
+            token
+        };
         let before = self.holders();
         let mut call = self.scripts[n].prepare_invoke();
         call.key(keys);

@@ -10,7 +10,7 @@ use crate::queue::lua::{ALIVE, Names, TOMBSTONE, channel, connect, tombstone};
 use crate::queue::subscription::Subscription;
 use lock_test_support::rng::Rng;
 use lock_test_support::server::Server;
-use lock_test_support::time::millis;
+use lock_test_support::time::{NOISE, eventually, millis};
 
 /// The ttl of every lock, in milliseconds.
 const TTL: u64 = 20_000;
@@ -98,6 +98,14 @@ impl PreviousClient {
         let words: Vec<_> = words.by_ref().collect();
         let grant = words.iter().find(|word| *word == "grant");
         grant.or(words.first()).cloned()
+    }
+
+    /// Waits for the message that the token was granted the lock.
+    #[track_caller]
+    pub fn until_granted(&mut self, token: &str) {
+        eventually(NOISE, "it is granted the lock", || {
+            self.heard(token).as_deref() == Some("grant")
+        });
     }
 
     /// Renews a lock that was granted.
