@@ -6,18 +6,16 @@ use crate::instructions::{BodyLength, Workload};
 use crate::journal::CallKind;
 use lock_test_support::time::millis;
 
+/// There are so many readers that one of them nearly always holds the lock, unless they wait for writers.
 pub fn readers_and_writers() -> Setting {
     Setting {
         keys: 1,
         workload: Workload {
-            calls: vec![
-                CallKind::Reads,
-                CallKind::Reads,
-                CallKind::ReadsByHand,
-                CallKind::Waits,
-            ],
+            calls: CallKind::READERS.to_vec(),
+            first_calls: vec![vec![CallKind::Waits]],
             wait_ms: Some(5000),
-            ..short()
+            pace: BodyLength::Held { ms: 30 },
+            ..plain()
         },
         ..Setting::of(&[])
     }
@@ -25,7 +23,7 @@ pub fn readers_and_writers() -> Setting {
 
 /// The processes disagree about the number of permits, and some hold the lock exclusively.
 pub fn permits() -> Setting {
-    let also = |kind| vec![kind, kind, kind, CallKind::Waits];
+    let also = |kind| [&[kind; 7][..], &[CallKind::Waits]].concat();
     Setting {
         keys: 1,
         workload: Workload {
