@@ -22,7 +22,8 @@ pin_project! {
         guard: &'g LockGuard,
         #[pin]
         loss: LossListener<'g>,
-        scope: Arc<Scope>,
+        // `None` while the body is polled.
+        scope: Option<Arc<Scope>>,
         #[pin]
         stage: Stage<'g, F>,
     }
@@ -49,7 +50,7 @@ impl<'g, F: Future> Guarded<'g, F> {
         Guarded {
             guard,
             loss: guard.loss_listener(),
-            scope: guard.scope(),
+            scope: Some(guard.scope()),
             stage: Stage::Body { body },
         }
     }
@@ -70,7 +71,7 @@ impl<F: Future> Future for Guarded<'_, F> {
                         return Poll::Ready(Err(loss));
                     }
                     let polled = {
-                        let _entered = this.scope.enter();
+                        let _entered = Scope::enter(this.scope);
                         this.guard.span.in_scope(|| body.poll(context))
                     };
                     let value = ready!(polled);

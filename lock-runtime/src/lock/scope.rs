@@ -37,11 +37,12 @@ impl Scope {
         })
     }
 
-    /// Puts the body on the stack until the result is dropped, also by a panic.
-    pub(crate) fn enter(self: &Arc<Self>) -> Entered {
+    /// Puts the body on the stack until the result is dropped, also by a panic. The stack has `scope` meanwhile: a
+    /// clone would cost each poll two atomic operations.
+    pub(crate) fn enter(scope: &mut Option<Arc<Scope>>) -> Entered<'_> {
         // A thread that ends polls no body whose nested calls could be found.
-        let _ = BODIES.try_with(|bodies| bodies.borrow_mut().push(self.clone()));
-        Entered
+        let _ = BODIES.try_with(|bodies| bodies.borrow_mut().extend(scope.take()));
+        Entered(scope)
     }
 
     fn hold_of(&self, manager: usize, name: &str) -> Option<&Arc<Hold>> {
@@ -51,13 +52,16 @@ impl Scope {
 }
 
 /// A body that is on the stack.
-pub(crate) struct Entered;
+pub(crate) struct Entered<'a>(&'a mut Option<Arc<Scope>>);
 
-impl Drop for Entered {
+impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        let left = BODIES.try_with(|bodies| bodies.borrow_mut().pop());
-        // Drop after the borrow: the last scope may own a hold.
-        drop(left);
+        if self.0.is_none() {
+            *self.0 = BODIES
+                .try_with(|bodies| bodies.borrow_mut().pop())
+                .ok()
+                .flatten();
+        }
     }
 }
 
