@@ -8,6 +8,7 @@ use lock_runtime::{Lock, LockError, LockGuard, LockManager};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::fixture::Fixture;
+use lock_test_support::manager::connected;
 use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -85,6 +86,37 @@ pub async fn readers_and_writers_enter_in_order_of_arrival(fixture: Fixture) {
     second.release().await.unwrap();
     third.release().await.unwrap();
     fixture.until_free(&door, NOISE).await;
+}
+
+/// Neither a reader that comes later, nor one that waits, passes a writer of another process by a read hold of its own
+/// process, however long local handoff may last.
+pub async fn read_hold_from_queue_is_no_way_past_writers(fixture: Fixture) {
+    if !fixture.has_queue() {
+        return;
+    }
+    let door = fixture.key("door");
+    let ours = connected(fixture.config().local_handoff(1000, LONG)).await;
+    let [one, other] = fixture.both();
+    let first = one.lock(&*door).acquire().await.unwrap();
+    let reader = waits(reads(&ours, &door));
+    settle().await;
+    let writer = waits(other.lock(&*door));
+    settle().await;
+    first.release().await.unwrap();
+    let reader = within(NOISE * 2, reader).await.unwrap().unwrap();
+    assert!(reads(&ours, &door).try_acquire().await.unwrap().is_none());
+    let second = waits(reads(&ours, &door));
+    settle().await;
+    assert!(!writer.is_finished() && !second.is_finished());
+    reader.release().await.unwrap();
+    let writer = within(NOISE * 2, writer).await.unwrap().unwrap();
+    settle().await;
+    assert!(!second.is_finished());
+    writer.release().await.unwrap();
+    let second = within(NOISE * 2, second).await.unwrap().unwrap();
+    second.release().await.unwrap();
+    fixture.until_free(&door, NOISE).await;
+    ours.shutdown().await;
 }
 
 pub async fn writer_that_gives_up_lets_readers_enter(fixture: Fixture) {

@@ -101,6 +101,7 @@ const CASES: &[(&str, Case)] = cases! {
     readers:
         readers_share_lock_and_exclude_writers
         readers_and_writers_enter_in_order_of_arrival
+        read_hold_from_queue_is_no_way_past_writers
         writer_that_gives_up_lets_readers_enter
         readers_of_one_process_join_a_hold
         loss_reaches_every_reader_of_a_hold

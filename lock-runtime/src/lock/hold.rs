@@ -170,9 +170,12 @@ impl Hold {
         let now = self.now();
         let mut state = self.state();
         let limits = self.context().handoff;
+        // A reader waits because a writer came before it: perhaps one of another process, which it must not pass.
+        let may_pass = self.limit() != Limit::UNLIMITED;
         let within_limits = limits.max_count > 0
             && (remote_waiters == Some(false)
-                || (state.handoffs < limits.max_count
+                || (may_pass
+                    && state.handoffs < limits.max_count
                     && elapsed_since(state.held_since) < limits.max_time));
         let replicated = options.replicas <= state.options.replicas;
         if state.phase != Phase::Held

@@ -19,7 +19,8 @@ struct Known {
 }
 
 impl ReadHolds {
-    /// Lets readers join the hold, if it is one of a reader.
+    /// Lets readers join a hold that was acquired at once, if it is one of a reader. A hold from the queue is not
+    /// published: writers may wait behind it, which a newcomer must not pass.
     pub(crate) fn publish(&self, hold: &Arc<Hold>) {
         if hold.limit() != Limit::UNLIMITED {
             return;

@@ -355,9 +355,7 @@ impl RemoteWait {
                 .get_or_init(|| Hold::new(shared.clone(), self.name.clone(), claim.token, options));
             hold.activate(options, lease).then(|| hold.clone())
         });
-        if let (true, Some(hold)) = (delivered, hold.get()) {
-            self.inner.read_holds.publish(hold);
-        } else {
+        if !delivered {
             match hold.get() {
                 Some(hold) => hold.release_in_background(),
                 None => shared.releaser.cancel_in_background(claim.clone(), false),
