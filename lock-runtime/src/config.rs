@@ -227,7 +227,8 @@ impl Config {
     /// callers acquire the lock in arrival order across all processes.
     ///
     /// Within the same limits, a reader joins a read hold that this process acquired at once, although a writer may
-    /// have begun to wait elsewhere. A read hold from the queue passes no waiter of another process.
+    /// have begun to wait elsewhere. A read hold from the queue, and a call for several keys, pass no waiter of
+    /// another process.
     pub fn local_handoff(mut self, most: u32, time: Duration) -> Self {
         self.handoff = HandoffLimits {
             max_count: most,

@@ -17,6 +17,8 @@ pub(crate) struct LockOptions {
     pub(crate) max_waiters: Option<usize>,
     /// A nested call runs under the hold of the body that makes it.
     pub(crate) reentrant: bool,
+    /// The call acquires several locks. Its waits for them add up, so it passes no waiter of another process.
+    pub(crate) is_of_several: bool,
     pub(crate) on_lost: OnLost,
     pub(crate) release: ReleaseMode,
     pub(crate) replicas: u32,

@@ -118,6 +118,7 @@ const CASES: &[(&str, Case)] = cases! {
     several_keys:
         all_keys_are_held_and_released
         common_keys_never_deadlock
+        call_for_several_keys_passes_no_waiter
         busy_key_releases_the_others
         dropped_call_frees_all_keys
         lost_key_loses_the_guard

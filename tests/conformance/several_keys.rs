@@ -8,6 +8,7 @@ use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
 use tokio::task::JoinSet;
 
 use super::fixture::Fixture;
+use lock_test_support::manager::connected;
 use lock_test_support::time::{NOISE, begin, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -79,6 +80,28 @@ pub async fn common_keys_never_deadlock(fixture: Fixture) {
     within(LONG, tasks.join_all()).await;
     let sum: i64 = accounts.lock().unwrap().values().sum();
     assert_eq!(sum, 400, "money was lost");
+}
+
+/// The waits for several keys add up, so a call for them is not preferred by local handoff, however long that may last.
+pub async fn call_for_several_keys_passes_no_waiter(fixture: Fixture) {
+    if !fixture.has_queue() {
+        return;
+    }
+    let [a, b] = [fixture.key("a"), fixture.key("b")];
+    let ours = connected(fixture.config().local_handoff(1000, LONG)).await;
+    let held = ours.lock(&*a).acquire().await.unwrap();
+    let waiter = tokio::spawn(fixture.other().lock(&*a).wait(LONG).acquire());
+    tokio::time::sleep(millis(200)).await;
+    let both = tokio::spawn(ours.lock_all([&a, &b]).wait(LONG).acquire());
+    tokio::time::sleep(millis(200)).await;
+    held.release().await.unwrap();
+    let waiter = within(NOISE * 2, waiter).await.unwrap().unwrap();
+    assert!(!both.is_finished());
+    waiter.release().await.unwrap();
+    let both = within(NOISE * 2, both).await.unwrap().unwrap();
+    both.release().await.unwrap();
+    fixture.until_free(&a, NOISE).await;
+    ours.shutdown().await;
 }
 
 pub async fn busy_key_releases_the_others(fixture: Fixture) {

@@ -335,6 +335,7 @@ impl Lock {
             min_hold: self.min_hold,
             max_waiters: self.max_waiters,
             reentrant: self.reentrant,
+            is_of_several: keys.len() > 1,
             on_lost: self.on_lost,
             release: self.release.unwrap_or(defaults.release),
             replicas: self.replicas.unwrap_or(defaults.replicas),

@@ -171,7 +171,7 @@ impl Hold {
         let mut state = self.state();
         let limits = self.context().handoff;
         // A reader waits because a writer came before it: perhaps one of another process, which it must not pass.
-        let may_pass = self.limit() != Limit::UNLIMITED;
+        let may_pass = self.limit() != Limit::UNLIMITED && !options.is_of_several;
         let within_limits = limits.max_count > 0
             && (remote_waiters == Some(false)
                 || (may_pass

@@ -164,7 +164,9 @@ impl RemoteWait {
             && self.limit != Limit::UNLIMITED
             && queues.may_be_handed_off(&self.name, self.limit)
             && queues.remote_waiters(&self.name, self.limit) != Some(true)
-            && !queues.is_empty(&self.name, self.limit)
+            && queues
+                .front_options(&self.name, self.limit)
+                .is_some_and(|front| !front.is_of_several)
             && !context.is_closed()
         {
             if timeout_at(deadline, self.events.recv()).await.is_err() {
