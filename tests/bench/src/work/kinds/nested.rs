@@ -45,7 +45,7 @@ pub fn nested(bench: &mut Bench) {
     table.print();
     let more = more(&scope);
     bench.report.target(
-        "nested-call check, each poll of a body",
+        "nested-call check, with all else that a lock adds to a poll",
         format!("{more:.1} ns"),
         "≤ 10 ns",
         more <= 10.0,
