@@ -22,6 +22,9 @@ pub struct Event {
     pub what: EventKind,
 }
 
+/// The longest time between a timestamp and the reading of a guard, in nanoseconds.
+pub const PRECISION: u64 = 1_000_000;
+
 /// The kinds of events. All durations are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -35,7 +38,7 @@ pub enum EventKind {
         ttl: u64,
         wait: u64,
     },
-    /// Its body begins. `left` is the guard's reading just after the timestamp was taken.
+    /// Its body begins. `left` is the guard's reading, less than [`PRECISION`] after the timestamp was taken.
     Acquired { left: u64 },
     /// It received its fencing token, which it requested at `requested`.
     Token { requested: u64, token: u64 },

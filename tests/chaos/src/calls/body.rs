@@ -8,7 +8,7 @@ use lock_runtime::{LockError, LockGuard, LockManager};
 use super::{functions, threads};
 use crate::clock;
 use crate::instructions::BodyLength;
-use crate::journal::{CallKind, EventKind, Journal, Outcome};
+use crate::journal::{CallKind, EventKind, Journal, Outcome, PRECISION};
 use crate::resource::Account;
 use lock_test_support::rng::Rng;
 use lock_test_support::time::millis;
@@ -207,10 +207,17 @@ impl Call {
     }
 
     /// Records the remaining lease. The clocks are read first, so a lock that the guard then proves was held
-    /// at that time, and a clock that is set between the two readings proves nothing.
+    /// at that time, and a clock that is set between the two readings proves nothing. The guard is read less than
+    /// [`PRECISION`] later.
     fn look(&self, lock: &LockGuard, what: impl FnOnce(u64) -> EventKind) {
-        let reading = clock::reading();
-        let left = lock.remaining().as_nanos() as u64;
+        let (reading, left) = loop {
+            let reading = clock::reading();
+            let left = lock.remaining().as_nanos() as u64;
+            // Otherwise the thread did not run in between, and a renewal may have been answered meanwhile.
+            if clock::now() - reading.0 < PRECISION {
+                break (reading, left);
+            }
+        };
         self.journal.write_at(reading, self.number, what(left));
     }
 

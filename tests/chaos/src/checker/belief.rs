@@ -5,6 +5,7 @@
 //! Locks that servers may have lost are left out until the leases granted before the fault have ended.
 
 use super::{Call, Case, Rule, Verdict, millis};
+use crate::journal::PRECISION;
 use crate::witness::Sample;
 
 /// Servers round to milliseconds, and the clocks of two processes may differ by a little.
@@ -19,7 +20,8 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     for hold in case.holds() {
         let looks = hold.looks.iter().zip(hold.looks.iter().skip(1));
         for (look, next) in looks.filter(|(look, next)| look.left > 0 && next.left > 0) {
-            let first = samples.partition_point(|sample| sample.from <= look.at);
+            let read = look.at + PRECISION;
+            let first = samples.partition_point(|sample| sample.from < read);
             let during = samples[first..].iter();
             let mut during = during
                 .take_while(|sample| sample.from < next.at)

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::{Case, Rule, Verdict};
+use super::{Call, Case, Rule, Verdict};
 use crate::journal::{CallKind, EventKind, Outcome};
 
 /// Fewer than one hold in this time is not enough.
@@ -40,9 +40,11 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             verdict.broken(Rule::Progress, text);
         }
     }
-    // The lease of a killed holder has to run out before the next hold.
+    // The lease of a killed holder has to run out before the next hold, and a hold has to end.
     let ttls = case.calls.iter().map(|call| 2 * call.ttl);
-    let seldom = ttls.max().map_or(SELDOM, |ttl| ttl.max(SELDOM));
+    let held = case.holds().filter_map(Call::held);
+    let slow = ttls.chain(held.map(|(from, to)| to - from)).max();
+    let seldom = slow.map_or(SELDOM, |slow| slow.max(SELDOM));
     let (holds, took) = (verdict.holds, case.end - case.start);
     if holds == 0 || (holds as u64) < took / seldom {
         let text = format!("only {holds} holds in {} s", took / 1_000_000_000);

@@ -43,6 +43,24 @@ fn reader_that_passes_a_waiting_writer_is_a_violation() {
 fn readers_of_one_batch_begin_in_any_order() {
     assert_eq!(passed("reads", &[300, 500]), [Rule::Order]);
     assert_eq!(passed("reads", &[300, 990]), []);
+    // Of one process, too.
+    let within = |kind: &str, begins: u32| {
+        breaks(&format!(
+            "
+                 0 2.1 asks
+                 1 2.1 begins 988
+                 5 1.1 {kind}
+               300 1.2 {kind}
+               350 2.1 done
+               351 1.2 begins 988
+               352 1.2 done
+          {begins} 1.1 begins 988
+               500 1.1 done"
+        ))
+    };
+    assert_eq!(within("reads", 353), []);
+    assert_eq!(within("asks", 353), [Rule::Order]);
+    assert_eq!(within("reads", 460), [Rule::Order]);
 }
 
 #[test]

@@ -401,6 +401,11 @@ fn wrong_result_is_a_violation() {
 fn too_few_holds_are_a_violation() {
     let text = format!("{IN_ORDER}\n9000 1.3 asks\n9001 1.3 busy");
     assert_eq!(breaks(&text), [Rule::Progress]);
+    // A body takes long.
+    let text = format!(
+        "{IN_ORDER}\n3000 1.3 asks\n3001 1.3 begins 8000\n9000 1.3 steps 2000\n9001 1.3 done"
+    );
+    assert_eq!(breaks(&text), []);
 }
 
 #[test]

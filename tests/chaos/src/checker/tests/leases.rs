@@ -49,6 +49,10 @@ fn sample_of_another_lock_or_time_is_ignored() {
     let mut after = sampled(0);
     (after.samples[0].from, after.samples[0].to) = (901 * MS, 902 * MS);
     assert_eq!(broken(&after), []);
+    // It may have been taken before the guard was read.
+    let mut before = sampled(0);
+    (before.samples[0].from, before.samples[0].to) = (400 * MS + 900_000, 402 * MS);
+    assert_eq!(broken(&before), []);
     // The sample took too long to be precise.
     let mut slow = sampled(0);
     slow.samples[0].to = 560 * MS;
