@@ -3,6 +3,7 @@
 
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::redis::net::pipeline::Pipeline;
+use crate::engine::redis::net::slots::Many;
 use crate::engine::redis::net::slots::effects::Effects;
 use crate::engine::redis::net::slots::slab::Outcome;
 use crate::engine::redis::net::slots::tests::{Ends, Log, Store, acquire, command};
@@ -37,6 +38,7 @@ impl Connection {
             ends: Arc::default(),
             held: Mutex::default(),
         });
+        connection.pipeline.slots().many = Many(2);
         let driven = connection.clone();
         crate::util::shuttle::execution::spawn(async move { driven.drive().await });
         connection

@@ -40,6 +40,7 @@ pub(crate) struct Slots {
     /// `true` once the driver has taken all unsent requests: the next one must wake it.
     driver_sleeps: bool,
     ended: bool,
+    pub(crate) many: Many,
 }
 
 /// The requests to be written, by their order in one write. What is released can be acquired by others, so
@@ -49,6 +50,22 @@ struct Unsent {
     releases: Vec<usize>,
     acquisitions: Vec<usize>,
     commands: Vec<usize>,
+}
+
+/// From this number of requests on, an idle server first gets half of them.
+pub(crate) struct Many(pub(crate) usize);
+
+impl Default for Many {
+    fn default() -> Many {
+        Many(16)
+    }
+}
+
+fn take_first(requests: &mut Vec<usize>, most: usize) -> Vec<usize> {
+    match requests.len() <= most {
+        true => take(requests),
+        false => requests.drain(..most).collect(),
+    }
 }
 
 impl Slots {
@@ -178,21 +195,29 @@ impl Slots {
         !self.owed.is_empty()
     }
 
-    /// Writes all unsent requests: releases, acquisitions, then the others. `tokens` are at least
-    /// [`unsent_acquisitions`](Self::unsent_acquisitions). The next request has to wake the driver.
+    /// Writes the unsent requests: releases, acquisitions, then the others. `tokens` are at least
+    /// [`unsent_acquisitions`](Self::unsent_acquisitions). If that was all, the next request has to wake the driver.
+    ///
+    /// Of many requests to an idle server, half are written, so that it executes them while the callers of the
+    /// others are served: otherwise the two would take turns.
     pub(crate) fn write(
         &mut self,
         tokens: impl IntoIterator<Item = Token>,
         encoder: &mut impl Encoder,
         now: impl FnOnce() -> Instant,
     ) {
-        // The driver has all that there is, and sleeps once it has written it.
+        // The driver sleeps once it has written all that there is.
         self.driver_sleeps = true;
         if self.unsent.is_empty() {
             return;
         }
         self.silent_since.get_or_insert_with(now);
-        let releases = take(&mut self.unsent.releases);
+        let all = self.unsent.releases.len() + self.unsent.acquisitions.len();
+        let most = match self.owed.is_empty() && all >= self.many.0 {
+            true => all.div_ceil(2),
+            false => all,
+        };
+        let releases = take_first(&mut self.unsent.releases, most);
         for at in &releases {
             self.slots[*at].state = State::Sent;
         }
@@ -210,7 +235,8 @@ impl Slots {
         }
         let mut tokens = tokens.into_iter();
         let mut awaits_replicas = false;
-        for at in take(&mut self.unsent.acquisitions) {
+        let acquisitions = take_first(&mut self.unsent.acquisitions, most - releases.len());
+        for at in acquisitions {
             let Some(token) = tokens.next() else {
                 self.unsent.acquisitions.push(at);
                 continue;
@@ -228,6 +254,7 @@ impl Slots {
             encoder.wait_for_replicas();
             self.owed.push_replicas();
         }
+        self.driver_sleeps = self.unsent.is_empty();
     }
 
     fn write_one(&mut self, at: usize, await_replicas: bool, encoder: &mut impl Encoder) {

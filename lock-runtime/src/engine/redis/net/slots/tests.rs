@@ -200,9 +200,14 @@ impl Bench {
     }
 
     fn run(&mut self) {
-        self.write();
-        self.execute();
-        self.read();
+        loop {
+            self.write();
+            self.execute();
+            self.read();
+            if !self.slots.has_unsent() {
+                return;
+            }
+        }
     }
 
     fn poll(&mut self, at: usize) -> Poll<Outcome> {
@@ -273,6 +278,36 @@ fn releases_are_written_first_and_in_batches() {
     assert_eq!(sizes.collect::<Vec<_>>(), [3, 1, 0]);
     bench.execute();
     assert_eq!(bench.replies.pop_back(), Some(Value::Okay));
+}
+
+#[test]
+fn half_of_many_requests_are_written_to_an_idle_server() {
+    let mut bench = Bench::new();
+    let Many(many) = bench.slots.many;
+    let mut put = |count: usize| {
+        let put = |n: usize| bench.put(acquire(&n.to_string()));
+        let slots: Vec<_> = (0..count).map(put).collect();
+        let first = bench.write().len();
+        // A driver that has more to write sleeps only after that.
+        assert_eq!(bench.slots.wakes_driver(), first == count);
+        let second = bench.write().len();
+        assert!(!bench.slots.has_unsent());
+        bench.execute();
+        bench.read();
+        for slot in slots {
+            assert!(bench.poll(slot).is_ready());
+        }
+        (first, second)
+    };
+    assert_eq!(put(many - 1), (many - 1, 0));
+    assert_eq!(put(many + 1), (many / 2 + 1, many / 2));
+    // The server is busy with the first half.
+    bench.put(command(b"c"));
+    bench.write();
+    for n in 0..many {
+        bench.put(acquire(&n.to_string()));
+    }
+    assert_eq!(bench.write().len(), many);
 }
 
 #[test]
@@ -457,6 +492,7 @@ fn no_order_of_steps_loses_a_lock_or_swaps_a_reply() {
     let (mut granted, mut left_behind, mut broken) = (0, 0, 0);
     for round in 0..3_000_usize {
         let mut bench = Bench::new();
+        bench.slots.many = Many(2);
         let mut callers: Vec<Caller> = Vec::new();
         let mut held: Vec<Claim> = Vec::new();
         let mut next = round;
