@@ -220,6 +220,17 @@ impl Options {
                 "the lock cannot be held for longer than `max_hold`; lower one or raise the other",
             ));
         }
+        if let (Some(false), Some(min_hold), Some(ttl)) = (self.renew, &self.min_hold, &self.ttl)
+            && let (DurationArg::Literal(least, span), DurationArg::Literal(ttl, _)) =
+                (min_hold, ttl)
+            && least > ttl
+        {
+            return Err(error(
+                *span,
+                "`min_hold` is longer than `ttl`, and the lease is not renewed",
+                "lower `min_hold`, raise `ttl`, or leave out `renew = false`",
+            ));
+        }
         Ok(())
     }
 

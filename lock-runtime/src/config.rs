@@ -224,11 +224,11 @@ impl Config {
     ///
     /// A local handoff sends no request, so contention within a process is cheap
     /// ([lock cohorting](https://doi.org/10.1145/2686884)). With 0 times there is no local handoff, and
-    /// callers acquire the lock in arrival order across all processes.
+    /// processes take turns.
     ///
     /// Within the same limits, a reader joins a read hold that this process acquired at once, although a writer may
-    /// have begun to wait elsewhere. A read hold from the queue, and a call for several keys, pass no waiter of
-    /// another process.
+    /// have begun to wait elsewhere. A read hold from the queue admits the readers of this process that wait at that
+    /// moment, and none that come later. A call for several keys passes no waiter of another process.
     pub fn local_handoff(mut self, most: u32, time: Duration) -> Self {
         self.handoff = HandoffLimits {
             max_count: most,

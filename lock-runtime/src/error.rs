@@ -98,7 +98,7 @@ pub enum LockError {
     WouldDeadlock {
         /// The key of the lock.
         key: Arc<str>,
-        /// `true` if the task holds the lock for reading, and wants to write.
+        /// `true` if the task shares the lock with others, and wants it for itself or with fewer of them.
         upgrade: bool,
     },
     /// The manager has been shut down and grants no more locks.
@@ -226,8 +226,8 @@ impl fmt::Display for LockError {
             }
             LockError::WouldDeadlock { key, upgrade: true } => write!(
                 f,
-                "lock `{key}` is held for reading by the task that wants to write; acquire it for \
-                 writing from the start"
+                "lock `{key}` is shared by the task that now asks for it with fewer holders, or alone; \
+                 acquire it like that from the start"
             ),
             LockError::WouldDeadlock { key, .. } => write!(
                 f,

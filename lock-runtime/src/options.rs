@@ -116,6 +116,7 @@ pub(crate) fn validate_limit(read: bool, permits: Option<u32>) -> Result<Limit, 
 pub(crate) fn validate_min_hold(
     min_hold: Option<Duration>,
     max_hold: Option<Duration>,
+    (ttl, renew): (Duration, bool),
 ) -> Result<(), LockError> {
     let Some(min_hold) = min_hold else {
         return Ok(());
@@ -125,6 +126,12 @@ pub(crate) fn validate_min_hold(
         return Err(LockError::InvalidOption {
             option: "min_hold",
             reason: "it is longer than `max_hold`; lower it",
+        });
+    }
+    if !renew && ttl < min_hold {
+        return Err(LockError::InvalidOption {
+            option: "min_hold",
+            reason: "it is longer than `ttl`, and the lease is not renewed; lower it, or raise `ttl`",
         });
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use lock_runtime::{Lock, LockError};
+use lock_runtime::{Lock, LockError, OnLost};
 
 use super::fixture::Fixture;
 use lock_test_support::time::{NOISE, millis, within};
@@ -52,6 +52,42 @@ pub async fn nested_call_for_held_lock_would_deadlock(fixture: Fixture) {
     fixture.until_free(&door, NOISE).await;
 }
 
+pub async fn nested_call_has_the_fencing_token_of_the_outer_one(fixture: Fixture) {
+    let door = fixture.key("door");
+    let lock = || fixture.locks().lock(&*door).wait(LONG).reentrant(true);
+    let outer = lock().run(async |outer| {
+        let inner = async || lock().run(async |inner| inner.fencing_token().await).await;
+        let before = inner().await.unwrap().unwrap();
+        let token = outer.fencing_token().await.unwrap();
+        assert_eq!(before, token);
+        assert_eq!(inner().await.unwrap().unwrap(), token);
+        token
+    });
+    let token = outer.await.unwrap();
+    let next = lock().acquire().await.unwrap();
+    assert!(next.fencing_token().await.unwrap() > token);
+    next.release().await.unwrap();
+    fixture.until_free(&door, NOISE).await;
+}
+
+/// Its future is polled by one task first, then by another.
+pub async fn body_that_moves_to_another_task_keeps_its_locks(fixture: Fixture) {
+    let door = fixture.key("door");
+    let lock = fixture.locks().lock(&*door).wait(LONG);
+    let (moved, moves) = tokio::sync::oneshot::channel::<()>();
+    let mut call = Box::pin(lock.clone().run(async move |_| {
+        moves.await.unwrap();
+        let refused = lock.clone().acquire().await.unwrap_err();
+        assert!(matches!(refused, LockError::WouldDeadlock { .. }));
+        lock.reentrant(true).run(async |_| ()).await.unwrap();
+    }));
+    assert!(tokio::time::timeout(millis(100), &mut call).await.is_err());
+    let call = tokio::spawn(call);
+    moved.send(()).unwrap();
+    within(NOISE * 4, call).await.unwrap().unwrap();
+    fixture.until_free(&door, NOISE).await;
+}
+
 pub async fn nested_single_try_is_busy(fixture: Fixture) {
     let door = fixture.key("door");
     let lock = || fixture.locks().lock(&*door);
@@ -61,6 +97,34 @@ pub async fn nested_single_try_is_busy(fixture: Fixture) {
         lock().try_acquire().await.unwrap().is_none()
     });
     assert!(nested.await.unwrap());
+    fixture.until_free(&door, NOISE).await;
+}
+
+pub async fn nested_single_try_beside_another_call_is_none(fixture: Fixture) {
+    let door = fixture.key("door");
+    let again = || fixture.locks().lock(&*door).wait(LONG).reentrant(true);
+    let outer = again().run(async |_| {
+        let inner = again().acquire().await.unwrap();
+        assert!(again().try_acquire().await.unwrap().is_none());
+        inner.release().await.unwrap();
+        again().try_acquire().await.unwrap().is_some()
+    });
+    assert!(outer.await.unwrap());
+    fixture.until_free(&door, NOISE).await;
+}
+
+/// A body that continues after a loss holds nothing.
+pub async fn lost_lock_can_be_acquired_in_its_body(fixture: Fixture) {
+    let door = fixture.key("door");
+    let lock = || fixture.locks().lock(&*door).wait(LONG);
+    let body = lock().ttl(millis(600)).on_lost(OnLost::Continue);
+    let again = body.run(async |guard| {
+        if fixture.deleted(&door) {
+            assert!(within(NOISE * 4, guard.lost()).await.is_lost());
+            within(NOISE * 4, lock().run(async |_| ())).await.unwrap();
+        }
+    });
+    again.await.unwrap();
     fixture.until_free(&door, NOISE).await;
 }
 
@@ -89,7 +153,7 @@ pub async fn reentrant_calls_run_under_outer_hold_one_at_a_time(fixture: Fixture
         let (a, b, c) = tokio::join!(one(), one(), one());
         a.and(b).and(c).unwrap();
         let nested = again().run(async |inner| {
-            assert!(inner.fencing_token().await.unwrap() > token);
+            assert_eq!(inner.fencing_token().await.unwrap(), token);
             again().run(async |_| ()).await
         });
         nested.await.unwrap().unwrap();

@@ -105,3 +105,18 @@ pub async fn max_waiters_makes_further_callers_busy(fixture: Fixture) {
     }
     fixture.until_free(&door, NOISE).await;
 }
+
+/// A lock that its caller never received.
+pub async fn canceled_call_keeps_no_lock_for_min_hold(fixture: Fixture) {
+    let job = fixture.key("job");
+    let holder = fixture.other().lock(&*job).acquire().await.unwrap();
+    let lock = fixture.locks().lock(&*job).min_hold(LONG);
+    let mut call = Box::pin(lock.wait(LONG).acquire());
+    let polled = tokio::time::timeout(millis(200), &mut call).await;
+    assert!(polled.is_err(), "another client holds the lock");
+    holder.release().await.unwrap();
+    // It is granted to the call, which is not polled again.
+    tokio::time::sleep(millis(200)).await;
+    drop(call);
+    fixture.until_free(&job, NOISE * 2).await;
+}

@@ -156,6 +156,31 @@ pub async fn readers_of_one_process_join_a_hold(fixture: Fixture) {
     fixture.until_free(&door, NOISE).await;
 }
 
+pub async fn readers_of_a_free_lock_are_not_too_many_waiters(fixture: Fixture) {
+    let door = fixture.key("door");
+    let mut crowd = JoinSet::new();
+    for _ in 0..20 {
+        crowd.spawn(reads(fixture.locks(), &door).max_waiters(2).acquire());
+    }
+    let readers = within(LONG, crowd.join_all()).await;
+    assert!(readers.iter().all(Result::is_ok));
+    drop(readers);
+    fixture.until_free(&door, NOISE).await;
+}
+
+/// One reader tries for the others; its caller does not poll it again.
+pub async fn reader_depends_on_no_other_one(fixture: Fixture) {
+    let door = fixture.key("door");
+    let mut stuck = Box::pin(reads(fixture.locks(), &door).acquire());
+    let acquired = begin(&mut stuck);
+    let other = reads(fixture.locks(), &door).acquire();
+    let other = within(NOISE * 2, other).await.unwrap();
+    assert!(other.is_valid());
+    drop((acquired, stuck));
+    other.release().await.unwrap();
+    fixture.until_free(&door, NOISE).await;
+}
+
 pub async fn loss_reaches_every_reader_of_a_hold(fixture: Fixture) {
     let door = fixture.key("door");
     let ttl = millis(600);

@@ -87,7 +87,11 @@ const CASES: &[(&str, Case)] = cases! {
         lost_lock_gets_no_fencing_token;
     nesting:
         nested_call_for_held_lock_would_deadlock
+        nested_call_has_the_fencing_token_of_the_outer_one
+        body_that_moves_to_another_task_keeps_its_locks
         nested_single_try_is_busy
+        nested_single_try_beside_another_call_is_none
+        lost_lock_can_be_acquired_in_its_body
         upgrade_would_deadlock
         reentrant_calls_run_under_outer_hold_one_at_a_time
         reentrant_readers_run_together
@@ -97,13 +101,16 @@ const CASES: &[(&str, Case)] = cases! {
     options:
         min_hold_keeps_lock_on_every_exit_path
         min_hold_is_validated
-        max_waiters_makes_further_callers_busy;
+        max_waiters_makes_further_callers_busy
+        canceled_call_keeps_no_lock_for_min_hold;
     readers:
         readers_share_lock_and_exclude_writers
         readers_and_writers_enter_in_order_of_arrival
         read_hold_from_queue_is_no_way_past_writers
         writer_that_gives_up_lets_readers_enter
         readers_of_one_process_join_a_hold
+        readers_of_a_free_lock_are_not_too_many_waiters
+        reader_depends_on_no_other_one
         loss_reaches_every_reader_of_a_hold
         readers_and_writers_never_overlap
         downgrade_admits_readers_and_no_writer
@@ -122,6 +129,9 @@ const CASES: &[(&str, Case)] = cases! {
         busy_key_releases_the_others
         dropped_call_frees_all_keys
         lost_key_loses_the_guard
+        overtaken_holder_of_several_keys_gets_no_fencing_token
+        nested_calls_for_several_keys_run
+        keys_of_a_failed_call_are_free_despite_min_hold
         keys_are_validated
         several_keys_have_one_fencing_token;
     queue:

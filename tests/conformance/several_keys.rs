@@ -162,6 +162,60 @@ pub async fn lost_key_loses_the_guard(fixture: Fixture) {
     }
 }
 
+/// A successor has the lock of one key already, whichever key that is.
+pub async fn overtaken_holder_of_several_keys_gets_no_fencing_token(fixture: Fixture) {
+    for stolen in 0..3 {
+        let names = keys(&fixture, &["a", "b", "c"]);
+        let guard = fixture.locks().lock_all(&names).acquire().await.unwrap();
+        if !fixture.deleted(&names[stolen]) {
+            return;
+        }
+        let successor = fixture.other().lock(&names[stolen]);
+        let successor = successor.wait(LONG).acquire().await.unwrap();
+        let token = successor.fencing_token().await.unwrap();
+        match guard.fencing_token().await {
+            Err(error) => assert!(error.is_lost() || error.is_unavailable(), "{error}"),
+            Ok(late) => assert!(late < token, "{late} is not below {token}"),
+        }
+        drop(guard);
+        successor.release().await.unwrap();
+        for name in &names {
+            fixture.until_free(name, NOISE).await;
+        }
+    }
+}
+
+pub async fn nested_calls_for_several_keys_run(fixture: Fixture) {
+    let names = keys(&fixture, &["a", "b"]);
+    let all = || fixture.locks().lock_all(&names).reentrant(true).wait(LONG);
+    let one = |n: usize| fixture.locks().lock(&names[n]).reentrant(true).wait(LONG);
+    let outer = all().run(async |outer| {
+        let token = outer.fencing_token().await.unwrap();
+        let inner = all().run(async |inner| inner.fencing_token().await.unwrap());
+        assert_eq!(inner.await.unwrap(), token);
+        let chain =
+            one(0).run(async |_| one(1).run(async |_| one(0).run(async |_| ()).await).await);
+        chain.await.unwrap().unwrap().unwrap();
+        let held = one(0).acquire().await.unwrap();
+        one(1).acquire().await.unwrap().release().await.unwrap();
+        held.release().await.unwrap();
+    });
+    within(NOISE * 4, outer).await.unwrap();
+    for name in &names {
+        fixture.until_free(name, NOISE).await;
+    }
+}
+
+pub async fn keys_of_a_failed_call_are_free_despite_min_hold(fixture: Fixture) {
+    let names = keys(&fixture, &["a", "b"]);
+    let holder = fixture.other().lock(&names[1]).acquire().await.unwrap();
+    let all = fixture.locks().lock_all(&names).min_hold(LONG);
+    assert!(all.wait(millis(100)).acquire().await.is_err());
+    fixture.until_free(&names[0], NOISE * 2).await;
+    holder.release().await.unwrap();
+    fixture.until_free(&names[1], NOISE).await;
+}
+
 pub async fn keys_are_validated(fixture: Fixture) {
     let lock = |keys: &[&str]| fixture.locks().lock_all(keys.iter().copied()).acquire();
     for keys in [&[][..], &[""], &["a", ":b"]] {

@@ -53,6 +53,10 @@ impl LockGuard {
         let span = LockSpan::start(template, guard.hold().key(), acquire.started);
         for guard in std::iter::once(&guard).chain(&others) {
             guard.set_span(span.handle());
+            // Only now: a lock that its caller never received is released at once.
+            if let Some(min_hold) = acquire.options.min_hold {
+                guard.hold().keep_for(min_hold);
+            }
         }
         LockGuard {
             guard,
@@ -83,8 +87,7 @@ impl LockGuard {
 
     /// Returns the scope of a body that runs under this guard.
     pub(crate) fn scope(&self) -> Arc<Scope> {
-        let others = self.other_holds().cloned().collect();
-        Scope::new(self.hold().clone(), others)
+        Scope::new(self.hold().clone(), self.other_holds().cloned())
     }
 
     /// Hands each lock to the next local waiter, or releases it. Returns the first error.
@@ -204,7 +207,7 @@ impl LockGuard {
     /// readers, the order says nothing. A resource that rejects stale readers keeps two numbers: the greatest of an
     /// accepted write, and the greatest of anything accepted. It accepts a write that is not below the latter,
     /// and a read that is not below the former. Several keys have one number, for which the same holds for each
-    /// of them.
+    /// of them. A nested call with [`reentrant`](crate::Lock::reentrant) for the same keys has the outer call's number.
     ///
     /// Cancel safe: dropping the future at most skips a number.
     ///

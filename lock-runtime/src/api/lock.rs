@@ -86,8 +86,9 @@ impl Lock {
         }
     }
 
-    /// Shares the lock with other readers: any number of them hold it at the same time, and none beside a holder
-    /// for writing, which is every holder without this option.
+    /// Shares the lock with other readers: any number of them hold it at the same time, and none beside an exclusive
+    /// holder. Beside holders of [`permits`](Self::permits) of the same key they count, and those of one process that
+    /// share a hold count once.
     ///
     /// Readers and writers acquire the lock in their order of arrival; readers that are neighbors in the queue
     /// enter together. Each reader has a lease of its own: one that crashes delays writers by its own ttl, whatever
@@ -213,8 +214,8 @@ impl Lock {
     }
 
     /// With `true`, a call from a body that holds the lock already runs under that hold, instead of failing with
-    /// [`WouldDeadlock`](LockError::WouldDeadlock). The nested calls of one body take turns, unless all of them
-    /// read. The lease, the loss and the fencing token are those of the outer hold, and so are `ttl`, `max_hold` and
+    /// [`WouldDeadlock`](LockError::WouldDeadlock). The nested calls of one body take turns; those that
+    /// read run together. The lease, the loss and the fencing token are those of the outer hold, and so are `ttl`, `max_hold` and
     /// `replicas`; the hold ends with its last guard. A body that reads cannot be entered for writing. Spawned
     /// tasks are not within the body. Without an outer hold, this is a lock like any other.
     ///
@@ -319,7 +320,7 @@ impl Lock {
         if let Some(max_hold) = self.max_hold {
             validate_duration("max_hold", max_hold)?;
         }
-        validate_min_hold(self.min_hold, self.max_hold)?;
+        validate_min_hold(self.min_hold, self.max_hold, (ttl, self.renew))?;
         let limit = validate_limit(self.read, self.permits)?;
         if let Some(reason) = inner.context.engine.refuses(limit) {
             return Err(LockError::InvalidOption {

@@ -4,7 +4,8 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::{Acquired, Attempt};
 use crate::error::LockError;
 use crate::limit::Limit;
-use crate::lock::handoff::{HoldGuard, admit_readers};
+use crate::lock::context::Context;
+use crate::lock::handoff::{HoldGuard, Turn, admit_readers};
 use crate::lock::hold::Hold;
 use crate::lock::inner::ManagerInner;
 use crate::lock::lease::Lease;
@@ -17,6 +18,10 @@ use crate::util::time::{deadline_in, elapsed_since, now};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// How long readers wait for the result of another reader's try. It may need more than they do, and its caller may poll
+/// it late.
+const READ_TRY: Duration = Duration::from_millis(50);
 
 pub(crate) struct Acquire {
     pub(crate) inner: Arc<ManagerInner>,
@@ -52,7 +57,11 @@ impl Acquire {
 
     /// Fails if the running body holds the lock, and would wait for its own end.
     pub(crate) fn check_nesting(&self) -> Result<(), LockError> {
-        let Some(outer) = self.outer_hold() else {
+        // A body that continues after a loss holds nothing.
+        let Some(outer) = self
+            .outer_hold()
+            .filter(|outer| outer.hold.check_lost().is_none())
+        else {
             return Ok(());
         };
         let covers = outer.covers(self.options.limit);
@@ -72,21 +81,25 @@ impl Acquire {
         OuterHold::find(self.inner.shared.manager(), &self.name)
     }
 
-    /// Joins the hold under which the running body runs. Its nested calls take turns, unless all of them read.
+    /// Joins the hold under which the running body runs. Its nested calls take turns; those that read have theirs
+    /// together.
     async fn acquire_within_body(&self, deadline: Instant) -> Result<Option<HoldGuard>, LockError> {
         let Some(outer) = self.outer_hold() else {
             return Ok(None);
         };
-        let both_read = [outer.hold.limit(), self.options.limit] == [Limit::UNLIMITED; 2];
-        let turn = match both_read {
-            true => None,
-            false => {
-                let turn = outer.turns().lock_owned();
-                let turn = self.inner.context.io.timeout_at(deadline, turn).await;
-                Some(turn.map_err(|_| self.busy())?)
-            }
+        let (io, turns) = (&self.inner.context.io, outer.turns());
+        let turn = match self.options.limit == Limit::UNLIMITED {
+            true => io
+                .timeout_at(deadline, turns.read_owned())
+                .await
+                .map(Turn::new),
+            false => io
+                .timeout_at(deadline, turns.write_owned())
+                .await
+                .map(Turn::new),
         };
-        if !outer.hold.share(self.options) {
+        let turn = turn.map_err(|_| self.busy())?;
+        if !outer.hold.share() {
             let loss = outer.hold.check_lost();
             return loss.map_or_else(|| Err(self.busy()), Err);
         }
@@ -101,7 +114,11 @@ impl Acquire {
             let shares = self.options.reentrant && outer.covers(self.options.limit);
             // Boxed: few calls are nested.
             return match shares {
-                true => Box::pin(self.acquire_within_body(now())).await,
+                true => match Box::pin(self.acquire_within_body(now())).await {
+                    // Another nested call has its turn.
+                    Err(error) if error.is_busy() => Ok(None),
+                    acquired => acquired,
+                },
                 false => Ok(None),
             };
         }
@@ -193,10 +210,21 @@ impl Acquire {
         let start = || remote_wait::spawn(self.inner.clone(), self.name.clone(), limit);
         let wait = queues.enqueue(&self.name, self.options, place, start);
         drop(read_try);
-        let mut wait = wait.map_err(|waiting| self.too_many(waiting))?;
-        if let Ok(delivered) = context.io.timeout_at(deadline, &mut wait).await {
-            // A queue is dropped only if the thread that serves it has ended.
-            return delivered.unwrap_or_else(|| Err(context.shutting_down(&self.name)));
+        let mut wait = wait.map_err(|waiting| too_many(context, &self.name, waiting))?;
+        let mut next = match wait.is_served() {
+            true => deadline.min(deadline_in(READ_TRY)),
+            false => deadline,
+        };
+        loop {
+            if let Ok(delivered) = context.io.timeout_at(next, &mut wait).await {
+                // A queue is dropped only if the thread that serves it has ended.
+                return delivered.unwrap_or_else(|| Err(context.shutting_down(&self.name)));
+            }
+            if next >= deadline {
+                break;
+            }
+            queues.wait_without_try(&self.name, limit, start);
+            next = deadline;
         }
         // Before the wait is dropped: an empty queue has no last error.
         match queues.last_error(&self.name, limit) {
@@ -296,15 +324,6 @@ impl Acquire {
         }
     }
 
-    /// Returns the error of a call that does not wait, since so many callers wait already.
-    fn too_many(&self, waiting: usize) -> LockError {
-        LockError::Busy {
-            key: self.inner.context.key_of(&self.name).into(),
-            waited: Duration::ZERO,
-            waiting: Some(waiting),
-        }
-    }
-
     fn unavailable(&self, error: EngineError) -> LockError {
         self.inner.context.unavailable(&self.name, error)
     }
@@ -337,6 +356,17 @@ impl Drop for ReadTry<'_> {
     fn drop(&mut self) {
         let (inner, name) = (self.inner, self.name);
         let start = || remote_wait::spawn(inner.clone(), name.clone(), Limit::UNLIMITED);
-        inner.queues.end_read_try(name, start);
+        for (waiter, waiting) in inner.queues.end_read_try(name, start) {
+            waiter.deliver(Err(too_many(&inner.context, name, waiting)));
+        }
+    }
+}
+
+/// Returns the error of a call that does not wait, since so many callers wait already.
+fn too_many(context: &Context, name: &str, waiting: usize) -> LockError {
+    LockError::Busy {
+        key: context.key_of(name).into(),
+        waited: Duration::ZERO,
+        waiting: Some(waiting),
     }
 }

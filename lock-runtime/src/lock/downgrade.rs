@@ -71,8 +71,7 @@ impl Drop for Replacement {
             // The exclusive token first: then a late downgrade finds that it is no holder.
             let hold = self.guard.hold().clone();
             self.guard.disarm();
-            hold.release_in_background();
-            hold.release_claim(self.next.clone());
+            hold.end_both_in_background(self.next.clone());
         }
     }
 }

@@ -8,24 +8,46 @@ use std::sync::Arc;
 
 /// Returns one number that is greater than every earlier one, and smaller than every later one, of each key.
 ///
-/// The keys of one slot share a counter. In a cluster, a number is drawn in each slot, and the greatest is then
-/// stored in all of them.
+/// The keys of one slot share a counter. A number is drawn in each slot. Once the greatest is known, each key must prove
+/// that it is still held, in a request that also stores the number in the other slots: a successor of this holder draws
+/// its number after that.
 pub(crate) async fn common_token(holds: Vec<&Arc<Hold>>) -> Result<u64, LockError> {
-    let mut slots = BTreeSet::new();
-    let shard = |hold: &Arc<Hold>| hold.context().engine.shard_of(&hold.name).slot;
-    let one_per_slot = holds.iter().filter(|hold| slots.insert(shard(hold)));
-    let counters: Vec<_> = one_per_slot.copied().collect();
-    let drawn = join_all(counters.iter().map(|hold| hold.fencing_token())).await;
-    let drawn: Result<Vec<u64>, LockError> = drawn.into_iter().collect();
-    let drawn = drawn?;
-    let token = drawn.iter().copied().max().unwrap_or_default();
-    let behind = counters.iter().zip(drawn);
-    let behind = behind.filter(|(_, drawn)| *drawn < token);
-    let raised = join_all(behind.map(|(hold, _)| hold.raise_fencing_token(token))).await;
-    raised.into_iter().collect::<Result<(), LockError>>()?;
-    // The number is this guard's only if all locks were still held when the last answer arrived.
-    match holds.iter().find_map(|hold| hold.check_lost()) {
-        Some(loss) => Err(loss),
-        None => Ok(token),
+    let known = holds.first().and_then(|hold| hold.known_fencing_token());
+    if let Some(token) = known
+        && holds.iter().all(|hold| hold.known_fencing_token() == known)
+    {
+        return still_held(&holds).map(|()| token);
     }
+    let mut slots = BTreeSet::new();
+    let slot = |hold: &Arc<Hold>| hold.context().engine.shard_of(&hold.name).slot;
+    let one_per_slot = holds.iter().filter(|hold| slots.insert(slot(hold)));
+    let counters: Vec<_> = one_per_slot.copied().collect();
+    let drawn = join_all(counters.iter().map(|hold| hold.draw_fencing_token())).await;
+    let drawn: Result<Vec<u64>, LockError> = drawn.into_iter().collect();
+    let greatest = counters.iter().zip(drawn?).max_by_key(|(_, drawn)| *drawn);
+    let Some((drawer, token)) = greatest else {
+        return Ok(0);
+    };
+    let others = holds.iter().filter(|hold| !Arc::ptr_eq(hold, drawer));
+    let proven = join_all(others.map(async |hold| match slot(hold) == slot(drawer) {
+        true => hold.draw_fencing_token().await.map(drop),
+        false => hold.raise_fencing_token(token).await,
+    }));
+    proven
+        .await
+        .into_iter()
+        .collect::<Result<(), LockError>>()?;
+    // The number is this guard's only if all locks were still held when the last answer arrived.
+    still_held(&holds)?;
+    for hold in holds {
+        hold.learn_fencing_token(token);
+    }
+    Ok(token)
+}
+
+fn still_held(holds: &[&Arc<Hold>]) -> Result<(), LockError> {
+    holds
+        .iter()
+        .find_map(|hold| hold.check_lost())
+        .map_or(Ok(()), Err)
 }

@@ -13,7 +13,6 @@ use crate::util::sync::AtomicBool;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tokio::sync::OwnedMutexGuard;
 
 /// The obligation to end a hold, which the guards of a read hold share. Dropping the last one hands the lock to the
 /// next local waiter, or releases it in the background.
@@ -26,7 +25,20 @@ pub(crate) struct HoldGuard {
     joined: bool,
     /// The turn of a guard that has joined the hold of the body in which it was acquired. It has no type here: a
     /// guard of a mutex in every `LockGuard` would make clippy warn about users' functions.
-    turn: Option<Box<dyn Any + Send + Sync>>,
+    turn: Option<Turn>,
+}
+
+/// The turn of a nested call, until it is dropped.
+pub(crate) struct Turn {
+    _guard: Box<dyn Any + Send + Sync>,
+}
+
+impl Turn {
+    pub(crate) fn new(guard: impl Any + Send + Sync) -> Turn {
+        Turn {
+            _guard: Box::new(guard),
+        }
+    }
 }
 
 impl HoldGuard {
@@ -48,8 +60,8 @@ impl HoldGuard {
     }
 
     /// Keeps that turn until the guard ends.
-    pub(crate) fn with_turn(mut self, turn: Option<OwnedMutexGuard<()>>) -> HoldGuard {
-        self.turn = turn.map(|turn| Box::new(turn) as Box<dyn Any + Send + Sync>);
+    pub(crate) fn with_turn(mut self, turn: Turn) -> HoldGuard {
+        self.turn = Some(turn);
         self
     }
 

@@ -47,6 +47,8 @@ struct State {
     held_since: Instant,
     /// The end of the longest `min_hold` of its guards so far.
     keep_until: Option<Instant>,
+    /// The fencing token of the guards that own the hold, once it is known.
+    fencing_token: Option<u64>,
     /// A read hold is about to replace this one.
     replaced: bool,
     /// The span in which a loss is reported to the current guard.
@@ -97,6 +99,7 @@ impl Hold {
                 handoffs: 0,
                 held_since: time::now(),
                 keep_until: None,
+                fencing_token: None,
                 replaced: false,
                 span: SpanHandle::default(),
             }),
@@ -212,18 +215,16 @@ impl Hold {
         if joins {
             state.guards += 1;
             state.handoffs += 1;
-            state.keep_for(options);
         }
         joins
     }
 
     /// Adds a guard within the body that runs under this hold. Returns `false` if the hold has ended.
-    pub(crate) fn share(&self, options: LockOptions) -> bool {
+    pub(crate) fn share(&self) -> bool {
         let mut state = self.state();
         let shares = state.phase == Phase::Held && state.guards > 0 && !state.replaced;
         if shares {
             state.guards += 1;
-            state.keep_for(options);
         }
         shares
     }
@@ -253,9 +254,14 @@ impl Hold {
         if let Some(loss) = self.check_lost() {
             return Err(loss);
         }
-        let (options, hard_limit, keep_until) = {
+        let (options, hard_limit, keep_until, fencing_token) = {
             let state = self.state();
-            (state.options, state.hard_limit, state.keep_until)
+            (
+                state.options,
+                state.hard_limit,
+                state.keep_until,
+                state.fencing_token,
+            )
         };
         let options = LockOptions {
             limit: token.limit(),
@@ -270,6 +276,7 @@ impl Hold {
         let mut state = next.state();
         state.hard_limit = hard_limit;
         state.keep_until = keep_until;
+        state.fencing_token = fencing_token;
         next.reschedule(&mut state, now);
         drop(state);
         Ok(next)
@@ -284,9 +291,21 @@ impl Hold {
         self.shared.observer.on_vacated(&self.name, self.token);
     }
 
-    /// Releases another claim of this lock in the background.
-    pub(crate) fn release_claim(&self, claim: Claim) {
-        self.shared.releaser.release_in_background(claim, false);
+    /// Keeps the lock for at least that long from now on, on every path.
+    pub(crate) fn keep_for(&self, min_hold: Duration) {
+        let mut state = self.state();
+        state.keep_until = state.keep_until.max(Some(deadline_in(min_hold)));
+    }
+
+    /// Ends this hold, and another claim that may have replaced it, in the background.
+    pub(crate) fn end_both_in_background(&self, other: Claim) {
+        let rest = self.state().rest_of_min_hold();
+        self.release_in_background();
+        let releaser = &self.shared.releaser;
+        match rest {
+            Some(rest) => releaser.end_in_background(other, rest),
+            None => releaser.release_in_background(other, false),
+        }
     }
 
     /// Records that the server reports another owner, and returns that loss.
@@ -327,7 +346,7 @@ impl Hold {
         }
         state.options = options;
         state.guards = 1;
-        state.keep_for(options);
+        state.fencing_token = None;
         let by_ttl =
             (!options.renew).then(|| (Lease::from_request(now, options.ttl), LostCause::Expired));
         let by_max_hold = options
@@ -466,8 +485,27 @@ impl Hold {
         })
     }
 
-    /// Fetches a number greater than that of every earlier hold.
+    /// Returns a number greater than that of every earlier hold. Guards that own the hold together have the same.
     pub(crate) async fn fencing_token(&self) -> Result<u64, LockError> {
+        if let Some(token) = self.known_fencing_token() {
+            return self.check_lost().map_or(Ok(token), Err);
+        }
+        let drawn = self.draw_fencing_token().await?;
+        Ok(self.learn_fencing_token(drawn))
+    }
+
+    /// Returns the fencing token of the guards that own the hold, if any of them has drawn one.
+    pub(crate) fn known_fencing_token(&self) -> Option<u64> {
+        self.state().fencing_token
+    }
+
+    /// Records the fencing token of the guards that own the hold. Returns the one that was recorded first.
+    pub(crate) fn learn_fencing_token(&self, token: u64) -> u64 {
+        *self.state().fencing_token.get_or_insert(token)
+    }
+
+    /// Fetches a number greater than that of every earlier hold.
+    pub(crate) async fn draw_fencing_token(&self) -> Result<u64, LockError> {
         if let Some(loss) = self.check_lost() {
             return Err(loss);
         }
@@ -656,11 +694,6 @@ impl State {
     }
 
     /// Keeps the lock for the `min_hold` of a guard that begins.
-    fn keep_for(&mut self, options: LockOptions) {
-        let until = options.min_hold.map(deadline_in);
-        self.keep_until = self.keep_until.max(until);
-    }
-
     /// Returns for how long the lock must stay held.
     fn rest_of_min_hold(&self) -> Option<Duration> {
         let rest = self.keep_until?.saturating_duration_since(time::now());

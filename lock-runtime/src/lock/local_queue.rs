@@ -108,23 +108,45 @@ impl<T> LocalQueues<T> {
         begins.then(|| self.next_ticket.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Ends the try of a reader. `start` starts the task that waits in the server queue, if readers still wait.
-    pub(crate) fn end_read_try(&self, name: &str, start: impl FnOnce() -> Arc<Inbox<ClaimEvent>>) {
+    /// Ends the try of a reader. `start` starts the task that waits in the server queue, if readers still wait. Returns
+    /// those that have come after as many others as their options allow to wait.
+    pub(crate) fn end_read_try(
+        &self,
+        name: &str,
+        start: impl FnOnce() -> Arc<Inbox<ClaimEvent>>,
+    ) -> Vec<(Waiter<T>, usize)> {
         let mut locks = self.locked();
         let Some(lock) = locks.get_mut(name) else {
-            return;
+            return Vec::new();
         };
+        let mut waiting = lock.waiting();
         lock.read_try = false;
-        match lock.queue(Limit::UNLIMITED) {
-            Some(queue) if queue.waiters.is_empty() && queue.remote_wait.is_none() => {
-                lock.remove_queue(Limit::UNLIMITED);
+        let Some(queue) = lock.queue(Limit::UNLIMITED) else {
+            if lock.is_unused() {
+                locks.remove(name);
             }
-            Some(queue) if queue.remote_wait.is_none() => queue.remote_wait = Some(start()),
-            _ => {}
+            return Vec::new();
+        };
+        let mut refused = Vec::new();
+        for waiter in std::mem::take(&mut queue.waiters) {
+            match waiter.options.max_waiters {
+                Some(most) if waiting >= most => refused.push((waiter, waiting)),
+                _ => {
+                    waiting += 1;
+                    queue.waiters.push_back(waiter);
+                }
+            }
+        }
+        if queue.remote_wait.is_none() {
+            match queue.waiters.is_empty() {
+                true => lock.remove_queue(Limit::UNLIMITED),
+                false => queue.remote_wait = Some(start()),
+            }
         }
         if lock.is_unused() {
             locks.remove(name);
         }
+        refused
     }
 
     /// Adds a waiter. `start` starts the task that waits in the server queue, if there is none yet. Fails with
@@ -139,14 +161,15 @@ impl<T> LocalQueues<T> {
         let (sender, receiver) = oneshot::channel();
         let mut locks = self.locked();
         let lock = locks.entry(name.clone()).or_default();
-        let waiting = lock.queues.iter().map(|queue| queue.waiters.len()).sum();
-        if options.max_waiters.is_some_and(|most| waiting >= most) {
+        let is_served = lock.read_try && options.limit == Limit::UNLIMITED;
+        let waiting = lock.waiting();
+        // A reader that follows a try may acquire a free lock at once.
+        if !is_served && options.max_waiters.is_some_and(|most| waiting >= most) {
             if lock.is_unused() {
                 locks.remove(name);
             }
             return Err(waiting);
         }
-        let is_served = lock.read_try && options.limit == Limit::UNLIMITED;
         let queue = lock.queue_or_insert(options.limit);
         if queue.waiters.capacity() == 0 {
             // Most waiters are alone in their queue.
@@ -176,8 +199,24 @@ impl<T> LocalQueues<T> {
             name: name.clone(),
             limit: options.limit,
             ticket,
+            is_served,
             receiver,
         })
+    }
+
+    /// Starts the task that waits in the server queue, if callers wait without one, for the result of another reader's
+    /// try.
+    pub(crate) fn wait_without_try(
+        &self,
+        name: &str,
+        limit: Limit,
+        start: impl FnOnce() -> Arc<Inbox<ClaimEvent>>,
+    ) {
+        self.with(name, limit, |queue| {
+            if queue.remote_wait.is_none() && !queue.waiters.is_empty() {
+                queue.remote_wait = Some(start());
+            }
+        });
     }
 
     /// Removes the waiter at the front of its queue if no caller with another limit came before it, and if
@@ -364,6 +403,13 @@ impl<T> Default for LocalLock<T> {
 }
 
 impl<T> LocalLock<T> {
+    /// Returns the number of callers that wait, without the readers that follow a try.
+    fn waiting(&self) -> usize {
+        let follows = |queue: &&LocalQueue<T>| self.read_try && queue.limit == Limit::UNLIMITED;
+        let queues = self.queues.iter().filter(|queue| !follows(queue));
+        queues.map(|queue| queue.waiters.len()).sum()
+    }
+
     fn has_waiters(&self) -> bool {
         self.queues.iter().any(|queue| !queue.waiters.is_empty())
     }
@@ -448,7 +494,15 @@ pub(crate) struct LocalWait<T> {
     name: Arc<str>,
     limit: Limit,
     ticket: u64,
+    /// `true` if another reader's try may serve this caller.
+    is_served: bool,
     receiver: oneshot::Receiver<Result<T, LockError>>,
+}
+
+impl<T> LocalWait<T> {
+    pub(crate) fn is_served(&self) -> bool {
+        self.is_served
+    }
 }
 
 impl<T> Future for LocalWait<T> {

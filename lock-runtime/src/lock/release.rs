@@ -77,6 +77,7 @@ impl Releaser {
             Box::pin(async move { renewed.await?.pop().unwrap_or(Ok(false)) })
         };
         let ended = context.retry(effort, renew).await;
+        context.engine.ends_after(claim.token, claim.ttl);
         self.claims.unregister(claim.token);
         ended.map(|(was_owner, _)| was_owner)
     }

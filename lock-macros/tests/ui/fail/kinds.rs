@@ -35,6 +35,11 @@ async fn held_too_long() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "job", min_hold = "1m", ttl = "30s", renew = false)]
+async fn held_longer_than_its_lease() -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = "job", reentrant, max_waiters = -1)]
 async fn without_values() -> Result<(), LockError> {
     Ok(())

@@ -43,7 +43,7 @@ use crate::engine::traits::{Engine, Shard};
 use crate::limit::Limit;
 use crate::util::io_thread::IoThread;
 use crate::util::join_all::join_all;
-use crate::util::time::deadline_in;
+use crate::util::time::{deadline_in, sleep_until};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,6 +196,16 @@ impl Engine for QuorumEngine {
                 .decided()
                 .ok_or_else(|| released.error(&self.members.list, "released", "not ours"))
         })
+    }
+
+    fn ends_after(&self, token: Token, rest: Duration) {
+        let Some(ballot) = self.ballots.get(token) else {
+            return;
+        };
+        self.members.io.spawn_detached(async move {
+            sleep_until(deadline_in(rest)).await;
+            ballot.withdraw(true);
+        });
     }
 
     fn renew<'a>(

@@ -1,6 +1,6 @@
 //! Fencing tokens increase: a token requested after another was received is greater, unless both are readers'.
-//! Repeated requests within a hold return the same token, also after a downgrade; all others differ. This holds
-//! whatever servers lose.
+//! Repeated requests within a hold return the same token, also after a downgrade, and readers of one process may share
+//! a hold; all others differ. This holds whatever servers lose.
 
 use std::collections::HashMap;
 
@@ -78,8 +78,10 @@ fn differ(verdict: &mut Verdict, had: Vec<(&Call, Token)>) {
             call.kind == CallKind::Downgraded
                 && (call.worker, call.number) == (other.worker, other.number)
         };
+        let may_share =
+            |other: &Call| call.worker == other.worker && call.kind.reads() && other.kind.reads();
         let text = match other {
-            Some(other) if !keeps_its_own(other) => format!(
+            Some(other) if !keeps_its_own(other) && !may_share(other) => format!(
                 "{} and {} both received {}",
                 other.name(),
                 call.name(),

@@ -163,6 +163,25 @@ fn only_tokens_of_readers_may_decrease() {
 }
 
 #[test]
+fn only_readers_of_one_process_may_have_the_same_token() {
+    let text = |kind: &str| {
+        breaks(&format!(
+            "
+             0 1.1 {kind}
+             1 1.1 begins 988
+             3 1.1 token 2 7
+             4 1.1 done
+             5 1.2 {kind}
+             5 1.2 begins 988
+             6 1.2 token 5 7
+             9 1.2 done"
+        ))
+    };
+    assert_eq!(text("reads"), []);
+    assert_eq!(text("asks"), [Rule::Tokens]);
+}
+
+#[test]
 fn downgraded_holder_keeps_its_token() {
     let text = |number: u64| {
         breaks(&format!(
