@@ -214,10 +214,10 @@ impl Lock {
     }
 
     /// With `true`, a call from a body that holds the lock already runs under that hold, instead of failing with
-    /// [`WouldDeadlock`](LockError::WouldDeadlock). The nested calls of one body take turns; those that
-    /// read run together. The lease, the loss and the fencing token are those of the outer hold, and so are `ttl`, `max_hold` and
-    /// `replicas`; the hold ends with its last guard. A body that reads cannot be entered for writing. Spawned
-    /// tasks are not within the body. Without an outer hold, this is a lock like any other.
+    /// [`WouldDeadlock`](LockError::WouldDeadlock). The nested calls of one body take turns; those that read run
+    /// together. The lease, the loss and the fencing token are those of the outer hold, and so are `ttl`,
+    /// `max_hold` and `replicas`; the hold ends with its last guard. A body that reads cannot be entered for
+    /// writing. Spawned tasks are not within the body. Without an outer hold, this is a lock like any other.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
