@@ -12,7 +12,7 @@ use lock_test_support::exclusion::{Exclusion, UNLIMITED};
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
-use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::time::{NOISE, eventually, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
 /// A member has a tenth of it to reply.
@@ -85,14 +85,17 @@ async fn readers_and_writers_exclude_each_other_whatever_replies_are_lost() {
         for writes in [false, true] {
             users.spawn(hold(locks.clone(), writes, exclusion.clone(), rng.split()));
         }
-        faults.spawn(disturb(proxies, ends.clone(), rng.split()));
-        managers.push(locks);
+        faults.spawn(disturb(proxies.clone(), ends.clone(), rng.split()));
+        managers.push((locks, proxies));
     }
     within(LONG, users.join_all()).await;
     ends.store(true, Relaxed);
     within(NOISE * 2, faults.join_all()).await;
     members.until_held_by("door", &[], TTL + NOISE * 2);
-    for locks in managers {
+    eventually(NOISE * 4, "all waiters have left all queues", || {
+        members.0.iter().all(|member| member.waiting("door") == 0)
+    });
+    for (locks, _proxies) in managers {
         within(TTL, locks.shutdown()).await;
     }
 }
