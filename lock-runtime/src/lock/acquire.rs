@@ -5,11 +5,11 @@ use crate::engine::request::{Acquired, Attempt};
 use crate::error::LockError;
 use crate::limit::Limit;
 use crate::lock::context::Context;
-use crate::lock::handoff::{HoldGuard, Turn, admit_readers};
+use crate::lock::handoff::{HoldGuard, Turn, deliver_joined};
 use crate::lock::hold::Hold;
 use crate::lock::inner::ManagerInner;
 use crate::lock::lease::Lease;
-use crate::lock::local_queue::Place;
+use crate::lock::local_queue::{Place, Refused};
 use crate::lock::remote_wait;
 use crate::lock::scope::OuterHold;
 use crate::options::LockOptions;
@@ -52,7 +52,7 @@ impl Acquire {
         if deadline <= now() {
             return Err(self.busy());
         }
-        self.acquire_or_wait(deadline).await
+        self.acquire_or_wait(false, deadline).await
     }
 
     /// Fails if the running body holds the lock, and would wait for its own end.
@@ -170,47 +170,50 @@ impl Acquire {
         Some(HoldGuard::joined(hold, queues.clone()))
     }
 
-    async fn acquire_or_wait(&self, deadline: Instant) -> Result<HoldGuard, LockError> {
-        if let Some(guard) = self.join() {
-            return Ok(guard);
-        }
-        let (queues, limit) = (&self.inner.queues, self.options.limit);
-        let mut read_try = None;
-        if queues.may_try(&self.name, limit) {
-            if limit == Limit::UNLIMITED {
-                read_try = ReadTry::begin(&self.inner, &self.name);
-            }
-            // Of several readers at a time one tries, and lets the others join its hold.
-            if (limit != Limit::UNLIMITED || read_try.is_some())
-                && let Some((guard, _)) = self.try_until_answered(None, deadline).await?
-            {
-                if read_try.is_some() {
-                    admit_readers(queues, guard.hold());
-                }
-                return Ok(guard);
-            }
-        }
-        self.wait_in_queue(read_try, deadline).await
-    }
-
-    /// Waits for a lock that another client holds.
-    pub(crate) async fn wait_in_queue(
+    /// Acquires the lock, or waits for it. A call that has tried only waits.
+    pub(crate) async fn acquire_or_wait(
         &self,
-        read_try: Option<ReadTry<'_>>,
+        has_tried: bool,
         deadline: Instant,
     ) -> Result<HoldGuard, LockError> {
-        if self.wait.is_zero() {
-            return Err(self.busy());
-        }
         let ManagerInner {
             context, queues, ..
         } = &*self.inner;
         let limit = self.options.limit;
-        let place = read_try.as_ref().map_or(Place::Back, ReadTry::place);
+        let reads = limit == Limit::UNLIMITED;
         let start = || remote_wait::spawn(self.inner.clone(), self.name.clone(), limit);
-        let wait = queues.enqueue(&self.name, self.options, place, start);
-        drop(read_try);
-        let mut wait = wait.map_err(|waiting| too_many(context, &self.name, waiting))?;
+        let mut wait = loop {
+            if let Some(guard) = self.join() {
+                return Ok(guard);
+            }
+            let may_try = !has_tried && queues.may_try(&self.name, limit);
+            // Of several readers at a time one tries, and lets the others join its hold.
+            let read_try = match may_try && reads {
+                true => ReadTry::begin(&self.inner, &self.name),
+                false => None,
+            };
+            if (may_try && !reads || read_try.is_some())
+                && let Some((guard, _)) = self.try_until_answered(None, deadline).await?
+            {
+                if let Some(mut read_try) = read_try {
+                    read_try.end(Some(guard.hold()));
+                }
+                return Ok(guard);
+            }
+            let place = match &read_try {
+                Some(read_try) => Place::Ticket(read_try.ticket),
+                None if reads && !has_tried => Place::BackUnlessFree,
+                None => Place::Back,
+            };
+            match queues.enqueue(&self.name, self.options, place, start) {
+                Ok(wait) => break wait,
+                // Another reader's try has just ended.
+                Err(Refused::MayTry) => {}
+                Err(Refused::TooMany(waiting)) => {
+                    return Err(too_many(context, &self.name, waiting));
+                }
+            }
+        };
         let mut next = match wait.is_served() {
             true => deadline.min(deadline_in(READ_TRY)),
             false => deadline,
@@ -313,7 +316,7 @@ impl Acquire {
         }
     }
 
-    fn busy(&self) -> LockError {
+    pub(crate) fn busy(&self) -> LockError {
         LockError::Busy {
             key: self.inner.context.key_of(&self.name).into(),
             waited: match self.wait.is_zero() {
@@ -329,11 +332,12 @@ impl Acquire {
     }
 }
 
-/// The try of one reader, whose result serves the readers that wait for it.
-pub(crate) struct ReadTry<'a> {
+/// The try of one reader, whose result serves the readers that wait for it. Dropping it ends the try.
+struct ReadTry<'a> {
     inner: &'a Arc<ManagerInner>,
     name: &'a Arc<str>,
     ticket: u64,
+    ended: bool,
 }
 
 impl<'a> ReadTry<'a> {
@@ -344,21 +348,31 @@ impl<'a> ReadTry<'a> {
             inner,
             name,
             ticket,
+            ended: false,
         })
     }
 
-    fn place(&self) -> Place {
-        Place::Ticket(self.ticket)
+    /// Ends the try: the readers that wait for its result join that hold, or wait for the server.
+    fn end(&mut self, hold: Option<&Arc<Hold>>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let (inner, name) = (self.inner, self.name);
+        let may_join = |options| hold.is_some_and(|hold| hold.try_join(options));
+        let start = || remote_wait::spawn(inner.clone(), name.clone(), Limit::UNLIMITED);
+        let followers = inner.queues.end_read_try(name, may_join, start);
+        if let Some(hold) = hold {
+            deliver_joined(&inner.queues, followers.joined, hold);
+        }
+        for (waiter, waiting) in followers.refused {
+            waiter.deliver(Err(too_many(&inner.context, name, waiting)));
+        }
     }
 }
 
 impl Drop for ReadTry<'_> {
     fn drop(&mut self) {
-        let (inner, name) = (self.inner, self.name);
-        let start = || remote_wait::spawn(inner.clone(), name.clone(), Limit::UNLIMITED);
-        for (waiter, waiting) in inner.queues.end_read_try(name, start) {
-            waiter.deliver(Err(too_many(&inner.context, name, waiting)));
-        }
+        self.end(None);
     }
 }
 

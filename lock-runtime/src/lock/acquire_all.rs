@@ -75,7 +75,10 @@ async fn acquire_next(
     }
     if acquired < count {
         let busy = acquired.checked_sub(1).map_or(call, |at| &rest[at]);
-        guards.push(busy.wait_in_queue(None, deadline).await?);
+        if busy.wait.is_zero() {
+            return Err(busy.busy());
+        }
+        guards.push(busy.acquire_or_wait(true, deadline).await?);
     }
     Ok(())
 }

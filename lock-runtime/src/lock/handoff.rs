@@ -156,8 +156,7 @@ fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
         hold.try_reassign(options, remote_waiters)
     };
     while let Some(waiter) = queues.pop_front_if(&hold.name, hold.limit(), may_take) {
-        if deliver(queues, waiter, hold) {
-            admit_readers(queues, hold);
+        if deliver_to_all(queues, waiter, hold) {
             return true;
         }
     }
@@ -180,23 +179,42 @@ pub(crate) fn grant_to_front(
             queues.push_front(name, waiter);
             return false;
         };
-        if deliver(queues, waiter, &hold) {
-            admit_readers(queues, &hold);
+        if deliver_to_all(queues, waiter, &hold) {
             return true;
         }
     }
 }
 
-/// Lets the readers at the front of the local queue join a read hold.
-pub(crate) fn admit_readers(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) {
-    if hold.limit() != Limit::UNLIMITED {
-        return;
+/// Delivers a hold to a waiter, and a read hold to the readers behind it, too. Returns `false` if no guard owns the
+/// hold.
+fn deliver_to_all(
+    queues: &Arc<LocalQueues<HoldGuard>>,
+    waiter: Waiter<HoldGuard>,
+    hold: &Arc<Hold>,
+) -> bool {
+    let mut readers = Vec::new();
+    if hold.limit() == Limit::UNLIMITED {
+        // Before the first delivery: a reader that comes after it may come after a writer of another process, too.
+        let may_join = |options, _| hold.try_join(options);
+        while let Some(reader) = queues.pop_front_if(&hold.name, Limit::UNLIMITED, may_join) {
+            readers.push(reader);
+        }
     }
-    let may_join = |options, _| hold.try_join(options);
-    while let Some(waiter) = queues.pop_front_if(&hold.name, Limit::UNLIMITED, may_join) {
+    let delivered = deliver(queues, waiter, hold);
+    deliver_joined(queues, readers, hold);
+    delivered
+}
+
+/// Delivers a read hold to readers that have joined it.
+pub(crate) fn deliver_joined(
+    queues: &Arc<LocalQueues<HoldGuard>>,
+    readers: Vec<Waiter<HoldGuard>>,
+    hold: &Arc<Hold>,
+) {
+    for reader in readers {
         // A guard that is not delivered leaves the hold.
         let guard = HoldGuard::joined(hold.clone(), queues.clone());
-        drop(waiter.deliver(Ok(guard)));
+        drop(reader.deliver(Ok(guard)));
     }
 }
 

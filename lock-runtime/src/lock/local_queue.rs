@@ -54,11 +54,31 @@ pub(crate) struct Waiter<T> {
     sender: oneshot::Sender<Result<T, LockError>>,
 }
 
-/// The place of a waiter: at the back, or that of a ticket drawn before.
+/// The place of a waiter.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     Back,
+    /// At the back, unless the caller, which has not tried yet, may do so.
+    BackUnlessFree,
+    /// That of a ticket drawn before.
     Ticket(u64),
+}
+
+/// Why a caller does not wait.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The options of the call do not allow as many callers as wait already.
+    TooMany(usize),
+    /// The server may grant the lock at once.
+    MayTry,
+}
+
+/// The readers that waited for the result of another one's try.
+pub(crate) struct Followers<T> {
+    /// Those that join its hold.
+    pub(crate) joined: Vec<Waiter<T>>,
+    /// Those that have come after as many others as their options allow to wait, and how many these were.
+    pub(crate) refused: Vec<(Waiter<T>, usize)>,
 }
 
 impl<T> LocalQueues<T> {
@@ -73,9 +93,7 @@ impl<T> LocalQueues<T> {
     /// process waits, none lingers after it waited along with other processes, and no hold is in the way.
     pub(crate) fn may_try(&self, name: &str, limit: Limit) -> bool {
         let locks = self.locked();
-        locks.get(name).is_none_or(|lock| {
-            !limit.is_exclusive() && lock.queues.is_empty() && !lock.is_held_exclusively()
-        })
+        locks.get(name).is_none_or(|lock| lock.may_try(limit))
     }
 
     /// Returns `true` if this process neither holds the lock nor waits for it.
@@ -108,67 +126,78 @@ impl<T> LocalQueues<T> {
         begins.then(|| self.next_ticket.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Ends the try of a reader. `start` starts the task that waits in the server queue, if readers still wait. Returns
-    /// those that have come after as many others as their options allow to wait.
+    /// Ends the try of a reader. The readers that wait for its result join its hold while `may_join` holds for their
+    /// options; for the others, `start` starts the task that waits in the server queue.
     pub(crate) fn end_read_try(
         &self,
         name: &str,
+        may_join: impl Fn(LockOptions) -> bool,
         start: impl FnOnce() -> Arc<Inbox<ClaimEvent>>,
-    ) -> Vec<(Waiter<T>, usize)> {
+    ) -> Followers<T> {
+        let mut followers = Followers {
+            joined: Vec::new(),
+            refused: Vec::new(),
+        };
         let mut locks = self.locked();
         let Some(lock) = locks.get_mut(name) else {
-            return Vec::new();
+            return followers;
         };
+        while let Some(reader) = lock.pop_front_if(Limit::UNLIMITED, |options, _| may_join(options))
+        {
+            followers.joined.push(reader);
+        }
         let mut waiting = lock.waiting();
         lock.read_try = false;
-        let Some(queue) = lock.queue(Limit::UNLIMITED) else {
-            if lock.is_unused() {
-                locks.remove(name);
-            }
-            return Vec::new();
-        };
-        let mut refused = Vec::new();
-        for waiter in std::mem::take(&mut queue.waiters) {
-            match waiter.options.max_waiters {
-                Some(most) if waiting >= most => refused.push((waiter, waiting)),
-                _ => {
-                    waiting += 1;
-                    queue.waiters.push_back(waiter);
+        if let Some(queue) = lock.queue(Limit::UNLIMITED) {
+            for waiter in std::mem::take(&mut queue.waiters) {
+                match waiter.options.max_waiters {
+                    Some(most) if waiting >= most => followers.refused.push((waiter, waiting)),
+                    _ => {
+                        waiting += 1;
+                        queue.waiters.push_back(waiter);
+                    }
                 }
             }
-        }
-        if queue.remote_wait.is_none() {
-            match queue.waiters.is_empty() {
-                true => lock.remove_queue(Limit::UNLIMITED),
-                false => queue.remote_wait = Some(start()),
+            if queue.remote_wait.is_none() {
+                match queue.waiters.is_empty() {
+                    true => lock.remove_queue(Limit::UNLIMITED),
+                    false => queue.remote_wait = Some(start()),
+                }
             }
         }
         if lock.is_unused() {
             locks.remove(name);
         }
-        refused
+        followers
     }
 
-    /// Adds a waiter. `start` starts the task that waits in the server queue, if there is none yet. Fails with
-    /// the number of the callers of this process that wait, if these are as many as the options allow.
+    /// Adds a waiter. `start` starts the task that waits in the server queue, if there is none yet.
     pub(crate) fn enqueue(
         self: &Arc<Self>,
         name: &Arc<str>,
         options: LockOptions,
         place: Place,
         start: impl FnOnce() -> Arc<Inbox<ClaimEvent>>,
-    ) -> Result<LocalWait<T>, usize> {
+    ) -> Result<LocalWait<T>, Refused> {
         let (sender, receiver) = oneshot::channel();
         let mut locks = self.locked();
         let lock = locks.entry(name.clone()).or_default();
         let is_served = lock.read_try && options.limit == Limit::UNLIMITED;
         let waiting = lock.waiting();
-        // A reader that follows a try may acquire a free lock at once.
-        if !is_served && options.max_waiters.is_some_and(|most| waiting >= most) {
+        let refused = match place {
+            // A reader that follows a try may acquire a free lock at once.
+            _ if is_served => None,
+            Place::BackUnlessFree if lock.may_try(options.limit) => Some(Refused::MayTry),
+            _ if options.max_waiters.is_some_and(|most| waiting >= most) => {
+                Some(Refused::TooMany(waiting))
+            }
+            _ => None,
+        };
+        if let Some(refused) = refused {
             if lock.is_unused() {
                 locks.remove(name);
             }
-            return Err(waiting);
+            return Err(refused);
         }
         let queue = lock.queue_or_insert(options.limit);
         if queue.waiters.capacity() == 0 {
@@ -177,7 +206,7 @@ impl<T> LocalQueues<T> {
         }
         // Unique across queues: a ticket of a queue that was removed matches no waiter of its successor.
         let ticket = match place {
-            Place::Back => self.next_ticket.fetch_add(1, Ordering::Relaxed),
+            Place::Back | Place::BackUnlessFree => self.next_ticket.fetch_add(1, Ordering::Relaxed),
             Place::Ticket(ticket) => ticket,
         };
         let at = queue.waiters.partition_point(|it| it.ticket < ticket);
@@ -228,17 +257,7 @@ impl<T> LocalQueues<T> {
         condition: impl FnOnce(LockOptions, Option<bool>) -> bool,
     ) -> Option<Waiter<T>> {
         let mut locks = self.locked();
-        let lock = locks.get_mut(name)?;
-        let others = lock.queues.iter().filter(|queue| queue.limit != limit);
-        let before = others.filter_map(|queue| queue.waiters.front());
-        let before = before.map(|waiter| waiter.ticket).min();
-        let queue = lock.queue(limit)?;
-        let front = queue.waiters.front()?;
-        let is_first = before.is_none_or(|before| front.ticket < before);
-        match is_first && condition(front.options, queue.remote_waiters) {
-            true => queue.pop_front(),
-            false => None,
-        }
+        locks.get_mut(name)?.pop_front_if(limit, condition)
     }
 
     pub(crate) fn pop_front(&self, name: &str, limit: Limit) -> Option<Waiter<T>> {
@@ -412,6 +431,27 @@ impl<T> LocalLock<T> {
 
     fn has_waiters(&self) -> bool {
         self.queues.iter().any(|queue| !queue.waiters.is_empty())
+    }
+
+    fn may_try(&self, limit: Limit) -> bool {
+        !limit.is_exclusive() && self.queues.is_empty() && !self.is_held_exclusively()
+    }
+
+    fn pop_front_if(
+        &mut self,
+        limit: Limit,
+        condition: impl FnOnce(LockOptions, Option<bool>) -> bool,
+    ) -> Option<Waiter<T>> {
+        let others = self.queues.iter().filter(|queue| queue.limit != limit);
+        let before = others.filter_map(|queue| queue.waiters.front());
+        let before = before.map(|waiter| waiter.ticket).min();
+        let queue = self.queue(limit)?;
+        let front = queue.waiters.front()?;
+        let is_first = before.is_none_or(|before| front.ticket < before);
+        match is_first && condition(front.options, queue.remote_waiters) {
+            true => queue.pop_front(),
+            false => None,
+        }
     }
 
     fn is_held_exclusively(&self) -> bool {

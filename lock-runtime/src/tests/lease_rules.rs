@@ -599,6 +599,76 @@ async fn a_ticket_of_a_removed_queue_matches_no_waiter_of_its_successor() {
     third.await.unwrap().unwrap().release().await.unwrap();
 }
 
+type Call = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
+
+/// A waker that begins another call when it is called first.
+struct OnWake {
+    call: Mutex<Option<Call>>,
+    begun: std::sync::mpsc::Sender<Call>,
+}
+
+impl std::task::Wake for OnWake {
+    fn wake(self: Arc<Self>) {
+        if let Some(mut call) = self.call.lock().unwrap().take() {
+            let began = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(began.is_pending());
+            self.begun.send(call).unwrap();
+        }
+    }
+}
+
+/// A reader that comes as soon as another one has entered from the server queue comes after a writer that waits there.
+#[tokio::test]
+async fn a_reader_after_a_grant_passes_no_writer() {
+    let connect = || LockManager::connect("memory://readers-and-a-writer");
+    let (ours, theirs) = (connect().await.unwrap(), connect().await.unwrap());
+    let third = connect().await.unwrap();
+    let wait = |locks: &LockManager| locks.lock("door").wait(TTL);
+    let holder = wait(&theirs).acquire().await.unwrap();
+    let mut first = Box::pin(wait(&ours).read().acquire());
+    let (begun, second) = std::sync::mpsc::channel();
+    let waker = Waker::from(Arc::new(OnWake {
+        call: Mutex::new(Some(Box::pin(wait(&ours).read().acquire()))),
+        begun,
+    }));
+    assert!(
+        first
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    while ours
+        .inner
+        .queues
+        .remote_waiters("lock:door", Limit::UNLIMITED)
+        .is_none()
+    {
+        tokio::task::yield_now().await;
+    }
+    let writer = tokio::spawn(wait(&third).acquire());
+    until_in_server_queue(&third, Limit::EXCLUSIVE).await;
+    holder.release().await.unwrap();
+    let first = first.await.unwrap();
+    let mut second = second.recv().unwrap();
+    first.release().await.unwrap();
+    let writer = writer.await.unwrap().unwrap();
+    assert!(
+        second
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
+    writer.release().await.unwrap();
+    second.await.unwrap().release().await.unwrap();
+}
+
+async fn until_in_server_queue(locks: &LockManager, limit: Limit) {
+    let queues = &locks.inner.queues;
+    while queues.remote_waiters("lock:door", limit).is_none() {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Shuts down. Fails if that takes too long.
 async fn shut_down(stage: &Stage) {
     let ended = tokio::time::timeout(Duration::from_secs(10), stage.locks.shutdown());

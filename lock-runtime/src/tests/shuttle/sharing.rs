@@ -15,6 +15,10 @@ fn read(lock: Lock) -> Lock {
     lock.read()
 }
 
+fn read_behind_one(lock: Lock) -> Lock {
+    lock.read().max_waiters(1)
+}
+
 fn write(lock: Lock) -> Lock {
     lock
 }
@@ -32,6 +36,18 @@ fn readers_join_while_the_last_guard_leaves() {
         let ends = spawn(async move { holder.end() });
         let readers = [(); 2].map(|()| process.spawn_holder_with("a", read));
         join_all(readers.into_iter().chain([ends])).await;
+        process.wait_idle().await;
+        process.end().await;
+        server.assert_all_released();
+    });
+}
+
+#[test]
+fn readers_of_a_free_lock_are_not_too_many_waiters() {
+    explore(POLLS, || async {
+        let server = Server::start();
+        let process = server.process();
+        join_all([(); 4].map(|()| process.spawn_holder_with("a", read_behind_one))).await;
         process.wait_idle().await;
         process.end().await;
         server.assert_all_released();
