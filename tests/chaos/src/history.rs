@@ -30,4 +30,6 @@ pub struct Promises {
     /// The longest time, in nanoseconds, for which a lock that a call waits for may have no holder, if the
     /// schedule promises less than the general bound.
     pub gap: Option<u64>,
+    /// The longest mean of these times, if the schedule promises one.
+    pub mean_gap: Option<u64>,
 }

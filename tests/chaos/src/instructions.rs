@@ -44,6 +44,8 @@ pub struct Workload {
     /// The wait timeout of every call.
     pub wait_ms: Option<u64>,
     pub pace: BodyLength,
+    /// The longest pause between two calls of a task.
+    pub pause_ms: u64,
     /// Calls use one of these at random, instead of the usual ttl.
     pub ttls_ms: Vec<u64>,
     /// The time limit for local handoff, instead of the default.
@@ -82,6 +84,7 @@ impl Default for Workload {
             first_calls: Vec::new(),
             wait_ms: None,
             pace: BodyLength::Mixed,
+            pause_ms: 20,
             ttls_ms: Vec::new(),
             hand_over_ms: None,
             without_io: true,

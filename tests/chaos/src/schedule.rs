@@ -31,6 +31,8 @@ pub struct Schedule {
     pub workload: Workload,
     /// The longest time until the next call acquires a lock, if the faults of this schedule determine it.
     pub gap: Option<Duration>,
+    /// The longest mean of these times, where servers pass a lock on without delay.
+    pub mean_gap: Option<Duration>,
     /// `true` if arrival order is kept whatever the plan.
     pub order: bool,
     /// `true` if the resource compares tokens; random if `None`.
@@ -66,6 +68,7 @@ impl Schedule {
                 }
             },
             gap: None,
+            mean_gap: None,
             order: false,
             fenced: None,
             lasts: millis(4000),
@@ -178,6 +181,7 @@ impl Schedule {
                 || has_one_queue && steps.all(|step| step.kind.target() == FaultTarget::Process),
             fenced,
             gap: self.gap.map(|gap| gap.as_nanos() as u64),
+            mean_gap: self.mean_gap.map(|gap| gap.as_nanos() as u64),
         }
     }
 }

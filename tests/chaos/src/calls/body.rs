@@ -135,7 +135,8 @@ impl Call {
                 Err(_) => return Outcome::Panicked,
             },
             CallKind::Dropped => {
-                let patience = Duration::from_micros(rng.below(100_000));
+                let most = if rng.one_in(3) { 1_000_000 } else { 100_000 };
+                let patience = Duration::from_micros(rng.below(most));
                 match tokio::time::timeout(patience, functions::waits(&self)).await {
                     Ok(made) => made,
                     Err(_) => return Outcome::Dropped,

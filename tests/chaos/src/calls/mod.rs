@@ -88,7 +88,7 @@ impl Caller {
             };
             let pace = self.workload.pace;
             self.call(kind, key, wait, pace, &mut rng).await;
-            tokio::time::sleep(millis(rng.below(20))).await;
+            tokio::time::sleep(millis(rng.below(self.workload.pause_ms))).await;
         }
     }
 

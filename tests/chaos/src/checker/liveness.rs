@@ -14,7 +14,8 @@
 //! If no fault occurred for as long as a queue entry lives, the bound is the polling interval of the first
 //! waiter in the queue.
 //!
-//! A schedule may promise a shorter gap if more is known of its faults.
+//! A schedule may promise a shorter gap if more is known of its faults, or a short mean of all gaps if there are none:
+//! a waiter that enters only when it polls shows in the mean, whatever the machine does to a single gap.
 //!
 //! A body that blocks its thread keeps other calls of its process from continuing; that time does not count.
 
@@ -41,6 +42,11 @@ const RECONNECT: u64 = 2 * SECOND;
 /// Where a gap is promised, a process that does not run for less than this still counts as waiting.
 const HICCUP: u64 = SECOND / 4;
 
+/// So many gaps, the longest ones, do not count for the mean: the machine may have caused them.
+const LONGEST: usize = 2;
+/// So many gaps have a mean.
+const ENOUGH: usize = 8;
+
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     let mut of_key: BTreeMap<u32, Vec<&Call>> = BTreeMap::new();
     for call in &case.calls {
@@ -60,13 +66,19 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
                 limits.len()
             },
         };
-        let promised = case.history.promises.gap;
-        let hiccup = promised.map_or(0, |_| HICCUP);
+        let promises = &case.history.promises;
+        let promised = promises.gap;
+        let hiccup = match promised.or(promises.mean_gap) {
+            Some(_) => HICCUP,
+            None => 0,
+        };
+        let mut gaps = Vec::new();
         for (from, to) in idle(case, &calls, hiccup).iter() {
             let gap = to - from - away.covered(from, to);
             verdict.longest_gap = verdict.longest_gap.max(gap);
             // Nearly all gaps are shorter; this avoids the full computation.
             let noise = case.noise(from, to);
+            gaps.push(gap.saturating_sub(case.noise.covered(from, to)));
             if promised.is_none() && gap <= FIRST + noise {
                 continue;
             }
@@ -84,7 +96,25 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
                 verdict.broken(Rule::Stall, text);
             }
         }
+        if let Some((promised, mean)) = promises.mean_gap.zip(mean(gaps))
+            && mean > promised
+        {
+            let text = format!(
+                "key {key} had no holder, or room for one more, for {} on average, though a call waited: {} is \
+                 promised",
+                millis(mean),
+                millis(promised)
+            );
+            verdict.broken(Rule::Stall, text);
+        }
     }
+}
+
+/// Returns the mean of all gaps but the longest, if there are enough.
+fn mean(mut gaps: Vec<u64>) -> Option<u64> {
+    gaps.sort_unstable();
+    let count = gaps.len().checked_sub(LONGEST)?;
+    (count >= ENOUGH).then(|| gaps[..count].iter().sum::<u64>() / count as u64)
 }
 
 /// Returns the spans in which a call that could continue, apart from hiccups, waited for the lock, which had room

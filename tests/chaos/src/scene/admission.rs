@@ -9,8 +9,9 @@ use crate::journal::CallKind;
 use crate::plan::Target;
 use lock_test_support::time::millis;
 
-/// The time in which a release or a cancellation lets the next waiters in: less than the time until they poll.
-const AT_ONCE: Duration = millis(400);
+/// How long a release or a cancellation takes, on average, to let the next waiters in. If they had to poll, it would
+/// be 10 ms at least.
+const AT_ONCE: Duration = millis(6);
 
 /// Returns the workload of processes that make one call after the other, without local handoff.
 fn one_by_one(calls: &[CallKind], pace: BodyLength) -> Workload {
@@ -32,7 +33,7 @@ pub fn permits_passed_on() -> Setting {
         processes: 6,
         workload: one_by_one(&[CallKind::ThreePermits], BodyLength::UpTo { ms: 1500 }),
         lasts: millis(8000),
-        gap: Some(AT_ONCE),
+        mean_gap: Some(AT_ONCE),
         ..Setting::of(&[])
     }
 }
@@ -49,26 +50,27 @@ pub fn readers_enter_together() -> Setting {
             BodyLength::UpTo { ms: 1500 },
         ),
         lasts: millis(8000),
-        gap: Some(AT_ONCE),
+        mean_gap: Some(AT_ONCE),
         ..Setting::of(&[])
     }
 }
 
 /// Writers that give up leave readers behind them, while others hold the lock.
 pub fn writers_give_up() -> Setting {
-    let calls = [
-        CallKind::Dropped,
-        CallKind::Reads,
-        CallKind::Reads,
-        CallKind::Reads,
-    ];
     Setting {
         ttl: millis(6000),
         keys: 1,
-        processes: 4,
-        workload: one_by_one(&calls, BodyLength::UpTo { ms: 1000 }),
-        lasts: millis(6000),
-        gap: Some(AT_ONCE),
+        processes: 6,
+        workload: Workload {
+            // Otherwise the next call of the one that gave up would let them in.
+            pause_ms: 500,
+            ..one_by_one(
+                &[CallKind::Dropped, CallKind::Reads, CallKind::Reads],
+                BodyLength::UpTo { ms: 1500 },
+            )
+        },
+        lasts: millis(8000),
+        mean_gap: Some(AT_ONCE),
         ..Setting::of(&[])
     }
 }

@@ -23,6 +23,7 @@ pub struct Setting {
     pub profile: Profile,
     pub plan: Option<Plan>,
     pub gap: Option<Duration>,
+    pub mean_gap: Option<Duration>,
     pub order: bool,
     pub fenced: Option<bool>,
     /// How much the clocks of the first process are slow, in millionths.
@@ -46,6 +47,7 @@ impl Setting {
             profile: Profile::only(kinds),
             plan: None,
             gap: None,
+            mean_gap: None,
             order: false,
             fenced: None,
             slow: 0,
@@ -89,6 +91,7 @@ impl Setting {
             plan: self.plan,
             workload: self.workload,
             gap: self.gap,
+            mean_gap: self.mean_gap,
             order: self.order,
             fenced: self.fenced,
             lasts: self.lasts,

@@ -148,3 +148,41 @@ fn acquisition_ends_an_idle_span() {
     history.events.extend(other.events);
     assert!(!check(&history).breaks(Rule::Stall));
 }
+
+/// Twelve times a call waits for another one to end. The first `slow` of them wait for 300 ms after that, the others
+/// for `usual` milliseconds.
+fn gaps(slow: u64, usual: u64) -> History {
+    let pairs = (1..=12).map(|n| {
+        let gap = if n <= slow { 300 } else { usual };
+        let (from, ends) = (n * 1000, n * 1000 + 100);
+        format!(
+            "
+            {from} 1.{n} asks
+            {from} 1.{n} begins 988
+            {} 2.{n} asks
+            {ends} 1.{n} done
+            {} 2.{n} begins 988
+            {} 2.{n} done",
+            from + 50,
+            ends + gap,
+            ends + gap + 1
+        )
+    });
+    parse(&pairs.collect::<String>())
+}
+
+/// Waiters that have to poll need longer than those that are let in.
+#[test]
+fn mean_gap_is_short_if_waiters_need_not_poll() {
+    let stalls = |slow, usual| {
+        let mut history = gaps(slow, usual);
+        assert!(!check(&history).breaks(Rule::Stall));
+        history.promises.mean_gap = Some(6 * MS);
+        check(&history).breaks(Rule::Stall)
+    };
+    assert!(!stalls(0, 4));
+    assert!(stalls(0, 12));
+    // The machine may cause two long ones.
+    assert!(!stalls(2, 4));
+    assert!(stalls(3, 4));
+}
