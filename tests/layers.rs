@@ -185,3 +185,23 @@ fn import_paths_are_parsed() {
     let expected = ["a::b::C", "a::d::E", "a::d::self", "a::F", "g::h"];
     assert_eq!(paths(code), expected);
 }
+
+/// `tests/run.sh` runs the tests in two parts, and names each program of tests.
+#[test]
+fn run_script_names_every_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |name| fs::read_to_string(root.join(name)).unwrap();
+    let (manifest, script) = (read("Cargo.toml"), read("tests/run.sh"));
+    let sections = manifest.split("[[test]]\nname = \"").skip(1);
+    let ours = sections.map(|section| section.split('"').next().unwrap().to_owned());
+    let models = files(&root.join("tests/model/tests")).into_iter();
+    let models = models.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned());
+    let tests: Vec<_> = ours.chain(models).collect();
+    assert!(tests.len() > 10, "{tests:?}");
+    let words: BTreeSet<_> = script.split([' ', ')', '\n']).collect();
+    let missing: Vec<_> = tests
+        .iter()
+        .filter(|test| !words.contains(&***test))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?} are not in tests/run.sh");
+}

@@ -70,12 +70,18 @@ RUSTDOCFLAGS="-D warnings" nice -n 19 cargo doc "${all[@]}" --no-deps
 step "packages"
 nice cargo package --package lock-macros --package lock-runtime --allow-dirty --no-verify
 
+step "tests that compute"
+untimed=(--test api --test default --test fuzz --test layers --test lints --test mutations --test quorum --test shared)
+nice -n 19 cargo test "${all[@]}" --no-fail-fast --lib --bins "${untimed[@]}"
+nice -n 19 cargo test "${all[@]}" --doc
+
 step "two minutes of chaos"
 wait "$chaos" || { cat target/chaos/log && exit 1; }
 trap - EXIT
 sed -n '/^|/,$p' target/chaos/log
 
-step "tests"
-# Tests mostly wait for servers, so several run at once.
+step "tests that measure time"
+# They mostly wait for servers, so several run at once.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$threads}"
-${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --no-fail-fast
+timed=(--test early_exit --test paused --test servers)
+${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --no-fail-fast "${timed[@]}"
