@@ -72,12 +72,16 @@ pub fn short_outages() -> Setting {
 
 /// Connections are killed repeatedly, and each can be replaced in the meantime, on a busy machine too.
 pub fn connections_killed() -> Setting {
-    let killed = |n: u64| step(500 + n * 50, 0, Kind::ClientsKilled, Target::Server(0));
+    let killed = |n: u64| step(500 + n * 25, 0, Kind::ClientsKilled, Target::Server(0));
     Setting {
-        keys: 8,
-        workload: long_leases(),
+        // A renewal must be in flight when its connection is killed.
+        keys: 40,
+        workload: Workload {
+            tasks: 24,
+            ..long_leases()
+        },
         lasts: millis(7000),
-        ..Setting::scripted((0..120).map(killed).collect())
+        ..Setting::scripted((0..240).map(killed).collect())
     }
 }
 
