@@ -9,7 +9,7 @@ use crate::lock::handoff::{HoldGuard, Turn, deliver_joined};
 use crate::lock::hold::Hold;
 use crate::lock::inner::ManagerInner;
 use crate::lock::lease::Lease;
-use crate::lock::local_queue::{Place, Refused};
+use crate::lock::local_queue::{NotQueued, Place};
 use crate::lock::remote_wait;
 use crate::lock::scope::OuterHold;
 use crate::options::LockOptions;
@@ -183,7 +183,7 @@ impl Acquire {
         let reads = limit == Limit::UNLIMITED;
         let start = || remote_wait::spawn(self.inner.clone(), self.name.clone(), limit);
         let mut wait = loop {
-            if let Some(guard) = self.join() {
+            if !has_tried && let Some(guard) = self.join() {
                 return Ok(guard);
             }
             let may_try = !has_tried && queues.may_try(&self.name, limit);
@@ -207,9 +207,10 @@ impl Acquire {
             };
             match queues.enqueue(&self.name, self.options, place, start) {
                 Ok(wait) => break wait,
-                // Another reader's try has just ended.
-                Err(Refused::MayTry) => {}
-                Err(Refused::TooMany(waiting)) => {
+                // What was in the way has just ended: another reader's try, or a hold.
+                Err(NotQueued::MayTry) if now() < deadline => {}
+                Err(NotQueued::MayTry) => return Err(self.busy()),
+                Err(NotQueued::TooMany(waiting)) => {
                     return Err(too_many(context, &self.name, waiting));
                 }
             }
@@ -360,7 +361,9 @@ impl<'a> ReadTry<'a> {
         let (inner, name) = (self.inner, self.name);
         let may_join = |options| hold.is_some_and(|hold| hold.try_join(options));
         let start = || remote_wait::spawn(inner.clone(), name.clone(), Limit::UNLIMITED);
-        let followers = inner.queues.end_read_try(name, may_join, start);
+        let followers = inner
+            .queues
+            .end_read_try(name, hold.is_some(), may_join, start);
         if let Some(hold) = hold {
             deliver_joined(&inner.queues, followers.joined, hold);
         }

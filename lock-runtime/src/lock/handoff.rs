@@ -194,7 +194,8 @@ fn deliver_to_all(
 ) -> bool {
     let mut readers = Vec::new();
     if hold.limit() == Limit::UNLIMITED {
-        // Before the first delivery: a reader that comes after it may come after a writer of another process, too.
+        // The readers join before the first delivery: a reader that calls after it may come after a writer of another
+        // process.
         let may_join = |options, _| hold.try_join(options);
         while let Some(reader) = queues.pop_front_if(&hold.name, Limit::UNLIMITED, may_join) {
             readers.push(reader);

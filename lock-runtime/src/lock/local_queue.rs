@@ -58,18 +58,18 @@ pub(crate) struct Waiter<T> {
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     Back,
-    /// At the back, unless the caller, which has not tried yet, may do so.
+    /// At the back, unless the caller, which has not tried yet, may try.
     BackUnlessFree,
     /// That of a ticket drawn before.
     Ticket(u64),
 }
 
-/// Why a caller does not wait.
+/// Why a caller was not added to the queue.
 #[derive(Debug)]
-pub(crate) enum Refused {
-    /// The options of the call do not allow as many callers as wait already.
+pub(crate) enum NotQueued {
+    /// As many callers wait as the options of the call allow, or more.
     TooMany(usize),
-    /// The server may grant the lock at once.
+    /// The caller tries first: the server may grant the lock at once.
     MayTry,
 }
 
@@ -126,11 +126,13 @@ impl<T> LocalQueues<T> {
         begins.then(|| self.next_ticket.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Ends the try of a reader. The readers that wait for its result join its hold while `may_join` holds for their
-    /// options; for the others, `start` starts the task that waits in the server queue.
+    /// Ends the try of a reader. If it `acquired` the lock, the readers that wait for its result join the hold while
+    /// `may_join` returns `true` for their options; for the others, `start` starts the task that waits in the server
+    /// queue.
     pub(crate) fn end_read_try(
         &self,
         name: &str,
+        acquired: bool,
         may_join: impl Fn(LockOptions) -> bool,
         start: impl FnOnce() -> Arc<Inbox<ClaimEvent>>,
     ) -> Followers<T> {
@@ -148,21 +150,25 @@ impl<T> LocalQueues<T> {
         }
         let mut waiting = lock.waiting();
         lock.read_try = false;
+        // Readers that cannot join the hold acquire the lock beside it, unless a waiter of another kind is in the way.
+        let enter_at_once = acquired && waiting == 0;
         if let Some(queue) = lock.queue(Limit::UNLIMITED) {
             for waiter in std::mem::take(&mut queue.waiters) {
                 match waiter.options.max_waiters {
-                    Some(most) if waiting >= most => followers.refused.push((waiter, waiting)),
+                    Some(most) if waiting >= most && !enter_at_once => {
+                        followers.refused.push((waiter, waiting));
+                    }
                     _ => {
                         waiting += 1;
                         queue.waiters.push_back(waiter);
                     }
                 }
             }
-            if queue.remote_wait.is_none() {
-                match queue.waiters.is_empty() {
-                    true => lock.remove_queue(Limit::UNLIMITED),
-                    false => queue.remote_wait = Some(start()),
-                }
+            match (queue.remote_wait.is_some(), queue.waiters.is_empty()) {
+                (false, true) => lock.remove_queue(Limit::UNLIMITED),
+                (false, false) => queue.remote_wait = Some(start()),
+                (true, true) => queue.wake(),
+                (true, false) => {}
             }
         }
         if lock.is_unused() {
@@ -178,7 +184,7 @@ impl<T> LocalQueues<T> {
         options: LockOptions,
         place: Place,
         start: impl FnOnce() -> Arc<Inbox<ClaimEvent>>,
-    ) -> Result<LocalWait<T>, Refused> {
+    ) -> Result<LocalWait<T>, NotQueued> {
         let (sender, receiver) = oneshot::channel();
         let mut locks = self.locked();
         let lock = locks.entry(name.clone()).or_default();
@@ -187,9 +193,9 @@ impl<T> LocalQueues<T> {
         let refused = match place {
             // A reader that follows a try may acquire a free lock at once.
             _ if is_served => None,
-            Place::BackUnlessFree if lock.may_try(options.limit) => Some(Refused::MayTry),
+            Place::BackUnlessFree if lock.may_try(options.limit) => Some(NotQueued::MayTry),
             _ if options.max_waiters.is_some_and(|most| waiting >= most) => {
-                Some(Refused::TooMany(waiting))
+                Some(NotQueued::TooMany(waiting))
             }
             _ => None,
         };

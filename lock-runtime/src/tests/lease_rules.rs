@@ -20,10 +20,10 @@ use crate::options::LockOptions;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -626,38 +626,36 @@ async fn a_reader_after_a_grant_passes_no_writer() {
     let wait = |locks: &LockManager| locks.lock("door").wait(TTL);
     let holder = wait(&theirs).acquire().await.unwrap();
     let mut first = Box::pin(wait(&ours).read().acquire());
+    // A reader waits for the result of a try first; its next timer is that of the wait.
+    let mut polls = 0;
+    poll_fn(|context| {
+        assert!(first.as_mut().poll(context).is_pending());
+        polls += 1;
+        if polls < 2 {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    })
+    .await;
     let (begun, second) = std::sync::mpsc::channel();
     let waker = Waker::from(Arc::new(OnWake {
         call: Mutex::new(Some(Box::pin(wait(&ours).read().acquire()))),
         begun,
     }));
-    assert!(
-        first
-            .as_mut()
-            .poll(&mut Context::from_waker(&waker))
-            .is_pending()
-    );
-    while ours
-        .inner
-        .queues
-        .remote_waiters("lock:door", Limit::UNLIMITED)
-        .is_none()
-    {
-        tokio::task::yield_now().await;
-    }
+    let polled = first.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    until_in_server_queue(&ours, Limit::UNLIMITED).await;
     let writer = tokio::spawn(wait(&third).acquire());
     until_in_server_queue(&third, Limit::EXCLUSIVE).await;
     holder.release().await.unwrap();
-    let first = first.await.unwrap();
-    let mut second = second.recv().unwrap();
-    first.release().await.unwrap();
+    let mut second = second.recv_timeout(TTL).unwrap();
+    first.await.unwrap().release().await.unwrap();
     let writer = writer.await.unwrap().unwrap();
-    assert!(
-        second
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()))
-            .is_pending()
-    );
+    let polled = second
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending());
     writer.release().await.unwrap();
     second.await.unwrap().release().await.unwrap();
 }
