@@ -70,18 +70,22 @@ RUSTDOCFLAGS="-D warnings" nice -n 19 cargo doc "${all[@]}" --no-deps
 step "packages"
 nice cargo package --package lock-macros --package lock-runtime --allow-dirty --no-verify
 
-step "tests that compute"
-untimed=(--test api --test default --test fuzz --test layers --test lints --test mutations --test quorum --test shared)
-nice -n 19 cargo test "${all[@]}" --no-fail-fast --lib --bins "${untimed[@]}"
-nice -n 19 cargo test "${all[@]}" --doc
+# A failure ends the script after all tests have run.
+failed=0
+
+step "tests that measure no time"
+untimed=(--test api --test default --test layers --test lints --test mutations --test quorum --test shared)
+nice -n 19 cargo test "${all[@]}" --no-fail-fast --bins "${untimed[@]}" || failed=1
+nice -n 19 cargo test "${all[@]}" --doc || failed=1
 
 step "two minutes of chaos"
-wait "$chaos" || { cat target/chaos/log && exit 1; }
+wait "$chaos" || { cat target/chaos/log && failed=1; }
 trap - EXIT
 sed -n '/^|/,$p' target/chaos/log
 
 step "tests that measure time"
 # They mostly wait for servers, so several run at once.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$threads}"
-timed=(--test early_exit --test paused --test servers)
-${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --no-fail-fast "${timed[@]}"
+timed=(--lib --test early_exit --test fuzz --test paused --test servers)
+${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --no-fail-fast "${timed[@]}" || failed=1
+exit "$failed"
