@@ -46,6 +46,8 @@ pub struct Workload {
     pub pace: BodyLength,
     /// The longest pause between two calls of a task.
     pub pause_ms: u64,
+    /// The longest time after which a call that is to be dropped is dropped.
+    pub patience_ms: u64,
     /// Calls use one of these at random, instead of the usual ttl.
     pub ttls_ms: Vec<u64>,
     /// The time limit for local handoff, instead of the default.
@@ -85,6 +87,7 @@ impl Default for Workload {
             wait_ms: None,
             pace: BodyLength::Mixed,
             pause_ms: 20,
+            patience_ms: 100,
             ttls_ms: Vec::new(),
             hand_over_ms: None,
             without_io: true,

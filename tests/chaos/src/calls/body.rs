@@ -23,6 +23,8 @@ pub struct Call {
     pub ttl: Duration,
     pub max_hold: Duration,
     pub wait: Duration,
+    /// The longest time after which the call is dropped, if it is to be.
+    pub patience: Duration,
     /// The account of each key.
     pub accounts: Vec<Account>,
     pub fenced: bool,
@@ -135,8 +137,7 @@ impl Call {
                 Err(_) => return Outcome::Panicked,
             },
             CallKind::Dropped => {
-                let most = if rng.one_in(3) { 1_000_000 } else { 100_000 };
-                let patience = Duration::from_micros(rng.below(most));
+                let patience = Duration::from_micros(rng.below(self.patience.as_micros() as u64));
                 match tokio::time::timeout(patience, functions::waits(&self)).await {
                     Ok(made) => made,
                     Err(_) => return Outcome::Dropped,

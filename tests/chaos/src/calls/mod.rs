@@ -145,6 +145,7 @@ impl Caller {
                 CallKind::OwnRuntime | CallKind::ThreadLocal => wait.min(millis(5000)),
                 _ => wait,
             },
+            patience: millis(self.workload.patience_ms),
             accounts: keys.iter().map(account).collect(),
             // Holders that share permits have no tokens.
             fenced: self.fenced && (kind.limit() == 1 || kind.reads()),

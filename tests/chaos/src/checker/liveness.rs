@@ -15,7 +15,7 @@
 //! waiter in the queue.
 //!
 //! A schedule may promise a shorter gap if more is known of its faults, or a short mean of all gaps if there are none:
-//! a waiter that enters only when it polls shows in the mean, whatever the machine does to a single gap.
+//! waiters that enter only when they poll raise the mean; a single stall of the machine does not.
 //!
 //! A body that blocks its thread keeps other calls of its process from continuing; that time does not count.
 
@@ -42,9 +42,9 @@ const RECONNECT: u64 = 2 * SECOND;
 /// Where a gap is promised, a process that does not run for less than this still counts as waiting.
 const HICCUP: u64 = SECOND / 4;
 
-/// So many gaps, the longest ones, do not count for the mean: the machine may have caused them.
+/// The number of longest gaps that the mean leaves out: the machine may have caused them.
 const LONGEST: usize = 2;
-/// So many gaps have a mean.
+/// The least number of other gaps for which the mean is checked.
 const ENOUGH: usize = 8;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
