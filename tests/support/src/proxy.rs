@@ -69,11 +69,11 @@ impl Proxy {
 
     /// Parses the server's output, so that messages can be lost later.
     pub fn reading(server: u16) -> Self {
-        Self::at(0, server)
+        Self::at(0, server).unwrap()
     }
 
-    /// Like [`reading`](Self::reading), on a given port.
-    pub fn at(port: u16, server: u16) -> Self {
+    /// Like [`reading`](Self::reading), on a given port. Fails if another program uses it.
+    pub fn at(port: u16, server: u16) -> std::io::Result<Self> {
         let state = State {
             loses_messages: Some((0, Rng::with(u64::from(server)))),
             ..State::default()
@@ -82,12 +82,12 @@ impl Proxy {
     }
 
     fn with(server: u16, state: State) -> Self {
-        Self::on(0, server, state)
+        Self::on(0, server, state).unwrap()
     }
 
-    fn on(port: u16, server: u16, state: State) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
-        let port = listener.local_addr().unwrap().port();
+    fn on(port: u16, server: u16, state: State) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port))?;
+        let port = listener.local_addr()?.port();
         let network = Arc::new(Network {
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -101,7 +101,7 @@ impl Proxy {
                 theirs.join(&client, server);
             }
         });
-        Self { port, network }
+        Ok(Self { port, network })
     }
 
     pub fn port(&self) -> u16 {

@@ -52,7 +52,7 @@ impl Server {
 
     /// Starts a server with options that may depend on its directory and port.
     pub fn with(password: Option<&str>, options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
-        let mut server = Self::prepare(password, options);
+        let mut server = Self::prepare(password, free_port(), options);
         server.restart();
         server
     }
@@ -60,12 +60,19 @@ impl Server {
     /// Starts a server behind a proxy: connections to its port go through the proxy.
     pub fn with_network(options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
         let behind = free_port();
-        let mut server = Self::prepare(None, |directory, port| {
+        let (port, network) = loop {
+            let port = free_port();
+            // Another program may have taken the port in the meantime.
+            if let Ok(network) = Proxy::at(port, behind) {
+                break (port, network);
+            }
+        };
+        let mut server = Self::prepare(None, port, |directory, port| {
             let mut options = options(directory, port);
             options.extend(["--port".to_owned(), behind.to_string()]);
             options
         });
-        server.network = Some(Proxy::at(server.port, behind));
+        server.network = Some(network);
         server.restart();
         server
     }
@@ -80,7 +87,7 @@ impl Server {
     /// Starts a server that uses `clocks`.
     pub fn by(clocks: Clocks, options: &[&str]) -> Self {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
-        let mut server = Self::prepare(None, |_, _| options);
+        let mut server = Self::prepare(None, free_port(), |_, _| options);
         server.clocks = Some(clocks);
         server.restart();
         server
@@ -92,7 +99,7 @@ impl Server {
         settings: &str,
         options: impl FnOnce(&Path, u16) -> Vec<String>,
     ) -> Self {
-        let mut server = Self::prepare(password, options);
+        let mut server = Self::prepare(password, free_port(), options);
         let file = server.directory.path().join("sentinel.conf");
         std::fs::write(&file, settings).unwrap();
         server.file = Some(file);
@@ -100,9 +107,12 @@ impl Server {
         server
     }
 
-    fn prepare(password: Option<&str>, options: impl FnOnce(&Path, u16) -> Vec<String>) -> Self {
+    fn prepare(
+        password: Option<&str>,
+        port: u16,
+        options: impl FnOnce(&Path, u16) -> Vec<String>,
+    ) -> Self {
         let directory = temporary("lock-");
-        let port = free_port();
         let mut options = options(directory.path(), port);
         if let Some(password) = password {
             options.extend(["--requirepass".to_owned(), password.to_owned()]);
