@@ -95,10 +95,12 @@ local function add_holder(token, limit, lease, now, count)
   end
   local function add(token, limit, ends)
     redis.call('ZADD', lock, whole(math.min(limit, UNLIMITED) * BAND + ends), token)
-    if ends > last_end then
+    -- The key may expire before the last lease ends, if another client wrote it.
+    local left = redis.call('PTTL', lock)
+    if ends > last_end or left >= 0 and left < ends - math.floor(now / 1000) then
       redis.call('PEXPIREAT', lock, whole(ends))
-      last_end = ends
     end
+    last_end = math.max(last_end, ends)
   end
   if sole then
     redis.call('DEL', lock)
