@@ -90,6 +90,24 @@ fn holder_with_fractional_score_has_the_limit_of_its_band() {
     lab.empty();
 }
 
+/// A holder that another client added, with a lease that ends long after the key expires: a lease beside it keeps the
+/// key.
+#[test]
+fn key_of_shared_lock_expires_after_every_new_lease() {
+    for by_waiting in [false, true] {
+        let mut lab = Lab::new();
+        lab.add_holder(2047.5 * BAND);
+        lab.expire(TTL / 10);
+        let enters = match by_waiting {
+            true => lab.wait("a/2047")[0] == 1,
+            false => lab.takes("a/2047"),
+        };
+        assert!(enters, "by waiting: {by_waiting}");
+        assert!(lab.left() > TTL as i64 / 2, "by waiting: {by_waiting}");
+        lab.empty();
+    }
+}
+
 /// One lock.
 struct Lab {
     connection: Connection,
@@ -114,6 +132,16 @@ impl Lab {
     fn add_holder(&mut self, score: f64) {
         let words = ["ZADD", &self.names.lock, &score.to_string(), "x"];
         let _: u8 = ask(&mut self.connection, &words);
+    }
+
+    fn expire(&mut self, ms: u64) {
+        let words = ["PEXPIRE", &self.names.lock, &ms.to_string()];
+        let _: u8 = ask(&mut self.connection, &words);
+    }
+
+    /// Returns the time in milliseconds until the key expires.
+    fn left(&mut self) -> i64 {
+        ask(&mut self.connection, &["PTTL", &self.names.lock])
     }
 
     /// Enters a waiter that is first, and whose data cannot be read.
