@@ -322,12 +322,6 @@ impl Lock {
         }
         validate_min_hold(self.min_hold, self.max_hold, (ttl, self.renew))?;
         let limit = validate_limit(self.read, self.permits)?;
-        if let Some(reason) = inner.context.engine.refuses(limit) {
-            return Err(LockError::InvalidOption {
-                option: if self.read { "mode" } else { "permits" },
-                reason,
-            });
-        }
         let options = LockOptions {
             limit,
             ttl,
@@ -341,6 +335,9 @@ impl Lock {
             release: self.release.unwrap_or(defaults.release),
             replicas: self.replicas.unwrap_or(defaults.replicas),
         };
+        for key in keys {
+            inner.context.engine.validate(key, &options)?;
+        }
         let (wait, started) = (self.wait.unwrap_or(defaults.wait), now());
         let call = |inner: Arc<ManagerInner>, key: &str| Acquire {
             name: inner.context.name_of(key),

@@ -7,6 +7,7 @@ pub(crate) mod background_release;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod inspection;
+pub(crate) mod lease;
 pub(crate) mod member;
 pub(crate) mod memory;
 pub(crate) mod open;

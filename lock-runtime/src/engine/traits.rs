@@ -3,9 +3,12 @@
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::Inspection;
+use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
-use crate::limit::Limit;
+use crate::error::LockError;
+use crate::options::LockOptions;
+use crate::util::clock::Timestamp;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -126,9 +129,19 @@ pub(crate) trait Engine: Send + Sync {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Duration>>;
 
-    /// Returns the reason if this engine cannot keep a lock with that limit.
-    fn refuses(&self, _limit: Limit) -> Option<&'static str> {
-        None
+    /// Returns the lease that a request proves which was sent at `sent`, and after which the token holds its lock
+    /// for `duration`. An engine whose locks share a lease of the server returns what is left of that.
+    fn lease(&self, _token: Token, sent: Timestamp, duration: Duration) -> Lease {
+        Lease::from_request(sent, duration)
+    }
+
+    /// Checks that this engine can keep a lock with that key and these options.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`] or [`LockError::InvalidOption`], with what to do.
+    fn validate(&self, _key: &str, _options: &LockOptions) -> Result<(), LockError> {
+        Ok(())
     }
 
     /// Returns the reason if this engine cannot turn an exclusive hold into a shared one.

@@ -8,7 +8,6 @@ use crate::lock::context::Context;
 use crate::lock::handoff::{HoldGuard, Turn, deliver_joined};
 use crate::lock::hold::Hold;
 use crate::lock::inner::ManagerInner;
-use crate::lock::lease::Lease;
 use crate::lock::local_queue::{NotQueued, Place};
 use crate::lock::remote_wait;
 use crate::lock::scope::OuterHold;
@@ -278,8 +277,9 @@ impl Acquire {
                     });
                     let first = guards.next();
                     let others: Vec<_> = guards.collect();
-                    let lease = Lease::from_request(sent, options.ttl);
                     let activate = |guard: &HoldGuard| {
+                        let token = guard.hold().token();
+                        let lease = context.engine.lease(token, sent, options.ttl);
                         let active = guard.hold().activate(options, lease);
                         if active {
                             self.inner.read_holds.publish(guard.hold());

@@ -7,7 +7,6 @@ use crate::limit::Limit;
 use crate::lock::context::Effort;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
-use crate::lock::lease::Lease;
 use crate::util::sync::Mutex;
 use crate::util::time;
 use std::sync::{Arc, PoisonError};
@@ -39,7 +38,7 @@ pub(crate) async fn downgrade(guard: HoldGuard) -> Result<HoldGuard, LockError> 
     match answer {
         Ok((Some(left), _)) => {
             let sent = *sent.lock().unwrap_or_else(PoisonError::into_inner);
-            let next = hold.replace(to, Lease::from_request(sent, left))?;
+            let next = hold.replace(to, context.engine.lease(to, sent, left))?;
             Ok(replacement.finish(next))
         }
         Ok((None, _)) => Err(hold.not_owner()),

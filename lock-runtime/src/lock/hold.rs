@@ -2,12 +2,13 @@
 //! be handed from guard to guard, and a read hold may have several guards at once.
 
 use crate::engine::error::EngineError;
+use crate::engine::lease::Lease;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::error::{LockError, LostCause};
 use crate::limit::Limit;
 use crate::lock::context::{Context, Effort};
-use crate::lock::lease::{HeldLease, Lease};
+use crate::lock::lease::HeldLease;
 use crate::lock::renewal_timing;
 use crate::lock::shared::Shared;
 use crate::lock::watchdog::{DueAction, Renewable};
@@ -121,6 +122,10 @@ impl Hold {
     /// Identifies the manager within the process.
     pub(crate) fn manager(&self) -> usize {
         self.shared.manager()
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        self.token
     }
 
     pub(crate) fn limit(&self) -> Limit {
@@ -659,7 +664,9 @@ impl Renewable for Hold {
         if state.remaining(now).is_zero() {
             return self.mark_expired(state, now);
         }
-        state.lease.renewed(sent, now);
+        let engine = &self.context().engine;
+        let renewed = engine.lease(self.token, sent, state.lease.ttl());
+        state.lease.renewed(renewed, now);
         if state.options.renew {
             self.schedule_renewal(&mut state, now);
         }

@@ -1,55 +1,8 @@
-//! The deadline arithmetic of leases.
+//! The lease of a hold while renewals are in flight.
 
+use crate::engine::lease::Lease;
 use crate::util::clock::Timestamp;
 use std::time::Duration;
-
-/// A time-bounded right: for how long this process may assume that it holds a lock.
-///
-/// The deadline counts from before the request was queued, so it is earlier than the expiry that the server
-/// set when the request arrived. A margin is subtracted for clocks that run at different rates and for the
-/// server's rounding to milliseconds, as in
-/// [Redlock](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lease {
-    from: Timestamp,
-    duration: Duration,
-}
-
-impl Lease {
-    /// Returns the lease acquired by a request sent at `sent`.
-    pub(crate) fn from_request(sent: Timestamp, ttl: Duration) -> Lease {
-        let margin = ttl / 100 + Duration::from_millis(2);
-        Lease {
-            from: sent,
-            duration: ttl.saturating_sub(margin),
-        }
-    }
-
-    /// Returns the lease of a grant message that arrived at `received`. `asked` is when this process sent an
-    /// earlier request, and `granted_after` the time from the server's reply to it until the grant.
-    ///
-    /// The lease counts from the earlier of the two grant times that these values imply, so a message that
-    /// was in flight for long does not extend it.
-    pub(crate) fn from_grant(
-        received: Timestamp,
-        asked: Timestamp,
-        granted_after: Duration,
-        ttl: Duration,
-    ) -> Lease {
-        let duration = granted_after.min(received.elapsed_since(asked)) + ttl;
-        Lease::from_request(asked, duration)
-    }
-
-    /// Returns a limit that only this process measures.
-    pub(crate) fn without_margin(from: Timestamp, duration: Duration) -> Lease {
-        Lease { from, duration }
-    }
-
-    /// Returns the remaining time at `now`; zero from the deadline on.
-    pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
-        self.duration.saturating_sub(now.elapsed_since(self.from))
-    }
-}
 
 /// The lease of a hold, as far as it is proven while renewals are in flight.
 ///
@@ -99,10 +52,14 @@ impl HeldLease {
         self.unanswered += 1;
     }
 
-    /// Records the answer that the server executed the renewal sent at `sent`.
-    pub(crate) fn renewed(&mut self, sent: Timestamp, now: Timestamp) {
+    /// Returns the ttl of all renewals that are unanswered.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// Records the answer to a renewal, which proves the lease `renewed`.
+    pub(crate) fn renewed(&mut self, renewed: Lease, now: Timestamp) {
         self.unanswered = self.unanswered.saturating_sub(1);
-        let renewed = Lease::from_request(sent, self.ttl);
         if renewed.remaining(now) > self.remaining(now) {
             self.lease = renewed;
         }
@@ -116,45 +73,6 @@ mod tests {
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
-    }
-
-    #[test]
-    fn the_deadline_is_sent_plus_ttl_less_the_margin() {
-        let clock = Clock::manual();
-        let lease = Lease::from_request(clock.now(), seconds(30));
-        assert_eq!(lease.remaining(clock.now()), Duration::from_millis(29_698));
-        clock.advance(seconds(29), seconds(29));
-        assert_eq!(lease.remaining(clock.now()), Duration::from_millis(698));
-        clock.advance(seconds(1), seconds(1));
-        assert_eq!(lease.remaining(clock.now()), Duration::ZERO);
-    }
-
-    #[test]
-    fn a_late_grant_message_does_not_extend_the_lease() {
-        let clock = Clock::manual();
-        let asked = clock.now();
-        clock.advance(seconds(10), seconds(10));
-        // Granted 4 s after the request was answered; the message arrives 6 s later.
-        let late = Lease::from_grant(clock.now(), asked, seconds(4), seconds(8));
-        assert_eq!(late.remaining(clock.now()), Duration::from_millis(1_878));
-        // A server whose clock was set forward in between reports an impossible time.
-        let ahead = Lease::from_grant(clock.now(), asked, seconds(3600), seconds(8));
-        assert_eq!(ahead.remaining(clock.now()), Duration::from_millis(7_818));
-    }
-
-    #[test]
-    fn a_lease_ends_while_the_machine_sleeps() {
-        let clock = Clock::manual();
-        let lease = Lease::from_request(clock.now(), seconds(30));
-        clock.advance(seconds(3600), Duration::ZERO);
-        assert!(lease.remaining(clock.now()).is_zero());
-    }
-
-    #[test]
-    fn a_ttl_shorter_than_the_margin_gives_no_lease() {
-        let clock = Clock::manual();
-        let lease = Lease::from_request(clock.now(), Duration::from_millis(2));
-        assert!(lease.remaining(clock.now()).is_zero());
     }
 
     /// A server with one lock, and a client whose requests and answers are delayed or lost.
@@ -225,7 +143,8 @@ mod tests {
                     3 if !world.answers.is_empty() => {
                         let sent = world.answers.swap_remove(below(world.answers.len()));
                         let before = world.held.remaining(now);
-                        world.held.renewed(sent, now);
+                        let lease = Lease::from_request(sent, world.held.ttl());
+                        world.held.renewed(lease, now);
                         renewed += usize::from(world.held.remaining(now) > before);
                     }
                     4 => {
@@ -255,7 +174,7 @@ mod tests {
         held.sends_renewal();
         assert!(!held.agree(short, clock.now()));
         assert!(held.agree(long, clock.now()));
-        held.renewed(sent, clock.now());
+        held.renewed(Lease::from_request(sent, long), clock.now());
         assert!(held.agree(short, clock.now()));
         assert!(held.remaining(clock.now()) <= short);
         held.sends_renewal();
@@ -265,12 +184,12 @@ mod tests {
     #[test]
     fn an_earlier_renewal_answered_last_does_not_shorten_the_lease() {
         let clock = Clock::manual();
-        let first = clock.now();
-        let mut held = HeldLease::new(Lease::from_request(first, seconds(30)), seconds(30));
+        let first = Lease::from_request(clock.now(), seconds(30));
+        let mut held = HeldLease::new(first, seconds(30));
         held.sends_renewal();
         clock.advance(seconds(10), seconds(10));
         held.sends_renewal();
-        held.renewed(clock.now(), clock.now());
+        held.renewed(Lease::from_request(clock.now(), seconds(30)), clock.now());
         let left = held.remaining(clock.now());
         held.renewed(first, clock.now());
         assert_eq!(held.remaining(clock.now()), left);

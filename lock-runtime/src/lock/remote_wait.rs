@@ -4,6 +4,7 @@
 //! polling interval.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::lease::Lease;
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::retry::Retry;
 use crate::engine::timeouts::{GRANT_TTL, WAITER_TTL};
@@ -13,7 +14,6 @@ use crate::lock::claim_events::ClaimEvent;
 use crate::lock::handoff::grant_to_front;
 use crate::lock::hold::Hold;
 use crate::lock::inner::ManagerInner;
-use crate::lock::lease::Lease;
 use crate::util::backoff::{Backoff, fraction};
 use crate::util::clock::Timestamp;
 use crate::util::inbox::Inbox;
@@ -215,20 +215,20 @@ impl RemoteWait {
             if let Ok(EnqueueReply::AlreadyHeld(left)) = standing {
                 self.report_missed_grant(claim, left);
             }
-            let in_time = |left| {
-                let lease = Lease::from_request(sent, left);
+            let in_time = |token, left| {
+                let lease = context.engine.lease(token, sent, left);
                 let over = lease.remaining(context.clock.now()).is_zero();
                 (!over).then_some(lease)
             };
             let delay = match standing {
                 Ok(EnqueueReply::Granted(left) | EnqueueReply::AlreadyHeld(left)) => {
-                    match in_time(left) {
+                    match in_time(claim.token, left) {
                         Some(lease) => return WaitOutcome::Granted(claim.token, lease),
                         None => Duration::ZERO,
                     }
                 }
                 Ok(EnqueueReply::GrantedAs(token, left)) => {
-                    if let Some(lease) = in_time(left) {
+                    if let Some(lease) = in_time(token, left) {
                         return WaitOutcome::Granted(token, lease);
                     }
                     let elected = Claim {
@@ -322,7 +322,7 @@ impl RemoteWait {
         let renewed = renewed.await?.pop().unwrap_or(Ok(false))?;
         // An acknowledgment counts only if it arrived while the lease was valid.
         match renewed && !lease.remaining(context.clock.now()).is_zero() {
-            true => Ok(Lease::from_request(sent, claim.ttl)),
+            true => Ok(context.engine.lease(claim.token, sent, claim.ttl)),
             false => {
                 let words = "the lock was lost before its replicas acknowledged it";
                 Err(EngineError::new(EngineErrorKind::NotReady, words))

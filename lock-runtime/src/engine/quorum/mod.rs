@@ -40,7 +40,9 @@ use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueRepl
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
 use crate::engine::traits::{Engine, Shard};
+use crate::error::LockError;
 use crate::limit::Limit;
+use crate::options::LockOptions;
 use crate::util::io_thread::IoThread;
 use crate::util::join_all::join_all;
 use crate::util::time::{deadline_in, sleep_until};
@@ -254,10 +256,15 @@ impl Engine for QuorumEngine {
         Some("a quorum cannot turn an exclusive hold into a shared one")
     }
 
-    fn refuses(&self, limit: Limit) -> Option<&'static str> {
+    fn validate(&self, _: &str, options: &LockOptions) -> Result<(), LockError> {
         // Of n permits at each of N members, up to N·n / (majority of N) could have a majority.
-        let is_semaphore = !limit.is_exclusive() && limit != Limit::UNLIMITED;
-        is_semaphore.then_some("members of a quorum can't count holders together")
+        match options.limit.is_exclusive() || options.limit == Limit::UNLIMITED {
+            true => Ok(()),
+            false => Err(LockError::InvalidOption {
+                option: "permits",
+                reason: "members of a quorum can't count holders together",
+            }),
+        }
     }
 
     fn inspect(
