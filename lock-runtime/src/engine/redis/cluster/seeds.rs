@@ -49,14 +49,16 @@ impl SeedNodes {
         })
     }
 
-    /// Returns the nodes of the last slot map, then those of the URL.
+    /// Returns the nodes of the last slot map, then the others of the URL.
     pub(crate) fn addresses(&self) -> Vec<NodeAddress> {
         let mut all = self
             .nodes
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        all.extend_from_slice(&self.seeds);
+        let others = self.seeds.iter().filter(|seed| !all.contains(seed));
+        let others: Vec<_> = others.cloned().collect();
+        all.extend(others);
         all
     }
 
@@ -161,5 +163,14 @@ mod tests {
             .collect();
         met.sort();
         assert_eq!(met, ["redis://h1:6379", "redis://h2:6379", "redis://n1:7"]);
+    }
+
+    #[test]
+    fn a_node_of_both_url_and_slot_map_counts_once() {
+        let seeds = parse_url("h1:1,h2:2").unwrap();
+        let node = |host: &str, port| (host.to_owned(), port);
+        seeds.update(vec![node("h2", 2), node("h3", 3)]);
+        let expected = [node("h2", 2), node("h3", 3), node("h1", 1)];
+        assert_eq!(seeds.addresses(), expected);
     }
 }
