@@ -41,19 +41,19 @@ impl Site {
             let arguments = ["--port", "0", "--database", database.to_str().unwrap()];
             Program::start(name, &arguments, Some(lock))
         };
-        // All start at the same time, as in a cluster.
-        let programs: Vec<Program> = programs.iter().map(start).collect();
-        let address = |program: &Program| {
+        let address = |program: Program| {
             let line = program.line("listening on ");
-            line.strip_prefix("listening on ").unwrap().to_owned()
+            let address = line.strip_prefix("listening on ").unwrap().to_owned();
+            (program, address)
         };
-        let instances = programs
-            .into_iter()
-            .map(|program| {
-                let address = address(&program);
-                (program, address)
-            })
-            .collect();
+        // All start at the same time, as in a cluster; but only a shared lock lets them set up the database so.
+        let instances = match lock {
+            "memory://" => programs.iter().map(start).map(address).collect(),
+            _ => {
+                let programs: Vec<Program> = programs.iter().map(start).collect();
+                programs.into_iter().map(address).collect()
+            }
+        };
         let client = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(LIMIT))

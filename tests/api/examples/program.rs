@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{LazyLock, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct Program {
     name: &'static str,
     process: Child,
     lines: Mutex<Receiver<String>>,
-    errors: Option<JoinHandle<String>>,
+    errors: Mutex<Option<JoinHandle<String>>>,
 }
 
 /// The output of a program that has ended.
@@ -57,7 +57,7 @@ impl Program {
             name,
             process,
             lines: Mutex::new(lines),
-            errors: Some(errors),
+            errors: Mutex::new(Some(errors)),
         }
     }
 
@@ -68,7 +68,11 @@ impl Program {
             match self.lines.lock().unwrap().recv_timeout(LIMIT) {
                 Ok(line) if line.contains(part) => return line,
                 Ok(_) => {}
-                Err(error) => panic!("`{}` prints no `{part}`: {error}", self.name),
+                Err(RecvTimeoutError::Timeout) => panic!("`{}` prints no `{part}`", self.name),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let errors = self.errors();
+                    panic!("`{}` ended without `{part}`: {errors}", self.name);
+                }
             }
         }
     }
@@ -91,8 +95,14 @@ impl Program {
         Ended {
             status: status.unwrap(),
             lines: self.lines.lock().unwrap().iter().collect(),
-            errors: self.errors.take().unwrap().join().unwrap(),
+            errors: self.errors(),
         }
+    }
+
+    /// Returns the error output of a program that has ended.
+    fn errors(&self) -> String {
+        let errors = self.errors.lock().unwrap().take();
+        errors.unwrap().join().unwrap()
     }
 
     /// Returns its lines; asserts success without error output.
