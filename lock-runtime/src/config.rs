@@ -191,8 +191,8 @@ impl Config {
 
     /// Sets the timeout for establishing a connection. The default is 2 s.
     ///
-    /// The first attempts to replace a broken connection are shorter, from 250 ms: an attempt that is never
-    /// answered must not use up a short lease.
+    /// The first attempts to replace a broken connection, and to make one that the first waiter needs, are shorter,
+    /// from 250 ms: an attempt that is never answered must not use up a short lease.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self

@@ -11,7 +11,7 @@ use super::fixture::{LONG, fair, managers_with, waits};
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, patient, within};
 
 /// Acquires the lock `rounds` times on each manager, concurrently. Returns the longest wait.
 async fn take_turns(managers: &[LockManager], rounds: usize) -> Duration {
@@ -48,6 +48,22 @@ async fn lost_messages_delay_waiters_briefly() {
         longest < Duration::from_secs(3),
         "{longest:?} for one turn of four"
     );
+}
+
+/// The first waiter of a process subscribes, and that connection is never answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unanswered_subscription_delays_first_waiter_briefly() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let (other, locks) = (connected(server.url()), connected(patient(proxy.url())));
+    let (other, locks) = (other.await, locks.await);
+    let held = other.lock("door").acquire().await.unwrap();
+    proxy.swallow_one_more_connection();
+    let waiter = tokio::spawn(locks.lock("door").wait(LONG).acquire());
+    eventually(LONG, "a subscription", || proxy.swallowed() == 1);
+    held.release().await.unwrap();
+    let handed = within(millis(1000) + NOISE, waiter).await.unwrap().unwrap();
+    handed.release().await.unwrap();
 }
 
 /// Without messages, polling alone serves the queue.

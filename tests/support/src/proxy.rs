@@ -128,6 +128,16 @@ impl Proxy {
         });
     }
 
+    /// Accepts one more connection and never answers it; those after it work.
+    pub fn swallow_one_more_connection(&self) {
+        self.network.set(|state| state.swallows = true);
+    }
+
+    /// Returns the number of connections that were never answered.
+    pub fn swallowed(&self) -> usize {
+        self.network.state().swallowed.len()
+    }
+
     /// Stops all traffic in both directions, without closing connections.
     pub fn black_hole(&self) {
         self.network.set(|state| {

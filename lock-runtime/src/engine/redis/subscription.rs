@@ -57,8 +57,11 @@ impl Subscription {
 
     /// Waits until the subscription is made: the server must not grant a lock to this process before.
     pub(crate) async fn subscribed(&self, deadline: Instant) -> Result<(), EngineError> {
-        let subscribe =
-            || Arc::new(ReconnectingConnection::connect_lazily(self.connector.clone()).0);
+        let subscribe = || {
+            Arc::new(ReconnectingConnection::connect_in_background(
+                self.connector.clone(),
+            ))
+        };
         self.connection
             .get_or_init(subscribe)
             .connected(deadline)

@@ -55,16 +55,28 @@ impl ReconnectingConnection {
     }
 
     /// Starts connecting, and continues after the first attempt, whose result is returned.
-    pub(crate) fn connect_lazily(
+    pub(crate) fn connect_lazily(connector: Connector) -> (ReconnectingConnection, FirstConnect) {
+        let (first, connected) = oneshot::channel();
+        (
+            ReconnectingConnection::start(connector, Some(first)),
+            connected,
+        )
+    }
+
+    /// Connects in the background, as if a connection had broken.
+    pub(crate) fn connect_in_background(connector: Connector) -> ReconnectingConnection {
+        ReconnectingConnection::start(connector, None)
+    }
+
+    fn start(
         mut connector: Connector,
-    ) -> (ReconnectingConnection, FirstConnect) {
+        mut first: Option<oneshot::Sender<Result<(), EngineError>>>,
+    ) -> ReconnectingConnection {
         let io = connector.io;
         let (state, mut changes) = watch::channel(State::Reconnecting);
         let state = Arc::new(state);
-        let (first, connected) = oneshot::channel();
         let weak = Arc::downgrade(&state);
         io.spawn_detached(async move {
-            let mut first = Some(first);
             let (connector, changes) = (&mut connector, &mut changes);
             while caught(reconnect_loop(connector, &weak, changes, &mut first))
                 .await
@@ -73,7 +85,7 @@ impl ReconnectingConnection {
                 pause().await;
             }
         });
-        (ReconnectingConnection { io, state }, connected)
+        ReconnectingConnection { io, state }
     }
 
     /// Waits until there is a connection.
@@ -188,8 +200,8 @@ impl Drop for ReconnectingConnection {
     }
 }
 
-/// The timeout of the first attempt to replace a connection, which doubles with each further one: an attempt
-/// that is never answered must not cost short leases all their time.
+/// The timeout of the first attempt that no caller awaits, which doubles with each further one: an attempt that
+/// is never answered must not cost short leases all their time.
 const MIN_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Makes a connection, and a new one whenever the present one is broken.
@@ -203,14 +215,18 @@ async fn reconnect_loop(
     let mut log = trace::Connection::default();
     while wait_until_broken(state, changes).await {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
-        let mut timeout = match first {
-            Some(_) => Duration::MAX,
-            None => MIN_TIMEOUT,
-        };
+        let mut timeout = MIN_TIMEOUT;
         loop {
-            let connecting = connector.connect_within(timeout, on_disconnect(state));
+            // The caller bounds an attempt that it awaits.
+            let limit = match first {
+                Some(_) => Duration::MAX,
+                None => timeout,
+            };
+            let connecting = connector.connect_within(limit, on_disconnect(state));
             let connected = connecting.await;
-            timeout = timeout.saturating_mul(2);
+            if first.is_none() {
+                timeout = timeout.saturating_mul(2);
+            }
             let outcome = connected.as_ref().map(drop).map_err(EngineError::clone);
             let next = match connected {
                 Ok(connection) => State::Up(Arc::new(connection)),

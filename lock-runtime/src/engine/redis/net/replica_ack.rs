@@ -40,8 +40,7 @@ impl ReplicaAckConnections {
             if let SendMode::Pipelined(Pipelining { wait, .. }) = &mut connector.send_mode {
                 *wait = Some(wait_command(replicas, self.connector.timeouts));
             }
-            let (connection, _) = ReconnectingConnection::connect_lazily(connector);
-            Arc::new(connection)
+            Arc::new(ReconnectingConnection::connect_in_background(connector))
         };
         Some(connections.entry(replicas).or_insert_with(open).clone())
     }
