@@ -43,6 +43,7 @@ use std::time::Duration;
 pub struct Config {
     pub(crate) servers: Servers,
     pub(crate) credentials: Option<(String, String)>,
+    #[cfg(feature = "redis")]
     pub(crate) sentinel_credentials: Option<(String, String)>,
     #[cfg(feature = "tls")]
     pub(crate) root_certificate: Option<Vec<u8>>,
@@ -126,6 +127,7 @@ impl Config {
         Config {
             servers,
             credentials: None,
+            #[cfg(feature = "redis")]
             sentinel_credentials: None,
             #[cfg(feature = "tls")]
             root_certificate: None,
@@ -253,6 +255,7 @@ impl Config {
 
     /// Sets user and password for the Sentinels themselves; the server's credentials are not sent to them.
     /// An empty user is Redis' default user. By default the Sentinels receive no credentials.
+    #[cfg(feature = "redis")]
     pub fn sentinel_credentials(
         mut self,
         user: impl Into<String>,

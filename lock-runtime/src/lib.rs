@@ -21,6 +21,8 @@
 //! ```
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Some parts are for one engine alone.
+#![cfg_attr(not(feature = "redis"), allow(dead_code))]
 
 mod api;
 mod config;

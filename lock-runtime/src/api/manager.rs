@@ -53,7 +53,7 @@ impl LockManager {
             source: Arc::new(error),
         })?;
         let slot = InnerSlot::default();
-        let (engine, server) = config.open(io, slot.event_handler()).await?;
+        let (engine, server) = config.open(io, Clock::System, slot.event_handler()).await?;
         let inner = ManagerInner::start(io, Clock::System, engine, server, &config);
         slot.fill(&inner);
         let manager = LockManager { inner };

@@ -8,10 +8,14 @@ pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod inspection;
 pub(crate) mod lease;
+#[cfg(feature = "redis")]
 pub(crate) mod member;
 pub(crate) mod memory;
 pub(crate) mod open;
+pub(crate) mod opening;
+#[cfg(feature = "redis")]
 pub(crate) mod quorum;
+#[cfg(feature = "redis")]
 pub(crate) mod redis;
 pub(crate) mod request;
 pub(crate) mod retry;

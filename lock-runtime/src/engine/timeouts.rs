@@ -1,5 +1,6 @@
 //! How long engines wait for servers, and how long servers keep claims.
 
+use crate::config::Config;
 use std::time::Duration;
 
 /// How long an engine waits for its servers.
@@ -8,6 +9,15 @@ pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
     /// A connection without a reply for this long is abandoned.
     pub(crate) command: Duration,
+}
+
+impl Timeouts {
+    pub(crate) fn of(config: &Config) -> Timeouts {
+        Timeouts {
+            connect: config.connect_timeout,
+            command: config.command_timeout,
+        }
+    }
 }
 
 /// How long a claim stays in a queue without polling.

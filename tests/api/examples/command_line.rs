@@ -45,8 +45,8 @@ fn invalid_arguments_are_named() {
         ),
         (
             "actix_orders",
-            ["--lock", "postgres://there"],
-            "scheme `postgres://` is not known",
+            ["--lock", "mysql://there"],
+            "scheme `mysql://` is not known",
         ),
     ] {
         let errors = Program::start(name, &arguments, None).fails();

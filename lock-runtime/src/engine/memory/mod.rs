@@ -14,7 +14,7 @@ use crate::engine::request::{
 use crate::engine::timeouts::{MAX_SILENCE, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
-use crate::util::clock::Timestamp;
+use crate::util::clock::{Clock, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -36,10 +36,10 @@ impl MemoryEngine {
     }
 
     /// Opens the store of that name; without a name, a store that no other engine shares.
-    pub(crate) fn open(name: &str, handler: EventHandler) -> MemoryEngine {
+    pub(crate) fn open(name: &str, clock: Clock, handler: EventHandler) -> MemoryEngine {
         MemoryEngine {
             alone: name.is_empty(),
-            ..MemoryEngine::new(Store::open(name), handler)
+            ..MemoryEngine::new(Store::open(name, clock), handler)
         }
     }
 
@@ -284,7 +284,6 @@ mod tests {
     use super::*;
     use crate::engine::timeouts::GRANT_TTL;
     use crate::engine::token::Token;
-    use crate::util::clock::Clock;
     use std::sync::mpsc;
 
     fn memory(store: &Arc<Store>) -> (MemoryEngine, mpsc::Receiver<EngineEvent>) {
@@ -294,7 +293,7 @@ mod tests {
     }
 
     fn alone() -> MemoryEngine {
-        memory(&Store::open("")).0
+        memory(&Store::open("", Clock::System)).0
     }
 
     fn claim(name: &str) -> Claim {
@@ -338,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_released_lock_goes_to_the_first_waiter() {
-        let store = Store::open("");
+        let store = Store::open("", Clock::System);
         let (one, news_of_one) = memory(&store);
         let (two, news_of_two) = memory(&store);
         let (holder, first, second) = (claim("a"), claim("a"), claim("a"));
@@ -405,8 +404,8 @@ mod tests {
 
     #[test]
     fn a_named_store_is_shared_and_an_unnamed_one_is_not() {
-        let (one, _) = memory(&Store::open("shared"));
-        let (two, _) = memory(&Store::open("shared"));
+        let (one, _) = memory(&Store::open("shared", Clock::System));
+        let (two, _) = memory(&Store::open("shared", Clock::System));
         assert!(one.acquire(&claim("a")));
         assert!(!two.acquire(&claim("a")));
         assert!(alone().acquire(&claim("a")));

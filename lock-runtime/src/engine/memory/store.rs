@@ -43,24 +43,24 @@ pub(crate) struct Waiter {
 }
 
 impl Store {
-    /// Returns the store of that name, which the whole process shares; without a name, returns a new one.
-    pub(crate) fn open(name: &str) -> Arc<Store> {
+    /// Returns the store of that name, which the whole process shares; without a name, returns a new one. Leases of a
+    /// new store are measured with `clock`.
+    pub(crate) fn open(name: &str, clock: Clock) -> Arc<Store> {
         static STORES: Lazy<Mutex<HashMap<String, Weak<Store>>>> = Lazy::new(Mutex::default);
 
         if name.is_empty() {
-            return Arc::default();
+            return Store::with_clock(clock);
         }
         let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = stores.get(name).and_then(Weak::upgrade) {
             return store;
         }
-        let store = Arc::default();
+        let store = Store::with_clock(clock);
         stores.retain(|_, store| store.strong_count() > 0);
         stores.insert(name.to_owned(), Arc::downgrade(&store));
         store
     }
 
-    #[cfg(test)]
     pub(crate) fn with_clock(clock: Clock) -> Arc<Store> {
         Arc::new(Store {
             clock,

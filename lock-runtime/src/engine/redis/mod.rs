@@ -10,6 +10,7 @@ pub(crate) mod hash_slot;
 pub(crate) mod keys;
 pub(crate) mod member;
 pub(crate) mod net;
+pub(crate) mod open;
 pub(crate) mod permissions;
 pub(crate) mod quorum_commands;
 pub(crate) mod router;

@@ -11,6 +11,7 @@ pub(crate) mod explore;
 pub(crate) mod grant_log;
 pub(crate) mod handoff;
 pub(crate) mod loss;
+#[cfg(feature = "redis")]
 pub(crate) mod pipeline;
 pub(crate) mod process;
 pub(crate) mod queues;
