@@ -11,7 +11,7 @@ use super::fixture::{LONG, fair, managers_with, waits};
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, patient, within};
+use lock_test_support::time::{NOISE, Stopwatch, comes_true, eventually, millis, patient, within};
 
 /// Acquires the lock `rounds` times on each manager, concurrently. Returns the longest wait.
 async fn take_turns(managers: &[LockManager], rounds: usize) -> Duration {
@@ -108,6 +108,11 @@ async fn killed_subscriptions_delay_waiters_briefly() {
             let mut killed = 0;
             while !done.load(Relaxed) {
                 killed += server.query::<usize>("CLIENT KILL TYPE pubsub");
+                // However slow the machine is, the processes are without their subscriptions only for a part of the time.
+                comes_true(LONG, || {
+                    let clients = server.query::<String>("CLIENT LIST TYPE pubsub");
+                    clients.lines().count() >= 4 || done.load(Relaxed)
+                });
                 std::thread::sleep(millis(100));
             }
             killed
