@@ -18,6 +18,8 @@ use std::time::Duration;
 /// | `rediss-sentinel://…` | the same over TLS, also to the Sentinels |
 /// | `redis-cluster://user:password@h1:6379,h2,h3` | the Redis Cluster that any of these nodes belongs to; ports are optional |
 /// | `rediss-cluster://…` | the same over TLS |
+/// | `etcd://user:password@h1:2379,h2,h3` | the etcd cluster of these members, with the feature `etcd`; ports are optional |
+/// | `etcds://…` | the same over TLS |
 /// | `memory://` | the embedded engine: locks within this process, for tests and first steps |
 /// | `memory://name` | the same, shared by all managers of the process that use this name |
 ///

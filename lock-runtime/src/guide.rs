@@ -1,6 +1,7 @@
 //! Guides for services that use the attribute.
 //!
 //! - [`guarantees`]: guarantees, the limits of any lease, and how to handle them.
+//! - [`engines`]: which service keeps the locks, what each survives, and what it costs.
 //! - [`deployment`]: servers, permissions, unsafe settings, shutdown, services with axum and actix.
 //! - [`testing`]: tests without a server, and paused clocks.
 //! - [`migration`]: moving from other lock crates and from hand-written scripts.
@@ -8,6 +9,9 @@
 
 #[doc = include_str!("guide/guarantees.md")]
 pub mod guarantees {}
+
+#[doc = include_str!("guide/engines.md")]
+pub mod engines {}
 
 #[doc = include_str!("guide/deployment.md")]
 pub mod deployment {}

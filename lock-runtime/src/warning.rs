@@ -36,6 +36,12 @@ pub enum WarningKind {
     DependentMembers,
     /// The user lacks a permission that locks need.
     Permission,
+    /// The cluster stops with one or few of its members.
+    NoQuorum,
+    /// The server stores nothing more, since it is full.
+    NoSpace,
+    /// The version of the server has a defect that ends locks early.
+    OldVersion,
     /// A setting or a server could not be checked.
     NotChecked,
 }
@@ -111,6 +117,18 @@ impl WarningKind {
             WarningKind::Permission => (
                 "requests that need it will fail",
                 "grant the user the permissions listed in `PROTOCOL.md`",
+            ),
+            WarningKind::NoQuorum => (
+                "locks are granted and released only while more than half of the members run",
+                "run three or five members, all of which vote",
+            ),
+            WarningKind::NoSpace => (
+                "no lock can be granted or released",
+                "compact the history, defragment, disarm the alarm, and set `--auto-compaction-retention`",
+            ),
+            WarningKind::OldVersion => (
+                "a holder may lose its lock, and another one get it, before the lease has ended",
+                "install a newer version",
             ),
             WarningKind::NotChecked => (
                 "it could not be checked",

@@ -5,6 +5,8 @@
 
 pub(crate) mod background_release;
 pub(crate) mod error;
+#[cfg(feature = "etcd")]
+pub(crate) mod etcd;
 pub(crate) mod event;
 pub(crate) mod inspection;
 pub(crate) mod lease;

@@ -1,6 +1,8 @@
 //! Opens the engine that a configuration describes.
 
 use crate::config::{Config, Servers, invalid};
+#[cfg(feature = "etcd")]
+use crate::engine::etcd;
 use crate::engine::event::EventHandler;
 use crate::engine::memory::MemoryEngine;
 use crate::engine::opening::{OpenFuture, Opened, Opening};
@@ -57,6 +59,15 @@ const ENGINES: &[Entry] = &[
         #[cfg(not(feature = "redis"))]
         open: None,
         #[cfg(not(feature = "redis"))]
+        open_quorum: None,
+    },
+    Entry {
+        schemes: &["etcd", "etcds"],
+        feature: "etcd",
+        #[cfg(feature = "etcd")]
+        open: Some(etcd::open::open),
+        #[cfg(not(feature = "etcd"))]
+        open: None,
         open_quorum: None,
     },
 ];

@@ -1,0 +1,157 @@
+//! Looks for what endangers locks in etcd.
+
+use crate::engine::etcd::connection::Connection;
+use crate::engine::etcd::core::Core;
+use crate::engine::etcd::failure::Failure;
+use crate::engine::etcd::messages::{AlarmResponse, Empty, MemberListResponse, StatusResponse};
+use crate::engine::inspection::Inspection;
+use crate::util::time::deadline_in;
+use crate::warning::{Warning, WarningKind};
+use std::sync::Arc;
+
+const NO_SPACE: i32 = 1;
+const CORRUPT: i32 = 2;
+
+/// Inspects each member that the URL names, and the cluster through the first that answers.
+pub(super) async fn inspect(core: &Core) -> Inspection {
+    let connector = core.client.connector.clone();
+    let deadline = deadline_in(connector.timeouts.connect);
+    let mut found = Inspection::default();
+    let mut cluster_is_known = false;
+    for host in &connector.endpoints.hosts {
+        let server: Arc<str> = host.to_string().into();
+        let (task, host) = (connector.clone(), host.clone());
+        let look = async move {
+            let connection = task.reach(&host, deadline).await;
+            let looked = async { look(&*connection?).await };
+            looked.await.map_err(Failure::into_engine_error)
+        };
+        match core.client.run(deadline, look).await {
+            Ok(looked) => {
+                found.warnings.extend(looked.of_member(&server));
+                if !cluster_is_known {
+                    found.warnings.extend(looked.of_cluster(&server));
+                }
+                cluster_is_known = true;
+            }
+            Err(error) => found.add_unreachable(&server, &error),
+        }
+    }
+    found
+}
+
+struct Looked {
+    status: StatusResponse,
+    alarms: AlarmResponse,
+    members: MemberListResponse,
+}
+
+async fn look(connection: &Connection) -> Result<Looked, Failure> {
+    let nothing = Empty {};
+    Ok(Looked {
+        status: connection
+            .call("/etcdserverpb.Maintenance/Status", &nothing)
+            .await?,
+        // Without a field set, it asks for all alarms.
+        alarms: connection
+            .call("/etcdserverpb.Maintenance/Alarm", &nothing)
+            .await?,
+        members: connection
+            .call("/etcdserverpb.Cluster/MemberList", &nothing)
+            .await?,
+    })
+}
+
+impl Looked {
+    fn of_member(&self, server: &Arc<str>) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        let mut warn = |kind, words: String| warnings.push(Warning::new(server, kind, words));
+        if self.status.leader == 0 {
+            let words = "it has no leader: more than half of the members must run";
+            warn(WarningKind::NoQuorum, words.to_owned());
+        }
+        if self.status.is_learner {
+            let words = "it is a learner, which takes no requests of locks";
+            warn(WarningKind::NoQuorum, words.to_owned());
+        }
+        if is_old(&self.status.version) {
+            let words = format!(
+                "version {} can end leases that a later leader has renewed (etcd issue 15247)",
+                self.status.version
+            );
+            warn(WarningKind::OldVersion, words);
+        }
+        warnings
+    }
+
+    fn of_cluster(&self, server: &Arc<str>) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        let mut warn = |kind, words: String| warnings.push(Warning::new(server, kind, words));
+        for alarm in &self.alarms.alarms {
+            match alarm.kind {
+                NO_SPACE => warn(
+                    WarningKind::NoSpace,
+                    "the alarm `NOSPACE` stops all writes".to_owned(),
+                ),
+                CORRUPT => warn(
+                    WarningKind::NotDurable,
+                    "the alarm `CORRUPT` is set: members have different data".to_owned(),
+                ),
+                _ => {}
+            }
+        }
+        let voters = self
+            .members
+            .members
+            .iter()
+            .filter(|it| !it.is_learner)
+            .count();
+        if voters == 1 {
+            let words = "the cluster has one member";
+            warn(WarningKind::NoQuorum, words.to_owned());
+        } else if voters % 2 == 0 {
+            let words = format!(
+                "the cluster has {voters} members, which survive no more losses than {}",
+                voters.saturating_sub(1)
+            );
+            warn(WarningKind::NoQuorum, words);
+        }
+        warnings
+    }
+}
+
+/// Returns `true` for versions before 3.4.27 and 3.5.13, in which that was repaired.
+fn is_old(version: &str) -> bool {
+    let mut parts = version
+        .split(['.', '-'])
+        .map(|part| part.parse::<u32>().ok());
+    let mut next = || parts.next().flatten().unwrap_or(u32::MAX);
+    let (major, minor, patch) = (next(), next(), next());
+    match (major, minor) {
+        (3, ..4) => true,
+        (3, 4) => patch < 32,
+        (3, 5) => patch < 13,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_before_the_repair_are_old() {
+        for (version, old) in [
+            ("3.3.25", true),
+            ("3.4.23", true),
+            ("3.4.32", false),
+            ("3.5.12", true),
+            ("3.5.13", false),
+            ("3.5.0-rc.1", true),
+            ("3.6.0", false),
+            ("", false),
+        ] {
+            assert_eq!(is_old(version), old, "{version}");
+        }
+    }
+}

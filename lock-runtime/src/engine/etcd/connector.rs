@@ -1,0 +1,107 @@
+//! Makes connections: it reaches a member, logs in, and opens the session.
+
+use crate::engine::etcd::connection::{Connection, Login, WatchHandler};
+use crate::engine::etcd::endpoints::{Endpoints, Host};
+use crate::engine::etcd::failure::Failure;
+use crate::engine::etcd::grpc::Caller;
+#[cfg(feature = "tls")]
+use crate::engine::etcd::tls::Tls;
+use crate::engine::timeouts::Timeouts;
+use crate::util::io_thread::IoThread;
+use crate::util::time::timeout_at;
+use prost::bytes::Bytes;
+use std::future::Future;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+pub(super) struct Connector {
+    pub(super) io: IoThread,
+    pub(super) endpoints: Endpoints,
+    pub(super) timeouts: Timeouts,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<Tls>,
+    /// The key that names the connection whose requests count.
+    pub(super) session_key: Bytes,
+    pub(super) on_watch: WatchHandler,
+}
+
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
+
+impl Connector {
+    /// Connects to a member, and makes all earlier connections of this process void.
+    pub(super) async fn connect(
+        &self,
+        host: &Host,
+        deadline: Instant,
+    ) -> Result<Arc<Connection>, Failure> {
+        let connection = self.reach(host, deadline).await?;
+        let opened = connection.open_session(self.session_key.clone(), self.on_watch.clone());
+        by(
+            deadline,
+            "it confirmed no write in time; check that more than half of the members run",
+            opened,
+        )
+        .await?;
+        Ok(connection)
+    }
+
+    /// Connects to a member and logs in, without a session.
+    pub(super) async fn reach(
+        &self,
+        host: &Host,
+        deadline: Instant,
+    ) -> Result<Arc<Connection>, Failure> {
+        let stream = async {
+            let stream = TcpStream::connect((&*host.name, host.port)).await?;
+            stream.set_nodelay(true)?;
+            Ok::<_, std::io::Error>(stream)
+        };
+        let stream = by(deadline, "it can't be reached", async {
+            stream.await.map_err(Failure::not_sent)
+        });
+        let stream = stream.await?;
+        let stream: Box<dyn Duplex> = match self.endpoints.tls {
+            #[cfg(feature = "tls")]
+            true => {
+                let tls = self
+                    .tls
+                    .as_ref()
+                    .ok_or_else(|| Failure::not_sent("there is no TLS"));
+                let encrypted = tls?.encrypt(&host.name, stream);
+                let encrypted = async { encrypted.await.map_err(Failure::not_sent) };
+                Box::new(by(deadline, "it does not answer with TLS", encrypted).await?)
+            }
+            _ => Box::new(stream),
+        };
+        let http = h2::client::Builder::new()
+            .initial_window_size(1 << 20)
+            .initial_connection_window_size(16 << 20)
+            .handshake::<_, Bytes>(stream);
+        let http = async { http.await.map_err(Failure::not_sent) };
+        let (sender, driver) = by(deadline, "it does not answer", http).await?;
+        let scheme = if self.endpoints.tls { "https" } else { "http" };
+        let caller = Caller {
+            sender,
+            origin: format!("{scheme}://{host}"),
+        };
+        let credentials = self.endpoints.credentials.clone();
+        let login = Login::new(credentials);
+        let connection = Connection::start(self.io, caller, driver, login, self.timeouts);
+        by(deadline, "it does not answer a login", connection.log_in()).await?;
+        Ok(connection)
+    }
+}
+
+/// Fails with those words if the work is not done by the deadline.
+async fn by<T>(
+    deadline: Instant,
+    words: &'static str,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let done = timeout_at(deadline, work).await;
+    done.unwrap_or_else(|_| Err(Failure::not_sent(words)))
+}

@@ -1,0 +1,184 @@
+//! Why a call failed, and what that means for a lock.
+
+use crate::engine::error::{EngineError, EngineErrorKind};
+use std::error::Error;
+use std::fmt;
+
+type Cause = Box<dyn Error + Send + Sync>;
+
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nothing was sent.
+    NotSent(Cause),
+    /// The server may have carried the request out.
+    Unanswered(Cause),
+    /// The server's answer.
+    Status(Status),
+}
+
+/// A status of gRPC, other than success.
+#[derive(Debug)]
+pub(super) struct Status {
+    pub(super) code: u16,
+    pub(super) message: String,
+}
+
+const DEADLINE_EXCEEDED: u16 = 4;
+const NOT_FOUND: u16 = 5;
+const RESOURCE_EXHAUSTED: u16 = 8;
+const UNAVAILABLE: u16 = 14;
+const UNAUTHENTICATED: u16 = 16;
+
+impl Failure {
+    pub(super) fn not_sent(cause: impl Into<Cause>) -> Failure {
+        Failure::NotSent(cause.into())
+    }
+
+    pub(super) fn unanswered(cause: impl Into<Cause>) -> Failure {
+        Failure::Unanswered(cause.into())
+    }
+
+    fn says(&self, words: &[&str]) -> bool {
+        match self {
+            Failure::Status(status) => words.iter().any(|words| status.message.contains(words)),
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if the server no longer knows the token of this connection's user. It did nothing.
+    pub(super) fn is_old_token(&self) -> bool {
+        let by_code = matches!(self, Failure::Status(status) if status.code == UNAUTHENTICATED);
+        by_code
+            || self.says(&[
+                "invalid auth token",
+                "revision of auth store is old",
+                "user name is empty",
+            ])
+    }
+
+    /// Returns `true` if the request named a lease that has ended. The server did nothing.
+    pub(super) fn is_lost_lease(&self) -> bool {
+        matches!(self, Failure::Status(status) if status.code == NOT_FOUND)
+            && self.says(&["lease not found"])
+    }
+
+    pub(super) fn needs_no_login(&self) -> bool {
+        self.says(&["authentication is not enabled"])
+    }
+
+    /// Returns `true` if the server may have carried out a request that was sent, or still may.
+    pub(super) fn may_have_run(&self) -> bool {
+        match self {
+            Failure::NotSent(_) => false,
+            Failure::Unanswered(_) => true,
+            Failure::Status(status) => match status.code {
+                RESOURCE_EXHAUSTED => false,
+                UNAVAILABLE => !self.says(&["no leader"]),
+                // Canceled, unknown, deadline exceeded, aborted, internal, data loss.
+                1 | 2 | DEADLINE_EXCEEDED | 10 | 13 | 15 => true,
+                _ => false,
+            },
+        }
+    }
+
+    /// Returns `true` if another member may answer where this one does not.
+    pub(super) fn ends_connection(&self) -> bool {
+        match self {
+            Failure::NotSent(_) | Failure::Unanswered(_) => true,
+            Failure::Status(status) => status.code == UNAVAILABLE || self.may_have_run(),
+        }
+    }
+
+    pub(super) fn into_engine_error(self) -> EngineError {
+        let may_have_run = self.may_have_run();
+        match self {
+            Failure::NotSent(cause) => EngineError::new(EngineErrorKind::NotConnected, cause),
+            Failure::Unanswered(cause) => EngineError::new(EngineErrorKind::Indeterminate, cause),
+            Failure::Status(status) => {
+                let kind = match status.code {
+                    _ if may_have_run => EngineErrorKind::Indeterminate,
+                    RESOURCE_EXHAUSTED | UNAVAILABLE | NOT_FOUND | UNAUTHENTICATED => {
+                        EngineErrorKind::NotReady
+                    }
+                    _ => EngineErrorKind::Rejected,
+                };
+                EngineError::new(kind, status)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.message {
+            "" => write!(f, "etcd answered with status {}", self.code),
+            message => f.write_str(message),
+        }?;
+        let remedy = match &*self.message {
+            message if message.contains("permission denied") => {
+                "; grant the user's role `readwrite` on the prefix of the locks"
+            }
+            message if message.contains("database space exceeded") => {
+                "; compact the history, and disarm the alarm `NOSPACE`"
+            }
+            message if message.contains("invalid user ID or password") => {
+                "; check the user and the password"
+            }
+            message if message.contains("user name is empty") => {
+                "; give the URL a user and a password"
+            }
+            message if message.contains("no leader") || message.contains("timed out") => {
+                "; check that more than half of the members run"
+            }
+            _ => "",
+        };
+        f.write_str(remedy)
+    }
+}
+
+impl Error for Status {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(code: u16, message: &str) -> Failure {
+        Failure::Status(Status {
+            code,
+            message: message.to_owned(),
+        })
+    }
+
+    #[test]
+    fn a_status_tells_whether_the_request_may_have_run() {
+        for (failure, kind) in [
+            (
+                status(14, "etcdserver: request timed out"),
+                EngineErrorKind::Indeterminate,
+            ),
+            (
+                status(14, "etcdserver: no leader"),
+                EngineErrorKind::NotReady,
+            ),
+            (
+                status(8, "etcdserver: mvcc: database space exceeded"),
+                EngineErrorKind::NotReady,
+            ),
+            (
+                status(7, "etcdserver: permission denied"),
+                EngineErrorKind::Rejected,
+            ),
+            (
+                Failure::not_sent("it is closed"),
+                EngineErrorKind::NotConnected,
+            ),
+            (
+                Failure::unanswered("it is closed"),
+                EngineErrorKind::Indeterminate,
+            ),
+        ] {
+            let words = format!("{failure:?}");
+            assert_eq!(failure.into_engine_error().kind, kind, "{words}");
+        }
+    }
+}

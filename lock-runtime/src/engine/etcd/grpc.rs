@@ -1,0 +1,158 @@
+//! Calls over gRPC: a `POST` for each, five bytes before each message, and a status at the end.
+
+use crate::engine::etcd::failure::{Failure, Status};
+use h2::client::SendRequest;
+use h2::{RecvStream, SendStream};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TE};
+use prost::Message;
+use prost::bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// The largest answer that is accepted: more than a server sends.
+const MAX_MESSAGE: usize = 64 << 20;
+
+/// Where requests go, and with what headers.
+pub(super) struct Caller {
+    pub(super) sender: SendRequest<Bytes>,
+    /// `http://host:port` or `https://host:port`.
+    pub(super) origin: String,
+}
+
+impl Caller {
+    /// Sends one message, and returns the one that answers it.
+    pub(super) async fn unary<Q: Message, A: Message + Default>(
+        &self,
+        method: &'static str,
+        request: &Q,
+        token: Option<HeaderValue>,
+    ) -> Result<A, Failure> {
+        let (answer, mut sink) = self.open(method, token).await?;
+        sink.send_data(encode(request), true)
+            .map_err(Failure::unanswered)?;
+        let mut messages = Messages::of(answer).await?;
+        let message = messages.next().await?;
+        let message = message.ok_or_else(|| Failure::unanswered("the answer is empty"))?;
+        Ok(message)
+    }
+
+    /// Opens a stream of requests, and returns it with what will answer them.
+    pub(super) async fn open(
+        &self,
+        method: &'static str,
+        token: Option<HeaderValue>,
+    ) -> Result<(h2::client::ResponseFuture, SendStream<Bytes>), Failure> {
+        let mut request = http::Request::post(format!("{}{method}", self.origin))
+            .header(CONTENT_TYPE, "application/grpc")
+            .header(TE, "trailers")
+            // A member without a leader ends streams, instead of keeping silent on them.
+            .header(HeaderName::from_static("hasleader"), "true");
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        let request = request.body(()).map_err(Failure::not_sent)?;
+        let sender = self.sender.clone().ready().await;
+        let mut sender = sender.map_err(Failure::not_sent)?;
+        sender
+            .send_request(request, false)
+            .map_err(Failure::not_sent)
+    }
+}
+
+/// Returns a message with its length before it.
+pub(super) fn encode(message: &impl Message) -> Bytes {
+    let length = message.encoded_len();
+    let mut buffer = BytesMut::with_capacity(5 + length);
+    buffer.put_u8(0);
+    buffer.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    // Fails only if the buffer is too small, and that grows.
+    let _ = message.encode(&mut buffer);
+    buffer.freeze()
+}
+
+/// The messages of an answer.
+pub(super) struct Messages {
+    body: RecvStream,
+    received: BytesMut,
+}
+
+impl Messages {
+    pub(super) async fn of(answer: h2::client::ResponseFuture) -> Result<Messages, Failure> {
+        let answer = answer.await.map_err(Failure::unanswered)?;
+        if answer.status() != http::StatusCode::OK {
+            let words = format!("the server answered with HTTP status {}", answer.status());
+            return Err(Failure::unanswered(words));
+        }
+        // An error can be all there is.
+        check_status(answer.headers())?;
+        Ok(Messages {
+            body: answer.into_body(),
+            received: BytesMut::new(),
+        })
+    }
+
+    /// Returns the next message; `None` at the end.
+    pub(super) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, Failure> {
+        loop {
+            if let Some(message) = self.take()? {
+                let message = A::decode(message).map_err(Failure::unanswered)?;
+                return Ok(Some(message));
+            }
+            let Some(chunk) = self.body.data().await else {
+                let trailers = self.body.trailers().await.map_err(Failure::unanswered)?;
+                if let Some(trailers) = trailers {
+                    check_status(&trailers)?;
+                }
+                return Ok(None);
+            };
+            let chunk = chunk.map_err(Failure::unanswered)?;
+            let _ = self.body.flow_control().release_capacity(chunk.len());
+            self.received.extend_from_slice(&chunk);
+        }
+    }
+
+    fn take(&mut self) -> Result<Option<Bytes>, Failure> {
+        let Some((head, _)) = self.received.split_first_chunk::<5>() else {
+            return Ok(None);
+        };
+        let [compressed, a, b, c, d] = *head;
+        let length = u32::from_be_bytes([a, b, c, d]) as usize;
+        if compressed != 0 || length > MAX_MESSAGE {
+            return Err(Failure::unanswered("the answer is no gRPC message"));
+        }
+        if self.received.len() < 5 + length {
+            return Ok(None);
+        }
+        self.received.advance(5);
+        Ok(Some(self.received.split_to(length).freeze()))
+    }
+}
+
+/// Fails if the headers, or what follows the messages, contain a status other than success.
+fn check_status(headers: &HeaderMap) -> Result<(), Failure> {
+    let Some(code) = headers.get("grpc-status") else {
+        return Ok(());
+    };
+    let code = code.to_str().ok().and_then(|code| code.parse().ok());
+    match code {
+        Some(0) => Ok(()),
+        code => {
+            let message = headers.get("grpc-message");
+            let message = message.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+            Err(Failure::Status(Status {
+                // 2: unknown.
+                code: code.unwrap_or(2),
+                message: message.unwrap_or_default(),
+            }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::etcd::messages::LeaseRequest;
+
+    #[test]
+    fn a_message_follows_its_length() {
+        assert_eq!(&*encode(&LeaseRequest { id: 5 }), [0, 0, 0, 0, 2, 8, 5]);
+    }
+}

@@ -1,0 +1,84 @@
+//! Opens the engine at an `etcd://` URL.
+
+use crate::engine::etcd::EtcdEngine;
+use crate::engine::etcd::claims::Claims;
+use crate::engine::etcd::client::Client;
+use crate::engine::etcd::connector::Connector;
+use crate::engine::etcd::core::{Core, end_what_is_over};
+use crate::engine::etcd::endpoints::Endpoints;
+use crate::engine::etcd::keys::Keys;
+use crate::engine::etcd::leases::Leases;
+#[cfg(feature = "tls")]
+use crate::engine::etcd::tls::Tls;
+use crate::engine::event::EngineEvent;
+use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
+use crate::engine::timeouts::Timeouts;
+use crate::error::LockError;
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Opens the engine at the URL.
+pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
+    Box::pin(connect(opening, url))
+}
+
+async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
+    let Opening {
+        config,
+        io,
+        clock,
+        handler,
+    } = opening;
+    let endpoints = Endpoints::parse(url, config)?;
+    let server: Arc<str> = endpoints.to_string().into();
+    #[cfg(not(feature = "tls"))]
+    if endpoints.tls {
+        return Err(crate::config::invalid(
+            "a URL that begins with `etcds` needs TLS; enable the feature `tls` of `lock-runtime`",
+        ));
+    }
+    #[cfg(feature = "tls")]
+    let tls = match endpoints.tls {
+        true => Some(Tls::new(config.root_certificate.as_deref())?),
+        false => None,
+    };
+    let keys = Keys::new(&config.prefix);
+    // The core exists only when there is a connection, whose watches report to it.
+    let core = Arc::new(OnceLock::<Weak<Core>>::new());
+    let of_watch = core.clone();
+    let connector = Connector {
+        io,
+        endpoints,
+        timeouts: Timeouts::of(config),
+        #[cfg(feature = "tls")]
+        tls,
+        session_key: keys.session(),
+        on_watch: Arc::new(move |message| {
+            if let Some(core) = of_watch.get().and_then(Weak::upgrade) {
+                core.on_watch(&message);
+            }
+        }),
+    };
+    let again = handler.clone();
+    let on_connect = move || again(EngineEvent::Resubscribed);
+    let client = Client::connect(connector, on_connect).await;
+    let client = client.map_err(|error| {
+        connect_error(server.clone(), error, |server, error| {
+            format!("`{server}` can't be used: {error}")
+        })
+    })?;
+    let client = Arc::new(client);
+    let lost = handler.clone();
+    let on_lost = move || lost(EngineEvent::Resubscribed);
+    let strong = Arc::new(Core {
+        leases: Leases::new(client.clone(), clock.clone(), keys.session(), on_lost),
+        client,
+        claims: Arc::new(Claims::new(keys.clone())),
+        keys,
+        started: clock.now(),
+        clock,
+        handler,
+    });
+    let _ = core.set(Arc::downgrade(&strong));
+    io.spawn_detached(end_what_is_over(Arc::downgrade(&strong)));
+    Ok((Arc::new(EtcdEngine { core: strong }), server))
+}

@@ -1,0 +1,74 @@
+//! The keys that a process uses for its claims on one lock. They are used again, since the server keeps an entry for
+//! each deleted key until its history is compacted.
+
+use crate::engine::etcd::keys::Keys;
+use crate::util::sync::Mutex;
+use prost::bytes::Bytes;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError};
+
+#[derive(Default)]
+pub(super) struct Slots {
+    taken: Mutex<HashMap<Arc<str>, BTreeSet<u32>>>,
+}
+
+/// A key that no other claim of the process uses, until this is dropped.
+pub(super) struct Slot {
+    pub(super) key: Bytes,
+    pub(super) number: u32,
+    name: Arc<str>,
+    slots: Arc<Slots>,
+}
+
+impl Slots {
+    /// Takes the least free number from `first` on.
+    pub(super) fn take(self: &Arc<Self>, keys: &Keys, name: &Arc<str>, first: u32) -> Arc<Slot> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = taken.entry(name.clone()).or_default();
+        let mut number = first;
+        while !taken.insert(number) {
+            number += 1;
+        }
+        Arc::new(Slot {
+            key: keys.claim(name, number),
+            number,
+            name: name.clone(),
+            slots: self.clone(),
+        })
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut taken = self
+            .slots
+            .taken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(numbers) = taken.get_mut(&self.name) {
+            numbers.remove(&self.number);
+            if numbers.is_empty() {
+                taken.remove(&self.name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_free_slot_is_taken() {
+        let (slots, keys) = (Arc::<Slots>::default(), Keys::new("lock:"));
+        let name: Arc<str> = "lock:a".into();
+        let take = |first| slots.take(&keys, &name, first);
+        let (zero, one) = (take(0), take(0));
+        assert_eq!((zero.number, one.number), (0, 1));
+        drop(zero);
+        assert_eq!(take(1).number, 2);
+        assert_eq!(take(0).number, 0);
+        drop(one);
+        assert!(slots.taken.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,87 @@
+//! Parts of transactions.
+
+use crate::engine::etcd::messages::{
+    Compare, DeleteRequest, Operand, PutRequest, RangeRequest, Request, RequestOp,
+};
+use prost::bytes::Bytes;
+
+const EQUAL: i32 = 0;
+const LESS: i32 = 2;
+const CREATE: i32 = 1;
+const MODIFY: i32 = 2;
+const VALUE: i32 = 3;
+
+pub(super) fn put(put: PutRequest) -> RequestOp {
+    RequestOp {
+        request: Some(Request::Put(put)),
+    }
+}
+
+pub(super) fn delete(key: Bytes) -> RequestOp {
+    RequestOp {
+        request: Some(Request::Delete(DeleteRequest { key })),
+    }
+}
+
+/// Reads one key.
+pub(super) fn get(key: Bytes) -> RequestOp {
+    RequestOp {
+        request: Some(Request::Range(RangeRequest {
+            key,
+            ..RangeRequest::default()
+        })),
+    }
+}
+
+/// Reads all keys of a range in the order of their creation.
+pub(super) fn range((key, range_end): (Bytes, Bytes)) -> RequestOp {
+    RequestOp {
+        request: Some(Request::Range(RangeRequest {
+            key,
+            range_end,
+            sort_order: 1,
+            sort_target: 2,
+            ..RangeRequest::default()
+        })),
+    }
+}
+
+/// There is no such key.
+pub(super) fn is_absent(key: Bytes) -> Compare {
+    Compare {
+        result: EQUAL,
+        target: CREATE,
+        key,
+        operand: Some(Operand::CreateRevision(0)),
+        range_end: Bytes::new(),
+    }
+}
+
+/// There is no key in the range.
+pub(super) fn is_empty((key, range_end): (Bytes, Bytes)) -> Compare {
+    Compare {
+        range_end,
+        ..is_absent(key)
+    }
+}
+
+/// No key of the range has been written after that revision.
+pub(super) fn is_unchanged((key, range_end): (Bytes, Bytes), revision: i64) -> Compare {
+    Compare {
+        result: LESS,
+        target: MODIFY,
+        key,
+        operand: Some(Operand::ModRevision(revision + 1)),
+        range_end,
+    }
+}
+
+pub(super) fn has_value(key: Bytes, value: Bytes) -> Compare {
+    Compare {
+        result: EQUAL,
+        target: VALUE,
+        key,
+        operand: Some(Operand::Value(value)),
+        range_end: Bytes::new(),
+    }
+}
