@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks and tests everything: `bash tests/run.sh`. Installs redis-server if it is missing.
+# Checks and tests everything: `bash tests/run.sh`. Installs redis-server and etcd if they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,8 @@ install() {
     step "installing $1"
     if command -v apt-get >/dev/null; then
         as_root apt-get update -qq
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$2"
+        # Debian starts a server that it installs, unless this level is set. The tests start their own.
+        as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -qq -y --no-install-recommends "$2"
     elif command -v brew >/dev/null; then
         brew install --quiet "$3"
     else
@@ -26,6 +27,8 @@ install() {
 }
 
 command -v redis-server >/dev/null || install redis-server redis-server redis
+command -v etcd >/dev/null || install etcd etcd-server etcd
+command -v etcdctl >/dev/null || install etcdctl etcd-client etcd
 # One test installs Python's Redis client, and locks with it.
 command -v python3 >/dev/null || install python3 python3 python
 python3 -m pip --version >/dev/null 2>&1 || install pip python3-pip python

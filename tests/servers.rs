@@ -4,6 +4,7 @@
 
 mod cluster;
 mod conformance;
+mod etcd;
 #[path = "api/examples/mod.rs"]
 mod examples;
 #[path = "api/global.rs"]

@@ -21,7 +21,7 @@ mod several_keys;
 mod topology;
 mod waiting;
 
-use topology::{InCluster, Memory, Quorum, Sentinel, Standalone};
+use topology::{InCluster, InEtcd, Memory, Quorum, Sentinel, Standalone};
 
 #[test]
 fn memory() {
@@ -56,4 +56,9 @@ fn quorum_of_3() {
 #[test]
 fn quorum_of_5() {
     registry::run(Quorum::of(5));
+}
+
+#[test]
+fn etcd() {
+    registry::run(InEtcd::start());
 }

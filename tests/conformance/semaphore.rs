@@ -27,7 +27,8 @@ pub async fn permits_bound_the_holders_of_all_processes(fixture: Fixture) {
                 let lock = locks.lock(&*api).permits(3).wait(LONG);
                 let guard = lock.acquire().await.unwrap();
                 most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
-                tokio::time::sleep(millis(3)).await;
+                // Longer than a server that writes to disk needs to admit the next one.
+                tokio::time::sleep(millis(20)).await;
                 assert!(guard.is_valid());
                 inside.fetch_sub(1, SeqCst);
                 guard.release().await.unwrap();

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use lock_runtime::Config;
 
 use lock_test_support::cluster::Cluster;
+use lock_test_support::etcd::Etcd;
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
 
@@ -136,6 +137,29 @@ impl Topology for Quorum {
 
     fn has_permits(&self) -> bool {
         false
+    }
+}
+
+pub struct InEtcd(Etcd);
+
+impl InEtcd {
+    /// Starts one member, or as many as `LOCK_MEMBERS` says: 1 or 3.
+    pub fn start() -> Self {
+        match std::env::var("LOCK_MEMBERS").as_deref() {
+            Ok("3") => Self(Etcd::three()),
+            _ => Self(Etcd::start()),
+        }
+    }
+}
+
+impl Topology for InEtcd {
+    fn config(&self) -> Config {
+        Config::new(self.0.url())
+    }
+
+    fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
+        self.0.tamper(name, thief);
+        true
     }
 }
 

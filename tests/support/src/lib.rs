@@ -4,6 +4,7 @@ pub mod certificates;
 pub mod clocks;
 pub mod cluster;
 pub mod database;
+pub mod etcd;
 pub mod exclusion;
 pub mod manager;
 pub mod proxy;

@@ -1,0 +1,117 @@
+//! Users, their tokens, and TLS.
+
+use lock_runtime::{Config, LockError};
+
+use lock_test_support::certificates::Certificates;
+use lock_test_support::etcd::Etcd;
+use lock_test_support::manager::{connected, refusal};
+use lock_test_support::time::{NOISE, millis, patient, within};
+
+const SECRET: &str = "correct-horse";
+
+/// Starts etcd with a user `locks` that may use the keys below `lock:`, and one that may use nothing.
+fn with_users() -> Etcd {
+    let mut etcd = Etcd::start();
+    for words in [
+        &["user", "add", "root:top-secret"][..],
+        &["role", "add", "root"],
+        &["user", "grant-role", "root", "root"],
+        &["user", "add", "locks:correct-horse"],
+        &["user", "add", "nobody:correct-horse"],
+        &["role", "add", "locks"],
+        &[
+            "role",
+            "grant-permission",
+            "locks",
+            "readwrite",
+            "--prefix=true",
+            "lock:",
+        ],
+        &["user", "grant-role", "locks", "locks"],
+        &["auth", "enable"],
+    ] {
+        etcd.ctl(words);
+    }
+    etcd.log_in("root:top-secret");
+    etcd
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn user_needs_only_the_prefix() {
+    let etcd = with_users();
+    let config = || Config::new(etcd.url()).credentials("locks", SECRET);
+    let (one, other) = (
+        connected(patient(config())).await,
+        connected(patient(config())).await,
+    );
+    let guard = one.lock("row").acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("row").wait(millis(20_000)).acquire());
+    etcd.until_line("lock:row", 2);
+    let first = guard.fencing_token().await.unwrap();
+    guard.release().await.unwrap();
+    let next = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    assert!(next.fencing_token().await.unwrap() > first);
+    next.release().await.unwrap();
+    one.shutdown().await;
+    other.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_token_is_replaced() {
+    let etcd = with_users();
+    let config = || Config::new(etcd.url()).credentials("locks", SECRET);
+    let (one, other) = (
+        connected(patient(config())).await,
+        connected(patient(config())).await,
+    );
+    let guard = one.lock("row").ttl(millis(3000)).acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("row").wait(millis(20_000)).acquire());
+    etcd.until_line("lock:row", 2);
+    // A new password ends the tokens of all sessions of the user.
+    etcd.ctl(&["auth", "disable"]);
+    etcd.ctl(&["auth", "enable"]);
+    tokio::time::sleep(millis(4000)).await;
+    assert!(guard.is_valid(), "the lease is renewed with a new token");
+    guard.release().await.unwrap();
+    let next = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    next.release().await.unwrap();
+    one.shutdown().await;
+    other.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_user_is_reported() {
+    let etcd = with_users();
+    for (user, password, words) in [
+        (
+            "locks",
+            "wrong-correct-horse",
+            "check the user and the password",
+        ),
+        ("nobody", SECRET, "grant the user's role"),
+    ] {
+        let config = Config::new(etcd.url()).credentials(user, password);
+        let (error, text) = refusal(config, SECRET).await;
+        assert!(matches!(error, LockError::InvalidConfig { .. }), "{text}");
+        assert!(text.contains(words), "{text}");
+    }
+    let (error, text) = refusal(Config::new(etcd.url()), SECRET).await;
+    assert!(matches!(error, LockError::InvalidConfig { .. }), "{text}");
+    assert!(text.contains("give the URL a user"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_needs_the_authority() {
+    let certificates = Certificates::issue();
+    let authority = certificates.authority.clone();
+    let etcd = Etcd::with_tls(certificates);
+    let config = Config::new(etcd.url()).root_certificate(authority.clone());
+    let locks = connected(patient(config)).await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    guard.release().await.unwrap();
+    locks.shutdown().await;
+    let (_, text) = refusal(Config::new(etcd.url()), SECRET).await;
+    assert!(text.contains("certificate"), "{text}");
+    let plain = etcd.url().replace("etcds://", "etcd://");
+    refusal(Config::new(plain), SECRET).await;
+}

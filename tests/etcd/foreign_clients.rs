@@ -1,0 +1,103 @@
+//! Clients of etcd's own locks stand in the same line.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Stdio};
+
+use lock_test_support::etcd::Etcd;
+use lock_test_support::manager::connected;
+use lock_test_support::server::signal;
+use lock_test_support::time::{NOISE, millis, patient, within};
+
+/// An `etcdctl lock` that waits for the lock or holds it.
+struct Foreign {
+    process: Child,
+    /// Kept open: it prints more than the line that is read.
+    output: BufReader<ChildStdout>,
+}
+
+impl Foreign {
+    fn start(etcd: &Etcd, name: &str) -> Self {
+        let mut command = etcd.command(&["lock", name]);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        Self { process, output }
+    }
+
+    /// Waits until it holds the lock.
+    fn until_held(&mut self) {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        assert!(line.starts_with("lock:row/"), "{line}");
+    }
+
+    fn release(mut self) {
+        signal(self.process.id(), "INT");
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn etcdctl_waits_in_the_same_line() {
+    let etcd = Etcd::start();
+    let (one, other) = (
+        connected(patient(etcd.url())).await,
+        connected(patient(etcd.url())).await,
+    );
+    let guard = one.lock("row").acquire().await.unwrap();
+    let mut foreign = Foreign::start(&etcd, "lock:row");
+    etcd.until_line("lock:row", 2);
+    let last = tokio::spawn(other.lock("row").wait(millis(30_000)).acquire());
+    etcd.until_line("lock:row", 3);
+    guard.release().await.unwrap();
+    tokio::task::block_in_place(|| foreign.until_held());
+    assert!(
+        one.lock("row")
+            .read()
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert!(!last.is_finished(), "it has passed the client before it");
+    foreign.release();
+    let last = within(NOISE * 4, last).await.unwrap().unwrap();
+    last.release().await.unwrap();
+    one.shutdown().await;
+    other.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lock_of_etcdctl_is_exclusive() {
+    let etcd = Etcd::start();
+    let locks = connected(patient(etcd.url())).await;
+    let mut foreign = Foreign::start(&etcd, "lock:row");
+    tokio::task::block_in_place(|| foreign.until_held());
+    assert!(locks.lock("row").try_acquire().await.unwrap().is_none());
+    assert!(
+        locks
+            .lock("row")
+            .read()
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let reader = tokio::spawn(locks.lock("row").read().wait(millis(30_000)).acquire());
+    etcd.until_line("lock:row", 2);
+    foreign.release();
+    let reader = within(NOISE * 4, reader).await.unwrap().unwrap();
+    // It waits for readers, too.
+    let mut foreign = Foreign::start(&etcd, "lock:row");
+    etcd.until_line("lock:row", 2);
+    reader.release().await.unwrap();
+    tokio::task::block_in_place(|| foreign.until_held());
+    foreign.release();
+    locks.shutdown().await;
+}

@@ -1,0 +1,175 @@
+//! Leases of the server, which many locks share.
+
+use std::time::Instant;
+
+use tokio::task::JoinSet;
+
+use lock_test_support::etcd::Etcd;
+use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::time::{NOISE, Stopwatch, millis, patient, within};
+
+/// Returns the leases of the server.
+fn leases(etcd: &Etcd) -> Vec<String> {
+    let list = etcd.ctl(&["lease", "list"]);
+    list.lines().skip(1).map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holder_that_is_cut_off_loses_its_lock_at_its_deadline() {
+    let etcd = Etcd::start();
+    let path = Proxy::to(etcd.port(0));
+    let url = format!("etcd://127.0.0.1:{}", path.port());
+    let (one, other) = (
+        connected(patient(url)).await,
+        connected(patient(etcd.url())).await,
+    );
+    let guard = one.lock("row").ttl(millis(1500)).acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("row").wait(millis(30_000)).acquire());
+    etcd.until_line("lock:row", 2);
+    tokio::time::sleep(millis(1000)).await;
+    assert!(guard.is_valid(), "the lease was renewed");
+    path.black_hole();
+    let watch = Stopwatch::start();
+    let loss = within(millis(10_000), guard.lost()).await;
+    assert!(
+        loss.is_lost() && watch.elapsed() < millis(1500) + NOISE,
+        "{loss}"
+    );
+    // The server rounds its lease up to seconds.
+    let next = within(millis(10_000), waiter).await.unwrap().unwrap();
+    assert!(!guard.is_valid());
+    next.release().await.unwrap();
+    drop(guard);
+    path.heal();
+    one.shutdown().await;
+    other.shutdown().await;
+}
+
+/// The server counts in seconds; the holder does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn ttl_below_a_second_is_exact() {
+    let etcd = Etcd::start();
+    let locks = connected(patient(etcd.url())).await;
+    let start = Instant::now();
+    let lock = locks.lock("row").ttl(millis(300)).renew(false);
+    let guard = lock.acquire().await.unwrap();
+    assert!(guard.remaining() < millis(300));
+    assert!(within(millis(5000), guard.lost()).await.is_lost());
+    assert!(start.elapsed() < millis(300) + NOISE * 2);
+    // Its key is deleted, though the server's lease lasts.
+    let next = connected(patient(etcd.url())).await;
+    let next_guard = next.lock("row").wait(NOISE).acquire().await.unwrap();
+    next_guard.release().await.unwrap();
+    drop(guard);
+    locks.shutdown().await;
+    next.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revoked_lease_is_noticed() {
+    let etcd = Etcd::start();
+    let locks = connected(patient(etcd.url())).await;
+    let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
+    let kept = locks
+        .lock("kept")
+        .ttl(millis(6000))
+        .acquire()
+        .await
+        .unwrap();
+    let line = etcd.ctl(&["get", "--prefix", "lock:row/", "-w", "fields"]);
+    let lease = line
+        .lines()
+        .find_map(|line| line.strip_prefix("\"Lease\" : "));
+    let lease: i64 = lease.expect("the key has a lease").parse().unwrap();
+    etcd.ctl(&["lease", "revoke", &format!("{lease:x}")]);
+    let loss = within(millis(1500) + NOISE, guard.lost()).await;
+    assert!(loss.is_lost(), "{loss}");
+    // The next one gets a new lease.
+    let again = locks.lock("row").ttl(millis(1500)).wait(NOISE * 4);
+    let again = again.acquire().await.unwrap();
+    tokio::time::sleep(millis(2000)).await;
+    assert!(again.is_valid() && kept.is_valid());
+    again.release().await.unwrap();
+    kept.release().await.unwrap();
+    drop(guard);
+    locks.shutdown().await;
+}
+
+/// A claim that waits keeps its place when its lease ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn revoked_lease_of_a_waiter_is_replaced() {
+    let etcd = Etcd::start();
+    let (one, other) = (
+        connected(patient(etcd.url())).await,
+        connected(patient(etcd.url())).await,
+    );
+    let guard = one.lock("row").acquire().await.unwrap();
+    let waiter = tokio::spawn(
+        other
+            .lock("row")
+            .ttl(millis(2000))
+            .wait(millis(30_000))
+            .acquire(),
+    );
+    etcd.until_line("lock:row", 2);
+    let waiting = etcd.line("lock:row").pop().unwrap();
+    etcd.ctl(&["del", &waiting]);
+    etcd.until_line("lock:row", 2);
+    guard.release().await.unwrap();
+    let next = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    next.release().await.unwrap();
+    one.shutdown().await;
+    other.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_locks_share_a_lease() {
+    let etcd = Etcd::start();
+    let locks = connected(patient(etcd.url())).await;
+    let take = |n| {
+        locks
+            .lock(format!("row:{n}"))
+            .wait(millis(30_000))
+            .acquire()
+    };
+    let taken: JoinSet<_> = (0..1100).map(take).collect();
+    let guards = within(millis(60_000), taken.join_all()).await;
+    let guards: Result<Vec<_>, _> = guards.into_iter().collect();
+    let guards = guards.unwrap();
+    // One of the connection, and two for the locks.
+    assert_eq!(leases(&etcd).len(), 3);
+    drop(guards);
+    within(millis(60_000), locks.shutdown()).await;
+    assert_eq!(leases(&etcd), Vec::<String>::new());
+}
+
+/// A watch whose history is gone is made anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn compaction_under_a_watch_loses_no_grant() {
+    let etcd = Etcd::start();
+    let path = Proxy::to(etcd.port(0));
+    let url = format!("etcd://127.0.0.1:{}", path.port());
+    let (one, other) = (
+        connected(patient(etcd.url())).await,
+        connected(patient(url)).await,
+    );
+    let guard = one.lock("row").acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("row").wait(millis(30_000)).acquire());
+    etcd.until_line("lock:row", 2);
+    for n in 0..20 {
+        etcd.ctl(&["put", "other", &n.to_string()]);
+    }
+    let status = etcd.ctl(&["endpoint", "status", "-w", "fields"]);
+    let revision = status
+        .lines()
+        .find_map(|line| line.strip_prefix("\"Revision\" : "));
+    etcd.ctl(&["compact", revision.expect("it has a revision")]);
+    path.cut();
+    path.heal();
+    guard.release().await.unwrap();
+    let next = within(NOISE * 6, waiter).await.unwrap().unwrap();
+    next.release().await.unwrap();
+    one.shutdown().await;
+    other.shutdown().await;
+}

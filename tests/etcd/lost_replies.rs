@@ -1,0 +1,104 @@
+//! Requests whose replies are lost leave nothing behind.
+
+use lock_runtime::{Config, LockManager};
+
+use lock_test_support::etcd::Etcd;
+use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::time::{NOISE, millis, patient, within};
+
+async fn through(path: &Proxy) -> LockManager {
+    let config = Config::new(format!("etcd://127.0.0.1:{}", path.port()));
+    let config = config.connect_timeout(millis(5000));
+    connected(config.command_timeout(millis(700))).await
+}
+
+/// The server grants the lock, and nobody learns of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn acquisition_without_a_reply_frees_the_lock() {
+    let etcd = Etcd::start();
+    let path = Proxy::to(etcd.port(0));
+    let (one, other) = (through(&path).await, connected(patient(etcd.url())).await);
+    let warm = one.lock("warm").acquire().await.unwrap();
+    warm.release().await.unwrap();
+    for _ in 0..3 {
+        path.hold_replies();
+        let error = one
+            .lock("row")
+            .wait(millis(600))
+            .acquire()
+            .await
+            .unwrap_err();
+        assert!(error.is_unavailable(), "{error}");
+        etcd.until_line("lock:row", 1);
+        path.cut();
+        path.heal();
+        let next = other.lock("row").wait(millis(20_000)).acquire();
+        let next = within(millis(20_000), next).await.unwrap();
+        next.release().await.unwrap();
+    }
+    one.shutdown().await;
+    other.shutdown().await;
+}
+
+/// The server carries the request out when the connection is long gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn acquisition_that_is_late_does_nothing() {
+    let mut etcd = Etcd::start();
+    let path = Proxy::to(etcd.port(0));
+    let (one, other) = (through(&path).await, connected(patient(etcd.url())).await);
+    let warm = one.lock("warm").acquire().await.unwrap();
+    warm.release().await.unwrap();
+    etcd.pause(0);
+    let error = one
+        .lock("row")
+        .wait(millis(600))
+        .acquire()
+        .await
+        .unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    tokio::time::sleep(millis(1500)).await;
+    etcd.resume(0);
+    let next = other.lock("row").wait(millis(20_000)).acquire();
+    let next = within(millis(20_000), next).await.unwrap();
+    next.release().await.unwrap();
+    one.shutdown().await;
+    other.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiter_without_replies_is_served() {
+    let etcd = Etcd::start();
+    let path = Proxy::to(etcd.port(0));
+    let (one, other) = (connected(patient(etcd.url())).await, through(&path).await);
+    let guard = one.lock("row").acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("row").wait(millis(30_000)).acquire());
+    etcd.until_line("lock:row", 2);
+    // What the watch reports is lost.
+    path.hold_replies();
+    guard.release().await.unwrap();
+    path.cut();
+    path.heal();
+    let next = within(NOISE * 8, waiter).await.unwrap().unwrap();
+    next.release().await.unwrap();
+    one.shutdown().await;
+    other.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn release_without_a_reply_is_repeated() {
+    let etcd = Etcd::start();
+    let path = Proxy::to(etcd.port(0));
+    let (one, other) = (through(&path).await, connected(patient(etcd.url())).await);
+    let guard = one.lock("row").acquire().await.unwrap();
+    path.hold_requests();
+    drop(guard);
+    tokio::time::sleep(millis(1000)).await;
+    path.cut();
+    path.heal();
+    let next = other.lock("row").wait(millis(20_000)).acquire();
+    let next = within(millis(20_000), next).await.unwrap();
+    next.release().await.unwrap();
+    one.shutdown().await;
+    other.shutdown().await;
+}
