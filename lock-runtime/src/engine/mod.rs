@@ -22,5 +22,7 @@ pub(crate) mod redis;
 pub(crate) mod request;
 pub(crate) mod retry;
 pub(crate) mod timeouts;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
 pub(crate) mod token;
 pub(crate) mod traits;

@@ -1,5 +1,7 @@
 //! A server's address, and how to connect to it.
 
+#[cfg(feature = "tls")]
+use crate::engine::tls::{client_config, install_crypto_provider};
 use crate::error::LockError;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
@@ -80,7 +82,7 @@ impl Target {
         #[cfg(feature = "tls")]
         let tls = match (info.addr(), access.root_certificate) {
             (ConnectionAddr::TcpTls { .. }, _) | (_, Some(_)) => {
-                Some(tls(access.root_certificate)?)
+                Some(client_config(access.root_certificate)?)
             }
             _ => None,
         };
@@ -192,17 +194,6 @@ fn with_settings(info: ConnectionInfo, credentials: Option<&(String, String)>) -
     info.set_redis_settings(redis).set_tcp_settings(tcp)
 }
 
-/// Installs a cryptography provider, without which the driver panics, as it does if several are possible.
-#[cfg(feature = "tls")]
-fn install_crypto_provider() {
-    use rustls::crypto::{CryptoProvider, ring};
-
-    if CryptoProvider::get_default().is_none() {
-        // An error means that another thread was first.
-        let _ = ring::default_provider().install_default();
-    }
-}
-
 /// Fails if the URL has an unknown parameter, which the driver would ignore, or asks for TLS without
 /// certificates.
 fn check_parameters(url: &str) -> Result<(), LockError> {
@@ -227,31 +218,6 @@ fn check_parameters(url: &str) -> Result<(), LockError> {
             None,
         )),
     }
-}
-
-/// Returns the TLS configuration, which trusts the given authorities, or those that browsers trust.
-#[cfg(feature = "tls")]
-fn tls(root_certificate: Option<&[u8]>) -> Result<Arc<rustls::ClientConfig>, LockError> {
-    use rustls::pki_types::{CertificateDer, pem::PemObject};
-
-    let mut roots = rustls::RootCertStore::empty();
-    match root_certificate {
-        Some(pem) => {
-            let readable = CertificateDer::pem_slice_iter(pem)
-                .all(|certificate| certificate.is_ok_and(|it| roots.add(it).is_ok()));
-            // The driver accepts a file without certificates, and would trust no server.
-            if !readable || roots.is_empty() {
-                return Err(invalid(
-                    "`root_certificate` is not a PEM certificate; give it the authority's certificate, \
-                     from `-----BEGIN CERTIFICATE-----` to `-----END CERTIFICATE-----`",
-                    None,
-                ));
-            }
-        }
-        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-    }
-    let config = rustls::ClientConfig::builder().with_root_certificates(roots);
-    Ok(Arc::new(config.with_no_client_auth()))
 }
 
 fn check_tls(wanted: bool) -> Result<(), LockError> {
