@@ -27,7 +27,7 @@ pub fn left(deployment: &mut dyn Deployment) -> Vec<String> {
         return left;
     }
     for server in 0..deployment.limits().servers {
-        let _ = deployment.server(server).try_query::<()>("FLUSHALL");
+        deployment.server(server).clear();
     }
     left.sort();
     left
@@ -53,10 +53,7 @@ pub fn uncleared(deployment: &dyn Deployment, faults: &[Fault]) -> Vec<String> {
 pub fn connected(deployment: &mut dyn Deployment) -> Vec<String> {
     let mut left = Vec::new();
     comes_true(millis(5000), || {
-        let servers = 0..deployment.limits().servers;
-        left = servers
-            .flat_map(|n| deployment.server(n).clients())
-            .collect();
+        left = deployment.clients();
         left.is_empty()
     });
     for client in &mut left {

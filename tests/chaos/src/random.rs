@@ -92,7 +92,10 @@ fn scenes(args: &Args) -> Vec<&'static Scene> {
         args.on.is_empty() && args.seed.is_none(),
     ) {
         (false, _) => args.scenes.iter().map(named).collect(),
-        (true, true) => scene::ALL.iter().collect(),
+        (true, true) => {
+            let of_redis = |scene: &&Scene| Topology::OF_REDIS.contains(&scene.topology());
+            scene::ALL.iter().filter(of_redis).collect()
+        }
         (true, false) => Vec::new(),
     }
 }
@@ -104,7 +107,7 @@ fn topologies(names: &[String]) -> Vec<Topology> {
         topology.unwrap_or_else(|| leave(&format!("unknown topology `{name}`")))
     };
     match names.is_empty() {
-        true => Topology::ALL.to_vec(),
+        true => Topology::OF_REDIS.to_vec(),
         false => names.iter().map(topology).collect(),
     }
 }

@@ -81,6 +81,11 @@ impl Proxy {
         Self::on(port, server, state)
     }
 
+    /// Like [`to`](Self::to), on a given port. Fails if another program uses it.
+    pub fn carrying(port: u16, server: u16) -> std::io::Result<Self> {
+        Self::on(port, server, State::default())
+    }
+
     fn with(server: u16, state: State) -> Self {
         Self::on(0, server, state).unwrap()
     }

@@ -7,7 +7,7 @@ use lock_test_support::rng::Rng;
 use lock_test_support::server::Server;
 
 use super::failover::Failover;
-use super::{Deployment, KEYS, Limits, Move, durable, name};
+use super::{Deployment, Host, KEYS, Limits, Move, durable, name};
 
 pub struct InCluster {
     cluster: Cluster,
@@ -57,7 +57,7 @@ impl Deployment for InCluster {
         self.cluster.url()
     }
 
-    fn server(&mut self, number: usize) -> &mut Server {
+    fn server(&mut self, number: usize) -> &mut dyn Host {
         self.cluster.node_mut(number)
     }
 

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use crate::fault::Kind;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::server::Server;
 use lock_test_support::time::millis;
 
-use super::{Deployment, KEYS, Limits, Links};
+use super::{Deployment, Host, KEYS, Limits, Links};
 
 pub struct Memory {
     url: String,
@@ -56,7 +55,7 @@ impl Deployment for Memory {
         self.url.clone()
     }
 
-    fn server(&mut self, number: usize) -> &mut Server {
+    fn server(&mut self, number: usize) -> &mut dyn Host {
         unreachable!("there is no server {number}")
     }
 

@@ -1,7 +1,9 @@
 //! The deployments that schedules run on, and the faults that each permits without exceeding its promises.
 
 mod cluster;
+mod etcd;
 mod failover;
+mod host;
 mod links;
 mod listener;
 mod memory;
@@ -15,9 +17,10 @@ use std::time::Duration;
 
 use crate::fault::Kind;
 use crate::worker_pool::Environment;
+pub use etcd::InEtcd;
+pub use host::Host;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
-use lock_test_support::server::Server;
 pub use one_node::OneNode;
 pub use standalone::Standalone;
 
@@ -36,10 +39,21 @@ pub enum Topology {
     Sentinel,
     Cluster,
     Quorum,
+    Etcd,
 }
 
 impl Topology {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
+        Self::Memory,
+        Self::Standalone,
+        Self::Sentinel,
+        Self::Cluster,
+        Self::Quorum,
+        Self::Etcd,
+    ];
+
+    /// Those of a campaign that names none.
+    pub const OF_REDIS: [Self; 5] = [
         Self::Memory,
         Self::Standalone,
         Self::Sentinel,
@@ -54,6 +68,7 @@ impl Topology {
             Self::Sentinel => "sentinel",
             Self::Cluster => "cluster",
             Self::Quorum => "quorum",
+            Self::Etcd => "etcd",
         }
     }
 
@@ -67,6 +82,7 @@ impl Topology {
             Self::Sentinel => Box::new(sentinel::Sentinel::start(&mut rng)),
             Self::Cluster => Box::new(cluster::InCluster::start(&mut rng)),
             Self::Quorum => Box::new(quorum::Quorum::start(&mut rng)),
+            Self::Etcd => Box::new(InEtcd::start()),
         }
     }
 }
@@ -82,7 +98,13 @@ pub trait Deployment: Send {
         Vec::new()
     }
 
-    fn server(&mut self, number: usize) -> &mut Server;
+    fn server(&mut self, number: usize) -> &mut dyn Host;
+
+    /// Returns the connected clients of all servers.
+    fn clients(&mut self) -> Vec<String> {
+        let servers = 0..self.limits().servers;
+        servers.flat_map(|n| self.server(n).clients()).collect()
+    }
 
     /// Returns the server that serves the lock, if there is one.
     fn serving(&self, _key: u32) -> Option<usize> {

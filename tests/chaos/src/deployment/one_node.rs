@@ -7,7 +7,7 @@ use lock_test_support::proxy::Proxy;
 use lock_test_support::server::{Server, free_port};
 use lock_test_support::time::{eventually, millis};
 
-use super::{Deployment, Limits, Links, durable};
+use super::{Deployment, Host, Limits, Links, durable};
 
 pub struct OneNode {
     server: Server,
@@ -52,7 +52,7 @@ impl Deployment for OneNode {
         format!("redis-cluster://127.0.0.1:{}", self.server.port())
     }
 
-    fn server(&mut self, _: usize) -> &mut Server {
+    fn server(&mut self, _: usize) -> &mut dyn Host {
         &mut self.server
     }
 

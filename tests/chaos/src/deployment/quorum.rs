@@ -9,7 +9,7 @@ use lock_test_support::server::Server;
 use lock_test_support::time::millis;
 
 use super::links::Mesh;
-use super::{Deployment, KEYS, Limits, Links, PROCESSES, open_to_all};
+use super::{Deployment, Host, KEYS, Limits, Links, PROCESSES, open_to_all};
 
 pub struct Quorum {
     members: Vec<Server>,
@@ -80,7 +80,7 @@ impl Deployment for Quorum {
         self.links.urls(process)
     }
 
-    fn server(&mut self, number: usize) -> &mut Server {
+    fn server(&mut self, number: usize) -> &mut dyn Host {
         &mut self.members[number]
     }
 

@@ -7,7 +7,7 @@ use lock_test_support::sentinel::{Sentinels, Setup};
 use lock_test_support::server::Server;
 
 use super::failover::Failover;
-use super::{Deployment, Limits, durable};
+use super::{Deployment, Host, Limits, durable};
 
 pub struct Sentinel {
     all: Sentinels,
@@ -50,7 +50,7 @@ impl Deployment for Sentinel {
         self.all.url()
     }
 
-    fn server(&mut self, number: usize) -> &mut Server {
+    fn server(&mut self, number: usize) -> &mut dyn Host {
         self.all.server_mut(number)
     }
 

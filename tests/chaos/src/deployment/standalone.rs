@@ -13,7 +13,7 @@ use lock_test_support::time::millis;
 
 use super::links::Mesh;
 use super::listener::Listener;
-use super::{Deployment, KEYS, Limits, Links, PROCESSES, open_to_all};
+use super::{Deployment, Host, KEYS, Limits, Links, PROCESSES, open_to_all};
 
 pub struct Standalone {
     server: Server,
@@ -123,7 +123,7 @@ impl Deployment for Standalone {
         clocks.flat_map(Clocks::environment).collect()
     }
 
-    fn server(&mut self, _: usize) -> &mut Server {
+    fn server(&mut self, _: usize) -> &mut dyn Host {
         &mut self.server
     }
 

@@ -2,6 +2,7 @@
 
 mod admission;
 mod leases;
+mod lines;
 mod listeners;
 mod processes;
 mod protocol;
@@ -9,6 +10,7 @@ mod rows;
 mod setting;
 mod sharing;
 
+use crate::deployment::Topology;
 use crate::schedule::RunResult;
 use setting::Setting;
 
@@ -35,12 +37,17 @@ scenes! {
     listeners: busy_when_subscribing subscriptions_refused channels_denied scripts_denied nonsense;
     sharing: readers_and_writers permits readers_killed several_ttls_of_readers downgrades transfers;
     admission: permits_passed_on readers_enter_together writers_give_up permits_killed silent_writers;
+    lines: mixed_line late_writes releases_cut_off;
     processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;
 }
 
 impl Scene {
     pub fn named(name: &str) -> Option<&'static Self> {
         ALL.iter().find(|scene| scene.name == name)
+    }
+
+    pub fn topology(&self) -> Topology {
+        (self.setting)().topology
     }
 
     pub fn play(&self, seed: u64) -> RunResult {

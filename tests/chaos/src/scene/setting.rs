@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::deployment::{Deployment, Limits, OneNode, Standalone, Topology};
+use crate::deployment::{Deployment, InEtcd, Limits, OneNode, Standalone, Topology};
 use crate::fault::Kind;
 use crate::instructions::{BodyLength, Workload};
 use crate::journal::CallKind;
@@ -64,14 +64,22 @@ impl Setting {
     }
 
     fn deployment(&self) -> Box<dyn Deployment> {
+        let usual = match self.topology {
+            Topology::Etcd => InEtcd::limits(),
+            _ => Standalone::that_remembers(self.ttl),
+        };
         let limits = Limits {
+            ttl: self.ttl,
             keys: self.keys,
             processes: self.processes,
             stop: self.stop,
             account: self.account,
             overheard: self.overheard,
-            ..Standalone::that_remembers(self.ttl)
+            ..usual
         };
+        if self.topology == Topology::Etcd {
+            return Box::new(InEtcd::with(limits));
+        }
         if self.topology == Topology::Cluster {
             return Box::new(OneNode::with(limits));
         }

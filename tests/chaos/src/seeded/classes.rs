@@ -1,7 +1,8 @@
 //! The rules that patches remove.
 //!
 //! The first fourteen, and those about locks that are shared, are rules that a model of the protocol showed to be
-//! necessary. Without the others, leases, queues, subscriptions and connections have failed before.
+//! necessary. The last ones are about locks in etcd. Without the others, leases, queues, subscriptions and connections
+//! have failed before.
 
 use std::path::{Path, PathBuf};
 
@@ -192,6 +193,21 @@ pub const CLASSES: &[Class] = &[
         name: "C36",
         patch: "c36-a-repeated-downgrade-prolongs",
         scene: "downgrades",
+    },
+    Class {
+        name: "C43",
+        patch: "c43-writes-of-earlier-connections-count",
+        scene: "late_writes",
+    },
+    Class {
+        name: "C44",
+        patch: "c44-claims-see-only-their-own-limit",
+        scene: "mixed_line",
+    },
+    Class {
+        name: "C45",
+        patch: "c45-releases-are-sent-once",
+        scene: "releases_cut_off",
     },
 ];
 
