@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks and tests everything: `bash tests/run.sh`. Installs redis-server and etcd if they are missing.
+# Checks and tests everything: `bash tests/run.sh`. Installs redis-server, etcd and ZooKeeper if they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,6 +29,7 @@ install() {
 command -v redis-server >/dev/null || install redis-server redis-server redis
 command -v etcd >/dev/null || install etcd etcd-server etcd
 command -v etcdctl >/dev/null || install etcdctl etcd-client etcd
+{ command -v java && [ -e /usr/share/java/zookeeper.jar ]; } >/dev/null || install zookeeper zookeeper zookeeper
 # One test installs Python's Redis client, and locks with it.
 command -v python3 >/dev/null || install python3 python3 python
 python3 -m pip --version >/dev/null 2>&1 || install pip python3-pip python
@@ -78,7 +79,7 @@ failed=0
 
 step "tests that measure no time"
 # At a higher priority than the builds, since another program that uses all cores would leave nothing to nice 19.
-untimed=(--test api --test default --test layers --test lints --test mutations --test quorum --test shared)
+untimed=(--test api --test default --test features --test layers --test lints --test mutations --test quorum --test shared)
 nice -n 5 cargo test "${all[@]}" --no-fail-fast --bins "${untimed[@]}" || failed=1
 nice -n 5 cargo test "${all[@]}" --doc || failed=1
 
@@ -90,6 +91,10 @@ sed -n '/^|/,$p' target/chaos/log
 step "tests that measure time"
 # They mostly wait for servers, so several run at once.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$threads}"
-timed=(--lib --test early_exit --test fuzz --test paused --test servers)
+timed=(--lib --test early_exit --test fuzz --test paused)
 ${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --no-fail-fast "${timed[@]}" || failed=1
+# What etcd and ZooKeeper do beyond the conformance suite takes a minute more.
+skip=()
+[ -n "${LOCK_ENGINES:-}" ] || skip=(--skip etcd:: --skip zookeeper::)
+${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --test servers -- ${skip[@]+"${skip[@]}"} || failed=1
 exit "$failed"

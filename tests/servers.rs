@@ -14,3 +14,4 @@ mod quorum;
 mod redis;
 mod sentinel;
 mod server_checks;
+mod zookeeper;

@@ -20,6 +20,8 @@ use std::time::Duration;
 /// | `rediss-cluster://…` | the same over TLS |
 /// | `etcd://user:password@h1:2379,h2,h3` | the etcd cluster of these members, with the feature `etcd`; ports are optional |
 /// | `etcds://…` | the same over TLS |
+/// | `zookeeper://user:password@h1:2181,h2,h3/root` | a ZooKeeper ensemble, with the feature `zookeeper`; user, ports and root are optional; see [Engines](crate::guide::engines) |
+/// | `zookeepers://…` | the same over TLS, with the features `zookeeper` and `tls` |
 /// | `memory://` | the embedded engine: locks within this process, for tests and first steps |
 /// | `memory://name` | the same, shared by all managers of the process that use this name |
 ///

@@ -42,6 +42,10 @@ pub enum WarningKind {
     NoSpace,
     /// The version of the server has a defect that ends locks early.
     OldVersion,
+    /// One more or one fewer server would let the deployment survive a failure, or cost none.
+    NoSpareServer,
+    /// Other clients of the server can delete or overwrite locks.
+    Unprotected,
     /// A setting or a server could not be checked.
     NotChecked,
 }
@@ -129,6 +133,14 @@ impl WarningKind {
             WarningKind::OldVersion => (
                 "a holder may lose its lock, and another one get it, before the lease has ended",
                 "install a newer version",
+            ),
+            WarningKind::NoSpareServer => (
+                "no lock can be acquired or renewed while it is down",
+                "use an odd number of servers, at least three",
+            ),
+            WarningKind::Unprotected => (
+                "any client of the server can end a lock that is held",
+                "give the server a user with a password, and use that user's credentials",
             ),
             WarningKind::NotChecked => (
                 "it could not be checked",

@@ -21,7 +21,7 @@ mod several_keys;
 mod topology;
 mod waiting;
 
-use topology::{InCluster, InEtcd, Memory, Quorum, Sentinel, Standalone};
+use topology::{InCluster, InEtcd, InZooKeeper, Memory, Quorum, Sentinel, Standalone};
 
 #[test]
 fn memory() {
@@ -61,4 +61,16 @@ fn quorum_of_5() {
 #[test]
 fn etcd() {
     registry::run(InEtcd::start());
+}
+
+#[test]
+fn zookeeper() {
+    registry::run(InZooKeeper::of(1));
+}
+
+#[test]
+fn zookeeper_ensemble() {
+    if std::env::var_os("LOCK_ENSEMBLES").is_some() {
+        registry::run(InZooKeeper::of(3));
+    }
 }

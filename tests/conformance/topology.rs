@@ -8,6 +8,8 @@ use lock_test_support::cluster::Cluster;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
+use lock_test_support::zookeeper::ZooKeeper;
+use lock_test_support::zookeeper::client::Kind;
 
 pub trait Topology: Send + Sync {
     /// Returns the configuration that a service would use.
@@ -167,5 +169,35 @@ fn tamper(server: &Server, name: &str, thief: Option<&str>) {
     match thief {
         Some(thief) => server.query::<()>(&format!("SET {name} {thief} PX 60000")),
         None => server.query::<()>(&format!("DEL {name}")),
+    }
+}
+
+pub struct InZooKeeper(ZooKeeper);
+
+impl InZooKeeper {
+    pub fn of(servers: usize) -> Self {
+        let zookeeper = ZooKeeper::with(servers, "");
+        zookeeper.warm_up();
+        Self(zookeeper)
+    }
+}
+
+impl Topology for InZooKeeper {
+    fn config(&self) -> Config {
+        Config::new(self.0.url())
+    }
+
+    fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
+        let lock = name.replacen(':', "/", 1);
+        let lock = format!("/{lock}");
+        let mut client = self.0.client();
+        for claim in client.children(&lock) {
+            client.delete(&format!("{lock}/{claim}"));
+        }
+        if let Some(thief) = thief {
+            let claim = format!("{lock}/{thief}-lock-");
+            client.create(&claim, Kind::PersistentNumbered).unwrap();
+        }
+        true
     }
 }

@@ -26,3 +26,5 @@ pub(crate) mod timeouts;
 pub(crate) mod tls;
 pub(crate) mod token;
 pub(crate) mod traits;
+#[cfg(feature = "zookeeper")]
+pub(crate) mod zookeeper;

@@ -8,6 +8,8 @@ use crate::engine::memory::MemoryEngine;
 use crate::engine::opening::{OpenFuture, Opened, Opening};
 #[cfg(feature = "redis")]
 use crate::engine::redis;
+#[cfg(feature = "zookeeper")]
+use crate::engine::zookeeper;
 use crate::error::LockError;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
@@ -67,6 +69,15 @@ const ENGINES: &[Entry] = &[
         #[cfg(feature = "etcd")]
         open: Some(etcd::open::open),
         #[cfg(not(feature = "etcd"))]
+        open: None,
+        open_quorum: None,
+    },
+    Entry {
+        schemes: &["zookeeper", "zookeepers"],
+        feature: "zookeeper",
+        #[cfg(feature = "zookeeper")]
+        open: Some(zookeeper::open::open),
+        #[cfg(not(feature = "zookeeper"))]
         open: None,
         open_quorum: None,
     },

@@ -15,3 +15,4 @@ pub mod sentinel;
 pub mod server;
 pub mod time;
 pub mod worker;
+pub mod zookeeper;

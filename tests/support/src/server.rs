@@ -135,11 +135,7 @@ impl Server {
         let named = named.filter(|option| option[0].ends_with("port"));
         let mut ports: Vec<u16> = named.filter_map(|port| port[1].parse().ok()).collect();
         ports.push(self.port);
-        let is_theirs = |taken: &UdpSocket| {
-            let address = taken.local_addr();
-            address.is_ok_and(|address| ports.contains(&address.port()))
-        };
-        TAKEN.lock().unwrap().retain(|taken| !is_theirs(taken));
+        ports.into_iter().for_each(give_back_port);
     }
 
     pub fn port(&self) -> u16 {
@@ -502,6 +498,16 @@ pub fn free_port() -> u16 {
             return port;
         }
     }
+}
+
+/// Lets others take a port that [`free_port`] returned.
+pub fn give_back_port(port: u16) {
+    let is_it = |taken: &UdpSocket| {
+        taken
+            .local_addr()
+            .is_ok_and(|address| address.port() == port)
+    };
+    TAKEN.lock().unwrap().retain(|taken| !is_it(taken));
 }
 
 /// Creates a directory for a test: in memory if possible, since a disk is slow for all tests that share it.

@@ -11,6 +11,7 @@ mod one_node;
 mod quorum;
 mod sentinel;
 mod standalone;
+mod zookeeper;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
 pub use one_node::OneNode;
 pub use standalone::Standalone;
+pub use zookeeper::InZooKeeper;
 
 pub const KEYS: u32 = 3;
 pub const PROCESSES: usize = 3;
@@ -40,16 +42,18 @@ pub enum Topology {
     Cluster,
     Quorum,
     Etcd,
+    ZooKeeper,
 }
 
 impl Topology {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Memory,
         Self::Standalone,
         Self::Sentinel,
         Self::Cluster,
         Self::Quorum,
         Self::Etcd,
+        Self::ZooKeeper,
     ];
 
     /// Those of a campaign that names none.
@@ -69,6 +73,7 @@ impl Topology {
             Self::Cluster => "cluster",
             Self::Quorum => "quorum",
             Self::Etcd => "etcd",
+            Self::ZooKeeper => "zookeeper",
         }
     }
 
@@ -83,6 +88,7 @@ impl Topology {
             Self::Cluster => Box::new(cluster::InCluster::start(&mut rng)),
             Self::Quorum => Box::new(quorum::Quorum::start(&mut rng)),
             Self::Etcd => Box::new(InEtcd::start()),
+            Self::ZooKeeper => Box::new(InZooKeeper::start(&mut rng)),
         }
     }
 }

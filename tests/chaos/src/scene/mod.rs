@@ -1,6 +1,7 @@
 //! Situations that random schedules would seldom produce; each is played repeatedly with different seeds.
 
 mod admission;
+mod ensembles;
 mod leases;
 mod lines;
 mod listeners;
@@ -38,6 +39,7 @@ scenes! {
     sharing: readers_and_writers permits readers_killed several_ttls_of_readers downgrades transfers;
     admission: permits_passed_on readers_enter_together writers_give_up permits_killed silent_writers;
     lines: mixed_line late_writes releases_cut_off;
+    ensembles: frozen_leader late_claims claims_cut_off;
     processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;
 }
 

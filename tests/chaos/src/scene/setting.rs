@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::deployment::{Deployment, InEtcd, Limits, OneNode, Standalone, Topology};
+use crate::deployment::{Deployment, InEtcd, InZooKeeper, Limits, OneNode, Standalone, Topology};
 use crate::fault::Kind;
 use crate::instructions::{BodyLength, Workload};
 use crate::journal::CallKind;
@@ -32,6 +32,8 @@ pub struct Setting {
     /// messages.
     pub account: bool,
     pub overheard: bool,
+    /// How many ticks of 100 ms an ensemble of three servers waits for one that is silent.
+    pub sync_limit: Option<u32>,
 }
 
 impl Setting {
@@ -53,6 +55,7 @@ impl Setting {
             slow: 0,
             account: false,
             overheard: false,
+            sync_limit: None,
         }
     }
 
@@ -66,6 +69,7 @@ impl Setting {
     fn deployment(&self) -> Box<dyn Deployment> {
         let usual = match self.topology {
             Topology::Etcd => InEtcd::limits(),
+            Topology::ZooKeeper => InZooKeeper::limits(self.sync_limit.map_or(1, |_| 3)),
             _ => Standalone::that_remembers(self.ttl),
         };
         let limits = Limits {
@@ -79,6 +83,9 @@ impl Setting {
         };
         if self.topology == Topology::Etcd {
             return Box::new(InEtcd::with(limits));
+        }
+        if self.topology == Topology::ZooKeeper {
+            return Box::new(InZooKeeper::with(limits, self.sync_limit.unwrap_or(4)));
         }
         if self.topology == Topology::Cluster {
             return Box::new(OneNode::with(limits));

@@ -1,0 +1,94 @@
+//! One connection to one server.
+
+use crate::engine::zookeeper::address::{Address, Host};
+use crate::engine::zookeeper::net::messages::{Access, Hello, Request, Welcome, login};
+use crate::engine::zookeeper::net::stream::{Socket, Stream};
+use crate::util::time::{deadline_in, timeout_at};
+use std::future::poll_fn;
+use std::io::{Error, ErrorKind};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// The first and the longest time that a server has to accept a connection.
+pub(crate) const FIRST_TRY: Duration = Duration::from_millis(250);
+
+impl Address {
+    /// Connects to a server, and creates or continues a session there.
+    pub(crate) async fn connect(
+        &self,
+        host: &Host,
+        hello: &Hello,
+        limit: Duration,
+    ) -> Result<(Stream, Welcome), Error> {
+        let connecting = async {
+            let socket = TcpStream::connect((&*host.name, host.port)).await?;
+            socket.set_nodelay(true)?;
+            let mut stream = Stream::new(self.encrypt(host, socket).await?);
+            stream.send(hello.encode());
+            let welcome = loop {
+                poll_fn(|context| stream.poll(context)).await?;
+                if let Some(message) = stream.next_message()? {
+                    break message;
+                }
+            };
+            let welcome = Welcome::parse(&welcome).ok_or_else(|| {
+                let words = "it sent a malformed message; check that it is a ZooKeeper server";
+                Error::new(ErrorKind::InvalidData, words)
+            })?;
+            if let Some((user, password)) = &self.credentials {
+                stream.send(login(user, password));
+            }
+            Ok((stream, welcome))
+        };
+        let connected = timeout_at(deadline_in(limit), connecting).await;
+        let connected = connected.unwrap_or_else(|_| {
+            let words = format!("no reply within {limit:?}; it may have no majority of servers");
+            Err(Error::new(ErrorKind::TimedOut, words))
+        });
+        connected.map_err(|error| Error::new(error.kind(), format!("`{host}`: {error}")))
+    }
+
+    #[cfg(feature = "tls")]
+    async fn encrypt(&self, host: &Host, socket: TcpStream) -> Result<Box<dyn Socket>, Error> {
+        use crate::engine::zookeeper::net::tls::encrypt;
+
+        match &self.tls {
+            Some(tls) => encrypt(tls, &host.name, socket).await,
+            None => Ok(Box::new(socket)),
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    async fn encrypt(&self, _: &Host, socket: TcpStream) -> Result<Box<dyn Socket>, Error> {
+        Ok(Box::new(socket))
+    }
+
+    /// Returns whom the nodes of this user belong to.
+    pub(crate) fn access(&self) -> Access {
+        match self.credentials {
+            Some(_) => Access::Creator,
+            None => Access::Anyone,
+        }
+    }
+
+    /// Creates a session with that timeout, and ends it. Returns the timeout that the ensemble gives instead.
+    pub(crate) async fn negotiate(
+        &self,
+        host: &Host,
+        timeout: Duration,
+        limit: Duration,
+    ) -> Result<Duration, Error> {
+        let hello = Hello {
+            session: 0,
+            password: vec![0; 16],
+            last_zxid: 0,
+            timeout,
+        };
+        let (mut stream, welcome) = self.connect(host, &hello, limit).await?;
+        stream.send(Request::CloseSession.encode(1, self.access()));
+        // The server closes the connection, or a session is left for its timeout.
+        let closed = async { while poll_fn(|context| stream.poll(context)).await.is_ok() {} };
+        let _ = timeout_at(deadline_in(FIRST_TRY), closed).await;
+        Ok(welcome.timeout)
+    }
+}

@@ -1,0 +1,11 @@
+//! One session with a ZooKeeper ensemble: the protocol, connections, and how long the session is proven to live.
+
+pub(crate) mod connection;
+pub(crate) mod jute;
+pub(crate) mod messages;
+pub(crate) mod proof;
+pub(crate) mod requests;
+pub(crate) mod session;
+pub(crate) mod stream;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;

@@ -1,0 +1,186 @@
+//! The requests of a session: those that wait for a connection, and those that wait for a reply.
+
+use crate::engine::token::Token;
+use crate::engine::zookeeper::net::messages::{Failure, Incoming, Reply, Request, Watch};
+use crate::util::clock::Timestamp;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+pub(crate) type Answer = Result<Reply, Failure>;
+
+/// A request that has not been sent.
+pub(crate) struct Unsent {
+    pub(crate) id: u64,
+    pub(crate) request: Request,
+    pub(crate) waiting: Waiting,
+    pub(crate) deadline: Instant,
+}
+
+/// Who waits for the reply to a request.
+pub(crate) struct Waiting {
+    pub(crate) reply: oneshot::Sender<Answer>,
+    /// Is told when the watch fires that the request leaves.
+    pub(crate) watcher: Option<Token>,
+}
+
+/// A request that was sent on the present connection.
+struct Sent {
+    xid: i32,
+    request: Request,
+    /// `None` for a request of the session itself.
+    waiting: Option<Waiting>,
+    at: Timestamp,
+    instant: Instant,
+}
+
+/// The requests that were sent on one connection, in order. A server answers in this order.
+#[derive(Default)]
+pub(crate) struct InFlight {
+    sent: VecDeque<Sent>,
+    last_xid: i32,
+}
+
+/// An answered request.
+pub(crate) struct Answered {
+    pub(crate) sent: Timestamp,
+    pub(crate) was_write: bool,
+    /// The watch that the server has from now on, and the claim that is to be told. What fires it comes later.
+    pub(crate) watch: Option<(Watch, Token)>,
+}
+
+impl InFlight {
+    /// Records a request that is sent now. Returns its number.
+    pub(crate) fn push(
+        &mut self,
+        request: Request,
+        waiting: Option<Waiting>,
+        (at, instant): (Timestamp, Instant),
+    ) -> i32 {
+        // A ping has a number of its own; the others are positive.
+        let xid = match request {
+            Request::Ping => -2,
+            _ => {
+                self.last_xid = self.last_xid.checked_add(1).unwrap_or(1);
+                self.last_xid
+            }
+        };
+        self.sent.push_back(Sent {
+            xid,
+            request,
+            waiting,
+            at,
+            instant,
+        });
+        xid
+    }
+
+    /// Delivers the reply to the oldest request. Fails if it is not the reply to that one.
+    pub(crate) fn answer(&mut self, reply: Incoming<'_>) -> Result<Option<Answered>, Failure> {
+        let Incoming::Reply { xid, result, .. } = reply else {
+            return Ok(None);
+        };
+        // Otherwise it stays, and fails with the others: the server may have carried it out.
+        let expected = self.sent.front().is_some_and(|oldest| oldest.xid == xid);
+        let oldest = expected.then(|| self.sent.pop_front()).flatten();
+        let oldest = oldest.ok_or(Failure::Malformed)?;
+        let parsed = result.and_then(|body| {
+            let reply = oldest.request.parse_reply(body);
+            reply.ok_or(Failure::Malformed)
+        });
+        let answered = match &parsed {
+            Ok(_) => Answered {
+                sent: oldest.at,
+                was_write: oldest.request.is_write(),
+                watch: oldest
+                    .request
+                    .watch()
+                    .zip(oldest.waiting.as_ref().and_then(|it| it.watcher)),
+            },
+            Err(Failure::SessionExpired) => return Err(Failure::SessionExpired),
+            // The session is on another connection.
+            Err(Failure::Server(-118)) => return Err(Failure::Server(-118)),
+            Err(_) => Answered {
+                sent: oldest.at,
+                was_write: false,
+                watch: None,
+            },
+        };
+        if let Some(waiting) = oldest.waiting {
+            // The caller may have left.
+            let _ = waiting.reply.send(parsed);
+        }
+        Ok(Some(answered))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// Returns when the oldest request was sent.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.sent.front().map(|oldest| oldest.instant)
+    }
+
+    /// Fails all requests: the connection has ended.
+    pub(crate) fn fail(self, why: &Arc<str>) {
+        for waiting in self.sent.into_iter().filter_map(|sent| sent.waiting) {
+            let _ = waiting.reply.send(Err(Failure::Unanswered(why.clone())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::util::clock::Clock;
+    use crate::util::time::now;
+
+    /// Sends a request for a node's data with a watch, and returns its reply.
+    fn look(in_flight: &mut InFlight, watcher: Token) -> oneshot::Receiver<Answer> {
+        let (reply, receiver) = oneshot::channel();
+        let request = Request::Data {
+            path: "/a".into(),
+            watch: true,
+        };
+        let waiting = Waiting {
+            reply,
+            watcher: Some(watcher),
+        };
+        let at = (Clock::manual().now(), now());
+        in_flight.push(request, Some(waiting), at);
+        receiver
+    }
+
+    fn reply(xid: i32, result: Result<&[u8], Failure>) -> Incoming<'_> {
+        let zxid = 7;
+        Incoming::Reply { xid, zxid, result }
+    }
+
+    /// A watch that fires between the request and the reply is that of an earlier request.
+    #[test]
+    fn a_watch_counts_from_the_reply_on() {
+        let (one, other) = (Token::random(), Token::random());
+        let mut in_flight = InFlight::default();
+        let _replies = [look(&mut in_flight, one), look(&mut in_flight, other)];
+        let answered = in_flight.answer(reply(1, Ok(&[0; 4]))).unwrap().unwrap();
+        let watch = Watch::Node("/a".into());
+        assert_eq!(answered.watch, Some((watch, one)));
+        let answered = in_flight.answer(reply(2, Err(Failure::NoNode)));
+        assert_eq!(answered.unwrap().unwrap().watch, None, "there is no node");
+    }
+
+    #[test]
+    fn a_request_may_be_carried_out_whose_reply_is_malformed() {
+        let mut in_flight = InFlight::default();
+        let mut receiver = look(&mut in_flight, Token::random());
+        assert!(in_flight.answer(reply(9, Ok(&[]))).is_err());
+        in_flight.fail(&"malformed".into());
+        let answer = receiver.try_recv();
+        assert!(
+            matches!(answer, Ok(Err(Failure::Unanswered(_)))),
+            "{answer:?}"
+        );
+    }
+}

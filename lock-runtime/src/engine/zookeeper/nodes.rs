@@ -1,0 +1,256 @@
+//! The nodes of this process' claims.
+
+use crate::engine::token::Token;
+use crate::engine::zookeeper::line::stem;
+use crate::engine::zookeeper::net::session::Session;
+use crate::util::time::{deadline_in, now, timeout_at};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+/// The node of a claim, from before it is requested until it is known to be gone.
+pub(crate) struct Node {
+    /// The path of the lock.
+    pub(crate) lock: String,
+    /// The node ends with this session.
+    pub(crate) session: Arc<Session>,
+    /// The beginning of its name, which is unique.
+    pub(crate) stem: String,
+    /// The turn to create or delete the node.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+    /// `Some` once the node is gone: `true` if it was deleted for this process.
+    gone: watch::Sender<Option<bool>>,
+}
+
+struct State {
+    /// The claim's token; a downgrade changes it.
+    token: Token,
+    place: Place,
+    leaving: bool,
+    expires: Instant,
+    /// When the table looks at the node next.
+    looked_at: Option<Instant>,
+    /// `true` if no other claim waited when this one looked last.
+    alone: bool,
+}
+
+/// Where a node is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Place {
+    /// Nothing was sent.
+    Nowhere,
+    /// It was requested, and may exist.
+    Requested,
+    /// It has this name.
+    At(String),
+}
+
+impl Node {
+    pub(crate) fn new(token: Token, lock: String, session: Arc<Session>) -> Node {
+        Node {
+            lock,
+            session,
+            stem: stem(token),
+            turn: tokio::sync::Mutex::new(()),
+            state: Mutex::new(State {
+                token,
+                place: Place::Nowhere,
+                leaving: false,
+                expires: now(),
+                looked_at: None,
+                alone: true,
+            }),
+            gone: watch::Sender::new(None),
+        }
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        self.state().token
+    }
+
+    /// Returns the path of the node with that name.
+    pub(crate) fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.lock)
+    }
+
+    /// Returns the node's path, if its name is known.
+    pub(crate) fn known_path(&self) -> Option<String> {
+        match self.place() {
+            Place::At(name) => Some(self.path(&name)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.state().place.clone()
+    }
+
+    pub(crate) fn set_place(&self, place: Place) {
+        self.state().place = place;
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.state().alone
+    }
+
+    pub(crate) fn set_alone(&self, alone: bool) {
+        self.state().alone = alone;
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.state().leaving
+    }
+
+    /// Records that the node is to be deleted; returns `false` if that is so already.
+    pub(crate) fn begin_leaving(&self) -> bool {
+        !std::mem::replace(&mut self.state().leaving, true)
+    }
+
+    pub(crate) fn set_gone(&self, deleted: bool) {
+        self.gone.send_replace(Some(deleted));
+    }
+
+    /// Waits until the node is gone. Returns `true` if it was deleted for this process.
+    pub(crate) async fn until_gone(&self) -> bool {
+        let mut gone = self.gone.subscribe();
+        let gone = gone.wait_for(Option::is_some).await;
+        gone.is_ok_and(|gone| *gone == Some(true))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All nodes of a process, and when they expire.
+#[derive(Default)]
+pub(crate) struct Nodes {
+    state: Mutex<Table>,
+    earlier: Notify,
+}
+
+#[derive(Default)]
+struct Table {
+    nodes: HashMap<Token, Arc<Node>>,
+    /// For each node that expires an instant that is not later, with a number that makes it unique.
+    due: BTreeMap<(Instant, u64), Weak<Node>>,
+    last_number: u64,
+}
+
+impl Nodes {
+    pub(crate) fn get(&self, token: Token) -> Option<Arc<Node>> {
+        self.table().nodes.get(&token).cloned()
+    }
+
+    pub(crate) fn insert(&self, node: Arc<Node>) {
+        self.table().nodes.insert(node.token(), node);
+    }
+
+    /// Removes a node, unless another one has replaced it.
+    pub(crate) fn remove(&self, node: &Arc<Node>) {
+        let mut table = self.table();
+        let token = node.token();
+        if table
+            .nodes
+            .get(&token)
+            .is_some_and(|known| Arc::ptr_eq(known, node))
+        {
+            table.nodes.remove(&token);
+        }
+    }
+
+    /// Gives a node another token, unless it is to be deleted. Returns `true` if it has that token now.
+    pub(crate) fn rename(&self, node: &Arc<Node>, to: Token) -> bool {
+        let mut table = self.table();
+        let mut state = node.state();
+        if state.leaving {
+            return false;
+        }
+        table.nodes.remove(&state.token);
+        state.token = to;
+        table.nodes.insert(to, node.clone());
+        true
+    }
+
+    /// Returns `true` if no node depends on the session.
+    pub(crate) fn are_none_of(&self, session: &Arc<Session>) -> bool {
+        let table = self.table();
+        let mut nodes = table.nodes.values();
+        !nodes.any(|node| Arc::ptr_eq(&node.session, session))
+    }
+
+    /// Lets the node end after that time, unless this is called again before.
+    pub(crate) fn expire_in(&self, token: Token, time: Duration) {
+        let at = deadline_in(time);
+        let mut table = self.table();
+        let Some(node) = table.nodes.get(&token) else {
+            return;
+        };
+        let node = node.clone();
+        let mut state = node.state();
+        state.expires = at;
+        if state.looked_at.is_none_or(|looked_at| at < looked_at) {
+            state.looked_at = Some(at);
+            drop(state);
+            if table.schedule(at, &node) {
+                self.earlier.notify_one();
+            }
+        }
+    }
+
+    /// Waits until nodes have expired, and returns them.
+    pub(crate) async fn expired(&self) -> Vec<Arc<Node>> {
+        loop {
+            let (expired, next) = self.take_expired();
+            if !expired.is_empty() {
+                return expired;
+            }
+            let next = next.unwrap_or_else(|| deadline_in(Duration::MAX));
+            let _ = timeout_at(next, self.earlier.notified()).await;
+        }
+    }
+
+    fn take_expired(&self) -> (Vec<Arc<Node>>, Option<Instant>) {
+        let now = now();
+        let mut table = self.table();
+        let mut expired = Vec::new();
+        while let Some(first) = table.due.first_entry()
+            && first.key().0 <= now
+        {
+            let ((at, _), node) = first.remove_entry();
+            let Some(node) = node.upgrade() else {
+                continue;
+            };
+            let mut state = node.state();
+            // Otherwise an earlier instant has replaced this one.
+            if state.looked_at == Some(at) {
+                let expires = state.expires;
+                state.looked_at = (expires > now).then_some(expires);
+                drop(state);
+                match expires > now {
+                    true => drop(table.schedule(expires, &node)),
+                    false => expired.push(node),
+                }
+            }
+        }
+        let next = table.due.keys().next().map(|(at, _)| *at);
+        (expired, next)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// Returns `true` if that is the first instant of all.
+    fn schedule(&mut self, at: Instant, node: &Arc<Node>) -> bool {
+        self.last_number += 1;
+        let key = (at, self.last_number);
+        self.due.insert(key, Arc::downgrade(node));
+        self.due.keys().next() == Some(&key)
+    }
+}

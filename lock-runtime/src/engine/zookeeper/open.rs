@@ -1,0 +1,148 @@
+//! Opens an ensemble.
+
+use crate::config::{Config, invalid};
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
+use crate::engine::timeouts::Timeouts;
+use crate::engine::zookeeper::ZooKeeperEngine;
+use crate::engine::zookeeper::address::Address;
+use crate::engine::zookeeper::claims::Claims;
+use crate::engine::zookeeper::net::connection::FIRST_TRY;
+use crate::engine::zookeeper::net::messages::Failure;
+use crate::engine::zookeeper::net::session::Surroundings;
+use crate::engine::zookeeper::sessions::{SessionLimits, Sessions};
+use crate::error::LockError;
+use crate::util::backoff::Backoff;
+use crate::util::io_thread::IoThread;
+use crate::util::time::{deadline_in, now, sleep_until};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
+    Box::pin(open_ensemble(opening, url))
+}
+
+async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
+    let Opening {
+        config,
+        io,
+        clock,
+        handler,
+    } = opening;
+    let address = Address::parse(url, config)?;
+    let shown: Arc<str> = address.to_string().into();
+    let refused = |error: EngineError| {
+        connect_error(shown.clone(), error, |server, error| {
+            format!("`{server}` can't be used: {error}")
+        })
+    };
+    let timeouts = Timeouts::of(config);
+    // The work ends a little earlier, so that it tells the reason.
+    let (limit, deadline) = (
+        deadline_in(timeouts.connect),
+        deadline_in(timeouts.connect / 10 * 9),
+    );
+    let (address, limits) = on_io(io, limit, async move {
+        let limits = session_limits(&address, deadline).await;
+        limits.map(|limits| (address, limits))
+    })
+    .await
+    .map_err(refused)?;
+    check_ttl(config, limits)?;
+    let surroundings = Surroundings {
+        io,
+        address,
+        timeouts,
+        clock: clock.clone(),
+        handler,
+        tick: limits.tick(),
+    };
+    let sessions = Sessions::new(surroundings, io, limits);
+    let claims = Claims::new(sessions, io, config);
+    let session = claims.sessions.of(config.ttl);
+    let proving = claims.clone();
+    // Finds out whether the user may create nodes.
+    let proven = on_io(io, limit, async move {
+        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+        loop {
+            match proving
+                .prove(&session, deadline)
+                .await
+                .map_err(Failure::into_error)
+            {
+                Err(error) if error.is_retryable() && now() < deadline => {
+                    sleep_until(deadline_in(backoff.pause())).await;
+                }
+                proven => return proven.map(drop),
+            }
+        }
+    });
+    proven.await.map_err(refused)?;
+    let engine = ZooKeeperEngine {
+        claims,
+        address: shown.clone(),
+        started: clock.now(),
+        clock,
+        command_timeout: config.command_timeout,
+    };
+    Ok((Arc::new(engine), shown))
+}
+
+/// Runs work on the I/O thread, whatever runtime the caller has.
+async fn on_io<T: Send + 'static>(
+    io: IoThread,
+    limit: Instant,
+    work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+) -> Result<T, EngineError> {
+    let done = io.timeout_at(limit, io.spawn(work)).await;
+    let late = || {
+        let words = "no reply within the connect timeout";
+        EngineError::new(EngineErrorKind::NotConnected, words)
+    };
+    done.map_err(|_| late())?.map_err(|_| late())?
+}
+
+/// Asks the servers, one after the other, for the shortest and the longest session.
+async fn session_limits(
+    address: &Address,
+    deadline: Instant,
+) -> Result<SessionLimits, EngineError> {
+    let mut limit = FIRST_TRY;
+    let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+    let mut failed = None;
+    for host in address.hosts.iter().cycle() {
+        let left = deadline.saturating_duration_since(now());
+        if left.is_zero() {
+            break;
+        }
+        let ask = async |timeout| address.negotiate(host, timeout, limit.min(left)).await;
+        let longest = Duration::from_millis(i32::MAX as u64);
+        let asked = match ask(Duration::from_millis(1)).await {
+            Ok(shortest) => ask(longest).await.map(|longest| (shortest, longest)),
+            Err(error) => Err(error),
+        };
+        match asked {
+            Ok((shortest, longest)) => return Ok(SessionLimits { shortest, longest }),
+            Err(error) => failed = Some(error),
+        }
+        limit *= 2;
+        sleep_until(deadline_in(backoff.pause()).min(deadline)).await;
+    }
+    let failed = failed.map_or_else(|| "no reply in time".to_owned(), |error| error.to_string());
+    Err(EngineError::new(EngineErrorKind::NotConnected, failed))
+}
+
+/// Fails if no lock can have the default ttl.
+fn check_ttl(config: &Config, limits: SessionLimits) -> Result<(), LockError> {
+    let longest = limits.longest_ttl();
+    if config.ttl <= longest {
+        return Ok(());
+    }
+    Err(invalid(&format!(
+        "the ttl of {:?} is longer than the {longest:?} for which the ZooKeeper ensemble allows it; set a \
+         shorter one with `Config::ttl`, or raise `maxSessionTimeout` on all servers",
+        config.ttl
+    )))
+}

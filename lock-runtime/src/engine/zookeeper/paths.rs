@@ -1,0 +1,122 @@
+//! The paths of nodes.
+
+use std::fmt::Write;
+
+/// Maps the names of locks to the paths of their nodes.
+pub(crate) struct Paths {
+    /// The path that all nodes have in common, without a slash at its end.
+    root: String,
+    /// The beginning of every name that is not part of the last component.
+    directory: String,
+}
+
+impl Paths {
+    /// The last `:` or `/` of the prefix separates the directory from the nodes in it.
+    pub(crate) fn new(root: &str, prefix: &str) -> Paths {
+        let end = prefix.rfind([':', '/']).map_or(0, |at| at + 1);
+        let directory = &prefix[..end];
+        let mut path = root.to_owned();
+        if let Some(directory) = directory.strip_suffix([':', '/']) {
+            for component in directory.split('/') {
+                path.push('/');
+                path += &encode(component);
+            }
+        }
+        Paths {
+            root: path,
+            directory: directory.to_owned(),
+        }
+    }
+
+    /// Returns the path of the node whose children are the claims of a lock.
+    pub(crate) fn lock(&self, name: &str) -> String {
+        let rest = name.strip_prefix(&*self.directory).unwrap_or(name);
+        format!("{}/{}", self.root, encode(rest))
+    }
+
+    /// Returns the path of the node whose children are the sessions. No key begins with `:`.
+    pub(crate) fn sessions(&self, prefix: &str) -> String {
+        self.lock(&format!("{prefix}::sessions"))
+    }
+}
+
+/// Returns the paths of a node and of those above it, from the top on.
+pub(crate) fn lineage(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
+    ends.chain([path.len()]).map(|end| &path[..end])
+}
+
+/// Returns `true` if ZooKeeper allows that text as one component of a path.
+pub(crate) fn is_allowed(text: &str) -> bool {
+    !is_relative(text) && !text.contains(is_refused)
+}
+
+fn is_relative(text: &str) -> bool {
+    matches!(text, "." | "..")
+}
+
+fn is_refused(c: char) -> bool {
+    matches!(
+        c,
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..
+    )
+}
+
+/// Encodes text as one component of a path: what ZooKeeper does not allow in it becomes the hexadecimal digits of its
+/// UTF-8 bytes behind percent signs.
+fn encode(text: &str) -> String {
+    if text.is_empty() {
+        return "%".to_owned();
+    }
+    let whole = is_relative(text);
+    let mut encoded = String::with_capacity(text.len());
+    for c in text.chars() {
+        if whole || matches!(c, '%' | '/') || is_refused(c) {
+            for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                // A `String` takes everything.
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        } else {
+            encoded.push(c);
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_separator_of_the_prefix_begins_the_node() {
+        let path = |root, prefix: &str, key| Paths::new(root, prefix).lock(&[prefix, key].concat());
+        assert_eq!(path("", "lock:", "order/7"), "/lock/order%2F7");
+        assert_eq!(path("/app", "shop:lock:", "a:b"), "/app/shop:lock/a:b");
+        assert_eq!(path("", "a/b/c", "d"), "/a/b/cd");
+        assert_eq!(path("", "", "d"), "/d");
+        assert_eq!(path("", "lock", "a"), "/locka");
+        assert_eq!(path("", "/a//b:", "c"), "/%/a/%/b/c");
+        let paths = Paths::new("/x", "lock:");
+        assert_eq!(paths.sessions("lock:"), "/x/lock/::sessions");
+    }
+
+    #[test]
+    fn odd_keys_have_different_paths() {
+        let keys = [
+            ".", "..", "%2E", "/", "%", "", "\0", "\u{7f}", "ö", "日", "🔒", "\u{f000}", " ",
+        ];
+        let mut paths: Vec<_> = keys.iter().map(|key| encode(key)).collect();
+        for path in &paths {
+            assert!(!path.contains(['/', '\0', '🔒']) && path != "." && path != "..");
+        }
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths.len(), keys.len());
+    }
+
+    #[test]
+    fn a_lineage_begins_at_the_top() {
+        assert!(lineage("/a/b/c").eq(["/a", "/a/b", "/a/b/c"]));
+        assert!(lineage("/a").eq(["/a"]));
+    }
+}

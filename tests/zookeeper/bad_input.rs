@@ -1,0 +1,142 @@
+//! Invalid input is rejected in time, with an error that says which, and reveals no secret.
+
+use std::time::Duration;
+
+use lock_runtime::{Config, LockError, LockManager};
+
+use lock_test_support::manager::{connected, refusal};
+use lock_test_support::server::free_port;
+use lock_test_support::time::{NOISE, Stopwatch, millis, patient, within};
+use lock_test_support::zookeeper::ZooKeeper;
+
+const SECRET: &str = "correct-horse";
+
+#[tokio::test]
+async fn malformed_url_is_rejected() {
+    for rest in ["", "a:port", "a,,b", "a/x?y=z", "[::1"] {
+        let url = format!("zookeeper://me:{SECRET}@{rest}");
+        let (error, text) = refusal(url, SECRET).await;
+        assert!(matches!(error, LockError::InvalidConfig { .. }), "{error}");
+        assert!(text.contains("h1:2181"), "{text}");
+    }
+    let quorum = Config::quorum(["zookeeper://a", "zookeeper://b", "zookeeper://c"]);
+    let (_, text) = refusal(quorum, SECRET).await;
+    assert!(text.contains("quorum"), "{text}");
+}
+
+#[tokio::test]
+async fn unreachable_server_is_named() {
+    let port = free_port();
+    let (error, text) = refusal(format!("zookeeper://127.0.0.1:{port}"), SECRET).await;
+    assert!(error.is_unavailable(), "{error}");
+    assert!(text.contains(&port.to_string()), "{text}");
+    let (error, text) = refusal("zookeeper://no-such-host.invalid", SECRET).await;
+    assert!(
+        error.is_unavailable() && text.contains("no-such-host"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn server_without_majority_is_named() {
+    let mut zookeeper = ZooKeeper::with(3, "");
+    zookeeper.kill(0);
+    zookeeper.kill(1);
+    let (error, text) = refusal(zookeeper.url_of(2), SECRET).await;
+    assert!(
+        error.is_unavailable() && text.contains("majority"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn other_credentials_are_refused() {
+    let zookeeper = ZooKeeper::start();
+    let config = |password: &str| patient(zookeeper.url()).credentials("me", password);
+    let locks = connected(config(SECRET)).await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    let (error, text) = refusal(config("another"), SECRET).await;
+    assert!(matches!(error, LockError::InvalidConfig { .. }), "{error}");
+    assert!(text.contains("access control"), "{text}");
+    let again = connected(config(SECRET)).await;
+    assert!(again.lock("row").try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    again.shutdown().await;
+    locks.shutdown().await;
+}
+
+#[tokio::test]
+async fn ttl_longer_than_any_session_is_refused() {
+    let zookeeper = ZooKeeper::start();
+    let config = patient(zookeeper.url()).ttl(Duration::from_secs(61));
+    let (error, text) = refusal(config, SECRET).await;
+    assert!(matches!(error, LockError::InvalidConfig { .. }), "{error}");
+    assert!(text.contains("maxSessionTimeout"), "{text}");
+    let locks = connected(patient(zookeeper.url())).await;
+    let lock = locks.lock("row").ttl(Duration::from_secs(61));
+    let error = lock.acquire().await.unwrap_err();
+    assert!(
+        matches!(error, LockError::InvalidOption { option: "ttl", .. }),
+        "{error}"
+    );
+    let error = locks.lock("row").replicas(1).acquire().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            LockError::InvalidOption {
+                option: "replicas",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = locks.lock("x".repeat(9000)).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
+    locks.shutdown().await;
+}
+
+#[tokio::test]
+async fn call_during_outage_fails_in_time() {
+    let mut zookeeper = ZooKeeper::start();
+    let config = Config::from(zookeeper.url()).command_timeout(millis(300));
+    let locks = connected(config.connect_timeout(millis(5000))).await;
+    zookeeper.pause(0);
+    let watch = Stopwatch::start();
+    let error = locks.lock("row").try_acquire().await.unwrap_err();
+    assert!(
+        error.is_unavailable() && watch.elapsed() < millis(300) + NOISE,
+        "{error}"
+    );
+    let wait = locks.lock("row").wait(millis(600)).acquire();
+    let error = within(millis(600) + NOISE, wait).await.unwrap_err();
+    assert!(
+        error.is_unavailable() && error.key() == Some("row"),
+        "{error}"
+    );
+    zookeeper.resume(0);
+    let guard = locks
+        .lock("row")
+        .wait(millis(20_000))
+        .acquire()
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+    locks.shutdown().await;
+}
+
+#[tokio::test]
+async fn warnings_name_what_is_unsafe() {
+    let zookeeper = ZooKeeper::start();
+    let locks = connected(patient(zookeeper.url())).await;
+    let warnings = locks.check_servers().await;
+    let text: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    let text = text.join("\n");
+    assert!(
+        text.contains("access control") && text.contains("single server"),
+        "{text}"
+    );
+    locks.shutdown().await;
+    let strict = patient(zookeeper.url()).refuse_unsafe_servers(true);
+    let error = LockManager::connect(strict).await.unwrap_err();
+    assert!(matches!(error, LockError::UnsafeServer { .. }), "{error}");
+}

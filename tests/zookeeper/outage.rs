@@ -1,0 +1,198 @@
+//! Servers that fail, networks that break, and replies that are lost.
+
+use std::time::Duration;
+
+use lock_runtime::{Config, LockManager};
+
+use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
+use lock_test_support::zookeeper::{TICK, ZooKeeper};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn config(url: &str) -> Config {
+    Config::from(url)
+        .command_timeout(millis(1000))
+        .connect_timeout(millis(5000))
+}
+
+async fn behind_a_proxy() -> (ZooKeeper, Proxy, LockManager) {
+    let zookeeper = ZooKeeper::start();
+    let proxy = zookeeper.proxy(0);
+    let url = format!("zookeeper://127.0.0.1:{}", proxy.port());
+    let locks = connected(config(&url)).await;
+    (zookeeper, proxy, locks)
+}
+
+/// Its node is found again by its identity.
+#[tokio::test]
+async fn unanswered_claim_leaves_no_node() {
+    let (zookeeper, proxy, locks) = behind_a_proxy().await;
+    for round in 0..6 {
+        let door = format!("door:{round}");
+        let held = locks.lock(&*door).acquire().await.unwrap();
+        let waiter = tokio::spawn(locks.lock(&*door).wait(LONG).acquire());
+        tokio::time::sleep(millis(round * 3)).await;
+        proxy.lose_next_reply();
+        held.release().await.ok();
+        let guard = within(millis(6000), waiter).await.unwrap().unwrap();
+        assert!(guard.is_valid());
+        guard.release().await.ok();
+        eventually(millis(6000), "nothing is left", || {
+            zookeeper.claims().is_empty()
+        });
+    }
+    locks.shutdown().await;
+}
+
+#[tokio::test]
+async fn broken_connections_lose_no_lock() {
+    let (zookeeper, proxy, locks) = behind_a_proxy().await;
+    let guard = locks.lock("row").ttl(millis(3000)).acquire().await.unwrap();
+    for _ in 0..4 {
+        proxy.cut();
+        tokio::time::sleep(millis(300)).await;
+        proxy.heal();
+        tokio::time::sleep(millis(700)).await;
+        assert!(guard.is_valid());
+    }
+    assert_eq!(zookeeper.claims().len(), 1);
+    guard.release().await.unwrap();
+    assert!(zookeeper.claims().is_empty());
+    locks.shutdown().await;
+}
+
+/// The holder knows of the loss before anyone else can have the lock.
+#[tokio::test]
+async fn holder_that_is_cut_off_loses_the_lock_in_time() {
+    let (zookeeper, proxy, locks) = behind_a_proxy().await;
+    let other = connected(config(&zookeeper.url())).await;
+    for black_hole in [true, false] {
+        let guard = locks
+            .lock("row")
+            .ttl(millis(1500))
+            .wait(LONG)
+            .acquire()
+            .await
+            .unwrap();
+        let waiter = tokio::spawn(other.lock("row").wait(LONG).acquire());
+        tokio::time::sleep(millis(500)).await;
+        match black_hole {
+            true => proxy.black_hole(),
+            false => proxy.cut(),
+        }
+        let lost = within(millis(1500) + NOISE, guard.lost()).await;
+        assert!(lost.is_lost() && !waiter.is_finished(), "{lost}");
+        let next = within(millis(6000) + NOISE, waiter).await.unwrap().unwrap();
+        proxy.heal();
+        drop(guard);
+        assert!(next.is_valid());
+        next.release().await.unwrap();
+    }
+    locks.shutdown().await;
+    other.shutdown().await;
+}
+
+#[tokio::test]
+async fn release_during_outage_is_repeated() {
+    let (zookeeper, proxy, locks) = behind_a_proxy().await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    let dropped = locks.lock("dropped").acquire().await.unwrap();
+    proxy.cut();
+    drop(dropped);
+    let watch = Stopwatch::start();
+    let error = guard.release().await.unwrap_err();
+    assert!(
+        error.is_unavailable() && watch.elapsed() < millis(1000) + NOISE,
+        "{error}"
+    );
+    assert_eq!(zookeeper.claims().len(), 2);
+    proxy.heal();
+    eventually(millis(3000), "both are free", || {
+        zookeeper.claims().is_empty()
+    });
+    locks.shutdown().await;
+}
+
+/// Locks outlive a restart of the server within their sessions.
+#[tokio::test]
+async fn restarted_server_keeps_locks() {
+    let mut zookeeper = ZooKeeper::start();
+    let locks = connected(config(&zookeeper.url())).await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    let token = guard.fencing_token().await.unwrap();
+    zookeeper.restart(0);
+    let other = connected(config(&zookeeper.url())).await;
+    assert!(other.lock("row").try_acquire().await.unwrap().is_none());
+    assert!(guard.is_valid());
+    eventually(millis(5000), "it is connected again", || guard.is_valid());
+    within(millis(8000), async {
+        while guard.ensure_valid_for(millis(1000)).is_err() {
+            tokio::time::sleep(millis(20)).await;
+        }
+    })
+    .await;
+    drop(guard);
+    let next = other.lock("row").wait(LONG).acquire().await.unwrap();
+    assert!(next.fencing_token().await.unwrap() > token);
+    next.release().await.unwrap();
+    locks.shutdown().await;
+    other.shutdown().await;
+}
+
+/// A server that has lost its leader answers pings and reads for a while. They must not prolong a lease.
+#[tokio::test]
+async fn server_without_leader_proves_no_lease() {
+    let mut zookeeper = ZooKeeper::with(3, "");
+    let leader = zookeeper.leader();
+    let follower = (leader + 1) % 3;
+    let third = (leader + 2) % 3;
+    let locks = connected(config(&zookeeper.url_of(follower))).await;
+    let guard = locks.lock("row").ttl(millis(2000)).acquire().await.unwrap();
+    tokio::time::sleep(TICK * 2).await;
+    // The follower does not notice for `syncLimit` ticks.
+    zookeeper.pause(leader);
+    zookeeper.pause(third);
+    within(millis(2000) + NOISE, guard.lost()).await;
+    zookeeper.resume(leader);
+    zookeeper.resume(third);
+    drop(guard);
+    let lock = locks.lock("row").wait(LONG);
+    lock.acquire().await.unwrap().release().await.unwrap();
+    locks.shutdown().await;
+}
+
+/// Locks are kept, and served again soon after another leader was elected.
+#[tokio::test]
+async fn frozen_and_killed_leaders_are_replaced() {
+    let mut zookeeper = ZooKeeper::with(3, "");
+    let locks = connected(config(&zookeeper.url())).await;
+    for kills in [false, true] {
+        let guard = locks
+            .lock("row")
+            .wait(LONG)
+            .ttl(Duration::from_secs(40))
+            .acquire()
+            .await
+            .unwrap();
+        let leader = zookeeper.leader();
+        match kills {
+            true => zookeeper.kill(leader),
+            false => zookeeper.pause(leader),
+        }
+        let start = Stopwatch::start();
+        let other = locks.lock("other").wait(LONG).acquire().await.unwrap();
+        println!("served after {:?}, killed: {kills}", start.elapsed());
+        assert!(start.elapsed() < millis(20_000), "{:?}", start.elapsed());
+        assert!(guard.is_valid());
+        other.release().await.unwrap();
+        guard.release().await.unwrap();
+        match kills {
+            true => zookeeper.restart(leader),
+            false => zookeeper.resume(leader),
+        }
+        zookeeper.until_ready();
+    }
+    locks.shutdown().await;
+}

@@ -1,0 +1,144 @@
+//! The sessions on which locks depend.
+
+use std::time::Duration;
+
+use lock_test_support::manager::connected;
+use lock_test_support::time::{NOISE, eventually, millis, patient, within};
+use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
+use lock_test_support::zookeeper::ZooKeeper;
+use lock_test_support::zookeeper::client::Client;
+
+#[tokio::test]
+async fn similar_ttls_share_a_session() {
+    let zookeeper = ZooKeeper::start();
+    let locks = connected(patient(zookeeper.url())).await;
+    let mut guards = Vec::new();
+    for n in 0..50 {
+        let lock = locks.lock(n.to_string()).ttl(millis(29_000 + n * 20));
+        guards.push(lock.acquire().await.unwrap());
+    }
+    let sessions = zookeeper.client().children("/lock/::sessions");
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+    drop(guards);
+    locks.shutdown().await;
+}
+
+/// The lock is free for others when the session ends, and not before the holder knows that it has lost it.
+#[test]
+fn killed_holder_is_skipped_when_its_session_ends() {
+    if let Some(arguments) = arguments() {
+        return block_on(async {
+            let locks = connected(patient(&*arguments[0])).await;
+            let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
+            report_event("held");
+            next_order();
+            drop(guard);
+        });
+    }
+    block_on(async {
+        let zookeeper = ZooKeeper::start();
+        let mut holder = Worker::start(
+            killed_holder_is_skipped_when_its_session_ends,
+            &[&zookeeper.url()],
+        );
+        holder.expect("held", Duration::from_secs(20));
+        let locks = connected(patient(zookeeper.url())).await;
+        let waiter = tokio::spawn(locks.lock("row").wait(Duration::from_secs(60)).acquire());
+        tokio::time::sleep(millis(2500)).await;
+        assert!(!waiter.is_finished(), "the lock is renewed");
+        holder.kill();
+        // The session timeout, and the ticks to which the server rounds it.
+        let guard = within(millis(5000) + NOISE * 2, waiter)
+            .await
+            .unwrap()
+            .unwrap();
+        guard.release().await.unwrap();
+        locks.shutdown().await;
+    });
+}
+
+#[test]
+fn stopped_holder_finds_that_it_has_lost_the_lock() {
+    if let Some(arguments) = arguments() {
+        return block_on(async {
+            let locks = connected(patient(&*arguments[0])).await;
+            let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
+            report_event("held");
+            next_order();
+            let lost = !guard.is_valid() && guard.fencing_token().await.is_err();
+            report_event(if lost { "lost" } else { "valid" });
+            next_order();
+        });
+    }
+    block_on(async {
+        let zookeeper = ZooKeeper::start();
+        let mut holder = Worker::start(
+            stopped_holder_finds_that_it_has_lost_the_lock,
+            &[&zookeeper.url()],
+        );
+        holder.expect("held", Duration::from_secs(20));
+        holder.pause();
+        let locks = connected(patient(zookeeper.url())).await;
+        let lock = locks.lock("row").wait(Duration::from_secs(30));
+        let guard = lock.acquire().await.unwrap();
+        holder.resume();
+        holder.order("look");
+        holder.expect("lost", Duration::from_secs(10));
+        assert!(guard.is_valid());
+        guard.release().await.unwrap();
+        locks.shutdown().await;
+        holder.kill();
+    });
+}
+
+/// An operator, or another client with the same access, deletes the session's nodes.
+#[tokio::test]
+async fn lost_nodes_are_created_again() {
+    let zookeeper = ZooKeeper::start();
+    let locks = connected(patient(zookeeper.url())).await;
+    let mut client: Client = zookeeper.client();
+    for path in client.all_below("/lock").into_iter().rev() {
+        client.delete(&path);
+    }
+    client.delete("/lock");
+    assert!(!client.exists("/lock"));
+    let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
+    tokio::time::sleep(millis(2500)).await;
+    assert!(guard.is_valid());
+    let held = zookeeper.claims();
+    guard.release().await.unwrap();
+    eventually(NOISE, "it is released", || zookeeper.claims().is_empty());
+    assert_eq!(held.len(), 1);
+    locks.shutdown().await;
+}
+
+#[tokio::test]
+async fn shutdown_ends_sessions() {
+    let zookeeper = ZooKeeper::start();
+    let locks = connected(patient(zookeeper.url())).await;
+    locks
+        .lock("row")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    assert_eq!(zookeeper.client().children("/lock/::sessions").len(), 1);
+    locks.shutdown().await;
+    assert!(zookeeper.client().children("/lock/::sessions").is_empty());
+}
+
+/// A manager that is dropped without shutdown ends its sessions, too.
+#[tokio::test]
+async fn dropped_manager_ends_its_sessions() {
+    let zookeeper = ZooKeeper::start();
+    let locks = connected(patient(zookeeper.url())).await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    drop(locks);
+    assert!(guard.is_valid());
+    drop(guard);
+    eventually(millis(5000), "the sessions end", || {
+        zookeeper.client().children("/lock/::sessions").is_empty()
+    });
+}
