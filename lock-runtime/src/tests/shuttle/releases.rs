@@ -32,7 +32,7 @@ async fn what_was_dropped_before_is_free_after(server: Server, process: Arc<Proc
     };
     join_all([drops]).await;
     let server = shuts_down.await.unwrap();
-    process.end().await;
+    server.end([process]).await;
     server.assert_all_released();
 }
 

@@ -37,7 +37,7 @@ fn readers_join_while_the_last_guard_leaves() {
         let readers = [(); 2].map(|()| process.spawn_holder_with("a", read));
         join_all(readers.into_iter().chain([ends])).await;
         process.wait_idle().await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -49,7 +49,7 @@ fn readers_of_a_free_lock_are_not_too_many_waiters() {
         let process = server.process();
         join_all([(); 4].map(|()| process.spawn_holder_with("a", read_behind_one))).await;
         process.wait_idle().await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -63,7 +63,7 @@ fn a_reader_whose_try_serves_others_gives_up() {
         let readers = [(); 2].map(|()| process.spawn_holder_with("a", read));
         join_all(readers.into_iter().chain([quits])).await;
         process.wait_idle().await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -85,7 +85,7 @@ fn a_reader_joins_while_the_hold_is_lost() {
         let ends = spawn(async move { holder.end() });
         join_all([loses, reader, ends]).await;
         process.wait_idle().await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -104,7 +104,7 @@ fn readers_and_writers_of_one_process_wait_and_give_up() {
         ];
         join_all(tasks).await;
         process.wait_idle().await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -121,10 +121,10 @@ fn a_writer_of_another_process_waits_between_readers() {
             spawn(async move { holder.end() }),
         ];
         join_all(tasks).await;
-        for process in [one, other] {
+        for process in [&one, &other] {
             process.wait_idle().await;
-            process.end().await;
         }
+        server.end([one, other]).await;
         server.assert_all_released();
     });
 }
@@ -143,7 +143,7 @@ fn permits_pass_between_callers_that_leave() {
         ];
         join_all(tasks).await;
         process.wait_idle().await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_all_released();
     });
 }
@@ -163,7 +163,7 @@ fn a_downgrade_is_dropped_at_any_point() {
         });
         join_all([reader, downgrades]).await;
         process.wait_idle().await;
-        process.end().await;
+        server.end([process]).await;
         server.assert_empty();
     });
 }
