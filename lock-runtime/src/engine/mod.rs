@@ -22,7 +22,10 @@ pub(crate) mod redis;
 pub(crate) mod request;
 pub(crate) mod retry;
 pub(crate) mod timeouts;
-#[cfg(feature = "tls")]
+#[cfg(all(
+    feature = "tls",
+    any(feature = "etcd", feature = "redis", feature = "zookeeper")
+))]
 pub(crate) mod tls;
 pub(crate) mod token;
 pub(crate) mod traits;

@@ -4,8 +4,6 @@ use crate::engine::etcd::connection::{Connection, Login, WatchHandler};
 use crate::engine::etcd::endpoints::{Endpoints, Host};
 use crate::engine::etcd::failure::Failure;
 use crate::engine::etcd::grpc::Caller;
-#[cfg(feature = "tls")]
-use crate::engine::etcd::tls::Tls;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
 use crate::util::time::timeout_at;
@@ -21,7 +19,7 @@ pub(super) struct Connector {
     pub(super) endpoints: Endpoints,
     pub(super) timeouts: Timeouts,
     #[cfg(feature = "tls")]
-    pub(super) tls: Option<Tls>,
+    pub(super) tls: Option<Arc<rustls::ClientConfig>>,
     /// The key that names the connection whose requests count.
     pub(super) session_key: Bytes,
     pub(super) on_watch: WatchHandler,
@@ -71,7 +69,7 @@ impl Connector {
                     .tls
                     .as_ref()
                     .ok_or_else(|| Failure::not_sent("there is no TLS"));
-                let encrypted = tls?.encrypt(&host.name, stream);
+                let encrypted = crate::engine::tls::encrypt(tls?, &host.name, stream);
                 let encrypted = async { encrypted.await.map_err(Failure::not_sent) };
                 Box::new(by(deadline, "it does not answer with TLS", encrypted).await?)
             }

@@ -19,8 +19,6 @@ mod leases;
 mod line;
 mod messages;
 mod slots;
-#[cfg(feature = "tls")]
-mod tls;
 mod txn;
 
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};

@@ -8,8 +8,6 @@ use crate::engine::etcd::core::{Core, end_what_is_over};
 use crate::engine::etcd::endpoints::Endpoints;
 use crate::engine::etcd::keys::Keys;
 use crate::engine::etcd::leases::Leases;
-#[cfg(feature = "tls")]
-use crate::engine::etcd::tls::Tls;
 use crate::engine::event::EngineEvent;
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::engine::timeouts::Timeouts;
@@ -38,7 +36,11 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
     }
     #[cfg(feature = "tls")]
     let tls = match endpoints.tls {
-        true => Some(Tls::new(config.root_certificate.as_deref())?),
+        true => {
+            let mut tls = crate::engine::tls::client_config(config.root_certificate.as_deref())?;
+            tls.alpn_protocols = vec![b"h2".to_vec()];
+            Some(Arc::new(tls))
+        }
         false => None,
     };
     let keys = Keys::new(&config.prefix);

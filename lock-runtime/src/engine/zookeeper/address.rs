@@ -71,9 +71,9 @@ impl Address {
             is_tls,
             #[cfg(feature = "tls")]
             tls: match is_tls {
-                true => Some(crate::engine::tls::client_config(
+                true => Some(std::sync::Arc::new(crate::engine::tls::client_config(
                     config.root_certificate.as_deref(),
-                )?),
+                )?)),
                 false => None,
             },
         })

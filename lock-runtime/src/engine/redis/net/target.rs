@@ -1,7 +1,7 @@
 //! A server's address, and how to connect to it.
 
 #[cfg(feature = "tls")]
-use crate::engine::tls::{client_config, install_crypto_provider};
+use crate::engine::tls::{client_config, encrypt, install_crypto_provider};
 use crate::error::LockError;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
@@ -82,7 +82,7 @@ impl Target {
         #[cfg(feature = "tls")]
         let tls = match (info.addr(), access.root_certificate) {
             (ConnectionAddr::TcpTls { .. }, _) | (_, Some(_)) => {
-                Some(client_config(access.root_certificate)?)
+                Some(Arc::new(client_config(access.root_certificate)?))
             }
             _ => None,
         };
@@ -123,15 +123,9 @@ impl Target {
         host: &str,
         stream: S,
     ) -> std::io::Result<tokio_rustls::client::TlsStream<S>> {
-        use std::io::Error;
-
-        let tls = self.tls.clone();
-        let tls = tls.ok_or_else(|| Error::other("the certificates can't be used"))?;
-        let name = rustls::pki_types::ServerName::try_from(host.to_owned());
-        let name = name.map_err(Error::other)?;
-        tokio_rustls::TlsConnector::from(tls)
-            .connect(name, stream)
-            .await
+        let missing = || std::io::Error::other("the certificates can't be used");
+        let tls = self.tls.as_ref().ok_or_else(missing)?;
+        encrypt(tls, host, stream).await
     }
 
     /// Returns a target at another address that is connected to in the same way.

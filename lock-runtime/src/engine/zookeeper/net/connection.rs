@@ -50,10 +50,10 @@ impl Address {
 
     #[cfg(feature = "tls")]
     async fn encrypt(&self, host: &Host, socket: TcpStream) -> Result<Box<dyn Socket>, Error> {
-        use crate::engine::zookeeper::net::tls::encrypt;
+        use crate::engine::tls::encrypt;
 
         match &self.tls {
-            Some(tls) => encrypt(tls, &host.name, socket).await,
+            Some(tls) => Ok(Box::new(encrypt(tls, &host.name, socket).await?)),
             None => Ok(Box::new(socket)),
         }
     }

@@ -7,5 +7,3 @@ pub(crate) mod proof;
 pub(crate) mod requests;
 pub(crate) mod session;
 pub(crate) mod stream;
-#[cfg(feature = "tls")]
-pub(crate) mod tls;
