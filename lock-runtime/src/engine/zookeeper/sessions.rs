@@ -21,20 +21,22 @@ pub(crate) struct SessionLimits {
 }
 
 impl SessionLimits {
-    /// Returns the unit of the ensemble's time, which is half the shortest timeout unless somebody has configured that.
+    /// Returns the unit of the ensemble's time, which is half the shortest timeout unless that is configured.
     pub(crate) fn tick(&self) -> Duration {
         self.shortest / 2
     }
 
     /// Returns the longest ttl of a lock, which can be proven for two ticks less than a session lives.
     pub(crate) fn longest_ttl(&self) -> Duration {
-        (self.longest.saturating_sub(self.shortest) * 50 / 51).max(self.longest / 4)
+        (self.longest * 50 / 51).saturating_sub(self.shortest).max(self.longest / 4)
     }
 
     /// Returns the timeout of sessions for locks with that ttl: at most an eighth longer than needed, so that similar
     /// ttls share a session.
     fn timeout(&self, ttl: Duration) -> Duration {
-        let needed = (ttl + ttl / 50 + self.shortest).max(self.shortest);
+        let proven = ttl + self.shortest;
+        // Of what is proven, a lease leaves 1 % and 2 ms to differences of clocks.
+        let needed = proven + proven / 50;
         let millis = u64::try_from(needed.as_millis()).unwrap_or(u64::MAX).max(1);
         let unit = 1 << millis.ilog2().saturating_sub(3);
         let timeout = Duration::from_millis(millis.div_ceil(unit).saturating_mul(unit));
