@@ -176,7 +176,7 @@ pub struct InZooKeeper(ZooKeeper);
 
 impl InZooKeeper {
     pub fn of(servers: usize) -> Self {
-        let zookeeper = ZooKeeper::with(servers, "");
+        let mut zookeeper = ZooKeeper::with(servers, "");
         zookeeper.warm_up();
         Self(zookeeper)
     }

@@ -1,7 +1,10 @@
-//! Locks in ZooKeeper: sessions, servers that fail, Curator in the same line, and bad input.
+//! Locks in ZooKeeper: sessions, servers that fail, Curator in the same line, users, odd names, and bad input.
 
+mod access;
 mod bad_input;
 mod curator;
+mod keys;
 mod kinds;
 mod outage;
+mod real_curator;
 mod sessions;

@@ -142,3 +142,36 @@ async fn dropped_manager_ends_its_sessions() {
         zookeeper.client().children("/lock/::sessions").is_empty()
     });
 }
+
+/// The ensemble has ended the session of a process that still waits: it enters the line again.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiter_outlives_its_session() {
+    let zookeeper = ZooKeeper::start();
+    let proxy = zookeeper.proxy(0);
+    let url = format!("zookeeper://127.0.0.1:{}", proxy.port());
+    let config = |url: &str| patient(url).ttl(millis(1000));
+    let (one, other) = (
+        connected(config(&url)).await,
+        connected(config(&zookeeper.url())).await,
+    );
+    let guard = other.lock("row").acquire().await.unwrap();
+    let lost = one.lock("lost").acquire().await.unwrap();
+    let lock = one.lock("row").wait(Duration::from_secs(60));
+    let waiter = tokio::spawn(lock.acquire());
+    eventually(NOISE, "it waits", || zookeeper.claims().len() == 3);
+    proxy.black_hole();
+    let ended = Duration::from_secs(20);
+    eventually(ended, "its session ends", || zookeeper.claims().len() == 1);
+    proxy.heal();
+    assert!(!lost.is_valid());
+    eventually(ended, "it waits again", || zookeeper.claims().len() == 2);
+    assert!(guard.is_valid() && !waiter.is_finished());
+    guard.release().await.unwrap();
+    let next = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    next.release().await.unwrap();
+    drop(lost);
+    let again = within(NOISE * 4, one.lock("lost").acquire()).await.unwrap();
+    again.release().await.unwrap();
+    one.shutdown().await;
+    other.shutdown().await;
+}

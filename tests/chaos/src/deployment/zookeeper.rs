@@ -58,7 +58,7 @@ impl InZooKeeper {
 
     pub fn with(limits: Limits, sync_limit: u32) -> Self {
         let options = format!("syncLimit={sync_limit}");
-        let ensemble = ZooKeeper::by(limits.servers, millis(100), &options);
+        let mut ensemble = ZooKeeper::by(limits.servers, millis(100), &options);
         ensemble.warm_up();
         let links = || (0..limits.servers).map(|server| ensemble.proxy(server));
         let links = (0..limits.processes).map(|_| links().collect()).collect();

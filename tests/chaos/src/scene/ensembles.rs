@@ -1,12 +1,16 @@
 //! Locks in ZooKeeper: leaders that freeze, and requests whose answers are lost.
 
-use super::setting::{SOON, Setting, plain, short, step};
+use super::setting::{Setting, plain, short, step};
 use crate::deployment::Topology;
 use crate::fault::Kind;
 use crate::instructions::{BodyLength, Workload};
 use crate::journal::CallKind;
 use crate::plan::Target;
 use lock_test_support::time::millis;
+use std::time::Duration;
+
+/// Sessions continue after a moment on another connection. A node that is left behind blocks the lock for longer.
+const BLOCKED: Duration = Duration::from_secs(3);
 
 fn in_zookeeper(setting: Setting) -> Setting {
     Setting {
@@ -32,7 +36,7 @@ pub fn frozen_leader() -> Setting {
             tasks: 3,
             calls: vec![CallKind::Waits, CallKind::TriesOnce],
             wait_ms: Some(5000),
-            pace: BodyLength::UpTo { ms: 3000 },
+            pace: BodyLength::UpTo { ms: 2000 },
             ..plain()
         },
         lasts: millis(15_000),
@@ -50,7 +54,7 @@ pub fn late_claims() -> Setting {
             wait_ms: Some(2000),
             ..short()
         },
-        gap: Some(SOON),
+        gap: Some(BLOCKED),
         ..Setting::of(&[Kind::Stranded, Kind::RequestsHeld])
     })
 }
@@ -64,7 +68,7 @@ pub fn claims_cut_off() -> Setting {
             wait_ms: Some(5000),
             ..short()
         },
-        gap: Some(SOON),
+        gap: Some(BLOCKED),
         ..Setting::of(&[Kind::ReplyLost, Kind::ConnectionsCut, Kind::BlackHole])
     })
 }

@@ -1,6 +1,6 @@
 //! Another client of ZooKeeper, which sends one request at a time.
 
-use std::io::{Error, Read, Result, Write};
+use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl Client {
 
     pub fn with_timeout(port: u16, timeout: Duration) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream.set_nodelay(true)?;
         let mut client = Self { stream, xid: 0 };
         let mut hello = Vec::new();
@@ -78,7 +78,8 @@ impl Client {
         body.extend(text("anyone"));
         body.extend(flags.to_be_bytes());
         let reply = self.call(1, &body)?;
-        Ok(String::from_utf8_lossy(&reply[4..]).into_owned())
+        let path = reply.get(4..).ok_or(ErrorKind::InvalidData)?;
+        Ok(String::from_utf8_lossy(path).into_owned())
     }
 
     /// Creates a node, and those above it.

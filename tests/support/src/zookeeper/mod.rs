@@ -9,13 +9,16 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::certificates::Certificates;
 use crate::proxy::Proxy;
 use crate::server::{free_port, give_back_port, signal, stop, temporary};
 use crate::time::comes_true;
 use client::Client;
 
-/// The classes of ZooKeeper and of what it needs, as Debian installs them.
-const CLASSES: &str = "/usr/share/java/zookeeper.jar";
+/// The classes of ZooKeeper and of what it needs, as Debian installs them. The archive of ZooKeeper names the others,
+/// but not all that TLS needs.
+const CLASSES: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/netty-codec.jar:\
+                       /usr/share/java/netty-resolver.jar";
 
 /// Half the shortest session timeout.
 pub const TICK: Duration = Duration::from_millis(500);
@@ -24,6 +27,8 @@ pub const TICK: Duration = Duration::from_millis(500);
 pub struct ZooKeeper {
     members: Vec<Member>,
     paused: Vec<bool>,
+    /// The port for TLS, and the folder of the certificate.
+    secure: Option<(u16, TempDir)>,
 }
 
 struct Member {
@@ -37,6 +42,26 @@ impl ZooKeeper {
     /// Starts a single server.
     pub fn start() -> Self {
         Self::with(1, "")
+    }
+
+    /// Starts a single server that also serves clients with TLS.
+    pub fn with_tls(certificates: &Certificates) -> Self {
+        let (port, folder) = (free_port(), temporary("lock-zookeeper-tls-"));
+        let file = folder.path().join("server.pem");
+        fs::write(
+            &file,
+            [&*certificates.key, &certificates.certificate].concat(),
+        )
+        .unwrap();
+        let options = format!(
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+             secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\n\
+             ssl.keyStore.location={}\nssl.keyStore.type=PEM\nssl.clientAuth=none",
+            file.display(),
+        );
+        let mut zookeeper = Self::with(1, &options);
+        zookeeper.secure = Some((port, folder));
+        zookeeper
     }
 
     /// Starts an ensemble, with further lines of its configuration.
@@ -75,26 +100,58 @@ impl ZooKeeper {
         let mut zookeeper = Self {
             paused: vec![false; members.len()],
             members,
+            secure: None,
         };
         for member in 0..zookeeper.members.len() {
             zookeeper.members[member].spawn();
         }
+        zookeeper.until_complete();
         zookeeper.until_ready();
         zookeeper
     }
 
-    /// Has the servers load their classes: on a busy machine their first requests take seconds.
-    pub fn warm_up(&self) {
-        for member in 0..self.members.len() {
-            let mut client = Client::connect(self.port(member)).unwrap();
-            for _ in 0..200 {
-                let node = client
-                    .create("/warm-", client::Kind::EphemeralNumbered)
-                    .unwrap();
-                client.children("/");
-                client.delete(&node);
-            }
+    /// Waits until a leader has given all others what it has.
+    fn until_complete(&self) {
+        let followers = format!("zk_synced_followers\t{}", self.members.len() - 1);
+        let leads = |member: usize| {
+            let report = Client::ask(self.port(member), "mntr").unwrap_or_default();
+            report.contains(&followers)
+        };
+        let all = 0..self.members.len();
+        if all.len() > 1 {
+            comes_true(Duration::from_secs(30), || all.clone().any(leads));
         }
+    }
+
+    /// Has the servers load their classes: on a busy machine their first requests take seconds.
+    ///
+    /// A follower that was started while others wrote may never answer some requests, or answer them wrongly: it has
+    /// missed a commit. It is started again.
+    pub fn warm_up(&mut self) {
+        for member in 0..self.members.len() {
+            let is_warm = (0..4).any(|_| {
+                let warm = Self::warm(self.port(member)).is_ok();
+                if !warm {
+                    self.restart(member);
+                }
+                warm
+            });
+            assert!(
+                is_warm,
+                "ZooKeeper answers:\n{}",
+                self.members[member].log()
+            );
+        }
+    }
+
+    fn warm(port: u16) -> std::io::Result<()> {
+        let mut client = Client::connect(port)?;
+        for _ in 0..200 {
+            let node = client.create("/warm-", client::Kind::EphemeralNumbered)?;
+            client.children("/");
+            client.delete(&node);
+        }
+        Ok(())
     }
 
     /// Waits until every server that runs serves clients.
@@ -129,6 +186,12 @@ impl ZooKeeper {
             .map(|it| format!("127.0.0.1:{}", it.ports[0]))
             .collect();
         format!("zookeeper://{}", hosts.join(","))
+    }
+
+    /// Returns the URL for TLS.
+    pub fn secure_url(&self) -> String {
+        let (port, _) = self.secure.as_ref().expect("it has a certificate");
+        format!("zookeepers://127.0.0.1:{port}")
     }
 
     /// Returns the URL of one server.
@@ -273,6 +336,9 @@ impl Drop for ZooKeeper {
         for member in &mut self.members {
             member.kill();
             member.ports.into_iter().for_each(give_back_port);
+        }
+        if let Some((port, _)) = &self.secure {
+            give_back_port(*port);
         }
         assert!(left.is_empty(), "the test left claims behind: {left:?}");
     }

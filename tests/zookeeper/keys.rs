@@ -1,0 +1,64 @@
+//! Names that paths cannot have, and lines that are longer than a message of a server may usually be.
+
+use std::time::Duration;
+
+use lock_test_support::manager::{connected, refusal};
+use lock_test_support::time::{NOISE, patient, within};
+use lock_test_support::zookeeper::ZooKeeper;
+use lock_test_support::zookeeper::client::Kind;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_roots_prefixes_and_keys_are_paths_of_their_own() {
+    let zookeeper = ZooKeeper::start();
+    let longest = "/".repeat(8000);
+    for root in ["/tea%20house/gr%C3%B6%C3%9Fe", "/100%25/a:b", "/x//y/"] {
+        for prefix in ["lock:", "", "/", "a//b:", "..:", "🔒/"] {
+            let url = format!("{}{root}", zookeeper.url());
+            let locks = connected(patient(&*url).prefix(prefix)).await;
+            let keys = [
+                "a/b", "a%2Fb", "..", ".", "\u{1}", "🔒", " ", "a:b", &longest,
+            ];
+            let mut guards = Vec::new();
+            for key in keys {
+                let guard = locks.lock(key).acquire().await;
+                guards.push(guard.unwrap_or_else(|error| panic!("{prefix}{key}: {error}")));
+            }
+            assert_eq!(zookeeper.claims().len(), keys.len());
+            for guard in guards {
+                guard.release().await.unwrap();
+            }
+            locks.shutdown().await;
+        }
+    }
+    for root in ["/a/../b", "/%00", "/a/."] {
+        let (_, text) = refusal(format!("{}{root}", zookeeper.url()), "secret").await;
+        assert!(text.contains("the path"), "{text}");
+    }
+}
+
+/// A server sends more than its limit for messages of clients, 1 MB.
+#[tokio::test(flavor = "multi_thread")]
+async fn line_of_more_than_a_megabyte_is_waited_in() {
+    let zookeeper = ZooKeeper::start();
+    let locks = connected(patient(zookeeper.url())).await;
+    let mut client = zookeeper.client();
+    client.create_all("/lock/row");
+    let name = "x".repeat(9000);
+    let claims: Vec<_> = (0..150)
+        .map(|_| {
+            let path = format!("/lock/row/{name}-lock-");
+            client.create(&path, Kind::EphemeralNumbered).unwrap()
+        })
+        .collect();
+    assert!(locks.lock("row").try_acquire().await.unwrap().is_none());
+    let wait = Duration::from_secs(60);
+    let lock = locks.lock("row").wait(wait);
+    let waiter = tokio::spawn(lock.acquire());
+    for claim in claims {
+        assert!(!waiter.is_finished());
+        assert!(client.delete(&claim));
+    }
+    let guard = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    locks.shutdown().await;
+}
