@@ -13,44 +13,72 @@ async fn through(path: &Proxy) -> LockManager {
     connected(config.command_timeout(millis(700))).await
 }
 
+/// A client whose replies can be lost, with a lease of the server, and one that reaches the server directly.
+struct Two {
+    etcd: Etcd,
+    path: Proxy,
+    one: LockManager,
+    other: LockManager,
+}
+
+impl Two {
+    async fn start() -> Two {
+        let etcd = Etcd::start();
+        let path = Proxy::to(etcd.port(0));
+        let (one, other) = (through(&path).await, connected(patient(etcd.url())).await);
+        let warm = one.lock("warm").acquire().await.unwrap();
+        warm.release().await.unwrap();
+        Two {
+            etcd,
+            path,
+            one,
+            other,
+        }
+    }
+
+    /// Acquires the lock as the client that reaches the server.
+    async fn acquire(&self) {
+        let next = self.other.lock("row").wait(millis(20_000)).acquire();
+        let next = within(millis(20_000), next).await.unwrap();
+        next.release().await.unwrap();
+    }
+
+    async fn end(self) {
+        self.acquire().await;
+        self.one.shutdown().await;
+        self.other.shutdown().await;
+    }
+}
+
 /// The server grants the lock, and nobody learns of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn acquisition_without_a_reply_frees_the_lock() {
-    let etcd = Etcd::start();
-    let path = Proxy::to(etcd.port(0));
-    let (one, other) = (through(&path).await, connected(patient(etcd.url())).await);
-    let warm = one.lock("warm").acquire().await.unwrap();
-    warm.release().await.unwrap();
+    let two = Two::start().await;
     for _ in 0..3 {
-        path.hold_replies();
-        let error = one
+        two.path.hold_replies();
+        let error = two
+            .one
             .lock("row")
             .wait(millis(600))
             .acquire()
             .await
             .unwrap_err();
         assert!(error.is_unavailable(), "{error}");
-        etcd.until_line("lock:row", 1);
-        path.cut();
-        path.heal();
-        let next = other.lock("row").wait(millis(20_000)).acquire();
-        let next = within(millis(20_000), next).await.unwrap();
-        next.release().await.unwrap();
+        two.etcd.until_line("lock:row", 1);
+        two.path.cut();
+        two.path.heal();
+        two.acquire().await;
     }
-    one.shutdown().await;
-    other.shutdown().await;
+    two.end().await;
 }
 
 /// The server carries the request out when the connection is long gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn acquisition_that_is_late_does_nothing() {
-    let mut etcd = Etcd::start();
-    let path = Proxy::to(etcd.port(0));
-    let (one, other) = (through(&path).await, connected(patient(etcd.url())).await);
-    let warm = one.lock("warm").acquire().await.unwrap();
-    warm.release().await.unwrap();
-    etcd.pause(0);
-    let error = one
+    let mut two = Two::start().await;
+    two.etcd.pause(0);
+    let error = two
+        .one
         .lock("row")
         .wait(millis(600))
         .acquire()
@@ -58,12 +86,8 @@ async fn acquisition_that_is_late_does_nothing() {
         .unwrap_err();
     assert!(error.is_unavailable(), "{error}");
     tokio::time::sleep(millis(1500)).await;
-    etcd.resume(0);
-    let next = other.lock("row").wait(millis(20_000)).acquire();
-    let next = within(millis(20_000), next).await.unwrap();
-    next.release().await.unwrap();
-    one.shutdown().await;
-    other.shutdown().await;
+    two.etcd.resume(0);
+    two.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,18 +111,12 @@ async fn waiter_without_replies_is_served() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn release_without_a_reply_is_repeated() {
-    let etcd = Etcd::start();
-    let path = Proxy::to(etcd.port(0));
-    let (one, other) = (through(&path).await, connected(patient(etcd.url())).await);
-    let guard = one.lock("row").acquire().await.unwrap();
-    path.hold_requests();
+    let two = Two::start().await;
+    let guard = two.one.lock("row").acquire().await.unwrap();
+    two.path.hold_requests();
     drop(guard);
     tokio::time::sleep(millis(1000)).await;
-    path.cut();
-    path.heal();
-    let next = other.lock("row").wait(millis(20_000)).acquire();
-    let next = within(millis(20_000), next).await.unwrap();
-    next.release().await.unwrap();
-    one.shutdown().await;
-    other.shutdown().await;
+    two.path.cut();
+    two.path.heal();
+    two.end().await;
 }

@@ -6,3 +6,17 @@ mod elections;
 mod foreign_clients;
 mod leases;
 mod lost_replies;
+
+use std::time::{Duration, Instant};
+
+use lock_runtime::LockGuard;
+
+use lock_test_support::time::{NOISE, eventually};
+
+/// Waits until a renewal has succeeded that was sent from now on.
+fn until_renewed(guard: &LockGuard, ttl: Duration) {
+    let since = Instant::now();
+    eventually(ttl + NOISE, "the lease is renewed", || {
+        guard.remaining() + since.elapsed() > ttl
+    });
+}

@@ -1,27 +1,24 @@
-//! What this process knows of its claims: their keys, their leases, and whether they hold, wait or end.
+//! The claims of this process, and the watches of those that wait.
 
-use crate::engine::error::EngineError;
 use crate::engine::etcd::connection::Connection;
+use crate::engine::etcd::ending::Ending;
 use crate::engine::etcd::keys::Keys;
-use crate::engine::etcd::leases::LeaseUse;
-use crate::engine::etcd::line::{Line, Place};
+use crate::engine::etcd::line::Line;
 use crate::engine::etcd::messages::WatchResponse;
-use crate::engine::etcd::slots::{Slot, Slots};
+use crate::engine::etcd::record::{Known, Phase, Record, Wait};
+use crate::engine::etcd::server_lease::LeaseUse;
+use crate::engine::etcd::slots::Slots;
 use crate::engine::event::EngineEvent;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
 use crate::util::sync::{Mutex, MutexGuard};
-use crate::util::time::{deadline_in, elapsed_since, now as instant};
-use prost::bytes::Bytes;
+use crate::util::time::deadline_in;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
-
-/// How long a line that a watch follows is believed without another look.
-const MAX_AGE: Duration = Duration::from_secs(10);
 
 pub(super) struct Claims {
     keys: Keys,
@@ -40,83 +37,12 @@ struct State {
     next_over: Option<Instant>,
 }
 
-/// What is known of one claim.
-#[derive(Clone)]
-pub(super) struct Record {
-    pub(super) slot: Arc<Slot>,
-    /// Its requests are sent one after the other.
-    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
-    /// The leases that the claim's key may be attached to.
-    pub(super) leases: Vec<Arc<LeaseUse>>,
-    phase: Phase,
-    ending: Option<watch::Receiver<Ending>>,
-}
-
-#[derive(Clone)]
-enum Phase {
-    Requested,
-    Waits(Arc<Wait>),
-    /// The watch tells that the claim holds the lock, and no caller knows yet.
-    Granted,
-    Held {
-        since: Timestamp,
-        ttl: Duration,
-    },
-}
-
-#[derive(Clone)]
-struct Wait {
-    line: Line,
-    watch: i64,
-    connection: Weak<Connection>,
-    looked_at: Instant,
-    is_stale: bool,
-}
-
-/// How far the end of a claim is.
-#[derive(Clone, Debug)]
-pub(super) enum Ending {
-    Begun,
-    Failed(EngineError),
-    /// `true` if the claim was in the line until then.
-    Done(bool),
-}
-
 /// The end of a claim.
 pub(super) struct End {
     /// How far it is.
     pub(super) ending: watch::Receiver<Ending>,
     /// Who is to be told, and the claim's record, if it has only begun.
     pub(super) begun: Option<(watch::Sender<Ending>, Record)>,
-}
-
-/// The answer to a question that needs no request.
-pub(super) enum Known {
-    Granted,
-    Waits(Place),
-    Nothing,
-}
-
-impl Record {
-    pub(super) fn is_ending(&self) -> bool {
-        self.ending.is_some()
-    }
-
-    /// Returns for how long the server keeps the claim's key, as far as is proven.
-    pub(super) fn remaining(&self, now: Timestamp) -> Duration {
-        let leases = self.leases.iter();
-        let ends = leases.map(|lease| lease.lease().remaining(now));
-        ends.min().unwrap_or_default()
-    }
-
-    fn has_lost_lease(&self) -> bool {
-        self.leases.iter().all(|lease| lease.lease().is_lost())
-    }
-}
-
-/// Returns a token as it is stored.
-pub(super) fn value_of(token: Token) -> Bytes {
-    Bytes::copy_from_slice(token.encode(&mut [0; 37]).as_bytes())
 }
 
 impl Claims {
@@ -133,17 +59,11 @@ impl Claims {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the record of a claim that may be new.
-    pub(super) fn enter(&self, claim: &Claim) -> Record {
+    /// Adds a claim that may be new.
+    pub(super) fn enter(&self, claim: &Claim) {
         let mut state = self.state();
-        let record = state.records.entry(claim.token).or_insert_with(|| Record {
-            slot: self.slots.take(&self.keys, &claim.name, 0),
-            turn: Arc::default(),
-            leases: Vec::new(),
-            phase: Phase::Requested,
-            ending: None,
-        });
-        record.clone()
+        let new = || Record::new(self.slots.take(&self.keys, &claim.name, 0));
+        state.records.entry(claim.token).or_insert_with(new);
     }
 
     pub(super) fn find(&self, token: Token) -> Option<Record> {
@@ -173,10 +93,14 @@ impl Claims {
         self.change(token, |record| record.leases = leases);
     }
 
-    /// Gives the claim another key, since a client has written to the present one.
-    pub(super) fn move_on(&self, claim: &Claim, from: &Slot) {
-        let slot = self.slots.take(&self.keys, &claim.name, from.number + 1);
-        self.change(claim.token, |record| record.slot = slot);
+    /// Gives the claim a key that is not in the line, if another client has written to its present one.
+    pub(super) fn move_on(&self, claim: &Claim, line: &Line) {
+        self.change(claim.token, |record| {
+            while line.value_of(&record.slot.key).is_some() {
+                let next = record.slot.number + 1;
+                record.slot = self.slots.take(&self.keys, &claim.name, next);
+            }
+        });
     }
 
     /// Adds a second token for the same key, of which one will remain.
@@ -230,13 +154,7 @@ impl Claims {
         let watch = state.last_watch;
         state.watches.retain(|_, watched| *watched != token);
         if let Some(record) = state.records.get_mut(&token) {
-            record.phase = Phase::Waits(Arc::new(Wait {
-                line,
-                watch,
-                connection: Arc::downgrade(connection),
-                looked_at: instant(),
-                is_stale: false,
-            }));
+            record.phase = Phase::Waits(Arc::new(Wait::new(line, watch, connection)));
             state.watches.insert(watch, token);
         }
         watch
@@ -244,29 +162,8 @@ impl Claims {
 
     /// Returns what the watch of a waiting claim tells, while it can be believed.
     pub(super) fn known(&self, token: Token) -> Known {
-        let Some(record) = self.find_open(token) else {
-            return Known::Nothing;
-        };
-        match &record.phase {
-            Phase::Granted => Known::Granted,
-            Phase::Waits(wait) => {
-                let connection = wait.connection.upgrade();
-                let is_live = connection.is_some_and(|connection| !connection.has_ended());
-                let place = wait.line.place_of(&record.slot.key, &value_of(token));
-                match place {
-                    Some(place)
-                        if is_live
-                            && !wait.is_stale
-                            && !record.has_lost_lease()
-                            && elapsed_since(wait.looked_at) < MAX_AGE =>
-                    {
-                        Known::Waits(place)
-                    }
-                    _ => Known::Nothing,
-                }
-            }
-            Phase::Requested | Phase::Held { .. } => Known::Nothing,
-        }
+        let record = self.find_open(token);
+        record.map_or(Known::Nothing, |record| record.known(token))
     }
 
     /// Returns the watch of a claim that waits.
@@ -282,41 +179,11 @@ impl Claims {
         let mut state = self.state();
         let token = *state.watches.get(&message.watch_id)?;
         let record = state.records.get_mut(&token)?;
-        let Phase::Waits(wait) = &mut record.phase else {
-            return None;
-        };
-        let (key, value) = (&record.slot.key, value_of(token));
-        let wait = Arc::make_mut(wait);
-        let has_others = |place| {
-            matches!(
-                place,
-                Some(Place::Waits {
-                    has_others: true,
-                    ..
-                })
-            )
-        };
-        let had_others = has_others(wait.line.place_of(key, &value));
-        message
-            .events
-            .iter()
-            .for_each(|event| wait.line.apply(event));
-        let place = wait.line.place_of(key, &value);
-        match place {
-            Some(Place::Holds) => {
-                record.phase = Phase::Granted;
-                state.watches.remove(&message.watch_id);
-                Some((EngineEvent::MayBeFree(token), true))
-            }
-            Some(Place::Waits { .. }) if !message.canceled => {
-                let joined = has_others(place) && !had_others;
-                joined.then_some((EngineEvent::MoreWaiters(token), false))
-            }
-            _ => {
-                wait.is_stale = true;
-                Some((EngineEvent::MayBeFree(token), true))
-            }
+        let followed = record.follow(token, message);
+        if matches!(record.phase, Phase::Granted) {
+            state.watches.remove(&message.watch_id);
         }
+        followed
     }
 
     /// Begins to end a claim. Returns `None` if there is no such claim.

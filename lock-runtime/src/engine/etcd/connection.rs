@@ -1,6 +1,7 @@
 //! One connection to a member: the session that its writes belong to, its login, and its watches.
 
 use crate::engine::etcd::failure::Failure;
+use crate::engine::etcd::fate::Fate;
 use crate::engine::etcd::grpc::{Caller, Messages, encode};
 use crate::engine::etcd::messages::{
     AuthenticateRequest, AuthenticateResponse, Empty, KeepAliveResponse, LeaseGrantRequest,
@@ -15,22 +16,18 @@ use crate::util::time::{deadline_in, sleep_until, timeout_at};
 use http::HeaderValue;
 use prost::Message;
 use prost::bytes::Bytes;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
-use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
 /// The longest time that a request can be unanswered: a server gives a proposal up after 5 s and two election
 /// timeouts.
 const MAX_ANSWER: Duration = Duration::from_secs(10);
-
-/// The pause between two pings: more of them would make the server end the connection.
-const PING_PAUSE: Duration = Duration::from_secs(3);
 
 /// How long the session outlives a process that has died.
 const SESSION_TTL: Duration = Duration::from_secs(60);
@@ -62,13 +59,6 @@ struct Session {
     watches: mpsc::UnboundedSender<WatchCommand>,
 }
 
-/// Whether a connection has ended.
-struct Fate {
-    ended: watch::Sender<bool>,
-    /// Asks for a proof that the server is there.
-    probe: Notify,
-}
-
 impl Login {
     pub(super) fn new(credentials: Option<(String, String)>) -> Login {
         Login {
@@ -83,24 +73,6 @@ impl Login {
     }
 }
 
-impl Fate {
-    fn end(&self) {
-        self.ended.send_replace(true);
-    }
-
-    /// Does the work until the connection ends; returns `None` if it ended first.
-    async fn until_ended<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let mut ends = self.ended.subscribe();
-        let mut ended = pin!(ends.wait_for(|ended| *ended));
-        let mut work = pin!(work);
-        poll_fn(|context| match ended.as_mut().poll(context) {
-            Poll::Ready(_) => Poll::Ready(None),
-            Poll::Pending => work.as_mut().poll(context).map(Some),
-        })
-        .await
-    }
-}
-
 impl Connection {
     /// Starts to drive the connection.
     pub(super) fn start<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
@@ -110,10 +82,7 @@ impl Connection {
         login: Login,
         timeouts: Timeouts,
     ) -> Arc<Connection> {
-        let fate = Arc::new(Fate {
-            ended: watch::Sender::new(false),
-            probe: Notify::new(),
-        });
+        let fate = Arc::new(Fate::default());
         let pings = driver.ping_pong();
         let of_driver = fate.clone();
         io.spawn_detached(async move {
@@ -122,7 +91,8 @@ impl Connection {
             of_driver.end();
         });
         if let Some(pings) = pings {
-            io.spawn_detached(probe(fate.clone(), pings, timeouts.command));
+            let fate = fate.clone();
+            io.spawn_detached(async move { fate.probe(pings, timeouts.command).await });
         }
         Arc::new(Connection {
             io,
@@ -145,7 +115,7 @@ impl Connection {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        *self.fate.ended.borrow()
+        self.fate.has_ended()
     }
 
     /// Returns the term of the last answer that a majority has agreed to.
@@ -318,7 +288,7 @@ impl Connection {
         if let Ok(answer) = timeout_at(soon, call.as_mut()).await {
             return answer;
         }
-        self.fate.probe.notify_one();
+        self.fate.doubt();
         let answer = timeout_at(deadline_in(MAX_ANSWER), call).await;
         answer.unwrap_or_else(|_| Err(Failure::unanswered("the server did not answer in time")))
     }
@@ -328,22 +298,6 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.fate.end();
     }
-}
-
-/// Ends the connection if the server does not answer a ping while it owes an answer.
-async fn probe(fate: Arc<Fate>, mut pings: h2::PingPong, patience: Duration) {
-    let probes = async {
-        loop {
-            fate.probe.notified().await;
-            let pong = pings.ping(h2::Ping::opaque());
-            if !matches!(timeout_at(deadline_in(patience), pong).await, Ok(Ok(_))) {
-                return;
-            }
-            sleep_until(deadline_in(PING_PAUSE)).await;
-        }
-    };
-    fate.until_ended(probes).await;
-    fate.end();
 }
 
 /// Keeps the session's lease alive as long as the connection is used.

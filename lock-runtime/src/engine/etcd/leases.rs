@@ -7,21 +7,17 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::client::Client;
 use crate::engine::etcd::failure::Failure;
-use crate::engine::etcd::messages::{LeaseGrantRequest, LeaseGrantResponse, TxnRequest};
+use crate::engine::etcd::messages::{Header, LeaseGrantRequest, LeaseGrantResponse, TxnRequest};
+use crate::engine::etcd::server_lease::{LeaseUse, Proof, ServerLease, seconds_of};
 use crate::engine::etcd::txn;
 use crate::engine::lease::Lease;
-use crate::util::clock::{Clock, Timestamp};
+use crate::util::clock::Clock;
 use crate::util::join_all::join_all;
 use crate::util::sync::{Mutex, MutexGuard};
-use crate::util::time::{deadline_in, elapsed_since, now, sleep_until};
+use crate::util::time::{deadline_in, sleep_until};
 use prost::bytes::Bytes;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
-use tokio::time::Instant;
-
-/// The greatest number of claims on one lease: the server deletes all of their keys at once when it ends.
-const MAX_USES: usize = 1000;
 
 /// How often a lease is kept alive again at once, after an election.
 const MAX_TRIES: u32 = 3;
@@ -35,77 +31,6 @@ pub(super) struct Leases {
     on_lost: Box<dyn Fn() + Send + Sync>,
     all: Mutex<Vec<Arc<ServerLease>>>,
     granting: tokio::sync::Mutex<()>,
-}
-
-/// A lease of the server. All keys that are attached to it end with it.
-pub(super) struct ServerLease {
-    pub(super) id: i64,
-    /// The length that was asked for.
-    seconds: u64,
-    proven: Mutex<Proof>,
-    uses: AtomicUsize,
-    last_used: Mutex<Instant>,
-    lost: AtomicBool,
-    refreshing: tokio::sync::Mutex<()>,
-}
-
-#[derive(Clone, Copy)]
-struct Proof {
-    sent: Timestamp,
-    lease: Lease,
-}
-
-/// A claim's share in a lease.
-pub(super) struct LeaseUse(Arc<ServerLease>);
-
-impl ServerLease {
-    /// Returns for how long the server keeps the lease, as far as is proven.
-    pub(super) fn remaining(&self, now: Timestamp) -> Duration {
-        match self.is_lost() {
-            true => Duration::ZERO,
-            false => self.proof().lease.remaining(now),
-        }
-    }
-
-    pub(super) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Acquire)
-    }
-
-    fn proof(&self) -> Proof {
-        *self.proven.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn ttl(&self) -> Duration {
-        Duration::from_secs(self.seconds)
-    }
-}
-
-impl LeaseUse {
-    pub(super) fn lease(&self) -> &Arc<ServerLease> {
-        &self.0
-    }
-
-    /// Returns `true` if claims of that ttl use such leases.
-    pub(super) fn fits(&self, ttl: Duration) -> bool {
-        self.0.seconds == seconds_of(ttl)
-    }
-}
-
-impl Drop for LeaseUse {
-    fn drop(&mut self) {
-        let mut last = self
-            .0
-            .last_used
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *last = now();
-        self.0.uses.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// The server counts in seconds.
-fn seconds_of(ttl: Duration) -> u64 {
-    ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)
 }
 
 impl Leases {
@@ -129,38 +54,36 @@ impl Leases {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a share in a lease that lasts for at least that ttl.
+    /// Returns the share of that number of claims in a lease that lasts for at least that ttl.
     pub(super) async fn join(
         self: &Arc<Self>,
         ttl: Duration,
+        claims: usize,
     ) -> Result<Arc<LeaseUse>, EngineError> {
         let seconds = seconds_of(ttl);
-        if let Some(lease) = self.find(seconds) {
+        if let Some(lease) = self.find(seconds, claims) {
             return Ok(lease);
         }
         let _turn = self.granting.lock().await;
-        if let Some(lease) = self.find(seconds) {
+        if let Some(lease) = self.find(seconds, claims) {
             return Ok(lease);
         }
         let lease = Arc::new(self.grant(seconds).await?);
         self.all().push(lease.clone());
         let keeper = keep(Arc::downgrade(self), lease);
         self.client.io.spawn_detached(keeper);
-        self.find(seconds).ok_or_else(|| {
+        self.find(seconds, claims).ok_or_else(|| {
             EngineError::new(EngineErrorKind::NotReady, "the server's lease has ended")
         })
     }
 
-    fn find(&self, seconds: u64) -> Option<Arc<LeaseUse>> {
+    fn find(&self, seconds: u64, claims: usize) -> Option<Arc<LeaseUse>> {
         let all = self.all();
         let fits = |lease: &&Arc<ServerLease>| {
-            lease.seconds == seconds
-                && !lease.is_lost()
-                && lease.uses.load(Ordering::Acquire) < MAX_USES
+            lease.seconds == seconds && !lease.is_lost() && lease.has_room_for(claims)
         };
         let lease = all.iter().find(fits)?;
-        lease.uses.fetch_add(1, Ordering::AcqRel);
-        Some(Arc::new(LeaseUse(lease.clone())))
+        Some(Arc::new(LeaseUse::of(lease, claims)))
     }
 
     async fn grant(&self, seconds: u64) -> Result<ServerLease, EngineError> {
@@ -179,15 +102,7 @@ impl Leases {
             return Err(EngineError::new(EngineErrorKind::Rejected, words));
         }
         let lease = Lease::from_request(sent, ttl);
-        Ok(ServerLease {
-            id: granted.id,
-            seconds,
-            proven: Mutex::new(Proof { sent, lease }),
-            uses: AtomicUsize::new(0),
-            last_used: Mutex::new(now()),
-            lost: AtomicBool::new(false),
-            refreshing: tokio::sync::Mutex::default(),
-        })
+        Ok(ServerLease::new(granted.id, seconds, Proof { sent, lease }))
     }
 
     /// Keeps the lease alive, unless it lasts for that ttl anyway, or that was done in the last tenth of it.
@@ -232,25 +147,22 @@ impl Leases {
         };
         let look = connection.txn(&look).await;
         let look = look.map_err(Failure::into_engine_error)?;
-        let term = |header: Option<_>| {
-            header.map(|header: crate::engine::etcd::messages::Header| header.raft_term)
-        };
+        let term = |header: Option<Header>| header.map(|header| header.raft_term);
         let counts = term(answer.header) == Some(before) && term(look.header) == Some(before);
         if counts {
             let seconds = u64::try_from(answer.ttl).unwrap_or(0).min(lease.seconds);
             let renewed = Lease::from_request(sent, Duration::from_secs(seconds));
-            let mut proven = lease.proven.lock().unwrap_or_else(PoisonError::into_inner);
-            *proven = Proof {
+            lease.prove(Proof {
                 sent,
                 lease: renewed,
-            };
+            });
         }
         Ok(counts)
     }
 
     /// Records that the server has ended the lease.
     pub(super) fn lose(&self, lease: &ServerLease) {
-        if !lease.lost.swap(true, Ordering::AcqRel) {
+        if lease.set_lost() {
             self.all().retain(|other| other.id != lease.id);
             (self.on_lost)();
         }
@@ -259,11 +171,7 @@ impl Leases {
     /// Takes the lease out of use if it has been without a claim for that long.
     fn retire(&self, lease: &ServerLease, idle: Duration) -> bool {
         let mut all = self.all();
-        let last = *lease
-            .last_used
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let retires = lease.uses.load(Ordering::Acquire) == 0 && elapsed_since(last) >= idle;
+        let retires = lease.is_idle(idle);
         if retires {
             all.retain(|other| other.id != lease.id);
         }

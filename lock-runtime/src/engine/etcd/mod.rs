@@ -5,26 +5,38 @@
 
 pub(crate) mod open;
 
+mod acquire;
 mod check;
 mod claims;
 mod client;
 mod connection;
 mod connector;
 mod core;
+mod end;
+mod ending;
 mod endpoints;
 mod failure;
+mod fate;
 mod grpc;
+mod held;
 mod keys;
 mod leases;
 mod line;
 mod messages;
+mod record;
+mod renew;
+mod server_lease;
 mod slots;
+#[cfg(test)]
+mod tests;
 mod txn;
+mod wait;
 
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::EngineError;
 use crate::engine::etcd::check::inspect;
-use crate::engine::etcd::core::{Core, ended};
+use crate::engine::etcd::core::Core;
+use crate::engine::etcd::ending::ended;
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
@@ -33,6 +45,7 @@ use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::options::LockOptions;
 use crate::util::clock::Timestamp;
+use crate::util::time::deadline_in;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -42,11 +55,28 @@ use tokio::time::Instant;
 /// The longest key in bytes, so that requests stay far below the size that servers accept.
 const MAX_KEY: usize = 64 << 10;
 
+/// The longest name in bytes of a lock that shares its request with others, for the same reason.
+const MAX_SHARED: usize = 2 << 10;
+
 pub(crate) struct EtcdEngine {
     core: Arc<Core>,
 }
 
 impl EtcdEngine {
+    /// Runs a request on the I/O thread, where it continues if the caller leaves.
+    async fn run<T, F>(
+        &self,
+        deadline: Instant,
+        request: impl FnOnce(Arc<Core>) -> F,
+    ) -> Result<T, EngineError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, EngineError>> + Send + 'static,
+    {
+        let request = request(self.core.clone());
+        self.core.client.run(deadline, request).await
+    }
+
     /// Ends a claim, and waits for that until the deadline. Returns `true` if it was in line.
     async fn end(&self, token: Token, deadline: Instant) -> Result<bool, EngineError> {
         match self.core.end(token) {
@@ -65,14 +95,18 @@ impl Engine for EtcdEngine {
     ) -> EngineFuture<'a, Option<Acquired>> {
         Box::pin(async move {
             let token = Token::random().with_limit(attempt.limit);
-            let claim = attempt.claim(token);
-            self.core.claims.enter(&claim);
+            let claims: Vec<Claim> = attempt.claims(token).collect();
+            for claim in &claims {
+                self.core.claims.enter(claim);
+            }
             let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
-            let core = self.core.clone();
-            let acquired = async move { core.acquire(&claim).await };
-            let acquired = self.core.client.run(deadline, acquired).await;
-            unanswered.answered(acquired.map(usize::from))
+            let acquired = self.run(deadline, |core| core.acquire(claims)).await;
+            unanswered.answered(acquired)
         })
+    }
+
+    fn in_one_request(&self, name: &str, other: &str) -> bool {
+        name.len().max(other.len()) <= MAX_SHARED
     }
 
     fn enqueue<'a>(
@@ -86,9 +120,7 @@ impl Engine for EtcdEngine {
                 return Ok(known);
             }
             self.core.claims.enter(claim);
-            let (core, claim) = (self.core.clone(), claim.clone());
-            let enqueued = async move { core.enqueue(&claim).await };
-            self.core.client.run(deadline, enqueued).await
+            self.run(deadline, |core| core.enqueue(claim.clone())).await
         })
     }
 
@@ -111,11 +143,7 @@ impl Engine for EtcdEngine {
         claims: &'a [Claim],
         deadline: Instant,
     ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
-        Box::pin(async move {
-            let (core, claims) = (self.core.clone(), claims.to_vec());
-            let renewed = async move { Ok(core.renew(&claims).await) };
-            self.core.client.run(deadline, renewed).await
-        })
+        Box::pin(self.run(deadline, |core| core.renew(claims.to_vec())))
     }
 
     fn fencing_token<'a>(
@@ -123,11 +151,7 @@ impl Engine for EtcdEngine {
         claim: &'a Claim,
         deadline: Instant,
     ) -> EngineFuture<'a, Option<u64>> {
-        Box::pin(async move {
-            let (core, claim) = (self.core.clone(), claim.clone());
-            let drawn = async move { core.fencing_token(&claim).await };
-            self.core.client.run(deadline, drawn).await
-        })
+        Box::pin(self.run(deadline, |core| core.fencing_token(claim.clone())))
     }
 
     fn downgrade<'a>(
@@ -136,16 +160,10 @@ impl Engine for EtcdEngine {
         to: Token,
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Duration>> {
-        Box::pin(async move {
-            self.core.claims.add_token(claim.token, to);
-            let (core, ttl, claim) = (self.core.clone(), claim.ttl, claim.clone());
-            let downgraded = async move { core.downgrade(&claim, to).await };
-            let downgraded = self.core.client.run(deadline, downgraded).await?;
-            if !downgraded {
-                self.core.claims.forget_unless_ending(to);
-            }
-            Ok(downgraded.then_some(ttl))
-        })
+        Box::pin(self.run(deadline, move |core| {
+            core.claims.add_token(claim.token, to);
+            core.downgrade(claim.clone(), to)
+        }))
     }
 
     /// The claim's key ends with a lease of the server, which others share.
@@ -182,19 +200,7 @@ impl Engine for EtcdEngine {
     }
 
     fn drain(&self) -> EngineFuture<'_, ()> {
-        Box::pin(async move {
-            let core = self.core.clone();
-            let timeout = core.client.connector.timeouts.command;
-            let deadline = crate::util::time::deadline_in(timeout);
-            let revoked = async move {
-                if core.leases.revoke_unused().await
-                    && let Some(connection) = core.client.present()
-                {
-                    let _ = connection.close_session().await;
-                }
-                Ok(())
-            };
-            self.core.client.run(deadline, revoked).await
-        })
+        let deadline = deadline_in(self.core.client.connector.timeouts.command);
+        Box::pin(self.run(deadline, Core::close))
     }
 }

@@ -34,11 +34,11 @@ pub(super) fn get(key: Bytes) -> RequestOp {
 }
 
 /// Reads all keys of a range in the order of their creation.
-pub(super) fn range((key, range_end): (Bytes, Bytes)) -> RequestOp {
+pub(super) fn range((key, range_end): &(Bytes, Bytes)) -> RequestOp {
     RequestOp {
         request: Some(Request::Range(RangeRequest {
-            key,
-            range_end,
+            key: key.clone(),
+            range_end: range_end.clone(),
             sort_order: 1,
             sort_target: 2,
             ..RangeRequest::default()
@@ -58,21 +58,21 @@ pub(super) fn is_absent(key: Bytes) -> Compare {
 }
 
 /// There is no key in the range.
-pub(super) fn is_empty((key, range_end): (Bytes, Bytes)) -> Compare {
+pub(super) fn is_empty((key, range_end): &(Bytes, Bytes)) -> Compare {
     Compare {
-        range_end,
-        ..is_absent(key)
+        range_end: range_end.clone(),
+        ..is_absent(key.clone())
     }
 }
 
 /// No key of the range has been written after that revision.
-pub(super) fn is_unchanged((key, range_end): (Bytes, Bytes), revision: i64) -> Compare {
+pub(super) fn is_unchanged((key, range_end): &(Bytes, Bytes), revision: i64) -> Compare {
     Compare {
         result: LESS,
         target: MODIFY,
-        key,
+        key: key.clone(),
         operand: Some(Operand::ModRevision(revision + 1)),
-        range_end,
+        range_end: range_end.clone(),
     }
 }
 

@@ -1,0 +1,91 @@
+//! Acquiring locks that are free, with one transaction for all locks of a call.
+
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::etcd::core::{Core, MAX_ROUNDS, has_ended, too_busy};
+use crate::engine::etcd::line::Line;
+use crate::engine::etcd::messages::TxnRequest;
+use crate::engine::etcd::record::Record;
+use crate::engine::etcd::txn;
+use crate::engine::request::Claim;
+use std::sync::Arc;
+
+impl Core {
+    /// Enters the lines of the first claims, up to one that would have to wait. Returns their number.
+    pub(super) async fn acquire(self: Arc<Self>, claims: Vec<Claim>) -> Result<usize, EngineError> {
+        let mut turns = Vec::with_capacity(claims.len());
+        for claim in &claims {
+            let record = self.claims.find(claim.token).ok_or_else(has_ended)?;
+            turns.push(record.turn.lock_owned().await);
+        }
+        self.open(&claims)?;
+        let since = self.clock.now();
+        let acquired = self.take(&claims).await;
+        let count = match &acquired {
+            Ok(count) => *count,
+            Err(error) if error.kind == EngineErrorKind::Indeterminate => return acquired,
+            Err(_) => 0,
+        };
+        let (held, rest) = claims.split_at(count);
+        for claim in held {
+            self.claims.hold(claim.token, since, claim.ttl);
+        }
+        for claim in rest {
+            // The supervisor ends it if the caller has left.
+            self.claims.forget_unless_ending(claim.token);
+        }
+        acquired
+    }
+
+    async fn take(&self, claims: &[Claim]) -> Result<usize, EngineError> {
+        let (mut count, mut seen) = (claims.len(), None::<i64>);
+        for _ in 0..MAX_ROUNDS {
+            let claims = &claims[..count];
+            let lease = self.share_lease(claims).await?;
+            let records = self.open(claims)?;
+            let lines: Vec<_> = claims
+                .iter()
+                .map(|claim| self.keys.line(&claim.name))
+                .collect();
+            // What was read without the claim's key, and has not changed since, is without it.
+            let room = |line: &_| match seen {
+                None => txn::is_empty(line),
+                Some(revision) => txn::is_unchanged(line, revision),
+            };
+            let puts = claims.iter().zip(&records);
+            let puts = puts.map(|(claim, record)| record.put(claim.token, lease.lease().id));
+            let request = TxnRequest {
+                compare: lines.iter().map(room).collect(),
+                success: puts.collect(),
+                failure: lines.iter().map(txn::range).collect(),
+            };
+            let Some(written) = self.write(&lease, request).await? else {
+                continue;
+            };
+            if written.succeeded {
+                return Ok(count);
+            }
+            let lines = written.ranges.into_iter();
+            let lines = lines.map(|keys| Line::new(keys, written.revision));
+            let free: Vec<_> = claims
+                .iter()
+                .zip(lines)
+                .take_while(|(claim, line)| line.has_room_for(claim.token.limit()))
+                .collect();
+            count = free.len();
+            if count == 0 {
+                return Ok(0);
+            }
+            for (claim, line) in &free {
+                self.claims.move_on(claim, line);
+            }
+            seen = Some(written.revision);
+        }
+        Err(too_busy())
+    }
+
+    /// Returns the records of the claims, none of which ends.
+    fn open(&self, claims: &[Claim]) -> Result<Vec<Record>, EngineError> {
+        let open = |claim: &Claim| self.claims.find_open(claim.token).ok_or_else(has_ended);
+        claims.iter().map(open).collect()
+    }
+}

@@ -1,0 +1,84 @@
+//! Ending claims, whether they wait or hold the lock.
+
+use crate::engine::error::EngineErrorKind;
+use crate::engine::etcd::claims::End;
+use crate::engine::etcd::core::Core;
+use crate::engine::etcd::ending::Ending;
+use crate::engine::etcd::messages::TxnRequest;
+use crate::engine::etcd::record::{Record, value_of};
+use crate::engine::etcd::txn;
+use crate::engine::retry::Retry;
+use crate::engine::timeouts::OUTAGE;
+use crate::engine::token::Token;
+use crate::util::time::{deadline_in, now, sleep_until, timeout_at};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::watch;
+
+impl Core {
+    /// Begins to end a claim, if that has not begun: it leaves the line. Returns `None` if there is no such claim.
+    pub(super) fn end(self: &Arc<Self>, token: Token) -> Option<watch::Receiver<Ending>> {
+        self.stop_watching(token);
+        let End { ending, begun } = self.claims.end(token)?;
+        if let Some((sender, record)) = begun {
+            let core = self.clone();
+            self.client
+                .io
+                .spawn_detached(async move { core.finish(token, &record, &sender).await });
+        }
+        Some(ending)
+    }
+
+    /// Deletes the claim's key, and repeats that until the server has answered.
+    async fn finish(&self, token: Token, before: &Record, sender: &watch::Sender<Ending>) {
+        let _turn = before.turn.lock().await;
+        // The turn before may have moved it.
+        let record = self.claims.find(token).unwrap_or_else(|| before.clone());
+        let (mut retry, mut may_have_run) = (Retry::default(), false);
+        let give_up = deadline_in(OUTAGE);
+        let ended = loop {
+            let (key, value) = (&record.slot.key, value_of(token));
+            let delete = TxnRequest {
+                compare: vec![txn::has_value(key.clone(), value)],
+                success: vec![txn::delete(key.clone())],
+                failure: Vec::new(),
+            };
+            match self.execute(delete).await {
+                Ok(answer) => break answer.succeeded || may_have_run,
+                Err(error) => {
+                    may_have_run |= error.kind == EngineErrorKind::Indeterminate;
+                    let pause = retry.pause_after(&error);
+                    sender.send_replace(Ending::Failed(error));
+                    if now() >= give_up {
+                        break may_have_run;
+                    }
+                    sleep_until(deadline_in(pause)).await;
+                    let _ = timeout_at(give_up, self.client.until_connected()).await;
+                }
+            }
+        };
+        self.claims.forget(token);
+        sender.send_replace(Ending::Done(ended));
+    }
+}
+
+/// Ends the claims whose time is over.
+pub(super) async fn end_what_is_over(core: Weak<Core>) {
+    loop {
+        let Some(strong) = core.upgrade() else {
+            return;
+        };
+        let (over, next) = strong.claims.over(strong.clock.now());
+        for token in over {
+            strong.end(token);
+        }
+        let claims = strong.claims.clone();
+        drop(strong);
+        let changed = claims.changed.notified();
+        match next {
+            Some(next) => drop(timeout_at(next, changed).await),
+            // Without a claim, it looks now and then whether the engine is still there.
+            None => drop(timeout_at(deadline_in(Duration::from_secs(30)), changed).await),
+        }
+    }
+}

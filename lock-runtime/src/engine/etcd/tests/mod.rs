@@ -1,0 +1,4 @@
+//! Tests on a server whose answers are scripted.
+
+mod leadership;
+mod scripted_server;
