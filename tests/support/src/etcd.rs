@@ -352,10 +352,10 @@ impl Etcd {
         self.ctl(&["del", "--prefix", "lock:"]);
     }
 
-    /// Returns the connections of clients to the first member, each with ` addr=127.0.0.1:` and its port. Linux only.
-    pub fn clients(&self) -> Vec<String> {
+    /// Returns the connections of clients to a member, each with ` addr=127.0.0.1:` and its port. Linux only.
+    pub fn clients(&self, number: usize) -> Vec<String> {
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-        let own = self.own_sockets(0);
+        let own = self.own_sockets(number);
         let port = |address: &str| {
             let port = address.rsplit(':').next()?;
             u16::from_str_radix(port, 16).ok()
@@ -367,7 +367,7 @@ impl Etcd {
             };
             // It is also a client of its own.
             let is_own = own.contains(&format!("socket:[{inode}]"));
-            (port(remote)? == self.port(0) && !is_own).then(|| port(local))?
+            (port(remote)? == self.port(number) && !is_own).then(|| port(local))?
         };
         let clients = table.lines().filter_map(client);
         clients

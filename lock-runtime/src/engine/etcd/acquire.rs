@@ -38,7 +38,7 @@ impl Core {
 
     async fn take(&self, claims: &[Claim]) -> Result<usize, EngineError> {
         let (mut count, mut seen) = (claims.len(), None::<i64>);
-        for _ in 0..MAX_ROUNDS {
+        for round in 0..MAX_ROUNDS {
             let claims = &claims[..count];
             let lease = self.share_lease(claims).await?;
             let records = self.open(claims)?;
@@ -58,7 +58,10 @@ impl Core {
                 success: puts.collect(),
                 failure: lines.iter().map(txn::range).collect(),
             };
-            let Some(written) = self.write(&lease, request).await? else {
+            // Whether a lock has room is decided by what is read alone.
+            let first = || lines.iter().map(|(first, _)| first.clone()).collect();
+            let together = (round == 0).then(first);
+            let Some(written) = self.write(&lease, request, together).await? else {
                 continue;
             };
             if written.succeeded {
@@ -75,10 +78,12 @@ impl Core {
             if count == 0 {
                 return Ok(0);
             }
-            for (claim, line) in &free {
-                self.claims.move_on(claim, line);
+            if written.revision > 0 {
+                for (claim, line) in &free {
+                    self.claims.move_on(claim, line);
+                }
+                seen = Some(written.revision);
             }
-            seen = Some(written.revision);
         }
         Err(too_busy())
     }

@@ -2,6 +2,7 @@
 
 use crate::engine::etcd::failure::Failure;
 use crate::engine::etcd::fate::Fate;
+use crate::engine::etcd::gather::Gather;
 use crate::engine::etcd::grpc::{Caller, Messages, encode};
 use crate::engine::etcd::messages::{
     AuthenticateRequest, AuthenticateResponse, Empty, KeepAliveResponse, LeaseGrantRequest,
@@ -43,6 +44,7 @@ pub(super) struct Connection {
     /// The term of the last answer that a majority has agreed to.
     term: AtomicU64,
     fate: Arc<Fate>,
+    gather: Gather,
 }
 
 /// The user of a connection, and the token that the server knows it by.
@@ -101,6 +103,7 @@ impl Connection {
             session: OnceLock::new(),
             term: AtomicU64::new(0),
             fate,
+            gather: Gather::default(),
         })
     }
 
@@ -255,6 +258,17 @@ impl Connection {
         let term = answer.header.as_ref().map_or(0, |header| header.raft_term);
         self.term.fetch_max(term, Ordering::AcqRel);
         Ok(answer)
+    }
+
+    /// Executes a transaction that may enter those lines, together with others that wait. What it reads is for a
+    /// refusal only.
+    pub(super) async fn gathered_txn(
+        &self,
+        txn: TxnRequest,
+        lines: Vec<Bytes>,
+    ) -> Result<TxnResponse, Failure> {
+        let send = |txn| async move { self.txn(&txn).await };
+        self.gather.execute(txn, lines, send).await
     }
 
     /// Calls a method. A request whose outcome is not known ends the connection: what it may still do on the server

@@ -13,6 +13,7 @@ use crate::engine::etcd::txn;
 use crate::engine::event::EventHandler;
 use crate::engine::request::Claim;
 use crate::util::clock::{Clock, Timestamp};
+use prost::bytes::Bytes;
 use std::sync::Arc;
 
 /// How often a request is repeated at once when the line has changed meanwhile.
@@ -31,6 +32,7 @@ pub(super) struct Core {
 /// What a write found.
 pub(super) struct Written {
     pub(super) succeeded: bool,
+    /// Zero if others were executed together with it: they may have written after it has read.
     pub(super) revision: i64,
     /// The keys of each range that was read.
     pub(super) ranges: Vec<Vec<KeyValue>>,
@@ -70,8 +72,9 @@ impl Core {
         &self,
         lease: &LeaseUse,
         request: TxnRequest,
+        lines: Option<Vec<Bytes>>,
     ) -> Result<Option<Written>, EngineError> {
-        match self.write_in_session(request).await {
+        match self.write_in_session(request, lines).await {
             Err(failure) if failure.is_lost_lease() => {
                 self.leases.lose(lease.lease());
                 Ok(None)
@@ -80,10 +83,12 @@ impl Core {
         }
     }
 
-    /// Executes the transaction if the session is this connection's.
+    /// Executes the transaction if the session is this connection's; together with others, if all lines are given that
+    /// it may enter.
     pub(super) async fn write_in_session(
         &self,
         mut request: TxnRequest,
+        lines: Option<Vec<Bytes>>,
     ) -> Result<Written, Failure> {
         let connection = self.client.connection().await;
         let connection = connection.map_err(|error| Failure::not_sent(error.to_string()))?;
@@ -92,7 +97,10 @@ impl Core {
         let is_open = txn::has_value(key.clone(), value.clone());
         request.compare.push(is_open);
         request.failure.push(txn::get(key));
-        let answer = connection.txn(&request).await?;
+        let answer = match lines {
+            Some(lines) => connection.gathered_txn(request, lines).await?,
+            None => connection.txn(&request).await?,
+        };
         let (succeeded, revision) = (answer.succeeded, answer.revision());
         let mut ranges: Vec<_> = answer.ranges().collect();
         if !succeeded {
@@ -113,6 +121,16 @@ impl Core {
     pub(super) async fn execute(&self, request: TxnRequest) -> Result<TxnResponse, EngineError> {
         let connection = self.client.connection().await?;
         let answer = connection.txn(&request).await;
+        answer.map_err(Failure::into_engine_error)
+    }
+
+    /// Executes such a transaction together with others. It enters no line.
+    pub(super) async fn execute_gathered(
+        &self,
+        request: TxnRequest,
+    ) -> Result<TxnResponse, EngineError> {
+        let connection = self.client.connection().await?;
+        let answer = connection.gathered_txn(request, Vec::new()).await;
         answer.map_err(Failure::into_engine_error)
     }
 

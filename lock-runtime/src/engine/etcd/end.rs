@@ -43,7 +43,7 @@ impl Core {
                 success: vec![txn::delete(key.clone())],
                 failure: Vec::new(),
             };
-            match self.execute(delete).await {
+            match self.execute_gathered(delete).await {
                 Ok(answer) => break answer.succeeded || may_have_run,
                 Err(error) => {
                     may_have_run |= error.kind == EngineErrorKind::Indeterminate;

@@ -73,7 +73,7 @@ impl Core {
             success: vec![txn::put(put)],
             failure: vec![txn::get(key.clone())],
         };
-        let written = self.write_in_session(request).await;
+        let written = self.write_in_session(request, None).await;
         let written = written.map_err(Failure::into_engine_error)?;
         let mut found = written.ranges.iter().flatten();
         let shares = found.any(|kv| kv.value == value_of(to));

@@ -75,7 +75,7 @@ pub(super) struct Empty {}
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct RequestOp {
-    #[prost(oneof = "Request", tags = "1, 2, 3")]
+    #[prost(oneof = "Request", tags = "1, 2, 3, 4")]
     pub(super) request: Option<Request>,
 }
 
@@ -87,11 +87,13 @@ pub(super) enum Request {
     Put(PutRequest),
     #[prost(message, tag = "3")]
     Delete(DeleteRequest),
+    #[prost(message, tag = "4")]
+    Txn(TxnRequest),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ResponseOp {
-    #[prost(oneof = "Response", tags = "1, 2, 3")]
+    #[prost(oneof = "Response", tags = "1, 2, 3, 4")]
     pub(super) response: Option<Response>,
 }
 
@@ -103,6 +105,8 @@ pub(super) enum Response {
     Put(Empty),
     #[prost(message, tag = "3")]
     Delete(Empty),
+    #[prost(message, tag = "4")]
+    Txn(TxnResponse),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -151,8 +155,18 @@ pub(super) struct TxnResponse {
 }
 
 impl TxnResponse {
+    /// Returns the revision as of which the transaction has read; zero if it was a part of another.
     pub(super) fn revision(&self) -> i64 {
         self.header.as_ref().map_or(0, |header| header.revision)
+    }
+
+    /// Returns the answers to the transactions within this one.
+    pub(super) fn parts(self) -> impl Iterator<Item = TxnResponse> {
+        let part = |op: ResponseOp| match op.response {
+            Some(Response::Txn(part)) => Some(part),
+            _ => None,
+        };
+        self.responses.into_iter().filter_map(part)
     }
 
     /// Returns the keys of each range that the transaction read.

@@ -17,6 +17,7 @@ mod ending;
 mod endpoints;
 mod failure;
 mod fate;
+mod gather;
 mod grpc;
 mod held;
 mod keys;

@@ -118,7 +118,7 @@ impl Core {
             success: vec![record.put(claim.token, lease.lease().id)],
             failure: Vec::new(),
         };
-        let written = self.write(&lease, request).await?;
+        let written = self.write(&lease, request, None).await?;
         if written.is_some_and(|written| written.succeeded) {
             self.claims.set_leases(claim.token, vec![lease]);
         }

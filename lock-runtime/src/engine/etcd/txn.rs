@@ -1,7 +1,7 @@
 //! Parts of transactions.
 
 use crate::engine::etcd::messages::{
-    Compare, DeleteRequest, Operand, PutRequest, RangeRequest, Request, RequestOp,
+    Compare, DeleteRequest, Operand, PutRequest, RangeRequest, Request, RequestOp, TxnRequest,
 };
 use prost::bytes::Bytes;
 
@@ -20,6 +20,13 @@ pub(super) fn put(put: PutRequest) -> RequestOp {
 pub(super) fn delete(key: Bytes) -> RequestOp {
     RequestOp {
         request: Some(Request::Delete(DeleteRequest { key })),
+    }
+}
+
+/// Executes a transaction as a part of another.
+pub(super) fn within(part: TxnRequest) -> RequestOp {
+    RequestOp {
+        request: Some(Request::Txn(part)),
     }
 }
 

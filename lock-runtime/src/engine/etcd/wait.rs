@@ -44,7 +44,7 @@ impl Core {
                 success: vec![put, txn::range(&range)],
                 failure: vec![txn::range(&range)],
             };
-            let Some(mut written) = self.write(&lease, request).await? else {
+            let Some(mut written) = self.write(&lease, request, None).await? else {
                 continue;
             };
             let keys = written.ranges.pop().unwrap_or_default();

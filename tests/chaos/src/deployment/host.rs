@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use lock_test_support::clocks::Clocks;
-use lock_test_support::etcd::Etcd;
 use lock_test_support::server::Server;
 
 pub trait Host {
@@ -66,43 +65,5 @@ impl Host for Server {
 
     fn socket(&self) -> PathBuf {
         self.socket()
-    }
-}
-
-impl Host for Etcd {
-    fn pause(&mut self) {
-        self.pause(0);
-    }
-
-    fn resume(&mut self) {
-        self.resume(0);
-    }
-
-    fn kill(&mut self) {
-        self.kill(0);
-    }
-
-    fn forget(&mut self) {
-        unreachable!("what it granted is on its disk");
-    }
-
-    fn restart(&mut self) {
-        self.restart(0);
-    }
-
-    fn clear(&mut self) {
-        Etcd::clear(self);
-    }
-
-    fn clients(&self) -> Vec<String> {
-        self.clients()
-    }
-
-    fn clocks(&self) -> &Clocks {
-        unreachable!("it counts leases by the machine's clock");
-    }
-
-    fn socket(&self) -> PathBuf {
-        unreachable!("it obeys no commands of Redis");
     }
 }

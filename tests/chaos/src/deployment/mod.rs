@@ -87,7 +87,7 @@ impl Topology {
             Self::Sentinel => Box::new(sentinel::Sentinel::start(&mut rng)),
             Self::Cluster => Box::new(cluster::InCluster::start(&mut rng)),
             Self::Quorum => Box::new(quorum::Quorum::start(&mut rng)),
-            Self::Etcd => Box::new(InEtcd::start()),
+            Self::Etcd => Box::new(InEtcd::start(&mut rng)),
             Self::ZooKeeper => Box::new(InZooKeeper::start(&mut rng)),
         }
     }

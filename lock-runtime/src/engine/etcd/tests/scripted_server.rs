@@ -123,9 +123,9 @@ impl State {
     /// Executes what a transaction does if its conditions hold.
     fn execute(&mut self, txn: TxnRequest) -> TxnResponse {
         self.revision += 1;
-        let operations = txn.success.into_iter();
-        let responses = operations.filter_map(|operation| {
-            let response = match operation.request? {
+        let mut responses = Vec::new();
+        for request in txn.success.into_iter().filter_map(|op| op.request) {
+            let response = match request {
                 Request::Put(PutRequest { key, value, .. }) => {
                     self.values.insert(key, value);
                     Response::Put(Empty {})
@@ -146,12 +146,12 @@ impl State {
                         kvs: kvs.collect(),
                     })
                 }
+                Request::Txn(part) => Response::Txn(self.execute(part)),
             };
-            Some(ResponseOp {
+            responses.push(ResponseOp {
                 response: Some(response),
-            })
-        });
-        let responses = responses.collect();
+            });
+        }
         // A majority has elected another leader.
         let term = FIRST_TERM + u64::from(self.kept_alive > 0);
         TxnResponse {
