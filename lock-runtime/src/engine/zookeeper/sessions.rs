@@ -28,7 +28,9 @@ impl SessionLimits {
 
     /// Returns the longest ttl of a lock, which can be proven for two ticks less than a session lives.
     pub(crate) fn longest_ttl(&self) -> Duration {
-        (self.longest * 50 / 51).saturating_sub(self.shortest).max(self.longest / 4)
+        (self.longest * 50 / 51)
+            .saturating_sub(self.shortest)
+            .max(self.longest / 4)
     }
 
     /// Returns the timeout of sessions for locks with that ttl: at most an eighth longer than needed, so that similar
