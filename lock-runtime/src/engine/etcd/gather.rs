@@ -8,8 +8,10 @@ use crate::util::sync::{Mutex, MutexGuard};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::collections::HashSet;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::PoisonError;
+use std::task::Poll;
 use tokio::sync::oneshot;
 
 /// The greatest number of transactions in one: servers allow 128 operations, and those of the parts count, too.
@@ -52,15 +54,13 @@ impl Gather {
             answer: sender,
         });
         loop {
-            let _turn = self.sending.lock().await;
-            match answer.try_recv() {
-                Ok(answer) => return answer,
-                Err(oneshot::error::TryRecvError::Closed) => {
-                    return Err(Failure::unanswered("the request panicked"));
+            match first_of(&mut answer, self.sending.lock()).await {
+                Ok(answer) => {
+                    let panicked = |_| Err(Failure::unanswered("the request panicked"));
+                    return answer.unwrap_or_else(panicked);
                 }
-                Err(oneshot::error::TryRecvError::Empty) => {}
+                Err(_turn) => send_together(self.next(), &send).await,
             }
-            send_together(self.next(), &send).await;
         }
     }
 
@@ -80,6 +80,19 @@ impl Gather {
         };
         waiting.extract_if(.., fits).collect()
     }
+}
+
+/// Waits for the future, or for the other if that is ready first.
+async fn first_of<A: Future + Unpin, B: Future>(
+    mut one: A,
+    other: B,
+) -> Result<A::Output, B::Output> {
+    let mut other = pin!(other);
+    poll_fn(|context| match Pin::new(&mut one).poll(context) {
+        Poll::Ready(output) => Poll::Ready(Ok(output)),
+        Poll::Pending => other.as_mut().poll(context).map(Err),
+    })
+    .await
 }
 
 async fn send_together<S>(parts: Vec<Part>, send: &impl Fn(TxnRequest) -> S)
