@@ -31,12 +31,12 @@ pub fn frozen_leader() -> Setting {
     };
     in_zookeeper(Setting {
         sync_limit: Some(30),
-        keys: 2,
+        keys: 4,
         workload: Workload {
-            tasks: 3,
+            tasks: 4,
             calls: vec![CallKind::Waits, CallKind::TriesOnce],
             wait_ms: Some(5000),
-            pace: BodyLength::UpTo { ms: 2000 },
+            pace: BodyLength::UpTo { ms: 1000 },
             ..plain()
         },
         lasts: millis(15_000),
@@ -69,6 +69,6 @@ pub fn claims_cut_off() -> Setting {
             ..short()
         },
         gap: Some(BLOCKED),
-        ..Setting::of(&[Kind::ReplyLost, Kind::ConnectionsCut, Kind::BlackHole])
+        ..Setting::of(&[Kind::ReplyLost, Kind::ConnectionsCut])
     })
 }

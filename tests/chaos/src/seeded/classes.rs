@@ -209,6 +209,21 @@ pub const CLASSES: &[Class] = &[
         patch: "c45-releases-are-sent-once",
         scene: "releases_cut_off",
     },
+    Class {
+        name: "C46",
+        patch: "c46-pings-prove-sessions",
+        scene: "frozen_leader",
+    },
+    Class {
+        name: "C47",
+        patch: "c47-unanswered-claims-are-not-looked-for",
+        scene: "claims_cut_off",
+    },
+    Class {
+        name: "C48",
+        patch: "c48-deletions-are-sent-once",
+        scene: "claims_cut_off",
+    },
 ];
 
 impl Class {
