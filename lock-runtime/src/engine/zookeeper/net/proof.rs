@@ -15,12 +15,18 @@ const MAX_CONTACTS: usize = 64;
 /// answers pings and reads. But a server that has a write committed is connected to the leader, which has got the
 /// reports of contacts before that write, in order. So a write that was sent a tick after a contact, and was answered,
 /// proves the session for its timeout from that contact on.
+///
+/// A leader that was frozen past the timeout may carry out the writes that wait for it in the moment before it ends the
+/// session. So a write counts only if the one before it was answered not so long ago that the session could have ended
+/// meanwhile.
 #[derive(Debug)]
 pub(crate) struct Proof {
     timeout: Duration,
     tick: Duration,
     /// When requests were sent that were answered, in order.
     contacts: VecDeque<Timestamp>,
+    /// When writes were answered, in order.
+    answers: VecDeque<Timestamp>,
     /// A contact of which the leader has heard.
     proven: Timestamp,
 }
@@ -32,19 +38,14 @@ impl Proof {
             timeout,
             tick,
             contacts: VecDeque::from([asked]),
+            answers: VecDeque::new(),
             proven: asked,
         }
     }
 
     /// Records that a request sent at `sent` was answered.
     pub(crate) fn contact(&mut self, sent: Timestamp) {
-        let last = self.contacts.back();
-        if last.is_none_or(|last| sent.elapsed_since(*last) >= self.tick / 8) {
-            self.contacts.push_back(sent);
-        }
-        if self.contacts.len() > MAX_CONTACTS {
-            self.contacts.pop_front();
-        }
+        remember(&mut self.contacts, sent, self.tick / 8);
     }
 
     /// Records that the session was continued on another connection, for which it was asked at `asked`.
@@ -54,20 +55,42 @@ impl Proof {
         self.contact(asked);
     }
 
-    /// Records that a write sent at `sent` was carried out.
-    pub(crate) fn write(&mut self, sent: Timestamp) {
+    /// Records that a write sent at `sent` was carried out, and that this was known at `answered`.
+    pub(crate) fn write(&mut self, sent: Timestamp, answered: Timestamp) {
+        let longest_freeze = self.timeout.saturating_sub(self.tick * 2);
+        let shows_leader = |before: &Timestamp| {
+            let before_sending = before.elapsed_since(sent).is_zero();
+            before_sending && answered.elapsed_since(*before) <= longest_freeze
+        };
+        if self.answers.iter().any(shows_leader) {
+            self.prove(sent);
+        }
+        remember(&mut self.answers, answered, self.tick / 8);
+        self.contact(sent);
+    }
+
+    fn prove(&mut self, sent: Timestamp) {
         let reported = |contact: &&Timestamp| sent.elapsed_since(**contact) >= self.tick;
         if let Some(contact) = self.contacts.iter().rev().find(reported)
             && !contact.elapsed_since(self.proven).is_zero()
         {
             self.proven = *contact;
         }
-        self.contact(sent);
     }
 
     /// Returns the lease of every lock of the session.
     pub(crate) fn lease(&self) -> Lease {
         Lease::from_request(self.proven, self.timeout)
+    }
+}
+
+fn remember(all: &mut VecDeque<Timestamp>, at: Timestamp, unless_within: Duration) {
+    let last = all.back();
+    if last.is_none_or(|last| at.elapsed_since(*last) >= unless_within) {
+        all.push_back(at);
+    }
+    if all.len() > MAX_CONTACTS {
+        all.pop_front();
     }
 }
 
@@ -101,14 +124,40 @@ mod tests {
         let clock = Clock::manual();
         let mut proof = Proof::new(clock.now(), TIMEOUT, TICK);
         let contact = pass(&clock, TICK * 3);
-        proof.contact(contact);
-        proof.write(pass(&clock, TICK / 2));
+        write(&mut proof, contact);
+        write(&mut proof, pass(&clock, TICK / 2));
         let proven = |proof: &Proof| proof.proven.elapsed_since(contact);
         assert!(!contact.elapsed_since(proof.proven).is_zero());
-        proof.write(pass(&clock, TICK / 2));
+        write(&mut proof, pass(&clock, TICK / 2));
         assert_eq!(proof.proven, contact);
-        proof.write(pass(&clock, TICK / 2));
+        write(&mut proof, pass(&clock, TICK / 2));
         assert_eq!(proven(&proof), TICK / 2);
+    }
+
+    fn write(proof: &mut Proof, at: Timestamp) {
+        proof.write(at, at);
+    }
+
+    /// The leader carries out what has waited for it, and only then finds that the session is over.
+    #[test]
+    fn writes_that_a_frozen_leader_finds_prove_nothing() {
+        let clock = Clock::manual();
+        let mut proof = Proof::new(clock.now(), TIMEOUT, TICK);
+        write(&mut proof, pass(&clock, TICK));
+        let proven = proof.proven;
+        let mut waiting = Vec::new();
+        for _ in 0..20 {
+            proof.contact(pass(&clock, TICK / 2));
+            waiting.push(clock.now());
+        }
+        pass(&clock, TICK / 4);
+        for sent in waiting {
+            proof.write(sent, clock.now());
+        }
+        assert_eq!(proof.proven, proven);
+        // It goes on, so the session has not ended.
+        write(&mut proof, pass(&clock, TICK / 4));
+        assert!(clock.now().elapsed_since(proof.proven) < TICK * 2);
     }
 
     #[test]
@@ -129,9 +178,10 @@ mod tests {
         for _ in 0..500 {
             proof.contact(pass(&clock, TICK / 4));
         }
-        proof.write(clock.now());
+        write(&mut proof, clock.now());
+        write(&mut proof, pass(&clock, TICK / 4));
         let left = proof.lease().remaining(clock.now());
-        proof.write(early);
+        write(&mut proof, early);
         assert_eq!(proof.lease().remaining(clock.now()), left);
         assert!(left + TICK * 2 > TIMEOUT && proof.contacts.len() <= MAX_CONTACTS);
     }

@@ -398,7 +398,7 @@ impl Session {
         };
         if let Some(proof) = &mut state.proof {
             match answered.was_write {
-                true => proof.write(answered.sent),
+                true => proof.write(answered.sent, self.surroundings.clock.now()),
                 false => proof.contact(answered.sent),
             }
         }
