@@ -87,6 +87,21 @@ impl Core {
     /// it may enter.
     pub(super) async fn write_in_session(
         &self,
+        request: TxnRequest,
+        lines: Option<Vec<Bytes>>,
+    ) -> Result<Written, Failure> {
+        if lines.is_some() {
+            match self.write_once(request.clone(), lines).await {
+                // The connection has ended while it waited for its turn.
+                Err(Failure::NotSent(_)) => {}
+                written => return written,
+            }
+        }
+        self.write_once(request, None).await
+    }
+
+    async fn write_once(
+        &self,
         mut request: TxnRequest,
         lines: Option<Vec<Bytes>>,
     ) -> Result<Written, Failure> {
