@@ -31,12 +31,12 @@ pub fn frozen_leader() -> Setting {
     };
     in_zookeeper(Setting {
         sync_limit: Some(30),
-        keys: 4,
+        keys: 2,
         workload: Workload {
-            tasks: 4,
+            tasks: 3,
             calls: vec![CallKind::Waits, CallKind::TriesOnce],
             wait_ms: Some(5000),
-            pace: BodyLength::UpTo { ms: 1000 },
+            pace: BodyLength::UpTo { ms: 2000 },
             ..plain()
         },
         lasts: millis(15_000),
