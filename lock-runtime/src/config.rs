@@ -18,6 +18,7 @@ use std::time::Duration;
 /// | `rediss-sentinel://…` | the same over TLS, also to the Sentinels |
 /// | `redis-cluster://user:password@h1:6379,h2,h3` | the Redis Cluster that any of these nodes belongs to; ports are optional |
 /// | `rediss-cluster://…` | the same over TLS |
+/// | `postgres://user:password@host:5432/database` | a PostgreSQL database, with the feature `postgres`; several hosts are possible; see [Deployment](crate::guide::deployment) |
 /// | `etcd://user:password@h1:2379,h2,h3` | the etcd cluster of these members, with the feature `etcd`; ports are optional |
 /// | `etcds://…` | the same over TLS |
 /// | `zookeeper://user:password@h1:2181,h2,h3/root` | a ZooKeeper ensemble, with the feature `zookeeper`; user, ports and root are optional; see [Engines](crate::guide::engines) |
@@ -49,6 +50,8 @@ pub struct Config {
     pub(crate) credentials: Option<(String, String)>,
     #[cfg(feature = "redis")]
     pub(crate) sentinel_credentials: Option<(String, String)>,
+    #[cfg(feature = "postgres")]
+    pub(crate) create_schema: bool,
     #[cfg(feature = "tls")]
     pub(crate) root_certificate: Option<Vec<u8>>,
     pub(crate) prefix: String,
@@ -133,6 +136,8 @@ impl Config {
             credentials: None,
             #[cfg(feature = "redis")]
             sentinel_credentials: None,
+            #[cfg(feature = "postgres")]
+            create_schema: true,
             #[cfg(feature = "tls")]
             root_certificate: None,
             prefix: "lock:".to_owned(),
@@ -266,6 +271,15 @@ impl Config {
         password: impl Into<String>,
     ) -> Self {
         self.sentinel_credentials = Some((user.into(), password.into()));
+        self
+    }
+
+    /// With `false`, connecting to PostgreSQL never makes the schema in which locks are kept: it fails unless the
+    /// schema is there. By default it is made if the role may do that. A migration tool can make it with the statements
+    /// of [`postgres::schema`](crate::postgres::schema).
+    #[cfg(feature = "postgres")]
+    pub fn create_schema(mut self, create: bool) -> Self {
+        self.create_schema = create;
         self
     }
 

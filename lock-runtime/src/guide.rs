@@ -1,7 +1,7 @@
 //! Guides for services that use the attribute.
 //!
 //! - [`guarantees`]: guarantees, the limits of any lease, and how to handle them.
-//! - [`engines`]: which service keeps the locks, what each survives, and what it costs.
+//! - [`engines`]: which engine keeps the locks: what each survives, and what it costs.
 //! - [`deployment`]: servers, permissions, unsafe settings, shutdown, services with axum and actix.
 //! - [`testing`]: tests without a server, and paused clocks.
 //! - [`migration`]: moving from other lock crates and from hand-written scripts.

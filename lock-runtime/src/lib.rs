@@ -27,6 +27,8 @@
 mod api;
 mod config;
 mod engine;
+#[cfg(feature = "postgres")]
+mod ensure;
 mod error;
 pub mod guide;
 #[cfg(any(feature = "actix", feature = "axum"))]
@@ -51,7 +53,11 @@ pub use api::lock::Lock;
 #[doc(hidden)]
 pub use api::macro_support as __private;
 pub use api::manager::LockManager;
+#[cfg(feature = "postgres")]
+pub use api::postgres;
 pub use config::Config;
+#[cfg(feature = "postgres")]
+pub use ensure::Ensure;
 pub use error::{LockError, LostCause};
 #[doc = include_str!("api/attribute.md")]
 pub use lock_macros::distributed_lock;

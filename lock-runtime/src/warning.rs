@@ -34,6 +34,14 @@ pub enum WarningKind {
     ClockSkew,
     /// Members of a quorum can fail together.
     DependentMembers,
+    /// A crash of the server may undo what it has confirmed.
+    NotFlushed,
+    /// A failover to a standby may forget the last locks.
+    AsynchronousStandby,
+    /// Requests become slower, since the rows of ended locks remain.
+    DeadRows,
+    /// Waiters are not told when they get a lock.
+    Pooler,
     /// The user lacks a permission that locks need.
     Permission,
     /// The cluster stops with one or few of its members.
@@ -117,6 +125,22 @@ impl WarningKind {
             WarningKind::DependentMembers => (
                 "one failure can affect both, so a majority proves nothing",
                 "use members that are independent of one another",
+            ),
+            WarningKind::NotFlushed => (
+                "a crash of the server may undo locks and writes that it has confirmed",
+                "turn it on",
+            ),
+            WarningKind::AsynchronousStandby => (
+                "a failover may forget the last locks, and grant them again while they are held",
+                "set `synchronous_standby_names`, or reject writes by fencing tokens",
+            ),
+            WarningKind::DeadRows => (
+                "rows of ended locks are not removed, and requests become slower",
+                "turn `autovacuum` on, and end transactions that are open for long",
+            ),
+            WarningKind::Pooler => (
+                "messages do not pass it, so a process that waits has to ask, up to 0.5 s late",
+                "name the server itself for messages: `?listen=host:5432`",
             ),
             WarningKind::Permission => (
                 "requests that need it will fail",

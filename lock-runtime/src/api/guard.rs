@@ -1,9 +1,13 @@
 //! The guard of a held lock.
 
+#[cfg(feature = "postgres")]
+use crate::ensure::Ensure;
 use crate::error::LockError;
 use crate::limit::Limit;
 use crate::lock::acquire::Acquire;
 use crate::lock::downgrade::downgrade;
+#[cfg(feature = "postgres")]
+use crate::lock::ensure;
 use crate::lock::fencing;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
@@ -178,6 +182,33 @@ impl LockGuard {
     pub fn ensure_valid_for(&self, duration: Duration) -> Result<(), LockError> {
         self.holds()
             .try_for_each(|hold| hold.ensure_valid_for(duration))
+    }
+
+    /// Returns the statement with which a transaction of yours, on the database that keeps the lock, excludes all other
+    /// holders until it ends; for locks in PostgreSQL.
+    ///
+    /// A lease alone can't do that: a process may be paused between its last check and its write. Run the statement
+    /// in the transaction that does the work, and the transaction either commits before any other caller gets the lock, or
+    /// fails. The transaction also keeps the lock from others if the lease ends before it does. Readers and holders of
+    /// permits exclude those whom they exclude by holding the lock. [`Ensure`](crate::Ensure) has an example.
+    ///
+    /// It must be the first statement of the transaction, outside savepoints (rolling one back gives the proof up), at
+    /// the isolation level `READ COMMITTED`. With `REPEATABLE READ` it may fail although the lock is held, when a
+    /// renewal came after the transaction's snapshot.
+    ///
+    /// Get it anew in each body, and after a [`downgrade`](Self::downgrade): it proves the lock of this guard alone.
+    /// When the guard ends, no caller of this process gets the lock without asking the server, since a transaction may
+    /// still be open.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the lock is lost, [`LockError::Unavailable`] if the server did not answer while the lease
+    /// was valid, [`LockError::InvalidOption`] if the lock is not in PostgreSQL.
+    #[cfg(feature = "postgres")]
+    pub async fn ensure(&self) -> Result<Ensure, LockError> {
+        ensure::ensure(self.holds().collect()).await
     }
 
     /// Returns a number greater than that of every earlier hold on this server. The protected resource must

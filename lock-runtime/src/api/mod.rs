@@ -7,3 +7,5 @@ pub(crate) mod guarded;
 pub(crate) mod lock;
 pub mod macro_support;
 pub(crate) mod manager;
+#[cfg(feature = "postgres")]
+pub mod postgres;

@@ -15,6 +15,8 @@ pub(crate) mod member;
 pub(crate) mod memory;
 pub(crate) mod open;
 pub(crate) mod opening;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 #[cfg(feature = "redis")]
 pub(crate) mod quorum;
 #[cfg(feature = "redis")]
@@ -24,7 +26,12 @@ pub(crate) mod retry;
 pub(crate) mod timeouts;
 #[cfg(all(
     feature = "tls",
-    any(feature = "etcd", feature = "redis", feature = "zookeeper")
+    any(
+        feature = "etcd",
+        feature = "postgres",
+        feature = "redis",
+        feature = "zookeeper"
+    )
 ))]
 pub(crate) mod tls;
 pub(crate) mod token;

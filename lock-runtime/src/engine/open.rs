@@ -6,6 +6,8 @@ use crate::engine::etcd;
 use crate::engine::event::EventHandler;
 use crate::engine::memory::MemoryEngine;
 use crate::engine::opening::{OpenFuture, Opened, Opening};
+#[cfg(feature = "postgres")]
+use crate::engine::postgres;
 #[cfg(feature = "redis")]
 use crate::engine::redis;
 #[cfg(feature = "zookeeper")]
@@ -61,6 +63,15 @@ const ENGINES: &[Entry] = &[
         #[cfg(not(feature = "redis"))]
         open: None,
         #[cfg(not(feature = "redis"))]
+        open_quorum: None,
+    },
+    Entry {
+        schemes: &["postgres", "postgresql"],
+        feature: "postgres",
+        #[cfg(feature = "postgres")]
+        open: Some(postgres::open::open),
+        #[cfg(not(feature = "postgres"))]
+        open: None,
         open_quorum: None,
     },
     Entry {

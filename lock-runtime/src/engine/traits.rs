@@ -6,6 +6,8 @@ use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
+#[cfg(feature = "postgres")]
+use crate::ensure::Ensure;
 use crate::error::LockError;
 use crate::options::LockOptions;
 use crate::util::clock::Timestamp;
@@ -114,6 +116,24 @@ pub(crate) trait Engine: Send + Sync {
         let words = "the locks of several slots of a quorum have no common fencing token";
         let error = EngineError::new(EngineErrorKind::Rejected, words);
         Box::pin(std::future::ready(Err(error)))
+    }
+
+    /// Returns the statement that proves these claims within a transaction, or `None` if one does not own its lock.
+    #[cfg(feature = "postgres")]
+    fn ensure<'a>(
+        &'a self,
+        _claims: &'a [Claim],
+        _deadline: Instant,
+    ) -> EngineFuture<'a, Option<Ensure>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Returns the reason if a transaction cannot prove the locks of this engine.
+    #[cfg(feature = "postgres")]
+    fn refuses_ensure(&self) -> Option<&'static str> {
+        Some(
+            "only a lock in PostgreSQL (`postgres://`) can be proven in a transaction; use a fencing token",
+        )
     }
 
     /// The claim is left to end by itself after `rest`: what this process keeps for it can go then.

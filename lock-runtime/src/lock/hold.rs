@@ -52,6 +52,8 @@ struct State {
     fencing_token: Option<u64>,
     /// A read hold is about to replace this one.
     replaced: bool,
+    /// A transaction may rely on the guard: the server must know when another guard comes.
+    ensured: bool,
     /// The span in which a loss is reported to the current guard.
     span: SpanHandle,
 }
@@ -102,6 +104,7 @@ impl Hold {
                 keep_until: None,
                 fencing_token: None,
                 replaced: false,
+                ensured: false,
                 span: SpanHandle::default(),
             }),
         })
@@ -188,6 +191,7 @@ impl Hold {
         let replicated = options.replicas <= state.options.replicas;
         if state.phase != Phase::Held
             || state.replaced
+            || state.ensured
             || state.rest_of_min_hold().is_some()
             || !within_limits
             || !state.is_long_enough(options, now)
@@ -311,6 +315,14 @@ impl Hold {
             Some(rest) => releaser.end_in_background(other, rest),
             None => releaser.release_in_background(other, false),
         }
+    }
+
+    /// Records that a transaction may rely on the guard, and maybe outlive it. From then on the hold passes to no other
+    /// guard without a request: the server passes it on when the transaction has ended. Returns the claim.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn begin_ensure(&self) -> Claim {
+        self.state().ensured = true;
+        self.claim()
     }
 
     /// Records that the server reports another owner, and returns that loss.

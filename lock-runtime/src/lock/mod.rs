@@ -5,6 +5,8 @@ pub(crate) mod acquire_all;
 pub(crate) mod claim_events;
 pub(crate) mod context;
 pub(crate) mod downgrade;
+#[cfg(feature = "postgres")]
+pub(crate) mod ensure;
 pub(crate) mod fencing;
 pub(crate) mod handoff;
 pub(crate) mod hold;

@@ -1,0 +1,210 @@
+//! One connection to a server, which a task on the I/O thread drives.
+
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::postgres::error::{connecting, of_each};
+use crate::engine::postgres::process_id::announced;
+use crate::engine::postgres::servers::{Servers, addresses, within};
+use crate::engine::postgres::target::Target;
+use crate::util::io_thread::IoThread;
+use crate::util::time::{deadline_in, now, timeout_at};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
+#[cfg(not(feature = "tls"))]
+use tokio_postgres::NoTls;
+use tokio_postgres::{AsyncMessage, Client, Config};
+
+/// Called on the I/O thread with each message that answers no request, and with `None` when the connection ends.
+pub(crate) type MessageHandler = Box<dyn Fn(Option<AsyncMessage>) + Send + Sync>;
+
+/// A connection, which ends when it is dropped.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) backend: Backend,
+    _task: AbortOnDrop,
+}
+
+/// The process of the server behind a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Backend {
+    pub(crate) pid: i32,
+    /// When it started, in microseconds.
+    pub(crate) started: i64,
+    /// `false` if it is that of a pooler, and serves others.
+    pub(crate) is_own: bool,
+    /// The server's time while the connection was made.
+    pub(crate) at: i64,
+}
+
+impl Connection {
+    /// Connects to the first of the servers that accepts writes. Each has a share of the time, so that one that hangs
+    /// hides no other.
+    pub(crate) async fn open(
+        io: IoThread,
+        servers: &Servers,
+        target: &Target,
+        timeout: Duration,
+        on_message: MessageHandler,
+    ) -> Result<Connection, EngineError> {
+        let on_message: Arc<dyn Fn(Option<AsyncMessage>) + Send + Sync> = on_message.into();
+        let deadline = deadline_in(timeout);
+        let (mut failed, mut left) = (Vec::new(), servers.len());
+        for (number, config) in servers.in_order() {
+            let time = deadline.saturating_duration_since(now()) / u32::try_from(left).unwrap_or(1);
+            left -= 1;
+            let config = within(config, time);
+            let connect = Connection::open_one(io, &config, target, on_message.clone());
+            match timeout_at(deadline_in(time), connect).await {
+                Ok(Ok(connection)) => {
+                    servers.begin_with(number);
+                    return Ok(connection);
+                }
+                Ok(Err(error)) => failed.push((addresses(&config), error)),
+                Err(_) => {
+                    let words = format!("no connection within {:.1} s", time.as_secs_f64());
+                    let error = EngineError::new(EngineErrorKind::NotConnected, words);
+                    failed.push((addresses(&config), error));
+                }
+            }
+        }
+        Err(of_each(failed))
+    }
+
+    async fn open_one(
+        io: IoThread,
+        config: &Config,
+        target: &Target,
+        on_message: Arc<dyn Fn(Option<AsyncMessage>) + Send + Sync>,
+    ) -> Result<Connection, EngineError> {
+        let reports = Arc::new(AtomicBool::new(false));
+        let is_used = reports.clone();
+        let on_message = Box::new(move |message| {
+            if is_used.load(Ordering::SeqCst) {
+                on_message(message);
+            }
+        });
+        let connected = connect(io, config, target, on_message).await;
+        let (client, task) = connected.map_err(|error| connecting(&error))?;
+        let task = AbortOnDrop(task);
+        let connection = Connection {
+            backend: Backend::of(&client).await?,
+            client,
+            _task: task,
+        };
+        if connection.backend.is_own {
+            connection.prepare().await?;
+        }
+        // Its end is reported from now on, or has come before.
+        reports.store(true, Ordering::SeqCst);
+        if connection.client.is_closed() {
+            let words = "the server closed the connection";
+            return Err(EngineError::new(EngineErrorKind::NotConnected, words));
+        }
+        Ok(connection)
+    }
+
+    /// Sets what would get in the way, and lets the server notice that this process is gone. Behind a pooler, this
+    /// would be set for others, too.
+    async fn prepare(&self) -> Result<(), EngineError> {
+        let settings = "SET default_transaction_isolation = 'read committed'; SET statement_timeout = 0; \
+                        SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; \
+                        SET tcp_keepalives_count = 3";
+        let set = self.client.batch_execute(settings).await;
+        set.map_err(|error| connecting(&error))
+    }
+}
+
+pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Backend {
+    async fn of(client: &Client) -> Result<Backend, EngineError> {
+        let query = "SELECT pg_backend_pid(), \
+                            coalesce((SELECT (extract(epoch FROM backend_start) * 1000000)::bigint \
+                                      FROM pg_stat_activity WHERE pid = pg_backend_pid()), 0), \
+                            (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, \
+                            current_setting('server_version_num')::int, version()";
+        let read = async {
+            let row = client.query_typed_one(query, &[]).await?;
+            let backend: (i32, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            let version: (i32, String) = (row.try_get(3)?, row.try_get(4)?);
+            Ok((backend, version))
+        };
+        let ((pid, started, at), (number, version)) = read
+            .await
+            .map_err(|error: tokio_postgres::Error| connecting(&error))?;
+        if number < 120_000 || !version.starts_with("PostgreSQL") {
+            let version: String = version.chars().take(80).collect();
+            return Err(EngineError::new(
+                EngineErrorKind::Rejected,
+                format!("the server is `{version}`; locks need PostgreSQL 12 or newer"),
+            ));
+        }
+        Ok(Backend {
+            pid,
+            started,
+            is_own: announced(client).await == Some(pid),
+            at,
+        })
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+async fn connect(
+    io: IoThread,
+    config: &Config,
+    _: &Target,
+    on_message: MessageHandler,
+) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
+    let (client, connection) = config.connect(NoTls).await?;
+    Ok((client, drive(io, connection, on_message)))
+}
+
+#[cfg(feature = "tls")]
+async fn connect(
+    io: IoThread,
+    config: &Config,
+    target: &Target,
+    on_message: MessageHandler,
+) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
+    use crate::engine::postgres::tls::Tls;
+
+    match &target.tls {
+        Some(tls) => {
+            let (client, connection) = config.connect(Tls(tls.clone())).await?;
+            Ok((client, drive(io, connection, on_message)))
+        }
+        None => {
+            let (client, connection) = config.connect(tokio_postgres::NoTls).await?;
+            Ok((client, drive(io, connection, on_message)))
+        }
+    }
+}
+
+fn drive<S, T>(
+    io: IoThread,
+    mut connection: tokio_postgres::Connection<S, T>,
+    on_message: MessageHandler,
+) -> AbortHandle
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let task = io.spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            on_message(Some(message));
+        }
+        // Before others hear that it has ended.
+        drop(connection);
+        on_message(None);
+    });
+    task.abort_handle()
+}

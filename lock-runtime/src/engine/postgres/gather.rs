@@ -1,0 +1,146 @@
+//! Requests of one kind that go out as one statement.
+
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::postgres::error::Failure;
+use crate::engine::postgres::queue::{Acquire, Release, Renew};
+use crate::engine::postgres::round::{Parameters, Round};
+use crate::engine::postgres::values::{limit, text};
+use crate::engine::token::Token;
+use std::collections::HashSet;
+use std::future::Future;
+use tokio_postgres::types::Type;
+
+/// A request that is sent together with others of its kind.
+pub(crate) trait Gathered: Send + Sync + Sized {
+    type Answer: Send;
+
+    /// Sends all of them in one statement. Returns an answer for each.
+    fn send(
+        round: &Round<'_>,
+        requests: &[Self],
+    ) -> impl Future<Output = Result<Vec<Self::Answer>, Failure>> + Send;
+
+    fn answer(self, answer: Result<Self::Answer, EngineError>);
+
+    /// Returns the tokens that may hold a lock because of the request.
+    fn gains(&self) -> &[Token] {
+        &[]
+    }
+}
+
+impl Gathered for Acquire {
+    /// The number of locks acquired.
+    type Answer = usize;
+
+    async fn send(round: &Round<'_>, calls: &[Acquire]) -> Result<Vec<usize>, Failure> {
+        let (mut names, mut tokens, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ttls, mut numbers) = (Vec::new(), Vec::new());
+        for (call, number) in calls.iter().zip(1_i32..) {
+            for (name, token) in call.names.iter().zip(&call.tokens) {
+                names.push(name.as_str());
+                tokens.push(text(*token));
+                limits.push(limit(*token));
+                ttls.push(call.ttl);
+                numbers.push(number);
+            }
+        }
+        let replicas = calls.first().map_or(0, |call| call.replicas);
+        let statement = "SELECT * FROM distributed_lock.acquire_1($1, $2, $3, $4, $5, $6, $7)";
+        let parameters: &Parameters<'_> = &[
+            (&names, Type::TEXT_ARRAY),
+            (&tokens, Type::TEXT_ARRAY),
+            (&limits, Type::INT4_ARRAY),
+            (&ttls, Type::INT8_ARRAY),
+            (&numbers, Type::INT4_ARRAY),
+            (&replicas, Type::INT4),
+            (&round.void_after, Type::INT8),
+        ];
+        let rows = round.query(statement, parameters);
+        let counts: Vec<i32> = round.column(&rows.await?, "counts")?;
+        let count = |count| usize::try_from(count).unwrap_or_default();
+        Ok(counts.into_iter().map(count).collect())
+    }
+
+    fn answer(self, answer: Result<usize, EngineError>) {
+        let _ = self.reply.send(answer);
+    }
+
+    fn gains(&self) -> &[Token] {
+        &self.tokens
+    }
+}
+
+impl Gathered for Release {
+    /// Whether the lock was held; an error if it may be acquired again by what was sent before.
+    type Answer = Result<bool, EngineError>;
+
+    async fn send(round: &Round<'_>, releases: &[Release]) -> Result<Vec<Self::Answer>, Failure> {
+        let names: Vec<&str> = releases.iter().map(|it| it.name.as_str()).collect();
+        let tokens: Vec<String> = releases.iter().map(|it| text(it.token)).collect();
+        let leaves: Vec<bool> = releases.iter().map(|it| it.leaves).collect();
+        let statement = "SELECT * FROM distributed_lock.release_1($1, $2, $3)";
+        let parameters: &Parameters<'_> = &[
+            (&names, Type::TEXT_ARRAY),
+            (&tokens, Type::TEXT_ARRAY),
+            (&leaves, Type::BOOL_ARRAY),
+        ];
+        let rows = round.query(statement, parameters);
+        let rows = rows.await?;
+        let held: Vec<bool> = round.column(&rows, "held")?;
+        let at: i64 = round.column(&rows, "at")?;
+        let released = releases.iter().zip(&held).filter(|(_, held)| **held);
+        round.released(released.map(|(release, _)| (release.name.clone(), release.token)));
+        let answer = |(release, held): (&Release, bool)| {
+            if round.unanswered.is_over(release.token, held, at) {
+                return Ok(held);
+            }
+            // The release is to be repeated; it has its effect only if the lock was held.
+            let kind = match held {
+                true => EngineErrorKind::Indeterminate,
+                false => EngineErrorKind::NotReady,
+            };
+            let words = "an earlier request for the lock may still be carried out";
+            Err(EngineError::new(kind, words))
+        };
+        Ok(releases.iter().zip(held).map(answer).collect())
+    }
+
+    fn answer(self, answer: Result<Self::Answer, EngineError>) {
+        self.reply.send(answer.flatten());
+    }
+}
+
+impl Gathered for Renew {
+    /// Whether each token still holds its lock.
+    type Answer = Vec<bool>;
+
+    async fn send(round: &Round<'_>, renewals: &[Renew]) -> Result<Vec<Vec<bool>>, Failure> {
+        let (mut names, mut tokens, mut ttls) = (Vec::new(), Vec::new(), Vec::new());
+        for renewal in renewals {
+            names.extend(renewal.names.iter().map(String::as_str));
+            tokens.extend(renewal.tokens.iter().map(String::as_str));
+            ttls.extend_from_slice(&renewal.ttls);
+        }
+        let replicas = renewals.first().map_or(0, |renewal| renewal.replicas);
+        let parameters: &Parameters<'_> = &[
+            (&names, Type::TEXT_ARRAY),
+            (&tokens, Type::TEXT_ARRAY),
+            (&ttls, Type::INT8_ARRAY),
+            (&replicas, Type::INT4),
+        ];
+        let rows = round.query(
+            "SELECT distributed_lock.renew_1($1, $2, $3, $4)",
+            parameters,
+        );
+        let rows = rows.await?;
+        let renewed: Result<HashSet<&str>, _> = rows.iter().map(|row| row.try_get(0)).collect();
+        let renewed = renewed.map_err(|error| round.failed(&error))?;
+        let is_held = |token: &String| renewed.contains(token.as_str());
+        let answer = |renewal: &Renew| renewal.tokens.iter().map(is_held).collect();
+        Ok(renewals.iter().map(answer).collect())
+    }
+
+    fn answer(self, answer: Result<Vec<bool>, EngineError>) {
+        let _ = self.reply.send(answer);
+    }
+}

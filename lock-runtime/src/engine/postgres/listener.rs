@@ -1,0 +1,93 @@
+//! Listens for messages to this process, while it waits for a lock.
+//!
+//! Behind a pooler no message arrives, and this process asks instead. It also does until a message has arrived that it
+//! sends to itself over the connection for requests, which may lead to another server.
+
+use crate::engine::event::EventHandler;
+use crate::engine::postgres::queue::Queue;
+use crate::engine::postgres::subscriber::{Status, Subscriber};
+use crate::engine::postgres::subscription::Event;
+use crate::engine::postgres::target::Target;
+use crate::engine::timeouts::Timeouts;
+use crate::util::io_thread::{IoThread, pause};
+use crate::util::panics::caught;
+use crate::util::time::{deadline_in, now};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+/// How long a claim waits for the listener before it enters a queue.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+pub(crate) struct Listener {
+    io: IoThread,
+    status: Arc<watch::Sender<Status>>,
+    used: Arc<Mutex<Instant>>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl Listener {
+    /// `queue`: sends the message to itself.
+    pub(crate) fn start(
+        io: IoThread,
+        target: Arc<Target>,
+        timeouts: Timeouts,
+        queue: Arc<Queue>,
+        handler: EventHandler,
+    ) -> Listener {
+        let status = Arc::new(watch::Sender::new(Status::Idle));
+        let used = Arc::new(Mutex::new(now()));
+        let mut subscriber = Subscriber::new(
+            io,
+            target,
+            timeouts,
+            queue,
+            handler,
+            status.clone(),
+            used.clone(),
+        );
+        let events = subscriber.sender();
+        io.spawn_detached(async move {
+            while caught(subscriber.run()).await.is_err() {
+                pause().await;
+            }
+        });
+        Listener {
+            io,
+            status,
+            used,
+            events,
+        }
+    }
+
+    /// Returns the channel, if messages arrive there.
+    pub(crate) async fn channel(&self) -> Option<Arc<str>> {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = now();
+        let mut status = self.status.subscribe();
+        let present = status.borrow().clone();
+        if matches!(present, Status::Idle | Status::Starting) {
+            if present == Status::Idle {
+                let _ = self.events.send(Event::Wanted);
+            }
+            let settled =
+                status.wait_for(|status| matches!(status, Status::Listening(_) | Status::Down));
+            let _ = self.io.timeout_at(deadline_in(PATIENCE), settled).await;
+        }
+        match &*self.status.borrow() {
+            Status::Listening(channel) => Some(channel.clone()),
+            _ => None,
+        }
+    }
+
+    /// Replaces the connection. Called when an expected message has not arrived.
+    pub(crate) fn replace(&self) {
+        let _ = self.events.send(Event::Replace);
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = self.events.send(Event::Closed);
+    }
+}

@@ -1,0 +1,76 @@
+//! The process id that a server announces when a connection begins.
+//!
+//! A pooler makes one up, so it tells a pooler from the server itself. The driver shows it only in the request that
+//! cancels a statement; that request is written to memory here, and never sent.
+
+use std::future::{Ready, ready};
+use std::io::{Error, Result};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::Client;
+use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
+
+/// Returns the process id that the server announced.
+pub(crate) async fn announced(client: &Client) -> Option<i32> {
+    let record = Record::default();
+    let token = client.cancel_token();
+    token.cancel_query_raw(record.clone(), Plain).await.ok()?;
+    let written = record.0.lock().unwrap_or_else(PoisonError::into_inner);
+    // The request ends with the process id and a secret, of four bytes each.
+    let rest = written.len().checked_sub(8)?;
+    let id = written.get(rest..rest + 4)?;
+    Some(i32::from_be_bytes(id.try_into().ok()?))
+}
+
+/// What was written.
+#[derive(Clone, Default)]
+struct Record(Arc<Mutex<Vec<u8>>>);
+
+/// Instead of TLS.
+struct Plain;
+
+impl TlsConnect<Record> for Plain {
+    type Stream = Record;
+    type Error = Error;
+    type Future = Ready<Result<Record>>;
+
+    fn connect(self, stream: Record) -> Self::Future {
+        ready(Ok(stream))
+    }
+}
+
+impl TlsStream for Record {
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+impl AsyncRead for Record {
+    /// Agrees to TLS, which is the only question.
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        buffer.put_slice(b"S");
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Record {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        written.extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

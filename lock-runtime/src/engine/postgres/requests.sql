@@ -1,0 +1,247 @@
+-- The requests, each of which is one call.
+
+-- Acquires the locks of each call in turn until one is not available; says of each call how many it acquired. It
+-- waits for no transaction of a user, and for other requests only until they are committed.
+CREATE OR REPLACE FUNCTION distributed_lock.acquire_1(
+    names text[], tokens text[], limits int[], ttls bigint[], calls int[], replicas int, void_after bigint,
+    OUT at bigint, OUT counts int[], OUT told text[])
+LANGUAGE plpgsql SET lock_timeout = '150ms' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    durably text := distributed_lock.begin_1(names, replicas);
+    refused int := 0;
+BEGIN
+    at := distributed_lock.micros_1(clock_timestamp());
+    IF at > void_after THEN
+        RAISE EXCEPTION 'the request came too late' USING ERRCODE = 'DL002';
+    END IF;
+    counts := array_fill(0, ARRAY[calls[cardinality(calls)]]);
+    told := '{}';
+    FOR i IN 1..cardinality(names) LOOP
+        CONTINUE WHEN calls[i] = refused;
+        refused := calls[i];
+        IF EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = names[i]) THEN
+            told := told || distributed_lock.admit_1(names[i], NULL, durably);
+            -- A newcomer passes no waiter.
+            CONTINUE WHEN EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = names[i]);
+        END IF;
+        CONTINUE WHEN NOT distributed_lock.has_room_1(names[i], limits[i]);
+        -- No request for the lock runs beside this one: the number is greater than that of every hold before.
+        INSERT INTO distributed_lock.held VALUES (names[i], tokens[i], limits[i],
+            distributed_lock.number_1(), clock_timestamp() + ttls[i] * interval '1 microsecond');
+        counts[calls[i]] := counts[calls[i]] + 1;
+        refused := 0;
+    END LOOP;
+END $$;
+
+-- 0: void; 1: granted now; 2: waits; 3: granted before.
+CREATE OR REPLACE FUNCTION distributed_lock.wait_1(
+    lock_name text, mine text, most int, my_ttl bigint, my_channel text, alive bigint, void_after bigint,
+    OUT answer int, OUT at bigint, OUT time_left bigint, OUT ahead bigint, OUT others boolean, OUT told text[])
+LANGUAGE plpgsql SET lock_timeout = '150ms' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    durably text := distributed_lock.begin_1(ARRAY[lock_name], 0);
+    t timestamptz := clock_timestamp();
+    until timestamptz;
+    my_place bigint;
+    first distributed_lock.waiting;
+    is_new boolean;
+BEGIN
+    at := distributed_lock.micros_1(t);
+    told := '{}';
+    IF at > void_after THEN
+        answer := 0;
+        RETURN;
+    END IF;
+    SELECT h.expires_at INTO until FROM distributed_lock.held h WHERE h.name = lock_name AND h.token = mine;
+    IF until > t THEN
+        answer := 3;
+        time_left := distributed_lock.micros_1(until) - at;
+        RETURN;
+    END IF;
+    -- No client relies on its place in a queue; a grant turns it on again.
+    PERFORM set_config('synchronous_commit', 'off', true);
+    UPDATE distributed_lock.waiting w
+        SET asked_at = t, alive_until = t + alive * interval '1 microsecond', channel = my_channel
+        WHERE w.name = lock_name AND w.token = mine RETURNING w.place INTO my_place;
+    is_new := NOT FOUND;
+    IF is_new THEN
+        INSERT INTO distributed_lock.waiting (name, token, max_holders, ttl, asked_at, alive_until, channel)
+            VALUES (lock_name, mine, most, my_ttl, t, t + alive * interval '1 microsecond', my_channel)
+            RETURNING place INTO my_place;
+    END IF;
+    told := distributed_lock.admit_1(lock_name, mine, durably);
+    SELECT h.expires_at INTO until FROM distributed_lock.held h
+        WHERE h.name = lock_name AND h.token = mine AND h.expires_at > t;
+    IF FOUND THEN
+        answer := 1;
+        time_left := my_ttl;
+        RETURN;
+    END IF;
+    answer := 2;
+    -- What is in the way: the first lease of those that share the lock like this one, or else the last.
+    SELECT CASE WHEN most > 1 AND min(h.max_holders) > 1 THEN min(h.expires_at) ELSE max(h.expires_at) END
+        INTO until FROM distributed_lock.held h WHERE h.name = lock_name;
+    -- What is pinned beyond its lease will not be free at once.
+    time_left := CASE WHEN until > t THEN distributed_lock.micros_1(until) - at ELSE 100000 END;
+    SELECT count(*) FILTER (WHERE w.place < my_place), count(*) > 1 INTO ahead, others
+        FROM distributed_lock.waiting w WHERE w.name = lock_name;
+    SELECT * INTO first FROM distributed_lock.waiting w WHERE w.name = lock_name ORDER BY w.place LIMIT 1;
+    IF first.place < my_place AND first.asked_at < t - interval '3 s' AND distributed_lock.has_room_1(lock_name, most)
+    THEN
+        -- The first does not fit beside the holders, and may be dead: unless it asks, others pass it.
+        UPDATE distributed_lock.waiting w SET alive_until = least(w.alive_until, t + interval '190 ms')
+            WHERE w.name = lock_name AND w.place = first.place;
+        time_left := least(time_left, 190000);
+        IF first.channel IS NOT NULL THEN
+            told := told || format('%s free %s', first.channel, first.token);
+        END IF;
+    END IF;
+    IF is_new AND ahead = 1 AND first.channel IS NOT NULL THEN
+        told := told || format('%s others %s', first.channel, first.token);
+    END IF;
+END $$;
+
+-- Ends a hold; says until when it had the lock, or none if it did not. Waits for a renewal, and not for a transaction
+-- that pins it: then it ends with that transaction, and is not handed on before.
+CREATE OR REPLACE FUNCTION distributed_lock.end_1(lock_name text, mine text) RETURNS timestamptz LANGUAGE plpgsql AS $$
+DECLARE
+    until timestamptz;
+BEGIN
+    SELECT h.expires_at INTO until FROM distributed_lock.held h
+        WHERE h.name = lock_name AND h.token = mine FOR NO KEY UPDATE;
+    IF FOUND THEN
+        PERFORM FROM distributed_lock.held h WHERE h.name = lock_name AND h.token = mine FOR UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            DELETE FROM distributed_lock.held h WHERE h.name = lock_name AND h.token = mine;
+        ELSE
+            UPDATE distributed_lock.held h SET expires_at = 'epoch' WHERE h.name = lock_name AND h.token = mine;
+        END IF;
+    END IF;
+    RETURN until;
+END $$;
+
+-- Frees locks, or hands them on; says of each whether it was held. `leaves`: and leaves its queue.
+CREATE OR REPLACE FUNCTION distributed_lock.release_1(
+    names text[], tokens text[], leaves boolean[], OUT at bigint, OUT held boolean[], OUT told text[])
+LANGUAGE plpgsql SET lock_timeout = '150ms' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    durably text := distributed_lock.begin_1(names, 0);
+    t timestamptz := clock_timestamp();
+    until timestamptz;
+    changed boolean;
+BEGIN
+    at := distributed_lock.micros_1(t);
+    told := '{}';
+    -- A release that a crash of the server undoes costs others a ttl, and gives no lock to two holders.
+    PERFORM set_config('synchronous_commit', 'off', true);
+    FOR i IN 1..cardinality(names) LOOP
+        changed := false;
+        IF leaves[i] THEN
+            DELETE FROM distributed_lock.waiting w WHERE w.name = names[i] AND w.token = tokens[i];
+            changed := FOUND;
+        END IF;
+        until := distributed_lock.end_1(names[i], tokens[i]);
+        held[i] := coalesce(until > t, false);
+        IF changed OR until IS NOT NULL THEN
+            told := told || distributed_lock.admit_1(names[i], NULL, durably);
+        END IF;
+    END LOOP;
+END $$;
+
+-- Gives each lock that is still held its whole ttl again; says which were.
+CREATE OR REPLACE FUNCTION distributed_lock.renew_1(names text[], tokens text[], ttls bigint[], replicas int)
+RETURNS SETOF text LANGUAGE plpgsql SET lock_timeout = '150ms' SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    PERFORM distributed_lock.begin_1('{}', replicas);
+    RETURN QUERY
+        UPDATE distributed_lock.held h SET expires_at = clock_timestamp() + u.ttl * interval '1 microsecond'
+        FROM unnest(names, tokens, ttls) u(name, token, ttl)
+        WHERE h.name = u.name AND h.token = u.token AND h.expires_at > clock_timestamp()
+        RETURNING h.token;
+END $$;
+
+-- A new fencing token; none if the lock is not held. The update makes the commit wait until the number is flushed.
+CREATE OR REPLACE FUNCTION distributed_lock.fence_1(lock_name text, mine text) RETURNS bigint
+LANGUAGE plpgsql SET lock_timeout = '150ms' SET enable_seqscan = off AS $$
+DECLARE
+    mark bigint;
+BEGIN
+    PERFORM distributed_lock.begin_1('{}', 0);
+    UPDATE distributed_lock.held h SET expires_at = h.expires_at
+        WHERE h.name = lock_name AND h.token = mine AND h.expires_at > clock_timestamp()
+        RETURNING distributed_lock.number_1() INTO mark;
+    RETURN mark;
+END $$;
+
+-- The numbers by which a transaction recognizes these holders; none unless all the locks are held.
+CREATE OR REPLACE FUNCTION distributed_lock.numbers_1(names text[], tokens text[]) RETURNS bigint[] LANGUAGE sql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+    SELECT array_agg(h.fence ORDER BY u.place) FROM unnest(names, tokens) WITH ORDINALITY u(name, token, place)
+        JOIN distributed_lock.held h ON h.name = u.name AND h.token = u.token
+        WHERE h.expires_at > clock_timestamp()
+        HAVING count(*) = cardinality(names)
+$$;
+
+-- Turns an exclusive holder into one that shares the lock, under another token; says for how long it holds the lock,
+-- or none if the lock was not held. Running it again prolongs nothing.
+CREATE OR REPLACE FUNCTION distributed_lock.downgrade_1(
+    lock_name text, mine text, next text, most int, my_ttl bigint, OUT time_left bigint, OUT told text[])
+LANGUAGE plpgsql SET lock_timeout = '150ms' SET enable_seqscan = off AS $$
+DECLARE
+    durably text := distributed_lock.begin_1(ARRAY[lock_name], 0);
+    t timestamptz := clock_timestamp();
+BEGIN
+    told := '{}';
+    SELECT distributed_lock.micros_1(h.expires_at) - distributed_lock.micros_1(t) INTO time_left
+        FROM distributed_lock.held h WHERE h.name = lock_name AND h.token = next AND h.expires_at > t;
+    IF FOUND THEN
+        RETURN;
+    END IF;
+    IF distributed_lock.end_1(lock_name, mine) > clock_timestamp() THEN
+        -- A transaction that was to run under the exclusive lock does not recognize the new number.
+        INSERT INTO distributed_lock.held VALUES (lock_name, next, most, distributed_lock.number_1(),
+            t + my_ttl * interval '1 microsecond');
+        time_left := my_ttl;
+        told := distributed_lock.admit_1(lock_name, NULL, durably);
+    END IF;
+END $$;
+
+-- For the transactions of users: fails unless these locks are held by the holders with these numbers. Otherwise no lock
+-- that one of them excludes is granted before the transaction has ended, whatever becomes of the lease.
+CREATE OR REPLACE FUNCTION distributed_lock.ensure(names text[], numbers bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    pinned int;
+BEGIN
+    PERFORM FROM unnest(names, numbers) u(name, number)
+        JOIN distributed_lock.held h ON h.name = u.name AND h.fence = u.number
+        WHERE h.expires_at > clock_timestamp()
+        ORDER BY h.name FOR KEY SHARE OF h;
+    GET DIAGNOSTICS pinned = ROW_COUNT;
+    IF pinned = 0 OR pinned < cardinality(names) THEN
+        RAISE EXCEPTION 'the lock is not held any more: % of % are', pinned, cardinality(names) USING ERRCODE = 'DL001',
+            HINT = 'Another holder may have the lock: roll back, and acquire the lock again.';
+    END IF;
+END $$;
+
+-- Forgets what ended long ago; says whether there is more.
+CREATE OR REPLACE FUNCTION distributed_lock.clean_1() RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    holders int;
+    waiters int;
+BEGIN
+    DELETE FROM distributed_lock.held h USING (
+        SELECT x.name, x.token FROM distributed_lock.held x
+            WHERE x.expires_at < clock_timestamp() - interval '1 hour' LIMIT 1000 FOR UPDATE SKIP LOCKED
+    ) ended WHERE h.name = ended.name AND h.token = ended.token;
+    GET DIAGNOSTICS holders = ROW_COUNT;
+    DELETE FROM distributed_lock.waiting w USING (
+        SELECT x.name, x.place FROM distributed_lock.waiting x
+            WHERE x.alive_until < clock_timestamp() - interval '1 hour' LIMIT 1000 FOR UPDATE SKIP LOCKED
+    ) ended WHERE w.name = ended.name AND w.place = ended.place;
+    GET DIAGNOSTICS waiters = ROW_COUNT;
+    RETURN holders = 1000 OR waiters = 1000;
+END $$;
+
+-- What tells clients which version of this is there; it comes last.
+COMMENT ON SCHEMA distributed_lock IS 'distributed locks, version 1';

@@ -1,0 +1,175 @@
+-- Distributed locks, schema version 1. All of it can be run again.
+DO $$ BEGIN
+    IF to_regnamespace('distributed_lock') IS NULL THEN
+        CREATE SCHEMA distributed_lock;
+    END IF;
+END $$;
+
+-- The last number drawn.
+CREATE SEQUENCE IF NOT EXISTS distributed_lock.fence AS bigint;
+
+-- The holders of locks. A transaction that has the row of a holder FOR KEY SHARE pins it: the row stays until it ends.
+CREATE TABLE IF NOT EXISTS distributed_lock.held (
+    name        text COLLATE "C" NOT NULL,
+    token       text COLLATE "C" NOT NULL,
+    -- The greatest number of holders while this one has the lock; 2047: any number.
+    max_holders int         NOT NULL,
+    -- Greater than that of every holder before: one that has had the lock twice is not the same.
+    fence       bigint      NOT NULL,
+    expires_at  timestamptz NOT NULL,
+    PRIMARY KEY (name, token)
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.1,
+        autovacuum_vacuum_cost_delay = 0);
+
+-- The queues. A crash of the server empties them, and waiters ask again.
+CREATE UNLOGGED TABLE IF NOT EXISTS distributed_lock.waiting (
+    name        text COLLATE "C" NOT NULL,
+    place       bigint GENERATED ALWAYS AS IDENTITY,
+    token       text COLLATE "C" NOT NULL,
+    max_holders int         NOT NULL,
+    ttl         bigint      NOT NULL,
+    asked_at    timestamptz NOT NULL,
+    alive_until timestamptz NOT NULL,
+    -- Where the process listens; none if it does not.
+    channel     text,
+    PRIMARY KEY (name, place)
+) WITH (fillfactor = 70, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.1,
+        autovacuum_vacuum_cost_delay = 0);
+
+CREATE OR REPLACE FUNCTION distributed_lock.micros_1(t timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE AS
+$$ SELECT (extract(epoch FROM t) * 1000000)::bigint $$;
+
+-- A number greater than all before it, also than those that a failover has lost: it is moved up to the clock, in
+-- microseconds, if it is more than 0.1 s behind. It never gets ahead, since numbers are drawn less often.
+CREATE OR REPLACE FUNCTION distributed_lock.number_1() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    number bigint := nextval('distributed_lock.fence');
+    present bigint := distributed_lock.micros_1(clock_timestamp());
+    mutex constant bigint := hashtextextended('distributed_lock fence', 0);
+BEGIN
+    IF number < present - 100000 THEN
+        -- One at a time, or the slower one could move it back. The lock is not the transaction's, which may stay open if
+        -- its client is cut off: all locks would wait for it.
+        PERFORM pg_advisory_lock(mutex);
+        BEGIN
+            IF (SELECT s.last_value < present - 100000 FROM distributed_lock.fence s) THEN
+                PERFORM setval('distributed_lock.fence', present);
+            END IF;
+            number := nextval('distributed_lock.fence');
+        EXCEPTION WHEN OTHERS OR query_canceled THEN
+            PERFORM pg_advisory_unlock(mutex);
+            RAISE;
+        END;
+        PERFORM pg_advisory_unlock(mutex);
+    END IF;
+    RETURN number;
+END $$;
+
+-- How many standbys acknowledge a commit.
+CREATE OR REPLACE FUNCTION distributed_lock.replicas_1() RETURNS int LANGUAGE sql AS $$
+    SELECT CASE
+        WHEN current_setting('synchronous_commit') IN ('off', 'local') OR names = '' THEN 0
+        ELSE coalesce(substring(names FROM '^\s*(?:[a-zA-Z]+\s+)?(\d+)\s*\(')::int, 1)
+    END FROM current_setting('synchronous_standby_names') names
+$$;
+
+-- What every request begins with. Each statement of a function must see what was committed before it, what is
+-- believed must be flushed, and the requests for one lock must run one after the other. Says how commits are flushed.
+CREATE OR REPLACE FUNCTION distributed_lock.begin_1(names text[], replicas int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    give_up constant timestamptz := clock_timestamp() + interval '150 ms';
+    mutex bigint;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'locks need the isolation level READ COMMITTED' USING ERRCODE = '25001';
+    END IF;
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    IF replicas > 0 AND replicas > distributed_lock.replicas_1() THEN
+        RAISE EXCEPTION 'only % synchronous standbys acknowledge a lock that needs %: set `synchronous_standby_names`',
+            distributed_lock.replicas_1(), replicas USING ERRCODE = 'DL003';
+    END IF;
+    FOR mutex IN SELECT DISTINCT hashtextextended('distributed_lock ' || n, 0) FROM unnest(names) n ORDER BY 1 LOOP
+        IF NOT pg_try_advisory_xact_lock(mutex) THEN
+            -- The timeout is that of one wait, and there may be several.
+            PERFORM set_config('lock_timeout',
+                greatest(1, distributed_lock.micros_1(give_up) - distributed_lock.micros_1(clock_timestamp())) / 1000 + 1
+                || 'ms', true);
+            PERFORM pg_advisory_xact_lock(mutex);
+        END IF;
+    END LOOP;
+    RETURN current_setting('synchronous_commit');
+END $$;
+
+-- Whether a lock has room for one more holder with that limit. Removes holders whose lease has ended, except those
+-- that a transaction pins.
+CREATE OR REPLACE FUNCTION distributed_lock.has_room_1(lock_name text, most int) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    holders int;
+    lowest int;
+    stale boolean;
+BEGIN
+    SELECT count(*), min(h.max_holders), bool_or(h.expires_at <= clock_timestamp()) INTO holders, lowest, stale
+        FROM distributed_lock.held h WHERE h.name = lock_name;
+    IF stale THEN
+        DELETE FROM distributed_lock.held h USING (
+            SELECT x.token FROM distributed_lock.held x
+                WHERE x.name = lock_name AND x.expires_at <= clock_timestamp() FOR UPDATE SKIP LOCKED
+        ) ended WHERE h.name = lock_name AND h.token = ended.token;
+        SELECT count(*), min(h.max_holders) INTO holders, lowest
+            FROM distributed_lock.held h WHERE h.name = lock_name;
+    END IF;
+    RETURN least(most, lowest) = 2047 OR holders < least(most, lowest);
+END $$;
+
+-- Gives a lock to the first in its queue, and to those right behind that fit. The others are granted it for 2 s at
+-- first, and are to be told; `asker` knows.
+CREATE OR REPLACE FUNCTION distributed_lock.admit_1(lock_name text, asker text, durably text)
+RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    first distributed_lock.waiting;
+    passed bigint := 0;
+    t timestamptz;
+    lease bigint;
+    told text[] := '{}';
+BEGIN
+    FOR entered IN 1..100 LOOP
+        LOOP
+            SELECT * INTO first FROM distributed_lock.waiting w
+                WHERE w.name = lock_name AND w.place > passed ORDER BY w.place LIMIT 1;
+            IF NOT FOUND THEN
+                RETURN told;
+            END IF;
+            EXIT WHEN first.token = asker;
+            -- A process that listens has this lock as long as it lives. Without the lock it is passed over, and keeps its
+            -- place for a moment, since its connection may have to be replaced.
+            IF pg_try_advisory_xact_lock_shared(hashtextextended('distributed_lock listens ' || first.channel, 0)) THEN
+                first.alive_until := least(first.alive_until, first.asked_at + interval '3 s');
+                UPDATE distributed_lock.waiting w SET alive_until = first.alive_until
+                    WHERE w.name = lock_name AND w.place = first.place;
+            ELSE
+                EXIT WHEN first.alive_until >= clock_timestamp();
+            END IF;
+            IF first.alive_until < clock_timestamp() THEN
+                DELETE FROM distributed_lock.waiting w WHERE w.name = lock_name AND w.place = first.place;
+            END IF;
+            passed := first.place;
+        END LOOP;
+        IF NOT distributed_lock.has_room_1(lock_name, first.max_holders) THEN
+            RETURN told;
+        END IF;
+        DELETE FROM distributed_lock.waiting w WHERE w.name = lock_name AND w.place = first.place;
+        t := clock_timestamp();
+        lease := CASE WHEN first.token = asker THEN first.ttl ELSE least(first.ttl, 2000000) END;
+        INSERT INTO distributed_lock.held VALUES (lock_name, first.token, first.max_holders,
+            distributed_lock.number_1(), t + lease * interval '1 microsecond')
+            ON CONFLICT (name, token) DO NOTHING;
+        PERFORM set_config('synchronous_commit', durably, true);
+        IF first.token IS DISTINCT FROM asker AND first.channel IS NOT NULL THEN
+            told := told || format('%s grant %s %s %s %s', first.channel, first.token,
+                distributed_lock.micros_1(t), lease, lock_name);
+        END IF;
+    END LOOP;
+    RETURN told;
+END $$;

@@ -1,0 +1,246 @@
+//! The connection for requests, which a task on the I/O thread makes, uses, and replaces when it breaks.
+//!
+//! Requests that arrive while a round of statements is under way go out together in the next one. Nothing is sent twice.
+
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::postgres::cleaning::Cleaning;
+use crate::engine::postgres::connection::Connection;
+use crate::engine::postgres::earlier::EarlierBackends;
+use crate::engine::postgres::queue::{Queue, Release, ReleaseReply, Request};
+use crate::engine::postgres::recent::{RecentReleases, Released};
+use crate::engine::postgres::round::Round;
+use crate::engine::postgres::target::Target;
+use crate::engine::postgres::unanswered::{Gain, Unanswered};
+use crate::engine::postgres::values::micros;
+use crate::engine::timeouts::Timeouts;
+use crate::util::backoff::Backoff;
+use crate::util::clock::{Clock, Timestamp};
+use crate::util::io_thread::{IoThread, pause};
+use crate::util::panics::caught;
+use crate::util::time::{deadline_in, now, sleep_until, timeout_at};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How much longer than the command timeout the server may take before it ignores a request.
+const VOID_MARGIN: Duration = Duration::from_millis(500);
+/// The timeout of the first attempt to replace a connection, which doubles with each further one.
+const MIN_TIMEOUT: Duration = Duration::from_millis(250);
+/// How many locks a round is about: few enough that no statement takes long, or needs many of the server's locks.
+const MAX_SIZE: usize = 100;
+
+/// The requests of one engine. Dropping it ends the connection once they are answered.
+pub(crate) struct Session {
+    pub(crate) queue: Arc<Queue>,
+}
+
+impl Session {
+    /// Connects, and keeps the connection alive from then on.
+    pub(crate) async fn start(
+        io: IoThread,
+        clock: Clock,
+        target: Arc<Target>,
+        timeouts: Timeouts,
+    ) -> Result<Session, EngineError> {
+        let session = Session {
+            queue: Arc::default(),
+        };
+        let (first, connected) = oneshot::channel();
+        let mut driver = Driver {
+            io,
+            clock,
+            target,
+            timeouts,
+            queue: session.queue.clone(),
+            unanswered: Unanswered::default(),
+            released: RecentReleases::default(),
+            earlier: EarlierBackends::default(),
+            told: Vec::new(),
+            cleaning: Cleaning::default(),
+            first: Some(first),
+        };
+        io.spawn_detached(async move {
+            while caught(driver.run()).await.is_err() {
+                pause().await;
+            }
+        });
+        match connected.await {
+            Ok(connected) => connected.map(|()| session),
+            Err(_) => Err(EngineError::new(
+                EngineErrorKind::NotConnected,
+                "the I/O thread has ended",
+            )),
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+struct Driver {
+    io: IoThread,
+    clock: Clock,
+    target: Arc<Target>,
+    timeouts: Timeouts,
+    queue: Arc<Queue>,
+    unanswered: Unanswered,
+    released: RecentReleases,
+    earlier: EarlierBackends,
+    /// Messages that are to be sent.
+    told: Vec<String>,
+    cleaning: Cleaning,
+    first: Option<oneshot::Sender<Result<(), EngineError>>>,
+}
+
+/// A reading of the server's clock, which was made after that instant.
+struct ServerClock {
+    read: Timestamp,
+    micros: i64,
+}
+
+impl ServerClock {
+    /// Returns the server's time at least that long after `now`.
+    fn after(&self, now: Timestamp, time: Duration) -> i64 {
+        let later = now.elapsed_since(self.read) + time;
+        self.micros.saturating_add(micros(later))
+    }
+}
+
+impl Driver {
+    async fn run(&mut self) {
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+        let mut timeout = self.timeouts.connect.min(MIN_TIMEOUT);
+        while !self.queue.is_closed() {
+            let time = match self.first {
+                Some(_) => self.timeouts.connect,
+                None => timeout,
+            };
+            let error = match self.connect(time).await {
+                Ok((connection, clock)) => {
+                    self.queue.set_up();
+                    if let Some(first) = self.first.take() {
+                        let _ = first.send(Ok(()));
+                    }
+                    self.serve(&connection, clock).await;
+                    self.earlier.add(connection.backend);
+                    self.released.broke(now());
+                    backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+                    timeout = self.timeouts.connect.min(MIN_TIMEOUT);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            if let Some(first) = self.first.take() {
+                let _ = first.send(Err(error));
+                return;
+            }
+            self.queue.set_down(&error);
+            timeout = (timeout * 2).min(self.timeouts.connect);
+            sleep_until(deadline_in(backoff.pause())).await;
+        }
+    }
+
+    async fn connect(
+        &mut self,
+        timeout: Duration,
+    ) -> Result<(Connection, ServerClock), EngineError> {
+        let queue = self.queue.clone();
+        let wake = Box::new(move |message: Option<_>| {
+            if message.is_none() {
+                queue.changed.notify_one();
+            }
+        });
+        let read = self.clock.now();
+        let target = self.target.clone();
+        let deadline = deadline_in(timeout);
+        let connection = Connection::open(self.io, &target.server, &target, timeout, wake).await?;
+        let client = &connection.client;
+        let prepare = async {
+            if self.earlier.end(client).await? {
+                self.unanswered.processes_ended();
+            }
+            target.schema.prepare(client, target.create_schema).await
+        };
+        match timeout_at(deadline, prepare).await {
+            Ok(prepared) => prepared?,
+            Err(_) => {
+                let words = format!("the server did not answer within {timeout:?}");
+                return Err(EngineError::new(EngineErrorKind::NotConnected, words));
+            }
+        }
+        let micros = connection.backend.at;
+        Ok((connection, ServerClock { read, micros }))
+    }
+
+    /// Sends requests until the connection breaks, or all are answered and no more will come.
+    async fn serve(&mut self, connection: &Connection, mut clock: ServerClock) {
+        loop {
+            let repeats = self.released.take_repeats(MAX_SIZE);
+            let mut requests = self.queue.take(MAX_SIZE);
+            if requests.is_empty() && repeats.is_empty() && self.told.is_empty() {
+                if self.queue.is_closed() || connection.client.is_closed() {
+                    return;
+                }
+                self.queue.changed.notified().await;
+                continue;
+            }
+            requests.extend(repeats.iter().cloned().map(repeat));
+            requests.extend(self.cleaning.request());
+            let told = std::mem::take(&mut self.told);
+            if !told.is_empty() {
+                requests.push(Request::Tell(told.clone()));
+            }
+            if !self.round(connection, &mut clock, requests).await {
+                self.released.put_back(repeats);
+                self.told.extend(told);
+                return;
+            }
+        }
+    }
+
+    /// Sends these requests, and delivers the replies. Returns `false` if the connection is of no more use.
+    async fn round(
+        &mut self,
+        connection: &Connection,
+        clock: &mut ServerClock,
+        requests: Vec<Request>,
+    ) -> bool {
+        let sent = self.clock.now();
+        let void_after = clock.after(sent, self.timeouts.command + VOID_MARGIN);
+        let gains: Vec<Gain> = requests.iter().flat_map(Request::gains).collect();
+        let schema = &self.target.schema;
+        let round = Round::new(&connection.client, schema, void_after, &self.unanswered);
+        let deadline = deadline_in(self.timeouts.command);
+        let mut run = Box::pin(round.run(requests));
+        let in_time = timeout_at(deadline, &mut run).await.is_ok();
+        let outcome = round.take_outcome();
+        let goes_on = in_time && !outcome.ends_connection;
+        if !goes_on {
+            let late = gains
+                .into_iter()
+                .filter(|gain| !outcome.answered.contains(&gain.token));
+            self.unanswered
+                .add(late, void_after, connection.backend.is_own);
+        }
+        // Callers whose requests are unanswered hear that only now.
+        drop(run);
+        self.released.add(now(), outcome.released);
+        self.told.extend(outcome.told);
+        if let Some(micros) = outcome.at {
+            *clock = ServerClock { read: sent, micros };
+        }
+        goes_on
+    }
+}
+
+fn repeat((name, token): Released) -> Request {
+    Request::Release(Release {
+        name,
+        token,
+        leaves: false,
+        reply: ReleaseReply::Repeat,
+    })
+}

@@ -1,0 +1,56 @@
+//! The proof of a lock within a transaction.
+
+/// A statement for a transaction of your own on the database that keeps the lock, from
+/// [`LockGuard::ensure`](crate::LockGuard::ensure).
+///
+/// It calls a function of the locks' schema with two arguments: [`names`](Self::names), an array of text, and
+/// [`numbers`](Self::numbers), an array of `bigint`. They are opaque. Any driver can run it:
+///
+/// ```
+/// # fn with_tokio_postgres(ensure: &lock_runtime::Ensure) {
+/// let statement: &str = ensure.statement(); // `SELECT "distributed_lock".ensure($1, $2)`
+/// let names: &[String] = ensure.names();
+/// let numbers: &[i64] = ensure.numbers();
+/// // tokio-postgres: transaction.query_one(statement, &[&names, &numbers]).await?;
+/// // sqlx: sqlx::query(statement).bind(names).bind(numbers).execute(&mut *transaction).await?;
+/// # }
+/// ```
+///
+/// The statement fails with SQLSTATE `DL001` unless the lock, or each of several, is still held since the guard acquired
+/// it. Otherwise no caller whom this holder excludes gets the lock before the transaction has ended, even if the lease
+/// ends or the holder releases the lock meanwhile.
+#[must_use = "the lock is proven when the statement runs in your transaction"]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ensure {
+    statement: String,
+    names: Vec<String>,
+    numbers: Vec<i64>,
+}
+
+impl Ensure {
+    pub(crate) fn new(statement: String, names: Vec<String>, numbers: Vec<i64>) -> Ensure {
+        Ensure {
+            statement,
+            names,
+            numbers,
+        }
+    }
+
+    /// Returns the statement, with the parameters `$1` for the names and `$2` for the numbers.
+    #[must_use]
+    pub fn statement(&self) -> &str {
+        &self.statement
+    }
+
+    /// Returns the names under which the locks are stored, made from prefix and key; for the statement alone.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Returns the number of the holder of each lock, in the order of the names; for the statement alone.
+    #[must_use]
+    pub fn numbers(&self) -> &[i64] {
+        &self.numbers
+    }
+}
