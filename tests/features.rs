@@ -5,7 +5,7 @@
 use std::process::Command;
 
 /// Features that the code of an engine depends on.
-const FEATURES: [&str; 5] = ["redis", "etcd", "zookeeper", "tls", "tracing"];
+const FEATURES: [&str; 6] = ["redis", "postgres", "etcd", "zookeeper", "tls", "tracing"];
 /// Features that concern no engine.
 const OTHERS: [&[&str]; 4] = [
     &["axum"],
@@ -41,11 +41,13 @@ fn engine_that_is_off_brings_no_dependency() {
     for (features, engine, expected) in [
         ("", "redis", false),
         ("tls", "redis", false),
+        ("tls", "tokio-postgres", false),
         ("tls", "h2", false),
-        ("etcd,tls", "redis", false),
-        ("redis,tls", "h2", false),
+        ("postgres,tls", "redis", false),
+        ("redis,tls", "tokio-postgres", false),
         ("zookeeper,tls", "redis", false),
         ("redis", "redis", true),
+        ("postgres", "tokio-postgres", true),
         ("etcd", "h2", true),
     ] {
         let packages = cargo(&tree, features);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks and tests everything: `bash tests/run.sh`. Installs redis-server, etcd and ZooKeeper if they are missing.
+# Checks and tests everything: `bash tests/run.sh`. Installs redis-server, PostgreSQL, PgBouncer, etcd and ZooKeeper if
+# they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,8 +28,12 @@ install() {
 }
 
 command -v redis-server >/dev/null || install redis-server redis-server redis
+# Debian keeps the programs of PostgreSQL's server in a directory for each version.
+command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ||
+    install postgresql postgresql postgresql@17
 command -v etcd >/dev/null || install etcd etcd-server etcd
 command -v etcdctl >/dev/null || install etcdctl etcd-client etcd
+PATH="$PATH:/usr/sbin" command -v pgbouncer >/dev/null || install pgbouncer pgbouncer pgbouncer
 { command -v java && [ -e /usr/share/java/zookeeper.jar ]; } >/dev/null || install zookeeper zookeeper zookeeper
 # One test installs Python's Redis client, and locks with it.
 command -v python3 >/dev/null || install python3 python3 python
@@ -93,8 +98,8 @@ step "tests that measure time"
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$threads}"
 timed=(--lib --test early_exit --test fuzz --test paused)
 ${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --no-fail-fast "${timed[@]}" || failed=1
-# What etcd and ZooKeeper do beyond the conformance suite takes a minute more.
+# What PostgreSQL, etcd and ZooKeeper do beyond the conformance suite takes a minute more.
 skip=()
-[ -n "${LOCK_ENGINES:-}" ] || skip=(--skip etcd:: --skip zookeeper::)
+[ -n "${LOCK_ENGINES:-}" ] || skip=(--skip postgres:: --skip postgres_on --skip postgres_behind --skip etcd:: --skip zookeeper::)
 ${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --test servers -- ${skip[@]+"${skip[@]}"} || failed=1
 exit "$failed"

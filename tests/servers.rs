@@ -9,6 +9,7 @@ mod etcd;
 mod examples;
 #[path = "api/global.rs"]
 mod global;
+mod postgres;
 mod queue;
 mod quorum;
 mod redis;

@@ -79,6 +79,10 @@ impl Fixture {
         patient(self.servers.topology.config())
     }
 
+    pub fn tells_waiters(&self) -> bool {
+        self.servers.topology.tells_waiters()
+    }
+
     pub fn has_queue(&self) -> bool {
         self.servers.topology.has_queue()
     }

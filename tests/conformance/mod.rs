@@ -21,7 +21,9 @@ mod several_keys;
 mod topology;
 mod waiting;
 
-use topology::{InCluster, InEtcd, InZooKeeper, Memory, Quorum, Sentinel, Standalone};
+use topology::{
+    BehindPooler, InCluster, InEtcd, InPostgres, InZooKeeper, Memory, Quorum, Sentinel, Standalone,
+};
 
 #[test]
 fn memory() {
@@ -46,6 +48,21 @@ fn sentinel() {
 #[test]
 fn cluster() {
     registry::run(InCluster::start());
+}
+
+#[test]
+fn postgres() {
+    registry::run(InPostgres::start());
+}
+
+#[test]
+fn postgres_on_one_thread() {
+    registry::run_on_one_thread(InPostgres::start());
+}
+
+#[test]
+fn postgres_behind_pooler() {
+    registry::run(BehindPooler::start());
 }
 
 #[test]

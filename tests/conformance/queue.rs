@@ -39,7 +39,7 @@ pub async fn released_lock_reaches_next_process_at_once(fixture: Fixture) {
     guard.release().await.unwrap();
     // On a busy machine many turns are slow either way, but a turn that relies on polling is never fast.
     let quick = times.into_iter().min().unwrap();
-    let limit = if fixture.has_queue() {
+    let limit = if fixture.tells_waiters() {
         millis(40)
     } else {
         millis(200)
@@ -108,7 +108,7 @@ pub async fn many_canceled_waiters_lose_no_grant(fixture: Fixture) {
     let waited = within(LONG, tasks.join_all()).await;
     let longest = waited.into_iter().max().unwrap();
     // A lost grant costs two seconds, a lost lock half a minute.
-    let limit = if fixture.has_queue() {
+    let limit = if fixture.tells_waiters() {
         millis(1900)
     } else {
         millis(8000)

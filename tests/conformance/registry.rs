@@ -154,7 +154,7 @@ const CASES: &[(&str, Case)] = cases! {
         expired_guard_does_not_block_next_holder;
 };
 
-/// The limit on concurrent cases over all topologies; more would disturb each other's timing.
+/// The limit on concurrent cases over all topologies, by their weight; more would disturb each other's timing.
 static AT_ONCE: Semaphore = Semaphore::const_new(12);
 
 /// Runs all cases, then reports the name and the cause of each that failed.
@@ -170,13 +170,14 @@ pub fn run_on_one_thread(topology: impl Topology + 'static) {
 fn run_with(topology: impl Topology + 'static, runtime: &mut Builder) {
     let runtime = runtime.enable_all().build().unwrap();
     let failed = runtime.block_on(async {
+        let weight = topology.weight();
         let servers = Arc::new(Servers::on(topology).await);
         let mut running = JoinSet::new();
         let chosen = std::env::var("LOCK_CASES").unwrap_or_default();
         for (name, case) in CASES.iter().filter(|(name, _)| name.contains(&chosen)) {
             let fixture = Fixture::new(servers.clone(), name);
             running.spawn(async move {
-                let _turn = AT_ONCE.acquire().await.unwrap();
+                let _turn = AT_ONCE.acquire_many(weight).await.unwrap();
                 let start = Instant::now();
                 let ended = tokio::spawn(within(LIMIT, case(fixture))).await;
                 if std::env::var_os("LOCK_CASE_TIMES").is_some() {

@@ -6,6 +6,8 @@ use lock_runtime::Config;
 
 use lock_test_support::cluster::Cluster;
 use lock_test_support::etcd::Etcd;
+use lock_test_support::pgbouncer::PgBouncer;
+use lock_test_support::postgres::Postgres;
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
 use lock_test_support::zookeeper::ZooKeeper;
@@ -24,11 +26,24 @@ pub trait Topology: Send + Sync {
         true
     }
 
+    /// Returns `true` if a waiter is told when it gets the lock, and need not ask.
+    fn tells_waiters(&self) -> bool {
+        self.has_queue()
+    }
+
     /// Returns `true` if the topology can count holders: for permits, and for downgrades.
     fn has_permits(&self) -> bool {
         true
     }
+
+    /// Returns how much of the machine a case needs.
+    fn weight(&self) -> u32 {
+        1
+    }
 }
+
+/// PostgreSQL starts two processes for each manager of a case, and both compile all functions.
+const OF_POSTGRES: u32 = 4;
 
 pub struct Memory {
     url: String,
@@ -140,6 +155,74 @@ impl Topology for Quorum {
     fn has_permits(&self) -> bool {
         false
     }
+}
+
+pub struct InPostgres(Postgres);
+
+impl InPostgres {
+    pub fn start() -> Self {
+        Self(Postgres::start())
+    }
+}
+
+impl Topology for InPostgres {
+    fn config(&self) -> Config {
+        Config::new(self.0.url())
+    }
+
+    fn weight(&self) -> u32 {
+        OF_POSTGRES
+    }
+
+    fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
+        tamper_with_row(&self.0, name, thief);
+        true
+    }
+}
+
+pub struct BehindPooler {
+    pooler: PgBouncer,
+    server: Postgres,
+}
+
+impl BehindPooler {
+    pub fn start() -> Self {
+        let server = Postgres::start();
+        Self {
+            pooler: PgBouncer::to(server.port()),
+            server,
+        }
+    }
+}
+
+impl Topology for BehindPooler {
+    fn config(&self) -> Config {
+        Config::new(self.pooler.url())
+    }
+
+    fn weight(&self) -> u32 {
+        OF_POSTGRES
+    }
+
+    fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
+        tamper_with_row(&self.server, name, thief);
+        true
+    }
+
+    fn tells_waiters(&self) -> bool {
+        false
+    }
+}
+
+fn tamper_with_row(server: &Postgres, name: &str, thief: Option<&str>) {
+    let mut statements = format!("DELETE FROM distributed_lock.held WHERE name = '{name}';");
+    if let Some(thief) = thief {
+        statements += &format!(
+            "INSERT INTO distributed_lock.held VALUES ('{name}', '{thief}', 1,
+                nextval('distributed_lock.fence'), clock_timestamp() + interval '60 s')"
+        );
+    }
+    server.execute(&statements);
 }
 
 pub struct InEtcd(Etcd);

@@ -4,6 +4,7 @@ mod command_line;
 mod fencing;
 mod leader;
 mod orders;
+mod postgres_orders;
 mod program;
 mod quickstart;
 mod worker;

@@ -7,6 +7,8 @@ pub mod database;
 pub mod etcd;
 pub mod exclusion;
 pub mod manager;
+pub mod pgbouncer;
+pub mod postgres;
 pub mod proxy;
 pub mod refusing;
 pub mod resp;

@@ -7,12 +7,22 @@ use lock_runtime::{Config, LockError, LockManager};
 
 use crate::time::{NOISE, Stopwatch, millis};
 
-/// Connects, and acquires and releases a lock, so that scripts are loaded and connections open.
+/// How long a server may not reply.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Connects, and acquires and releases a lock, so that scripts are loaded and connections open. Retries if a server
+/// does not reply in time.
 pub async fn warmed_up(config: impl Into<Config>) -> LockManager {
     let locks = connected(config).await;
-    let guard = locks.lock("warm").acquire().await.unwrap();
-    guard.release().await.unwrap();
-    locks
+    let watch = Stopwatch::start();
+    let use_lock = async || locks.lock("warm").acquire().await?.release().await;
+    loop {
+        match use_lock().await {
+            Ok(()) => return locks,
+            Err(error) if error.is_unavailable() && watch.elapsed() < PATIENCE => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 /// Returns the error of connecting, and its text with those of its sources. Asserts that it comes within the
@@ -40,7 +50,7 @@ pub async fn connected(config: impl Into<Config>) -> LockManager {
     loop {
         match LockManager::connect(config.clone()).await {
             Ok(locks) => return locks,
-            Err(LockError::Unavailable { .. }) if watch.elapsed() < Duration::from_secs(20) => {}
+            Err(LockError::Unavailable { .. }) if watch.elapsed() < PATIENCE => {}
             Err(error) => panic!("{error}"),
         }
     }

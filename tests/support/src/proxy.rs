@@ -220,6 +220,11 @@ impl Proxy {
         });
     }
 
+    /// Lets held replies pass; held requests stay.
+    pub fn pass_replies(&self) {
+        self.network.set(|state| state.holds_replies = false);
+    }
+
     /// Returns the number of connections whose last request has reached the server or been lost.
     pub fn ended(&self) -> usize {
         self.network.state().ended

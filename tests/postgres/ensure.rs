@@ -1,0 +1,361 @@
+//! Work in the user's own transaction is safe even from a paused holder: `ensure` refuses the commit of a holder
+//! that has lost its lock, and keeps others from acquiring it until the transaction ends.
+
+use std::time::Duration;
+
+use super::fixture::{ensure, run};
+use lock_runtime::LockManager;
+use tokio_postgres::{Client, NoTls, Transaction};
+
+use lock_test_support::manager::connected;
+use lock_test_support::postgres::Postgres;
+use lock_test_support::time::{NOISE, millis, patient, within};
+use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
+
+const LONG: Duration = Duration::from_secs(30);
+const TTL: Duration = millis(800);
+
+fn server_with_account() -> Postgres {
+    let server = Postgres::start();
+    server.execute("CREATE TABLE account (balance int NOT NULL); INSERT INTO account VALUES (100)");
+    server
+}
+
+async fn balance(client: &impl tokio_postgres::GenericClient) -> i32 {
+    client
+        .query_one("SELECT balance FROM account", &[])
+        .await
+        .unwrap()
+        .get(0)
+}
+
+async fn set(transaction: &Transaction<'_>, balance: i32) {
+    let update = "UPDATE account SET balance = $1";
+    assert_eq!(transaction.execute(update, &[&balance]).await.unwrap(), 1);
+}
+
+/// In the worker: reads the balance under the lock, reports, and writes when it has been paused meanwhile.
+fn withdraw_when_resumed(server: &str, ensured: bool) {
+    block_on(async {
+        let locks = connected(patient(server)).await;
+        let (mut client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let guard = locks.lock("account").ttl(TTL).acquire().await.unwrap();
+        // It needs no request after the pause, which would find the lease ended.
+        let proof = guard.ensure().await.unwrap();
+        let read = balance(&client).await;
+        report_event("has read");
+        next_order();
+        let transaction = client.transaction().await.unwrap();
+        let done = async {
+            if ensured {
+                run(&transaction, &proof).await?;
+            }
+            set(&transaction, read - 10).await;
+            transaction.commit().await
+        };
+        match done.await {
+            Ok(()) => report_event("committed"),
+            Err(error) => {
+                let code = error.code().map_or("none", |code| code.code());
+                report_event(format!("refused {code}"));
+            }
+        }
+    });
+}
+
+/// Pauses a holder for longer than its lease, while another one writes. Returns the first one's report, and the
+/// balance afterwards.
+fn pause_a_holder<T: Fn() + Copy>(test: T, ensured: bool) -> Option<(String, i32)> {
+    if let Some(arguments) = arguments() {
+        withdraw_when_resumed(&arguments[0], arguments[1] == "true");
+        return None;
+    }
+    let server = server_with_account();
+    let mut paused = Worker::start(test, &[&server.url(), &ensured.to_string()]);
+    paused.expect("has read", LONG);
+    paused.pause();
+    block_on(async {
+        let locks = connected(patient(server.url())).await;
+        let guard = locks.lock("account").wait(LONG).acquire().await.unwrap();
+        let mut client = server.client().await;
+        let transaction = client.transaction().await.unwrap();
+        ensure(&transaction, &guard).await.unwrap();
+        let read = balance(&transaction).await;
+        set(&transaction, read - 1).await;
+        transaction.commit().await.unwrap();
+        guard.release().await.unwrap();
+        locks.shutdown().await;
+    });
+    // The order is there before the process runs again, which can notice its loss only after the write.
+    paused.order("write");
+    paused.resume();
+    let report = paused.event(LONG).unwrap();
+    paused.succeeds(LONG);
+    Some((report, server.query("SELECT balance FROM account")))
+}
+
+#[test]
+fn commit_of_a_paused_holder_is_refused() {
+    let Some((report, balance)) = pause_a_holder(commit_of_a_paused_holder_is_refused, true) else {
+        return;
+    };
+    assert_eq!(report, "refused DL001");
+    assert_eq!(balance, 99, "only the second holder's write counts");
+}
+
+/// The control: a lock alone cannot prevent it.
+#[test]
+fn without_ensure_a_paused_holder_overwrites_the_next_one() {
+    let test = without_ensure_a_paused_holder_overwrites_the_next_one;
+    let Some((report, balance)) = pause_a_holder(test, false) else {
+        return;
+    };
+    assert_eq!(report, "committed");
+    assert_eq!(balance, 90, "the second holder's write is lost");
+}
+
+struct Pinned {
+    server: Postgres,
+    locks: LockManager,
+    other: LockManager,
+    client: Client,
+}
+
+impl Pinned {
+    async fn start() -> Self {
+        let server = server_with_account();
+        let locks = connected(patient(server.url())).await;
+        let other = connected(patient(server.url())).await;
+        let client = server.client().await;
+        Self {
+            server,
+            locks,
+            other,
+            client,
+        }
+    }
+}
+
+/// A transaction that has ensured its lock keeps it from others after the lease has ended, until it ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ensured_transaction_outlives_the_lease() {
+    let Pinned {
+        server,
+        locks,
+        other,
+        mut client,
+    } = Pinned::start().await;
+    let guard = locks
+        .lock("account")
+        .ttl(TTL)
+        .renew(false)
+        .acquire()
+        .await
+        .unwrap();
+    let transaction = client.transaction().await.unwrap();
+    let proof = guard.ensure().await.unwrap();
+    run(&transaction, &proof).await.unwrap();
+    let waiter = tokio::spawn(other.lock("account").wait(LONG).acquire());
+    let once = other.lock("account").try_acquire();
+    tokio::time::sleep(TTL * 2).await;
+    assert!(!guard.is_valid(), "the lease has ended");
+    assert!(!waiter.is_finished(), "the transaction still has the lock");
+    let once = within(millis(500) + NOISE, once).await.unwrap();
+    assert!(
+        once.is_none(),
+        "a single try does not wait for the transaction"
+    );
+    set(&transaction, 1).await;
+    transaction.commit().await.unwrap();
+    let next = within(millis(1500) + NOISE, waiter).await.unwrap().unwrap();
+    // The first holder's token is refused from now on.
+    let transaction = client.transaction().await.unwrap();
+    let refused = run(&transaction, &proof).await.unwrap_err();
+    assert_eq!(refused.code().unwrap().code(), "DL001");
+    drop(transaction);
+    next.release().await.unwrap();
+    drop(server);
+}
+
+/// Renewals do not wait for the transaction, and the transaction does not wait for them.
+#[tokio::test]
+async fn renewals_pass_an_ensured_transaction() {
+    let Pinned {
+        server: _server,
+        locks,
+        mut client,
+        ..
+    } = Pinned::start().await;
+    let guard = locks.lock("account").ttl(TTL).acquire().await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    ensure(&transaction, &guard).await.unwrap();
+    tokio::time::sleep(TTL * 3).await;
+    assert!(guard.is_valid(), "the lock was renewed");
+    ensure(&transaction, &guard).await.unwrap();
+    transaction.commit().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// A release beside an open transaction takes effect when that ends.
+#[tokio::test]
+async fn release_beside_an_ensured_transaction_hands_on_at_its_end() {
+    let Pinned {
+        server: _server,
+        locks,
+        other,
+        mut client,
+    } = Pinned::start().await;
+    let guard = locks.lock("account").acquire().await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    ensure(&transaction, &guard).await.unwrap();
+    within(millis(1000) + NOISE, guard.release()).await.unwrap();
+    let busy = other.lock("account").try_acquire().await.unwrap();
+    assert!(busy.is_none(), "the transaction still has the lock");
+    let waiter = tokio::spawn(other.lock("account").wait(LONG).acquire());
+    tokio::time::sleep(millis(300)).await;
+    assert!(!waiter.is_finished());
+    transaction.rollback().await.unwrap();
+    let guard = within(millis(1500) + NOISE, waiter).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// The body ends before its transaction, as one does that is canceled during the commit. A waiter of the same process
+/// must not get the lock beside that transaction, either.
+#[tokio::test]
+async fn local_waiter_gets_the_lock_after_an_ensured_transaction() {
+    let Pinned {
+        server: _server,
+        locks,
+        mut client,
+        ..
+    } = Pinned::start().await;
+    let guard = locks.lock("account").acquire().await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    ensure(&transaction, &guard).await.unwrap();
+    let mut waiter = tokio::spawn(locks.lock("account").wait(LONG).acquire());
+    tokio::time::sleep(millis(100)).await;
+    drop(guard);
+    let early = tokio::time::timeout(millis(300), &mut waiter).await;
+    assert!(early.is_err(), "two holders at once");
+    transaction.rollback().await.unwrap();
+    let next = within(millis(1500) + NOISE, waiter).await.unwrap().unwrap();
+    next.release().await.unwrap();
+}
+
+/// A downgrade does not wait for the holder's own transaction, and readers enter when that has ended.
+#[tokio::test]
+async fn downgrade_beside_an_ensured_transaction_admits_readers_at_its_end() {
+    let Pinned {
+        server: _server,
+        locks,
+        other,
+        mut client,
+    } = Pinned::start().await;
+    let guard = locks.lock("account").ttl(TTL).acquire().await.unwrap();
+    let proof = guard.ensure().await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    run(&transaction, &proof).await.unwrap();
+    let guard = within(millis(500) + NOISE, guard.downgrade())
+        .await
+        .unwrap();
+    let early = other.lock("account").read().try_acquire().await.unwrap();
+    assert!(early.is_none(), "the transaction still excludes readers");
+    tokio::time::sleep(TTL * 2).await;
+    assert!(guard.is_valid(), "the read lock is renewed");
+    transaction.commit().await.unwrap();
+    let wait = other.lock("account").read().wait(LONG).acquire();
+    let reader = within(millis(1500) + NOISE, wait).await.unwrap();
+    // What was proven was exclusive.
+    let transaction = client.transaction().await.unwrap();
+    let refused = run(&transaction, &proof).await.unwrap_err();
+    assert_eq!(refused.code().unwrap().code(), "DL001");
+    drop(transaction);
+    let transaction = client.transaction().await.unwrap();
+    ensure(&transaction, &guard).await.unwrap();
+    transaction.commit().await.unwrap();
+    guard.release().await.unwrap();
+    reader.release().await.unwrap();
+}
+
+/// What else holders do with their locks does not take the proof away from one that still holds its own.
+#[tokio::test]
+async fn ensure_of_a_holder_outlasts_other_requests() {
+    let Pinned {
+        server: _server,
+        locks,
+        mut client,
+        ..
+    } = Pinned::start().await;
+    let reader = locks.lock("a").read().acquire().await.unwrap();
+    let proof = reader.ensure().await.unwrap();
+    let both = locks.lock_all(["a", "b"]).read().acquire().await.unwrap();
+    both.fencing_token().await.unwrap();
+    let of_both = both.ensure().await.unwrap();
+    reader.fencing_token().await.unwrap();
+    let (again, token) = tokio::join!(both.ensure(), both.fencing_token());
+    token.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    for proof in [proof, of_both, again.unwrap()] {
+        run(&transaction, &proof).await.unwrap();
+    }
+    transaction.commit().await.unwrap();
+    both.release().await.unwrap();
+    reader.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn ensure_covers_all_keys_of_a_call() {
+    let Pinned {
+        server,
+        locks,
+        other,
+        mut client,
+    } = Pinned::start().await;
+    let both = locks
+        .lock_all(["account:1", "account:2"])
+        .acquire()
+        .await
+        .unwrap();
+    let transaction = client.transaction().await.unwrap();
+    let proof = both.ensure().await.unwrap();
+    run(&transaction, &proof).await.unwrap();
+    transaction.rollback().await.unwrap();
+    // One of them is stolen.
+    server.steal("account:2", millis(1000));
+    let transaction = client.transaction().await.unwrap();
+    let refused = run(&transaction, &proof).await.unwrap_err();
+    assert_eq!(refused.code().unwrap().code(), "DL001");
+    drop(transaction);
+    drop(both);
+    let again = other
+        .lock_all(["account:1", "account:2"])
+        .wait(LONG)
+        .acquire();
+    again.await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn ensure_is_refused_after_the_release() {
+    let Pinned {
+        server: _server,
+        locks,
+        mut client,
+        ..
+    } = Pinned::start().await;
+    let guard = locks.lock("account").acquire().await.unwrap();
+    let kept = guard.ensure().await.unwrap();
+    guard.release().await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    let refused = run(&transaction, &kept).await.unwrap_err();
+    assert_eq!(refused.code().unwrap().code(), "DL001");
+}
+
+/// On other engines there is no transaction to protect.
+#[tokio::test]
+async fn ensure_needs_postgres() {
+    let locks = connected("memory://").await;
+    let guard = locks.lock("account").acquire().await.unwrap();
+    let error = guard.ensure().await.unwrap_err();
+    assert!(error.to_string().contains("PostgreSQL"), "{error}");
+}

@@ -1,0 +1,111 @@
+//! Several hosts in the URL, some of which hang, refuse, or accept no writes.
+
+use std::net::TcpListener;
+
+use lock_runtime::{Config, LockError, LockManager};
+
+use lock_test_support::manager::{connected, refusal};
+use lock_test_support::postgres::Postgres;
+use lock_test_support::server::free_port;
+use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+
+fn url_at(ports: &[u16]) -> String {
+    let hosts: Vec<_> = ports
+        .iter()
+        .map(|port| format!("127.0.0.1:{port}"))
+        .collect();
+    format!("postgres://postgres@{}/postgres", hosts.join(","))
+}
+
+/// Accepts connections, and answers none.
+fn silent() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+#[tokio::test]
+async fn a_host_that_hangs_hides_no_other() {
+    let server = Postgres::start();
+    let ((_one, one), (_other, other)) = (silent(), silent());
+    for ports in [[one, other, server.port()], [one, server.port(), other]] {
+        let config = Config::new(url_at(&ports)).connect_timeout(millis(6000));
+        let watch = Stopwatch::start();
+        let locks = LockManager::connect(config).await.unwrap();
+        assert!(watch.elapsed() < millis(6000), "{:?}", watch.elapsed());
+        let guard = locks.lock("row").acquire().await.unwrap();
+        guard.release().await.unwrap();
+        locks.shutdown().await;
+    }
+}
+
+/// Attempts to replace a connection are short at first, and the share of each host is shorter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_server_is_left_for_the_promoted_one() {
+    let mut server = Postgres::start();
+    connected(server.url()).await.shutdown().await;
+    let mut standby = server.standby();
+    let locks = connected(url_at(&[server.port(), standby.port()])).await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    guard.release().await.unwrap();
+    server.until_replayed_by(&standby);
+    server.pause();
+    standby.promote();
+    let guard = locks.lock("row").wait(millis(10_000)).acquire();
+    let guard = within(millis(8000), guard).await.unwrap();
+    assert!(standby.is_held("row"));
+    // A new connection begins with the server that the last one found, and needs no share of the other's time.
+    standby.terminate_connections();
+    let other = locks.lock("other").wait(millis(2000)).acquire();
+    let other = within(millis(2000), other).await.unwrap();
+    other.release().await.unwrap();
+    guard.release().await.unwrap();
+    locks.shutdown().await;
+}
+
+#[tokio::test]
+async fn hosts_that_hang_are_unavailable_in_time() {
+    let ((_one, one), (_other, other)) = (silent(), silent());
+    let config = Config::new(url_at(&[one, other])).connect_timeout(millis(1000));
+    let watch = Stopwatch::start();
+    let error = LockManager::connect(config).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+    let took = watch.elapsed();
+    assert!(took < millis(1000) + NOISE, "{took:?}");
+}
+
+/// Each host may have a reason of its own.
+#[tokio::test]
+async fn an_error_names_each_host() {
+    let server = Postgres::start();
+    connected(server.url()).await.shutdown().await;
+    let standby = server.standby();
+    let nobody = free_port();
+    let (error, text) = refusal(url_at(&[standby.port(), nobody]), "no secret").await;
+    assert!(error.is_unavailable(), "{error:?}");
+    for words in [
+        format!("127.0.0.1:{}`: the server is read-only", standby.port()),
+        format!("127.0.0.1:{nobody}`: "),
+    ] {
+        assert!(text.contains(&words), "no `{words}` in: {text}");
+    }
+}
+
+/// A wrong password is wrong everywhere; a host that is down might have accepted it.
+#[tokio::test]
+async fn what_all_hosts_reject_is_invalid() {
+    let server = Postgres::start();
+    server.execute("CREATE ROLE clerk LOGIN PASSWORD 'right'");
+    server.require_password();
+    let (up, down) = (server.port(), free_port());
+    for (ports, is_invalid) in [([up, up], true), ([up, down], false), ([down, up], false)] {
+        let config = Config::new(url_at(&ports)).credentials("clerk", "correct-horse");
+        let (error, text) = refusal(config, "correct-horse").await;
+        assert!(text.contains("check the user and the password"), "{text}");
+        assert_eq!(
+            matches!(error, LockError::InvalidConfig { .. }),
+            is_invalid,
+            "{error:?}"
+        );
+    }
+}

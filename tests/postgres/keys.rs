@@ -1,0 +1,82 @@
+//! Any key names a lock of its own, however long or strange.
+
+use lock_runtime::LockError;
+
+use super::fixture::Fixture;
+use lock_test_support::manager::connected;
+use lock_test_support::time::{millis, patient};
+
+/// Keys that a column, an index or an encoding could confuse.
+fn strange() -> Vec<String> {
+    let long = "k".repeat(5000);
+    let wide = "ü".repeat(2500);
+    [
+        "a",
+        "a ",
+        "A",
+        "a\0",
+        "a\\0",
+        "a\\\\0",
+        "\0",
+        "\\",
+        "%",
+        "_",
+        "'; DROP SCHEMA distributed_lock CASCADE; --",
+        "$1",
+        "ä",
+        "a\u{308}",
+        "\u{10ffff}",
+        "\r\n\t",
+        &long,
+        &format!("{long}k"),
+        &format!("{long}…"),
+        &wide,
+        &format!("{}ue", &wide[..wide.len() - 2]),
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+#[tokio::test]
+async fn strange_keys_are_locks_of_their_own() {
+    let fixture = Fixture::start().await;
+    let other = connected(patient(fixture.url())).await;
+    let mut guards = Vec::new();
+    for key in strange() {
+        let guard = fixture.locks().lock(&*key).try_acquire().await.unwrap();
+        let shown: String = key.chars().take(20).collect();
+        guards.push(guard.unwrap_or_else(|| panic!("`{shown}` is another key's lock")));
+    }
+    for key in strange() {
+        let again = other.lock(&*key).try_acquire().await.unwrap();
+        assert!(again.is_none(), "`{}` has two holders", key.escape_debug());
+    }
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    other.shutdown().await;
+}
+
+/// A grant is a message, which must carry any name.
+#[tokio::test]
+async fn waiters_of_strange_keys_are_served() {
+    let fixture = Fixture::start().await;
+    let other = connected(patient(fixture.url())).await;
+    for key in strange() {
+        let guard = fixture.locks().lock(&*key).acquire().await.unwrap();
+        let waiter = tokio::spawn(other.lock(&*key).wait(millis(10_000)).acquire());
+        tokio::time::sleep(millis(30)).await;
+        guard.release().await.unwrap();
+        let guard = waiter.await.unwrap().unwrap();
+        assert!(guard.fencing_token().await.unwrap() > 0);
+        guard.release().await.unwrap();
+    }
+    other.shutdown().await;
+}
+
+#[tokio::test]
+async fn empty_key_is_rejected() {
+    let fixture = Fixture::start().await;
+    let error = fixture.locks().lock("").acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
+}

@@ -1,0 +1,18 @@
+//! Tests locks on PostgreSQL: killed, frozen and promoted servers, broken networks, poolers, permissions, invalid
+//! input, and transactions that the lock itself protects.
+
+mod bad_input;
+mod ensure;
+mod failover;
+mod fixture;
+mod hosts;
+mod keys;
+mod lease_loss;
+mod listener;
+mod lost_reply;
+mod outage;
+mod pauses;
+mod pooler;
+mod schema;
+mod server_checks;
+mod waiting;

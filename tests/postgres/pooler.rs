@@ -1,0 +1,167 @@
+//! Behind PgBouncer in transaction mode, where each statement may reach another backend, everything works but the
+//! push: waiters ask again.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use lock_test_support::manager::{connected, warmed_up};
+use lock_test_support::pgbouncer::PgBouncer;
+use lock_test_support::postgres::{Postgres, url_at};
+use lock_test_support::proxy::Proxy;
+use lock_test_support::time::{NOISE, eventually, millis, patient, within};
+
+const LONG: Duration = millis(20_000);
+
+#[tokio::test]
+async fn locks_exclude_each_other_behind_a_pooler() {
+    let server = Postgres::start();
+    let pooler = PgBouncer::to(server.port());
+    let (one, two) = (
+        connected(patient(pooler.url())).await,
+        connected(patient(pooler.url())).await,
+    );
+    let inside = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    for n in 0..40 {
+        let locks = [&one, &two][n % 2].clone();
+        let inside = inside.clone();
+        tasks.spawn(async move {
+            let guard = locks.lock("row").wait(LONG).acquire().await.unwrap();
+            use std::sync::atomic::Ordering::SeqCst;
+            assert_eq!(inside.fetch_add(1, SeqCst), 0, "two callers hold the lock");
+            tokio::time::sleep(millis(2)).await;
+            inside.fetch_sub(1, SeqCst);
+            guard.release().await.unwrap();
+        });
+    }
+    within(LONG, tasks.join_all()).await;
+    one.shutdown().await;
+    two.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiter_is_served_soon_behind_a_pooler() {
+    let server = Postgres::start();
+    let pooler = PgBouncer::to(server.port());
+    let (one, two) = (
+        connected(patient(pooler.url())).await,
+        connected(patient(pooler.url())).await,
+    );
+    let guard = one.lock("row").acquire().await.unwrap();
+    let waiter = tokio::spawn(two.lock("row").wait(LONG).acquire());
+    server.until_waiting("row", 1);
+    guard.release().await.unwrap();
+    let guard = within(millis(1200) + NOISE, waiter).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn restarted_pooler_costs_no_lock() {
+    let server = Postgres::start();
+    let mut pooler = PgBouncer::to(server.port());
+    let locks = connected(pooler.url()).await;
+    let guard = locks.lock("row").ttl(millis(6000)).acquire().await.unwrap();
+    for n in 0..3 {
+        pooler.restart();
+        let other = locks.lock(format!("other:{n}")).wait(LONG).acquire();
+        within(millis(4000), other)
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        let mut before = guard.remaining();
+        eventually(
+            millis(6000),
+            "the lock is renewed over a new connection",
+            || {
+                let left = guard.remaining();
+                left > std::mem::replace(&mut before, left)
+            },
+        );
+    }
+    guard.release().await.unwrap();
+    server.until_gone("row", NOISE);
+}
+
+/// The pooler may still send a statement of a connection that its client has given up, after the release that the
+/// client sent over another one.
+#[tokio::test]
+async fn late_acquire_behind_a_pooler_leaves_no_lock() {
+    let server = Postgres::start();
+    let before = Proxy::to(server.port());
+    let pooler = PgBouncer::to(before.port());
+    let locks = warmed_up(pooler.url()).await;
+    before.strand();
+    let gave_up = locks.lock("given-up").wait(millis(700)).acquire();
+    drop(within(millis(700) + NOISE, gave_up).await);
+    before.heal();
+    within(millis(8000), locks.shutdown()).await;
+    server.until_gone("given-up", millis(4000));
+    tokio::time::sleep(millis(500)).await;
+    assert!(!server.is_held("given-up"));
+}
+
+/// The first client of a pooler gets a backend that is as new as its own connection. What it sets there, or listens
+/// to, would be other clients'.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fresh_backend_of_a_pooler_is_not_taken_for_ones_own() {
+    for _ in 0..3 {
+        let server = Postgres::start();
+        let pooler = PgBouncer::to(server.port());
+        let network = Proxy::to(pooler.port());
+        let one = connected(patient(url_at(network.port()))).await;
+        let two = connected(patient(pooler.url())).await;
+        let guard = one.lock("row").acquire().await.unwrap();
+        let waiter = tokio::spawn(two.lock("row").wait(LONG).acquire());
+        server.until_waiting("row", 1);
+        let session_locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+            AND pid IN (SELECT pid FROM pg_stat_activity WHERE state = 'idle')";
+        assert_eq!(server.query::<usize>(session_locks), 0);
+        guard.release().await.unwrap();
+        let guard = within(millis(1200) + NOISE, waiter).await.unwrap().unwrap();
+        guard.release().await.unwrap();
+        // A lost connection ends no backend, which serves others by then.
+        network.cut();
+        network.heal();
+        let held = one.lock("row").wait(LONG).acquire();
+        within(LONG, held).await.unwrap().release().await.unwrap();
+        assert!(!server.log().contains("administrator command"));
+        one.shutdown().await;
+        two.shutdown().await;
+    }
+}
+
+/// With the address of the server itself for notifications, waiters are told behind a pooler, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn listen_parameter_brings_the_push_back() {
+    let server = Postgres::start();
+    let pooler = PgBouncer::to(server.port());
+    let url = format!(
+        "{}?listen=127.0.0.1:{}",
+        url_at(pooler.port()),
+        server.port()
+    );
+    let (one, two) = (
+        connected(patient(url.as_str())).await,
+        connected(patient(url.as_str())).await,
+    );
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let guard = one.lock("row").acquire().await.unwrap();
+        let waiter = tokio::spawn(two.lock("row").wait(LONG).acquire());
+        server.until_waiting("row", 1);
+        tokio::time::sleep(millis(700)).await;
+        let watch = lock_test_support::time::Stopwatch::start();
+        guard.release().await.unwrap();
+        let guard = waiter.await.unwrap().unwrap();
+        times.push(watch.elapsed());
+        guard.release().await.unwrap();
+    }
+    times.sort();
+    assert!(
+        times[2] < millis(100),
+        "{times:?} until the next process has the lock"
+    );
+}

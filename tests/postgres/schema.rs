@@ -1,0 +1,250 @@
+//! The schema is made on first use, by any number of managers at once, or by a migration tool beforehand.
+
+use lock_runtime::{Config, LockError, LockManager};
+use tokio::task::JoinSet;
+
+use lock_test_support::manager::{connected, refusal};
+use lock_test_support::postgres::Postgres;
+use lock_test_support::time::{NOISE, eventually, millis, patient, within};
+
+/// The rights that the guide gives to a service.
+const RIGHTS: &str = "
+    GRANT USAGE ON SCHEMA distributed_lock TO clerk;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA distributed_lock TO clerk;
+    GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA distributed_lock TO clerk;
+    GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA distributed_lock TO clerk";
+
+fn role(server: &Postgres) {
+    server.execute("CREATE ROLE clerk LOGIN; REVOKE CREATE ON DATABASE postgres FROM PUBLIC");
+}
+
+/// Acquires, waits, renews and releases: everything that a service needs.
+async fn works(url: &str) {
+    let (locks, other) = (connected(patient(url)).await, connected(patient(url)).await);
+    let guard = locks.lock("row").ttl(millis(3000)).acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("row").wait(millis(10_000)).acquire());
+    let renewed = async {
+        let (mut before, mut left) = (guard.remaining(), guard.remaining());
+        while left <= before {
+            tokio::time::sleep(millis(20)).await;
+            (before, left) = (left, guard.remaining());
+        }
+    };
+    within(millis(3000), renewed).await;
+    let token = guard.fencing_token().await.unwrap();
+    guard.release().await.unwrap();
+    let guard = waiter.await.unwrap().unwrap();
+    assert!(guard.fencing_token().await.unwrap() > token);
+    guard.release().await.unwrap();
+    let reader = locks.lock("row").read().acquire().await.unwrap();
+    let beside = other.lock("row").read().acquire().await.unwrap();
+    reader.release().await.unwrap();
+    beside.release().await.unwrap();
+    locks.shutdown().await;
+    other.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn managers_that_start_together_make_the_schema_once() {
+    for _ in 0..3 {
+        let server = Postgres::start();
+        let mut managers = JoinSet::new();
+        for n in 0..8 {
+            let config = patient(server.url());
+            managers.spawn(async move {
+                let locks = LockManager::connect(config).await.unwrap();
+                let guard = locks.lock(format!("row:{n}")).acquire().await.unwrap();
+                guard.release().await.unwrap();
+                locks.shutdown().await;
+            });
+        }
+        managers.join_all().await;
+    }
+}
+
+/// The first to come makes it, and may be another role.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schema_that_was_made_meanwhile_is_used() {
+    let server = Postgres::start();
+    role(&server);
+    server.execute("GRANT CREATE ON DATABASE postgres TO clerk");
+    let mut first = server.client().await;
+    let first = first.transaction().await.unwrap();
+    let lock = "SELECT pg_advisory_xact_lock(hashtextextended('distributed_lock schema', 0))";
+    first.batch_execute(lock).await.unwrap();
+    let url = server.url_for("clerk");
+    let second = tokio::spawn(async move { works(&url).await });
+    let waits =
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND usename = 'clerk'";
+    eventually(millis(5000), "the second waits", || {
+        server.query::<usize>(waits) > 0
+    });
+    let ddl = lock_runtime::postgres::schema("distributed_lock");
+    first.batch_execute(&(ddl + RIGHTS)).await.unwrap();
+    first.commit().await.unwrap();
+    second.await.unwrap();
+}
+
+/// A process that makes the schema may hang.
+#[tokio::test]
+async fn lock_of_the_schema_that_is_kept_is_unavailable() {
+    let server = Postgres::start();
+    let first = server.client().await;
+    let lock = "SELECT pg_advisory_lock(hashtextextended('distributed_lock schema', 0))";
+    first.batch_execute(lock).await.unwrap();
+    let config = Config::new(server.url()).connect_timeout(millis(500));
+    let error = LockManager::connect(config).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'";
+    eventually(millis(5000), "no backend waits for ever", || {
+        server.query::<usize>(waits) == 0
+    });
+}
+
+#[tokio::test]
+async fn schema_of_a_migration_tool_is_used() {
+    let server = Postgres::start();
+    let ddl = lock_runtime::postgres::schema("distributed_lock");
+    server.execute(&ddl);
+    // A migration may run again.
+    server.execute(&ddl);
+    works(&server.url()).await;
+}
+
+#[tokio::test]
+async fn role_with_the_least_rights_works() {
+    let server = Postgres::start();
+    role(&server);
+    server.execute(&lock_runtime::postgres::schema("distributed_lock"));
+    server.execute(RIGHTS);
+    works(&server.url_for("clerk")).await;
+}
+
+#[tokio::test]
+async fn role_without_rights_is_told_what_to_run() {
+    let server = Postgres::start();
+    role(&server);
+    // It may not make the schema.
+    let (error, text) = refusal(server.url_for("clerk"), "no secret").await;
+    assert!(
+        matches!(error, LockError::InvalidConfig { .. }),
+        "{error:?}"
+    );
+    assert!(text.contains("lock_runtime::postgres::schema"), "{text}");
+    // It may not use it.
+    server.execute(&lock_runtime::postgres::schema("distributed_lock"));
+    let (error, text) = refusal(server.url_for("clerk"), "no secret").await;
+    assert!(
+        matches!(error, LockError::InvalidConfig { .. }),
+        "{error:?}"
+    );
+    assert!(text.contains("rights"), "{text}");
+    // A missing right is not remembered.
+    server.execute(RIGHTS);
+    works(&server.url_for("clerk")).await;
+}
+
+#[tokio::test]
+async fn schema_is_not_made_against_the_users_will() {
+    let server = Postgres::start();
+    let config = Config::new(server.url()).create_schema(false);
+    let (error, text) = refusal(config, "no secret").await;
+    assert!(
+        matches!(error, LockError::InvalidConfig { .. }),
+        "{error:?}"
+    );
+    assert!(text.contains("lock_runtime::postgres::schema"), "{text}");
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname = 'distributed_lock'";
+    assert_eq!(server.query::<usize>(schemas), 0);
+}
+
+#[tokio::test]
+async fn schema_of_another_version_is_rejected() {
+    let server = Postgres::start();
+    works(&server.url()).await;
+    server.execute("COMMENT ON SCHEMA distributed_lock IS 'distributed locks, version 99'");
+    let (error, text) = refusal(server.url(), "no secret").await;
+    assert!(
+        matches!(error, LockError::InvalidConfig { .. }),
+        "{error:?}"
+    );
+    assert!(text.contains("99"), "{text}");
+    // A schema of the same name that has nothing to do with locks is left alone.
+    server.execute("DROP SCHEMA distributed_lock CASCADE; CREATE SCHEMA distributed_lock; CREATE TABLE distributed_lock.held (name int)");
+    let (error, text) = refusal(server.url(), "no secret").await;
+    assert!(
+        matches!(error, LockError::InvalidConfig { .. }),
+        "{error:?}: {text}"
+    );
+    server.execute("DROP SCHEMA distributed_lock CASCADE");
+}
+
+#[tokio::test]
+async fn parameter_names_another_schema() {
+    let server = Postgres::start();
+    let url = format!("{}?schema=shop_lock", server.url());
+    works(&url).await;
+    let schemas = "SELECT nspname FROM pg_namespace WHERE nspname LIKE '%lock%'";
+    assert_eq!(server.rows(schemas), [["shop_lock"]]);
+    // Locks of another schema are other locks.
+    let one = connected(patient(url.as_str())).await;
+    let two = connected(patient(server.url())).await;
+    let guard = one.lock("row").acquire().await.unwrap();
+    two.lock("row")
+        .try_acquire()
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+}
+
+/// A schema that was dropped takes its locks along, and the next connection makes it again.
+#[tokio::test]
+async fn dropped_schema_is_made_again() {
+    let server = Postgres::start();
+    let ttl = millis(1200);
+    let locks = connected(server.url()).await;
+    let guard = locks.lock("row").ttl(ttl).acquire().await.unwrap();
+    server.execute("DROP SCHEMA distributed_lock CASCADE");
+    within(ttl + NOISE, guard.lost()).await;
+    let again = async {
+        loop {
+            // The first request may be the one that finds no schema.
+            if let Ok(guard) = locks.lock("row").acquire().await {
+                return guard;
+            }
+        }
+    };
+    let again = within(millis(5000), again).await;
+    assert!(server.is_held("row"));
+    again.release().await.unwrap();
+}
+
+/// Rows that nobody asks for any more go away.
+#[tokio::test]
+async fn ended_rows_are_removed() {
+    let server = Postgres::start();
+    works(&server.url()).await;
+    server.execute(
+        "INSERT INTO distributed_lock.held SELECT 'dead:' || n, 'x', 1, n, now() - interval '2 h'
+             FROM generate_series(1, 2500) n;
+         INSERT INTO distributed_lock.waiting (name, token, max_holders, ttl, asked_at, alive_until)
+             SELECT 'dead:' || n, 'x', 1, 1, now() - interval '2 h', now() - interval '2 h'
+             FROM generate_series(1, 2500) n",
+    );
+    let ended = "SELECT (SELECT count(*) FROM distributed_lock.held)
+                      + (SELECT count(*) FROM distributed_lock.waiting)";
+    let locks = connected(patient(server.url())).await;
+    // At most 1,000 of each kind with one request.
+    for _ in 0..4 {
+        let guard = locks.lock("row").acquire().await.unwrap();
+        guard.release().await.unwrap();
+    }
+    eventually(millis(5000), "the rows are gone", || {
+        server.query::<usize>(ended) == 0
+    });
+    locks.shutdown().await;
+}

@@ -1,0 +1,126 @@
+//! PgBouncer in front of a PostgreSQL server, which gives clients a backend for one transaction each.
+
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::postgres::files::{ProgramUser, own};
+use crate::postgres::url_at;
+use crate::server::{free_port, give_back_port, signal, stop, temporary};
+use crate::time::comes_true;
+
+/// Killed when dropped.
+pub struct PgBouncer {
+    process: Option<Child>,
+    directory: TempDir,
+    port: u16,
+    server: u16,
+}
+
+impl PgBouncer {
+    /// Starts a pooler that connects to a server's port.
+    pub fn to(server: u16) -> Self {
+        let directory = temporary("lock-bouncer-");
+        own(directory.path());
+        let mut pooler = Self {
+            process: None,
+            directory,
+            port: free_port(),
+            server,
+        };
+        pooler.restart();
+        pooler
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn url(&self) -> String {
+        url_at(self.port)
+    }
+
+    /// Kills the pooler at once, and with it all of its connections.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    /// Freezes the pooler: it keeps its connections and passes nothing on.
+    pub fn pause(&mut self) {
+        stop(self.pid());
+    }
+
+    pub fn resume(&mut self) {
+        signal(self.pid(), "CONT");
+    }
+
+    fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the pooler runs").id()
+    }
+
+    /// Starts the pooler again on its port.
+    pub fn restart(&mut self) {
+        self.kill();
+        self.write("users", "\"postgres\" \"\"\n");
+        let directory = self.directory.path().display();
+        let (port, server) = (self.port, self.server);
+        let settings = format!(
+            "[databases]\n\
+             * = host=127.0.0.1 port={server}\n\
+             [pgbouncer]\n\
+             listen_addr = 127.0.0.1\n\
+             listen_port = {port}\n\
+             unix_socket_dir =\n\
+             auth_type = trust\n\
+             auth_file = {directory}/users\n\
+             pool_mode = transaction\n\
+             default_pool_size = 8\n\
+             max_client_conn = 200\n\
+             logfile = {directory}/log\n"
+        );
+        self.write("settings", &settings);
+        for _ in 0..20 {
+            let mut command = ProgramUser::command("pgbouncer");
+            command
+                .arg("--quiet")
+                .arg(self.directory.path().join("settings"));
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            let mut process = command.spawn().unwrap();
+            let mut gone = false;
+            let listens = comes_true(Duration::from_secs(10), || {
+                gone = process.try_wait().unwrap().is_some();
+                gone || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+            });
+            self.process = Some(process);
+            if listens && !gone {
+                return;
+            }
+            self.kill();
+        }
+        let log = std::fs::read_to_string(self.directory.path().join("log"));
+        panic!(
+            "pgbouncer does not start on port {port}:\n{}",
+            log.unwrap_or_default()
+        );
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        own(&path);
+    }
+}
+
+impl Drop for PgBouncer {
+    fn drop(&mut self) {
+        self.kill();
+        give_back_port(self.port);
+    }
+}
