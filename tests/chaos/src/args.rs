@@ -15,8 +15,8 @@ checks the recorded history.
 
     --minutes N        duration of the run; default 2
     --schedules N      number of schedules, instead of a duration
-    --on A,B           topologies: memory, standalone, sentinel, cluster, quorum, etcd,
-                       zookeeper; default the first five
+    --on A,B           topologies: memory, standalone, sentinel, cluster, quorum, postgres,
+                       etcd, zookeeper; default the first five
     --scene A,B        these scenes only; by default a third of all schedules are scenes
     --seed S           replay one schedule, on the first of those topologies or scenes
     --lanes N          concurrent schedules; default 4

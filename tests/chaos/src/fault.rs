@@ -74,6 +74,12 @@ pub enum Kind {
     SlotMoved,
     /// The clock of a server is set, or a worker's machine has slept.
     ClockStepped,
+    /// The pooler in front of a database ends, and starts again.
+    PoolerRestarted,
+    /// `pg_terminate_backend` for all clients.
+    BackendsEnded,
+    /// A transaction with an old snapshot keeps all dead rows.
+    VacuumHeldUp,
 }
 
 /// The part of the system that a fault affects.
@@ -87,6 +93,8 @@ pub enum FaultTarget {
     /// Another server takes over the locks.
     Topology,
     Clock,
+    /// A database, or what is in front of it.
+    Database,
 }
 
 impl Kind {
@@ -127,6 +135,12 @@ impl Kind {
         Self::ScriptsDenied,
     ];
 
+    pub const DATABASE: [Self; 3] = [
+        Self::PoolerRestarted,
+        Self::BackendsEnded,
+        Self::VacuumHeldUp,
+    ];
+
     pub fn target(self) -> FaultTarget {
         match self {
             _ if Self::PROCESS.contains(&self) => FaultTarget::Process,
@@ -134,6 +148,7 @@ impl Kind {
             _ if Self::COMMAND.contains(&self) || Self::REFUSAL.contains(&self) => {
                 FaultTarget::Command
             }
+            _ if Self::DATABASE.contains(&self) => FaultTarget::Database,
             Self::Failover | Self::SlotMoved => FaultTarget::Topology,
             Self::ClockStepped => FaultTarget::Clock,
             _ => FaultTarget::Server,
@@ -157,6 +172,7 @@ impl Kind {
                 let stalls = [Self::ServerAsleep, Self::ClientsPaused, Self::SlowScript];
                 stalls.contains(&self) || Self::REFUSAL.contains(&self)
             }
+            FaultTarget::Database => self != Self::VacuumHeldUp,
             FaultTarget::Process | FaultTarget::Topology | FaultTarget::Clock => false,
         }
     }

@@ -23,6 +23,7 @@ mod scene;
 mod schedule;
 mod seeded;
 mod soak;
+mod source;
 mod tally;
 mod timeline;
 mod witness;

@@ -28,6 +28,7 @@ impl Profile {
             (&Kind::NETWORK[..], 2),
             (&Kind::COMMAND[..], 2),
             (&Kind::REFUSAL[..], 2),
+            (&Kind::DATABASE[..], 4),
             (
                 &[Kind::Failover, Kind::SlotMoved, Kind::ClockStepped][..],
                 4,
@@ -208,6 +209,8 @@ impl Maker<'_> {
             Kind::KeyOverwritten => millis(50) + up_to(limits.ttl.min(millis(1500))),
             Kind::SlotMoved => up_to(millis(1000)),
             Kind::ClockStepped => up_to(limits.ttl * 2),
+            Kind::PoolerRestarted => up_to(millis(500)),
+            Kind::VacuumHeldUp => up_to(millis(3000)),
             _ if kind.target() == FaultTarget::Network => {
                 millis(20) + up_to(limits.stop.min(millis(1500)))
             }

@@ -105,7 +105,7 @@ impl Schedule {
             .map(|process| (deployment.urls(process), deployment.environment(process)));
         let mut pool = WorkerPool::start(instructions, processes.collect());
         let (since, served) = (clock::now(), serving(deployment));
-        let witness = Witness::start(deployment.socket(), limits.keys);
+        let witness = Witness::start(deployment.witnessed(), limits.keys);
         let mut nemesis = Nemesis::new(deployment, &mut pool);
         nemesis.play(&plan, self.lasts);
         let mut faults = nemesis.recover()?;

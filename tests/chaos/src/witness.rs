@@ -1,15 +1,18 @@
 //! Samples on the server, continuously, for how long each lock is still held.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use redis::{Client, Connection, RedisResult};
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+use tokio_postgres::NoTls;
 
 use crate::clock;
 use crate::deployment::name;
+use crate::source::Source;
 use lock_test_support::time::millis;
 
 /// The state of a lock that a server reported at some time between `from` and `to`, by [`clock::now`].
@@ -32,12 +35,12 @@ const PAUSE: Duration = millis(4);
 
 impl Witness {
     /// Starts the thread, or none if there is no single server to sample.
-    pub fn start(socket: Option<PathBuf>, keys: u32) -> Self {
+    pub fn start(source: Option<Source>, keys: u32) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let theirs = is_over.clone();
-        let watch = |socket| thread::spawn(move || watch(socket, keys, &theirs));
+        let watch = |source| thread::spawn(move || watch(&source, keys, &theirs));
         Self {
-            thread: socket.map(watch),
+            thread: source.map(watch),
             is_over,
         }
     }
@@ -55,29 +58,57 @@ impl Drop for Witness {
     }
 }
 
-fn watch(socket: PathBuf, keys: u32, is_over: &AtomicBool) -> Vec<Sample> {
-    let url = format!("redis+unix://{}", socket.display());
-    let connect = || -> RedisResult<Connection> {
-        let connection = Client::open(url.as_str())?.get_connection()?;
-        connection.set_read_timeout(Some(millis(1000)))?;
-        Ok(connection)
-    };
+fn watch(source: &Source, keys: u32, is_over: &AtomicBool) -> Vec<Sample> {
     let mut samples = Vec::new();
     let mut connection = None;
     while !is_over.load(Relaxed) {
         thread::sleep(PAUSE);
         // The server may be unavailable at the moment.
-        let Some(open) = connection.as_mut() else {
-            connection = connect().ok();
+        let Some(look) = connection.as_mut() else {
+            connection = connect(source);
             continue;
         };
-        let mut look = || (0..keys).map(|key| look(open, key)).collect();
-        match look() {
-            Ok::<Vec<_>, _>(seen) => samples.extend(seen),
-            Err(_) => connection = None,
+        match look(keys) {
+            Some(seen) => samples.extend(seen),
+            None => connection = None,
         }
     }
     samples
+}
+
+/// Looks at all keys over one connection; returns `None` if it is broken.
+type Look = Box<dyn FnMut(u32) -> Option<Vec<Sample>>>;
+
+/// The limit of one look.
+const LIMIT: Duration = millis(1000);
+
+fn connect(source: &Source) -> Option<Look> {
+    match source {
+        Source::Redis(socket) => {
+            let url = format!("redis+unix://{}", socket.display());
+            let mut connection = Client::open(url).ok()?.get_connection().ok()?;
+            connection.set_read_timeout(Some(LIMIT)).ok()?;
+            Some(Box::new(move |keys| {
+                let look = |key| look(&mut connection, key);
+                (0..keys).map(look).collect::<RedisResult<_>>().ok()
+            }))
+        }
+        Source::Postgres { directory, port } => {
+            let runtime = Builder::new_current_thread().enable_all().build().ok()?;
+            let mut config = tokio_postgres::Config::new();
+            config.host_path(directory).port(*port).user("postgres");
+            let connect = async { timeout(LIMIT, config.connect(NoTls)).await };
+            let (client, connection) = runtime.block_on(connect).ok()?.ok()?;
+            runtime.spawn(connection);
+            Some(Box::new(move |keys| {
+                runtime.block_on(timeout_in(LIMIT, rows(&client, keys)))
+            }))
+        }
+    }
+}
+
+async fn timeout_in<T>(limit: Duration, look: impl Future<Output = Option<T>>) -> Option<T> {
+    timeout(limit, look).await.ok()?
 }
 
 fn look(connection: &mut Connection, key: u32) -> RedisResult<Sample> {
@@ -89,4 +120,25 @@ fn look(connection: &mut Connection, key: u32) -> RedisResult<Sample> {
         to: clock::now(),
         left: u64::try_from(left).unwrap_or(0) * 1_000_000,
     })
+}
+
+/// The table does not exist before the first client has connected.
+async fn rows(client: &tokio_postgres::Client, keys: u32) -> Option<Vec<Sample>> {
+    let from = clock::now();
+    let left =
+        "SELECT name, (extract(epoch FROM max(expires_at) - clock_timestamp()) * 1e9)::bigint
+        FROM distributed_lock.held GROUP BY name";
+    let rows = client.query(left, &[]).await.ok()?;
+    let to = clock::now();
+    let left = |key| {
+        let row = rows.iter().find(|row| row.get::<_, &str>(0) == name(key));
+        row.map_or(0, |row| u64::try_from(row.get::<_, i64>(1)).unwrap_or(0))
+    };
+    let sample = |key| Sample {
+        key,
+        from,
+        to,
+        left: left(key),
+    };
+    Some((0..keys).map(sample).collect())
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use lock_test_support::clocks::Clocks;
+use lock_test_support::postgres::Postgres;
 use lock_test_support::server::Server;
 
 pub trait Host {
@@ -65,5 +66,43 @@ impl Host for Server {
 
     fn socket(&self) -> PathBuf {
         self.socket()
+    }
+}
+
+impl Host for Postgres {
+    fn pause(&mut self) {
+        self.pause();
+    }
+
+    fn resume(&mut self) {
+        self.resume();
+    }
+
+    fn kill(&mut self) {
+        self.kill();
+    }
+
+    fn forget(&mut self) {
+        unreachable!("what it granted is on its disk");
+    }
+
+    fn restart(&mut self) {
+        self.restart();
+    }
+
+    fn clear(&mut self) {
+        self.leave_locks();
+    }
+
+    fn clients(&self) -> Vec<String> {
+        self.clients()
+    }
+
+    fn clocks(&self) -> &Clocks {
+        unreachable!("its clock is the machine's");
+    }
+
+    fn socket(&self) -> PathBuf {
+        unreachable!("it obeys no commands of Redis");
     }
 }

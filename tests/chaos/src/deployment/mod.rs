@@ -8,21 +8,23 @@ mod links;
 mod listener;
 mod memory;
 mod one_node;
+mod postgres;
 mod quorum;
 mod sentinel;
 mod standalone;
 mod zookeeper;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::fault::Kind;
+use crate::source::Source;
 use crate::worker_pool::Environment;
 pub use etcd::InEtcd;
 pub use host::Host;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
 pub use one_node::OneNode;
+pub use postgres::InPostgres;
 pub use standalone::Standalone;
 pub use zookeeper::InZooKeeper;
 
@@ -41,17 +43,19 @@ pub enum Topology {
     Sentinel,
     Cluster,
     Quorum,
+    Postgres,
     Etcd,
     ZooKeeper,
 }
 
 impl Topology {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Memory,
         Self::Standalone,
         Self::Sentinel,
         Self::Cluster,
         Self::Quorum,
+        Self::Postgres,
         Self::Etcd,
         Self::ZooKeeper,
     ];
@@ -72,6 +76,7 @@ impl Topology {
             Self::Sentinel => "sentinel",
             Self::Cluster => "cluster",
             Self::Quorum => "quorum",
+            Self::Postgres => "postgres",
             Self::Etcd => "etcd",
             Self::ZooKeeper => "zookeeper",
         }
@@ -87,6 +92,7 @@ impl Topology {
             Self::Sentinel => Box::new(sentinel::Sentinel::start(&mut rng)),
             Self::Cluster => Box::new(cluster::InCluster::start(&mut rng)),
             Self::Quorum => Box::new(quorum::Quorum::start(&mut rng)),
+            Self::Postgres => Box::new(InPostgres::start(&mut rng)),
             Self::Etcd => Box::new(InEtcd::start(&mut rng)),
             Self::ZooKeeper => Box::new(InZooKeeper::start(&mut rng)),
         }
@@ -153,13 +159,21 @@ pub trait Deployment: Send {
         true
     }
 
+    /// Begins a fault of a database or of what is in front of it.
+    fn disturb(&mut self, kind: Kind) {
+        unreachable!("{kind:?} is for databases");
+    }
+
+    /// Ends such a fault.
+    fn calm(&mut self, _kind: Kind) {}
+
     /// Returns `true` if the servers have recovered from all faults.
     fn is_settled(&self) -> bool {
         true
     }
 
-    /// Returns the socket of the server, if a single server has all locks.
-    fn socket(&self) -> Option<PathBuf> {
+    /// Returns how to look at the locks, if a single server has all of them.
+    fn witnessed(&self) -> Option<Source> {
         None
     }
 

@@ -1,8 +1,7 @@
 //! A cluster of a single node, which serves all slots.
 
-use std::path::PathBuf;
-
 use crate::fault::Kind;
+use crate::source::Source;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::{Server, free_port};
 use lock_test_support::time::{eventually, millis};
@@ -60,8 +59,8 @@ impl Deployment for OneNode {
         None
     }
 
-    fn socket(&self) -> Option<PathBuf> {
-        Some(self.server.socket())
+    fn witnessed(&self) -> Option<Source> {
+        Some(Source::Redis(self.server.socket()))
     }
 
     fn leftovers(&self) -> Vec<String> {

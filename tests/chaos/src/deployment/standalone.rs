@@ -1,9 +1,9 @@
 //! A standalone server.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::fault::Kind;
+use crate::source::Source;
 use crate::worker_pool::Environment;
 use lock_test_support::clocks::Clocks;
 use lock_test_support::proxy::Proxy;
@@ -131,8 +131,8 @@ impl Deployment for Standalone {
         Some(self.links.proxy(process, server))
     }
 
-    fn socket(&self) -> Option<PathBuf> {
-        Some(self.server.socket())
+    fn witnessed(&self) -> Option<Source> {
+        Some(Source::Redis(self.server.socket()))
     }
 
     fn leftovers(&self) -> Vec<String> {

@@ -25,6 +25,7 @@ impl Nemesis<'_> {
             FaultTarget::Command => self.command(step),
             FaultTarget::Topology => self.change(step),
             FaultTarget::Clock => self.step_clock(step),
+            FaultTarget::Database => self.disturb(step),
         }
     }
 
@@ -164,6 +165,16 @@ impl Nemesis<'_> {
         let user = self.deployment.limits().user();
         self.called
             .push(ask(socket, Command::of(step, key, user), fault));
+    }
+
+    fn disturb(&mut self, step: &Step) {
+        let Some(server) = self.server_of(step.on) else {
+            return;
+        };
+        let mut fault = self.fault(step.kind, format!("server {server}"));
+        self.excuse(&mut fault, step, server);
+        self.deployment.disturb(step.kind);
+        self.later(fault, step.lasts, Recovery::Calm(step.kind));
     }
 
     fn step_clock(&mut self, step: &Step) {

@@ -35,6 +35,7 @@ pub enum Recovery {
         loses: bool,
     },
     EndMove(Move),
+    Calm(Kind),
     /// Waits until a possible failover is complete.
     Settle,
 }
@@ -112,6 +113,7 @@ impl Nemesis<'_> {
                     return;
                 }
             }
+            Recovery::Calm(kind) => self.deployment.calm(kind),
             Recovery::Settle => {}
         }
         it.fault.until = clock::now();
@@ -135,7 +137,7 @@ impl Recovery {
             | Self::StartEmpty(server)
             | Self::Wake(server) => Some(server),
             Self::EndMove(Move { from, .. }) => Some(from),
-            Self::Resume(_) | Self::Mend { .. } | Self::Settle => None,
+            Self::Resume(_) | Self::Mend { .. } | Self::Calm(_) | Self::Settle => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Situations that random schedules would seldom produce; each is played repeatedly with different seeds.
 
 mod admission;
+mod databases;
 mod ensembles;
 mod leases;
 mod lines;
@@ -38,6 +39,8 @@ scenes! {
     listeners: busy_when_subscribing subscriptions_refused channels_denied scripts_denied nonsense;
     sharing: readers_and_writers permits readers_killed several_ttls_of_readers downgrades transfers;
     admission: permits_passed_on readers_enter_together writers_give_up permits_killed silent_writers;
+    databases: crowded_row database_crashes late_releases_of_rows late_statements
+        late_statements_of_a_pooler;
     lines: mixed_line late_writes releases_cut_off;
     ensembles: frozen_leader late_claims claims_cut_off;
     processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;

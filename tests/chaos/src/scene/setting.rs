@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::deployment::{Deployment, InEtcd, InZooKeeper, Limits, OneNode, Standalone, Topology};
+use crate::deployment::{
+    Deployment, InEtcd, InPostgres, InZooKeeper, Limits, OneNode, Standalone, Topology,
+};
 use crate::fault::Kind;
 use crate::instructions::{BodyLength, Workload};
 use crate::journal::CallKind;
@@ -32,6 +34,8 @@ pub struct Setting {
     /// messages.
     pub account: bool,
     pub overheard: bool,
+    /// A pooler is in front of the database.
+    pub pooled: bool,
     /// How many ticks of 100 ms an ensemble of three servers waits for one that is silent.
     pub sync_limit: Option<u32>,
 }
@@ -55,6 +59,7 @@ impl Setting {
             slow: 0,
             account: false,
             overheard: false,
+            pooled: false,
             sync_limit: None,
         }
     }
@@ -68,6 +73,7 @@ impl Setting {
 
     fn deployment(&self) -> Box<dyn Deployment> {
         let usual = match self.topology {
+            Topology::Postgres => InPostgres::limits(),
             Topology::Etcd => InEtcd::limits(),
             Topology::ZooKeeper => InZooKeeper::limits(self.sync_limit.map_or(1, |_| 3)),
             _ => Standalone::that_remembers(self.ttl),
@@ -81,6 +87,9 @@ impl Setting {
             overheard: self.overheard,
             ..usual
         };
+        if self.topology == Topology::Postgres {
+            return Box::new(InPostgres::with(self.pooled, limits));
+        }
         if self.topology == Topology::Etcd {
             return Box::new(InEtcd::with(limits));
         }

@@ -1,8 +1,7 @@
 //! The rules that patches remove.
 //!
 //! The first fourteen, and those about locks that are shared, are rules that a model of the protocol showed to be
-//! necessary. The last ones are about locks in etcd. Without the others, leases, queues, subscriptions and connections
-//! have failed before.
+//! necessary. The last ones are of locks in PostgreSQL. Without the others, leases, queues, subscriptions and connections have failed before.
 
 use std::path::{Path, PathBuf};
 
@@ -193,6 +192,21 @@ pub const CLASSES: &[Class] = &[
         name: "C36",
         patch: "c36-a-repeated-downgrade-prolongs",
         scene: "downgrades",
+    },
+    Class {
+        name: "C39",
+        patch: "c39-requests-for-one-row-run-at-once",
+        scene: "crowded_row",
+    },
+    Class {
+        name: "C40",
+        patch: "c40-rows-are-released-by-name",
+        scene: "late_releases_of_rows",
+    },
+    Class {
+        name: "C41",
+        patch: "c41-acquisitions-are-not-flushed",
+        scene: "database_crashes",
     },
     Class {
         name: "C43",
