@@ -13,12 +13,14 @@ mod report;
 mod round;
 mod runtime;
 mod server;
+mod servers;
 mod work;
 
 use report::Report;
 use server::Server;
 use std::process::exit;
 use std::time::Duration;
+use work::engines::{self, Engine};
 
 const HELP: &str = "\
 Compares locks on a redis-server of its own.
@@ -26,10 +28,12 @@ Compares locks on a redis-server of its own.
 Usage: lock-bench [options]
 
 Options:
+  --engine <name>      compare locks in another engine: `postgres`, `etcd`, `zookeeper`
+  --members <number>   start that many members of etcd or ZooKeeper [default: 1]
   --only <names>       run only these workloads, for example `alone,many`
   --quick              run a few short rounds, as a smoke test
   --rounds <number>    turns of each contender [default: depends on the workload]
-  --millis <number>    length of a turn [default: 200]
+  --millis <number>    length of a turn [default: 200; 500 with `--engine`]
   --help               print this help
 
 Workloads:";
@@ -64,37 +68,45 @@ fn main() {
     let mut bench = Bench {
         server: Server::start(false),
         report: Report::default(),
-        time: options.time,
+        time: options.time(),
         quick: options.quick,
         rounds: options.rounds,
     };
-    println!(
-        "redis-server {}, turns of {:?}",
-        bench.server.version(),
-        bench.time
-    );
-    for work in work::ALL {
-        if options.only.is_empty() || options.only.iter().any(|name| name == work.name) {
-            (work.run)(&mut bench);
+    match options.engine {
+        Some(engine) => engine.run(&mut bench, options.members),
+        None => {
+            println!(
+                "redis-server {}, turns of {:?}",
+                bench.server.version(),
+                bench.time
+            );
+            let is_chosen =
+                |name| options.only.is_empty() || options.only.iter().any(|it| it == name);
+            let chosen = work::ALL.iter().filter(|work| is_chosen(work.name));
+            chosen.for_each(|work| (work.run)(&mut bench));
         }
     }
     bench.report.print();
 }
 
 struct Options {
+    engine: Option<&'static Engine>,
+    members: usize,
     only: Vec<String>,
     quick: bool,
     rounds: Option<usize>,
-    time: Duration,
+    time: Option<Duration>,
 }
 
 impl Options {
     fn read(arguments: Vec<String>) -> Options {
         let mut options = Options {
+            engine: None,
+            members: 1,
             only: Vec::new(),
             quick: false,
             rounds: None,
-            time: Duration::from_millis(200),
+            time: None,
         };
         let mut arguments = arguments.into_iter();
         while let Some(option) = arguments.next() {
@@ -106,8 +118,15 @@ impl Options {
                 }
                 "--quick" => {
                     options.quick = true;
-                    options.time = Duration::from_millis(50);
+                    options.time = Some(Duration::from_millis(50));
                 }
+                "--engine" => {
+                    let name = value();
+                    let engine = engines::ALL.iter().find(|engine| engine.name == name);
+                    let unknown = || refuse(&engines::unknown(&name));
+                    options.engine = Some(engine.unwrap_or_else(unknown));
+                }
+                "--members" => options.members = number(&option, &value()) as usize,
                 "--only" => {
                     options.only = value().split(',').map(str::to_owned).collect();
                     for name in &options.only {
@@ -117,11 +136,22 @@ impl Options {
                     }
                 }
                 "--rounds" => options.rounds = Some(number(&option, &value()) as usize),
-                "--millis" => options.time = Duration::from_millis(number(&option, &value())),
+                "--millis" => {
+                    options.time = Some(Duration::from_millis(number(&option, &value())));
+                }
                 _ => refuse(&format!("unknown option `{option}`")),
             }
         }
         options
+    }
+
+    /// Returns the length of a turn. In other engines the first lock with a key may need more than later ones.
+    fn time(&self) -> Duration {
+        let usual = match self.engine {
+            Some(_) => 500,
+            None => 200,
+        };
+        self.time.unwrap_or(Duration::from_millis(usual))
     }
 }
 

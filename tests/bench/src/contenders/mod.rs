@@ -2,12 +2,16 @@
 
 mod async_redis_lock;
 mod distkit;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod foreign;
 pub mod ours;
 mod polled;
+pub mod postgres;
 pub mod raw;
 mod rlock;
 mod rslock;
+pub mod zookeeper;
 
 use crate::child;
 use crate::load::{Outcome, Plan, alternate, drive};
@@ -190,6 +194,14 @@ pub trait Contender: Sized + Send + Sync + 'static {
 
 async fn enter<C: Contender>(url: &str, retry: Retry) -> Box<dyn AnyContender> {
     Box::new(Arc::new(C::connect(url, retry).await))
+}
+
+/// Connects a contender.
+pub type Connect = fn(&str) -> BoxFuture<'_, Box<dyn AnyContender>>;
+
+/// Connects a contender that is only known by its type.
+pub fn connect<C: Contender>(url: &str) -> BoxFuture<'_, Box<dyn AnyContender>> {
+    Box::pin(enter::<C>(url, Default))
 }
 
 /// A type-erased contender.

@@ -4,6 +4,7 @@ mod check;
 mod contended;
 mod crowd;
 mod delayed;
+pub mod engines;
 mod fair;
 mod free;
 mod handoff;
@@ -17,6 +18,7 @@ mod size;
 
 use crate::{Bench, process_group};
 
+/// Work on Redis.
 pub struct Work {
     pub name: &'static str,
     pub run: fn(&mut Bench),
