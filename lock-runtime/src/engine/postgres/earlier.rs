@@ -3,7 +3,7 @@
 use crate::engine::error::EngineError;
 use crate::engine::postgres::connection::Backend;
 use crate::engine::postgres::error::connecting;
-use crate::engine::postgres::round::Parameters;
+use crate::engine::postgres::statements::Parameters;
 use crate::util::time::{deadline_in, now, sleep_until};
 use std::time::Duration;
 use tokio_postgres::Client;

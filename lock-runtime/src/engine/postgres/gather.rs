@@ -3,7 +3,7 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::error::Failure;
 use crate::engine::postgres::queue::{Acquire, Release, Renew};
-use crate::engine::postgres::round::{Parameters, Round};
+use crate::engine::postgres::statements::{Parameters, Round};
 use crate::engine::postgres::values::{limit, text};
 use crate::engine::token::Token;
 use std::collections::HashSet;

@@ -20,6 +20,7 @@ pub(crate) mod round;
 pub(crate) mod schema;
 pub(crate) mod servers;
 pub(crate) mod session;
+pub(crate) mod statements;
 pub(crate) mod subscriber;
 pub(crate) mod subscription;
 pub(crate) mod target;

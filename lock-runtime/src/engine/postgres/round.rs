@@ -1,42 +1,13 @@
-//! One round of statements: requests of one kind go out as one statement, and all statements at once.
+//! One round: requests of one kind go out as one statement, and all statements at once.
 
-use crate::engine::error::EngineErrorKind;
-use crate::engine::postgres::error::Failure;
 use crate::engine::postgres::gather::Gathered;
 use crate::engine::postgres::queue::{Acquire, Release, Renew, Request, Single};
-use crate::engine::postgres::recent::Released;
-use crate::engine::postgres::schema::Schema;
-use crate::engine::postgres::unanswered::Unanswered;
-use crate::engine::token::Token;
+use crate::engine::postgres::statements::Round;
 use crate::util::join_all::join_all;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use tokio_postgres::types::{FromSql, ToSql, Type};
-use tokio_postgres::{Client, Error, Row};
-
-pub(crate) struct Round<'a> {
-    client: &'a Client,
-    schema: &'a Schema,
-    /// The server time after which the server ignores what would acquire a lock.
-    pub(crate) void_after: i64,
-    pub(crate) unanswered: &'a Unanswered,
-    outcome: Mutex<Outcome>,
-}
-
-#[derive(Default)]
-pub(crate) struct Outcome {
-    /// The messages to be sent.
-    pub(crate) told: Vec<String>,
-    /// The server's time, if a statement reported it.
-    pub(crate) at: Option<i64>,
-    /// The locks that were released.
-    pub(crate) released: Vec<Released>,
-    /// The tokens whose acquisition or wait was answered.
-    pub(crate) answered: Vec<Token>,
-    pub(crate) ends_connection: bool,
-}
+use tokio_postgres::types::{ToSql, Type};
 
 /// The requests of one round, by statement.
 #[derive(Default)]
@@ -48,27 +19,9 @@ struct Sorted {
     singles: Vec<Single>,
 }
 
-/// The values of a statement's parameters, with their types.
-pub(crate) type Parameters<'a> = [(&'a (dyn ToSql + Sync), Type)];
-
 type Part<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-impl<'a> Round<'a> {
-    pub(crate) fn new(
-        client: &'a Client,
-        schema: &'a Schema,
-        void_after: i64,
-        unanswered: &'a Unanswered,
-    ) -> Round<'a> {
-        Round {
-            client,
-            schema,
-            void_after,
-            unanswered,
-            outcome: Mutex::default(),
-        }
-    }
-
+impl Round<'_> {
     /// Sends all requests, renewals and releases first, and delivers the replies. Dropping the future leaves the requests
     /// unanswered.
     pub(crate) async fn run(&self, requests: Vec<Request>) {
@@ -96,11 +49,6 @@ impl<'a> Round<'a> {
             parts.push(Box::pin(self.single(single)));
         }
         join_all(parts).await;
-    }
-
-    /// Returns what has come of the requests so far.
-    pub(crate) fn take_outcome(&self) -> Outcome {
-        std::mem::take(&mut *self.lock())
     }
 
     /// In a transaction of its own: a transaction that notifies keeps others that do waiting until it is flushed, and
@@ -151,62 +99,5 @@ impl<'a> Round<'a> {
         let rows = self.query(&single.statement, &parameters).await;
         self.answered(&rows, single.waits.map(|(token, _)| token).into_iter());
         let _ = single.reply.send(rows.map_err(|failure| failure.error));
-    }
-
-    /// Sends an unnamed statement, which works behind every pooler.
-    pub(crate) async fn query(
-        &self,
-        statement: &str,
-        parameters: &Parameters<'_>,
-    ) -> Result<Vec<Row>, Failure> {
-        let statement = self.schema.sql(statement);
-        let rows = self.client.query_typed(&statement, parameters).await;
-        let rows = rows.map_err(|error| self.failed(&error))?;
-        let mut outcome = self.lock();
-        for row in &rows {
-            let has = |name| row.columns().iter().any(|column| column.name() == name);
-            if has("told") {
-                let told: Vec<String> = row.try_get("told").unwrap_or_default();
-                outcome.told.extend(told);
-            }
-            if has("at") {
-                outcome.at = outcome.at.max(row.try_get("at").ok());
-            }
-        }
-        drop(outcome);
-        Ok(rows)
-    }
-
-    /// Returns the column of that name in the only row.
-    pub(crate) fn column<'r, T: FromSql<'r>>(
-        &self,
-        rows: &'r [Row],
-        name: &str,
-    ) -> Result<T, Failure> {
-        let row = rows.first().ok_or_else(|| Failure::unexpected("no row"))?;
-        row.try_get(name).map_err(|error| self.failed(&error))
-    }
-
-    /// Records locks that were released.
-    pub(crate) fn released(&self, released: impl Iterator<Item = Released>) {
-        self.lock().released.extend(released);
-    }
-
-    /// Records the tokens whose requests are over.
-    fn answered<T>(&self, answer: &Result<T, Failure>, gains: impl Iterator<Item = Token>) {
-        let is_over = |failure: &Failure| failure.error.kind != EngineErrorKind::Indeterminate;
-        if answer.as_ref().err().is_none_or(is_over) {
-            self.lock().answered.extend(gains);
-        }
-    }
-
-    pub(crate) fn failed(&self, error: &Error) -> Failure {
-        let failure = Failure::of(error);
-        self.lock().ends_connection |= failure.ends_connection;
-        failure
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Outcome> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

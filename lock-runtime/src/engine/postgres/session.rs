@@ -8,7 +8,7 @@ use crate::engine::postgres::connection::Connection;
 use crate::engine::postgres::earlier::EarlierBackends;
 use crate::engine::postgres::queue::{Queue, Release, ReleaseReply, Request};
 use crate::engine::postgres::recent::{RecentReleases, Released};
-use crate::engine::postgres::round::Round;
+use crate::engine::postgres::statements::Round;
 use crate::engine::postgres::target::Target;
 use crate::engine::postgres::unanswered::{Gain, Unanswered};
 use crate::engine::postgres::values::micros;
