@@ -275,6 +275,8 @@ impl Postgres {
             ("listen_addresses", "127.0.0.1"),
             ("unix_socket_directories", &directory),
             ("shared_buffers", "16MB"),
+            // Otherwise a killed server leaves files in `/dev/shm`.
+            ("dynamic_shared_memory_type", "mmap"),
             ("max_connections", "60"),
             ("log_line_prefix", "%m [%p] %u "),
         ];
