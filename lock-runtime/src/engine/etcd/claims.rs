@@ -5,9 +5,10 @@ use crate::engine::etcd::ending::Ending;
 use crate::engine::etcd::keys::Keys;
 use crate::engine::etcd::line::Line;
 use crate::engine::etcd::messages::WatchResponse;
-use crate::engine::etcd::record::{Known, Phase, Record, Wait};
+use crate::engine::etcd::record::{Known, Phase, Record};
 use crate::engine::etcd::server_lease::LeaseUse;
 use crate::engine::etcd::slots::Slots;
+use crate::engine::etcd::watched_line::WatchedLine;
 use crate::engine::event::EngineEvent;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
@@ -147,17 +148,37 @@ impl Claims {
         open
     }
 
-    /// Records that the claim waits in that line. Returns the number of a watch that is to follow it.
-    pub(super) fn wait(&self, token: Token, line: Line, connection: &Arc<Connection>) -> i64 {
+    /// Prepares for the claim's line to be read through that connection. Returns `false` if no watch of it follows the
+    /// line.
+    pub(super) fn begin_to_read(&self, token: Token, connection: &Arc<Connection>) -> bool {
+        match self.state().records.get_mut(&token).map(|it| &mut it.phase) {
+            Some(Phase::Waits(line)) if line.is_of(connection) => {
+                Arc::make_mut(line).begin_to_read();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the number of a new watch, which is to follow the claim's line.
+    pub(super) fn begin_to_watch(&self, token: Token, connection: &Arc<Connection>) -> i64 {
         let mut state = self.state();
         state.last_watch += 1;
         let watch = state.last_watch;
-        state.watches.retain(|_, watched| *watched != token);
         if let Some(record) = state.records.get_mut(&token) {
-            record.phase = Phase::Waits(Arc::new(Wait::new(line, watch, connection)));
+            record.phase = Phase::Waits(Arc::new(WatchedLine::new(watch, connection)));
             state.watches.insert(watch, token);
         }
         watch
+    }
+
+    /// Takes the claim's line as it was read. Returns it with all changes since, unless one may be missing.
+    pub(super) fn read(&self, token: Token, line: Line) -> Option<Line> {
+        let mut state = self.state();
+        match &mut state.records.get_mut(&token)?.phase {
+            Phase::Waits(watched) => Arc::make_mut(watched).read(line).cloned(),
+            _ => None,
+        }
     }
 
     /// Returns what the watch of a waiting claim tells, while it can be believed.
@@ -166,12 +187,16 @@ impl Claims {
         record.map_or(Known::Nothing, |record| record.known(token))
     }
 
-    /// Returns the watch of a claim that waits.
-    pub(super) fn watch_of(&self, token: Token) -> Option<i64> {
-        match self.state().records.get(&token)?.phase {
-            Phase::Waits(ref wait) => Some(wait.watch),
-            _ => None,
-        }
+    /// Forgets the watch of a claim that waits, and returns it.
+    pub(super) fn take_watch(&self, token: Token) -> Option<i64> {
+        let mut state = self.state();
+        let record = state.records.get_mut(&token)?;
+        let Phase::Waits(line) = &record.phase else {
+            return None;
+        };
+        let watch = line.watch;
+        record.phase = Phase::Requested;
+        state.watches.remove(&watch).map(|_| watch)
     }
 
     /// Follows what a watch reports. Returns the event for the claim, and `true` if the watch is needed no more.

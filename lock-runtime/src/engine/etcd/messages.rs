@@ -229,6 +229,7 @@ pub(super) struct WatchCreate {
     pub(super) key: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
     pub(super) range_end: Bytes,
+    /// Zero: after now.
     #[prost(int64, tag = "3")]
     pub(super) start_revision: i64,
     #[prost(int64, tag = "7")]
@@ -243,8 +244,13 @@ pub(super) struct WatchCancel {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct WatchResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(super) header: Option<Header>,
     #[prost(int64, tag = "2")]
     pub(super) watch_id: i64,
+    /// The watch reports all changes after the header's revision.
+    #[prost(bool, tag = "3")]
+    pub(super) created: bool,
     #[prost(bool, tag = "4")]
     pub(super) canceled: bool,
     /// Above zero if the history that was asked for is gone.

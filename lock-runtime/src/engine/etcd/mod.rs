@@ -32,6 +32,7 @@ mod slots;
 mod tests;
 mod txn;
 mod wait;
+mod watched_line;
 
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::EngineError;

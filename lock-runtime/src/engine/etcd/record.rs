@@ -1,24 +1,19 @@
 //! What this process knows of one claim: its key, its leases, and whether it holds, waits or ends.
 
-use crate::engine::etcd::connection::Connection;
 use crate::engine::etcd::ending::Ending;
-use crate::engine::etcd::line::{Line, Place};
+use crate::engine::etcd::line::Place;
 use crate::engine::etcd::messages::{PutRequest, RequestOp, WatchResponse};
 use crate::engine::etcd::server_lease::LeaseUse;
 use crate::engine::etcd::slots::Slot;
 use crate::engine::etcd::txn;
+use crate::engine::etcd::watched_line::WatchedLine;
 use crate::engine::event::EngineEvent;
 use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
-use crate::util::time::{elapsed_since, now};
 use prost::bytes::Bytes;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::Instant;
-
-/// How long a line that a watch follows is believed without another look.
-const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// What is known of one claim.
 #[derive(Clone)]
@@ -35,22 +30,13 @@ pub(super) struct Record {
 #[derive(Clone)]
 pub(super) enum Phase {
     Requested,
-    Waits(Arc<Wait>),
+    Waits(Arc<WatchedLine>),
     /// The watch tells that the claim holds the lock, and no caller knows yet.
     Granted,
     Held {
         since: Timestamp,
         ttl: Duration,
     },
-}
-
-#[derive(Clone)]
-pub(super) struct Wait {
-    line: Line,
-    pub(super) watch: i64,
-    connection: Weak<Connection>,
-    looked_at: Instant,
-    is_stale: bool,
 }
 
 /// The answer to a question that needs no request.
@@ -100,8 +86,8 @@ impl Record {
     pub(super) fn known(&self, token: Token) -> Known {
         match &self.phase {
             Phase::Granted => Known::Granted,
-            Phase::Waits(wait) if wait.is_fresh() && !self.has_lost_lease() => {
-                let place = wait.line.place_of(&self.slot.key, &value_of(token));
+            Phase::Waits(line) if line.is_live() && !self.has_lost_lease() => {
+                let place = line.place_of(&self.slot.key, &value_of(token));
                 place.map_or(Known::Nothing, Known::Waits)
             }
             Phase::Requested | Phase::Waits(_) | Phase::Held { .. } => Known::Nothing,
@@ -115,11 +101,11 @@ impl Record {
         token: Token,
         message: &WatchResponse,
     ) -> Option<(EngineEvent, bool)> {
-        let Phase::Waits(wait) = &mut self.phase else {
+        let Phase::Waits(line) = &mut self.phase else {
             return None;
         };
         let (key, value) = (&self.slot.key, value_of(token));
-        let wait = Arc::make_mut(wait);
+        let line = Arc::make_mut(line);
         let has_others = |place| {
             matches!(
                 place,
@@ -129,11 +115,12 @@ impl Record {
                 })
             )
         };
-        let had_others = has_others(wait.line.place_of(key, &value));
-        for event in &message.events {
-            wait.line.apply(event);
+        let had_others = has_others(line.place_of(key, &value));
+        line.follow(message);
+        if !message.canceled && !line.is_read() {
+            return None;
         }
-        let place = wait.line.place_of(key, &value);
+        let place = line.place_of(key, &value);
         match place {
             Some(Place::Holds) => {
                 self.phase = Phase::Granted;
@@ -143,30 +130,15 @@ impl Record {
                 let joined = has_others(place) && !had_others;
                 joined.then_some((EngineEvent::MoreWaiters(token), false))
             }
+            // It is read again.
+            None if line.is_too_old() && !message.canceled => {
+                Some((EngineEvent::MayBeFree(token), false))
+            }
             _ => {
-                wait.is_stale = true;
+                line.end();
                 Some((EngineEvent::MayBeFree(token), true))
             }
         }
-    }
-}
-
-impl Wait {
-    pub(super) fn new(line: Line, watch: i64, connection: &Arc<Connection>) -> Wait {
-        Wait {
-            line,
-            watch,
-            connection: Arc::downgrade(connection),
-            looked_at: now(),
-            is_stale: false,
-        }
-    }
-
-    /// Returns `true` while the line can be believed.
-    fn is_fresh(&self) -> bool {
-        let connection = self.connection.upgrade();
-        let is_live = connection.is_some_and(|connection| !connection.has_ended());
-        is_live && !self.is_stale && elapsed_since(self.looked_at) < MAX_AGE
     }
 }
 

@@ -1,7 +1,6 @@
 //! Waiting in the line of a lock, which a watch follows.
 
 use crate::engine::error::EngineError;
-use crate::engine::etcd::connection::Connection;
 use crate::engine::etcd::core::{Core, MAX_ROUNDS, too_busy};
 use crate::engine::etcd::line::{Line, Place};
 use crate::engine::etcd::messages::{
@@ -29,15 +28,23 @@ impl Core {
             return Ok(EnqueueReply::Stale);
         };
         let _turn = record.turn.lock().await;
+        let entered = self.enter(&claim).await;
+        if !matches!(entered, Ok(EnqueueReply::Queued(_))) {
+            self.stop_watching(claim.token);
+        }
+        entered
+    }
+
+    async fn enter(&self, claim: &Claim) -> Result<EnqueueReply, EngineError> {
+        let range = self.keys.line(&claim.name);
         for _ in 0..MAX_ROUNDS {
-            let lease = self.share_lease(from_ref(&claim)).await?;
+            let lease = self.share_lease(from_ref(claim)).await?;
             let Some(record) = self.claims.find_open(claim.token) else {
                 return Ok(EnqueueReply::Stale);
             };
             let since = self.clock.now();
             let key = &record.slot.key;
-            let range = self.keys.line(&claim.name);
-            let connection = self.client.connection().await?;
+            self.watch(claim.token, &range).await?;
             let put = record.put(claim.token, lease.lease().id);
             let request = TxnRequest {
                 compare: vec![txn::is_absent(key.clone())],
@@ -49,8 +56,12 @@ impl Core {
             };
             let keys = written.ranges.pop().unwrap_or_default();
             let line = Line::new(keys, written.revision);
+            let Some(line) = self.claims.read(claim.token, line) else {
+                continue;
+            };
             match line.place_of(key, &value_of(claim.token)) {
                 Some(Place::Holds) => {
+                    self.stop_watching(claim.token);
                     if !self.claims.hold(claim.token, since, claim.ttl) {
                         return Ok(EnqueueReply::Stale);
                     }
@@ -59,12 +70,9 @@ impl Core {
                         false => EnqueueReply::AlreadyHeld(claim.ttl),
                     });
                 }
-                Some(place) => {
-                    self.follow(claim.token, line, &connection, range);
-                    return Ok(self.queued(place));
-                }
+                Some(place) => return Ok(self.queued(place)),
                 // Another client has written to this key.
-                None => self.claims.move_on(&claim, &line),
+                None => self.claims.move_on(claim, &line),
             }
         }
         Err(too_busy())
@@ -95,27 +103,28 @@ impl Core {
         })
     }
 
-    /// Watches a line in which a claim waits.
-    fn follow(
+    /// Watches the line that a claim enters. What the server is sent next mostly finds the watch begun.
+    async fn watch(
         &self,
         token: Token,
-        line: Line,
-        connection: &Arc<Connection>,
-        (key, range_end): (Bytes, Bytes),
-    ) {
+        (key, range_end): &(Bytes, Bytes),
+    ) -> Result<(), EngineError> {
+        let connection = self.client.connection().await?;
+        if self.claims.begin_to_read(token, &connection) {
+            return Ok(());
+        }
         self.stop_watching(token);
-        let start_revision = line.revision() + 1;
-        let watch_id = self.claims.wait(token, line, connection);
         connection.watch(WatchCommand::Create(WatchCreate {
-            key,
-            range_end,
-            start_revision,
-            watch_id,
+            key: key.clone(),
+            range_end: range_end.clone(),
+            start_revision: 0,
+            watch_id: self.claims.begin_to_watch(token, &connection),
         }));
+        Ok(())
     }
 
     pub(super) fn stop_watching(&self, token: Token) {
-        if let Some(watch) = self.claims.watch_of(token) {
+        if let Some(watch) = self.claims.take_watch(token) {
             self.cancel_watch(watch);
         }
     }

@@ -10,8 +10,7 @@ use tokio::time::{Instant, sleep_until};
 async fn a_leader_with_a_successor_proves_no_lease() {
     let ttl = Duration::from_secs(1);
     let server = ScriptedServer::start().await;
-    let url = format!("etcd://127.0.0.1:{}", server.port);
-    let locks = LockManager::connect(&*url).await.unwrap();
+    let locks = LockManager::connect(server.url()).await.unwrap();
     let guard = locks.lock("row").ttl(ttl).acquire().await.unwrap();
     // From then on only an answer to a later request can prove the lease.
     sleep_until(Instant::now() + ttl).await;

@@ -2,3 +2,4 @@
 
 mod leadership;
 mod scripted_server;
+mod watches;

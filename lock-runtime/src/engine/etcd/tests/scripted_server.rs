@@ -3,61 +3,115 @@
 
 use crate::engine::etcd::grpc::encode;
 use crate::engine::etcd::messages::{
-    Empty, Header, KeepAliveResponse, KeyValue, LeaseGrantRequest, LeaseGrantResponse,
-    LeaseRequest, PutRequest, RangeResponse, Request, Response, ResponseOp, TxnRequest,
-    TxnResponse,
+    Compare, Empty, Event, Header, KeepAliveResponse, KeyValue, LeaseGrantRequest,
+    LeaseGrantResponse, LeaseRequest, Operand, PutRequest, RangeResponse, Request, Response,
+    ResponseOp, TxnRequest, TxnResponse, WatchCommand, WatchRequest, WatchResponse,
 };
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::header::{HeaderMap, HeaderValue};
 use prost::Message;
 use prost::bytes::{Buf, Bytes};
-use std::collections::HashMap;
-use std::future::pending;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, mpsc};
 
 const FIRST_TERM: u64 = 5;
 
 pub(super) struct ScriptedServer {
     pub(super) port: u16,
-    state: Arc<Mutex<State>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// A key was written to a line.
+    entered: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    values: HashMap<Bytes, Bytes>,
+    /// In the order of creation: none is written twice.
+    keys: Vec<KeyValue>,
     revision: i64,
     /// The length of each lease in seconds.
     leases: Vec<i64>,
     kept_alive: usize,
+    /// The watches that have begun, with where their reports go.
+    watches: Vec<(i64, mpsc::UnboundedSender<WatchResponse>)>,
+    /// The revision from which each watch was to begin.
+    starts: Vec<i64>,
+    /// The other client releases the lock when a claim has entered its line, and watches begin after that.
+    releases_first: bool,
 }
+
+/// The line of the lock `row`, and the key of another client, which holds it.
+const LINE: &[u8] = b"lock:row/";
+const HOLDER: &[u8] = b"lock:row/0";
 
 impl ScriptedServer {
     pub(super) async fn start() -> ScriptedServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let state = Arc::<Mutex<State>>::default();
-        let of_listener = state.clone();
+        let shared = Arc::<Shared>::default();
+        let of_listener = shared.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(serve(stream, of_listener.clone()));
             }
         });
-        ScriptedServer { port, state }
+        ScriptedServer { port, shared }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("etcd://127.0.0.1:{}", self.port)
     }
 
     /// Returns how often a lease has been kept alive.
     pub(super) fn kept_alive(&self) -> usize {
-        self.state.lock().unwrap().kept_alive
+        self.shared.state().kept_alive
+    }
+
+    /// Has another client hold the lock `row`.
+    pub(super) fn hold(&self) {
+        self.shared
+            .state()
+            .put(Bytes::from_static(HOLDER), Bytes::new());
+    }
+
+    /// Waits until another claim is in line, and ends the hold of the other client.
+    pub(super) async fn release(&self) {
+        self.shared.release().await;
+    }
+
+    /// Has watches begin only after another claim has entered the line and the other client has released the lock.
+    pub(super) fn release_before_watches(&self) {
+        self.shared.state().releases_first = true;
+    }
+
+    /// Returns the revision from which each watch was to begin.
+    pub(super) fn starts(&self) -> Vec<i64> {
+        self.shared.state().starts.clone()
     }
 }
 
-async fn serve(stream: TcpStream, state: Arc<Mutex<State>>) -> Result<(), h2::Error> {
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    async fn release(&self) {
+        self.entered.notified().await;
+        self.state().delete(&Bytes::from_static(HOLDER));
+    }
+}
+
+async fn serve(stream: TcpStream, shared: Arc<Shared>) -> Result<(), h2::Error> {
     let mut connection = h2::server::handshake(stream).await?;
     while let Some(request) = connection.accept().await {
         let (request, respond) = request?;
-        tokio::spawn(answer(request, respond, state.clone()));
+        tokio::spawn(answer(request, respond, shared.clone()));
     }
     Ok(())
 }
@@ -65,14 +119,18 @@ async fn serve(stream: TcpStream, state: Arc<Mutex<State>>) -> Result<(), h2::Er
 async fn answer(
     request: http::Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
-    state: Arc<Mutex<State>>,
+    shared: Arc<Shared>,
 ) -> Result<(), h2::Error> {
     let (head, mut body) = request.into_parts();
     let mut stream = respond.send_response(http::Response::new(()), false)?;
     let method = head.uri.path();
     if method == "/etcdserverpb.Watch/Watch" {
-        // It has nothing to report.
-        return pending().await;
+        let (sender, mut reports) = mpsc::unbounded_channel();
+        tokio::spawn(take_watches(body, sender, shared));
+        while let Some(report) = reports.recv().await {
+            stream.send_data(encode(&report), false)?;
+        }
+        return Ok(());
     }
     let mut request = Vec::new();
     while let Some(chunk) = body.data().await {
@@ -80,7 +138,7 @@ async fn answer(
     }
     let mut message = &request[..];
     message.advance(5);
-    let answer = state.lock().unwrap().answer(method, message);
+    let answer = shared.answer(method, message);
     let answer = answer.ok_or(Reason::PROTOCOL_ERROR)?;
     stream.send_data(answer, false)?;
     let mut status = HeaderMap::new();
@@ -88,30 +146,66 @@ async fn answer(
     stream.send_trailers(status)
 }
 
-impl State {
+/// Begins the watches that a connection asks for. Each of its messages comes in a frame of its own.
+async fn take_watches(
+    mut body: RecvStream,
+    reports: mpsc::UnboundedSender<WatchResponse>,
+    shared: Arc<Shared>,
+) {
+    while let Some(Ok(mut message)) = body.data().await {
+        message.advance(5);
+        let request = WatchRequest::decode(message).unwrap();
+        let Some(WatchCommand::Create(create)) = request.command else {
+            continue;
+        };
+        shared.state().starts.push(create.start_revision);
+        if shared.state().releases_first {
+            shared.release().await;
+        }
+        let mut state = shared.state();
+        let _ = reports.send(WatchResponse {
+            header: state.header(FIRST_TERM),
+            watch_id: create.watch_id,
+            created: true,
+            ..WatchResponse::default()
+        });
+        state.watches.push((create.watch_id, reports.clone()));
+    }
+}
+
+impl Shared {
     /// Returns the answer to a method that is known.
-    fn answer(&mut self, method: &str, message: &[u8]) -> Option<Bytes> {
+    fn answer(&self, method: &str, message: &[u8]) -> Option<Bytes> {
+        let mut state = self.state();
         Some(match method {
             "/etcdserverpb.Lease/LeaseGrant" => {
                 let LeaseGrantRequest { ttl } = Message::decode(message).ok()?;
-                self.leases.push(ttl);
-                let id = self.leases.len() as i64;
+                state.leases.push(ttl);
+                let id = state.leases.len() as i64;
                 encode(&LeaseGrantResponse { id, ttl })
             }
             "/etcdserverpb.Lease/LeaseKeepAlive" => {
                 let LeaseRequest { id } = Message::decode(message).ok()?;
-                self.kept_alive += 1;
+                state.kept_alive += 1;
                 encode(&KeepAliveResponse {
-                    header: self.header(FIRST_TERM),
-                    ttl: self.leases[id as usize - 1],
+                    header: state.header(FIRST_TERM),
+                    ttl: state.leases[id as usize - 1],
                 })
             }
             "/etcdserverpb.Lease/LeaseRevoke" => encode(&Empty {}),
-            "/etcdserverpb.KV/Txn" => encode(&self.execute(Message::decode(message).ok()?)),
+            "/etcdserverpb.KV/Txn" => {
+                let answer = state.execute(Message::decode(message).ok()?);
+                if state.has_waiter() {
+                    self.entered.notify_one();
+                }
+                encode(&answer)
+            }
             _ => return None,
         })
     }
+}
 
+impl State {
     fn header(&self, raft_term: u64) -> Option<Header> {
         let revision = self.revision;
         Some(Header {
@@ -120,44 +214,93 @@ impl State {
         })
     }
 
-    /// Executes what a transaction does if its conditions hold.
     fn execute(&mut self, txn: TxnRequest) -> TxnResponse {
-        self.revision += 1;
-        let mut responses = Vec::new();
-        for request in txn.success.into_iter().filter_map(|op| op.request) {
+        let succeeded = txn.compare.iter().all(|compare| self.holds(compare));
+        let requests = if succeeded { txn.success } else { txn.failure };
+        let requests = requests.into_iter().filter_map(|op| op.request);
+        let responses = requests.map(|request| {
             let response = match request {
                 Request::Put(PutRequest { key, value, .. }) => {
-                    self.values.insert(key, value);
+                    self.put(key, value);
                     Response::Put(Empty {})
                 }
                 Request::Delete(delete) => {
-                    self.values.remove(&delete.key);
+                    self.delete(&delete.key);
                     Response::Delete(Empty {})
                 }
-                Request::Range(range) => {
-                    let value = self.values.get(&range.key).cloned();
-                    let kvs = value.into_iter().map(|value| KeyValue {
-                        key: range.key.clone(),
-                        value,
-                        ..KeyValue::default()
-                    });
-                    Response::Range(RangeResponse {
-                        header: None,
-                        kvs: kvs.collect(),
-                    })
-                }
+                Request::Range(range) => Response::Range(RangeResponse {
+                    header: None,
+                    kvs: self.range(&range.key, &range.range_end),
+                }),
                 Request::Txn(part) => Response::Txn(self.execute(part)),
             };
-            responses.push(ResponseOp {
-                response: Some(response),
-            });
-        }
+            let response = Some(response);
+            ResponseOp { response }
+        });
+        let responses = responses.collect();
         // A majority has elected another leader.
         let term = FIRST_TERM + u64::from(self.kept_alive > 0);
         TxnResponse {
             header: self.header(term),
-            succeeded: true,
+            succeeded,
             responses,
         }
+    }
+
+    fn holds(&self, compare: &Compare) -> bool {
+        let keys = self.range(&compare.key, &compare.range_end);
+        match &compare.operand {
+            Some(Operand::Value(value)) => keys.iter().any(|kv| kv.value == value),
+            Some(Operand::ModRevision(revision)) => {
+                keys.iter().all(|kv| kv.mod_revision < *revision)
+            }
+            // There is no such key.
+            _ => keys.is_empty(),
+        }
+    }
+
+    /// Returns one key, or the keys up to `end` in the order of their creation.
+    fn range(&self, key: &Bytes, end: &Bytes) -> Vec<KeyValue> {
+        let within = |kv: &&KeyValue| kv.key == key || kv.key > key && kv.key < end;
+        let keys = self.keys.iter().filter(within).cloned();
+        keys.collect()
+    }
+
+    fn put(&mut self, key: Bytes, value: Bytes) {
+        self.revision += 1;
+        self.keys.retain(|kv| kv.key != key);
+        self.keys.push(KeyValue {
+            key,
+            value,
+            mod_revision: self.revision,
+            ..KeyValue::default()
+        });
+    }
+
+    /// Deletes a key, and reports that to all watches.
+    fn delete(&mut self, key: &Bytes) {
+        self.revision += 1;
+        self.keys.retain(|kv| kv.key != key);
+        for (watch_id, reports) in &self.watches {
+            let kv = KeyValue {
+                key: key.clone(),
+                mod_revision: self.revision,
+                ..KeyValue::default()
+            };
+            let _ = reports.send(WatchResponse {
+                watch_id: *watch_id,
+                events: vec![Event {
+                    kind: 1,
+                    kv: Some(kv),
+                }],
+                ..WatchResponse::default()
+            });
+        }
+    }
+
+    /// Returns `true` if a claim waits for the other client to release the lock.
+    fn has_waiter(&self) -> bool {
+        let mut line = self.keys.iter().filter(|kv| kv.key.starts_with(LINE));
+        line.next().is_some_and(|kv| kv.key == HOLDER) && line.next().is_some()
     }
 }

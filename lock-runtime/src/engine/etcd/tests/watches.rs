@@ -1,0 +1,31 @@
+//! Watches of lines in which claims wait.
+
+use crate::api::manager::LockManager;
+use crate::engine::etcd::tests::scripted_server::ScriptedServer;
+use std::future::{Future, ready};
+use std::time::Duration;
+
+/// Waits for a lock that another client releases meanwhile.
+async fn wait_for(server: &ScriptedServer, release: impl Future<Output = ()>) {
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    server.hold();
+    let lock = locks.lock("row").wait(Duration::from_secs(5));
+    let (guard, ()) = tokio::join!(lock.acquire(), release);
+    guard.unwrap().release().await.unwrap();
+    locks.shutdown().await;
+}
+
+/// Servers report to a watch of the past every 100 ms.
+#[tokio::test]
+async fn no_watch_begins_in_the_past() {
+    let server = ScriptedServer::start().await;
+    wait_for(&server, server.release()).await;
+    assert_eq!(server.starts(), [0]);
+}
+
+#[tokio::test]
+async fn a_release_before_the_watch_begins_is_not_missed() {
+    let server = ScriptedServer::start().await;
+    server.release_before_watches();
+    wait_for(&server, ready(())).await;
+}
