@@ -12,6 +12,7 @@ use h2::{Reason, RecvStream};
 use http::header::{HeaderMap, HeaderValue};
 use prost::Message;
 use prost::bytes::{Buf, Bytes};
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
@@ -26,6 +27,8 @@ pub(super) struct ScriptedServer {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
+    /// Ends all connections.
+    cut: Notify,
     /// A key was written to a line.
     entered: Notify,
 }
@@ -44,6 +47,8 @@ struct State {
     starts: Vec<i64>,
     /// The other client releases the lock when a claim has entered its line, and watches begin after that.
     releases_first: bool,
+    /// No transaction is answered, and one that draws a fencing token ends the connection.
+    is_silent: bool,
 }
 
 /// The line of the lock `row`, and the key of another client, which holds it.
@@ -94,6 +99,11 @@ impl ScriptedServer {
     pub(super) fn starts(&self) -> Vec<i64> {
         self.shared.state().starts.clone()
     }
+
+    /// Answers no transaction until one draws a fencing token, and then ends the connection.
+    pub(super) fn fall_silent(&self) {
+        self.shared.state().is_silent = true;
+    }
 }
 
 impl Shared {
@@ -109,11 +119,18 @@ impl Shared {
 
 async fn serve(stream: TcpStream, shared: Arc<Shared>) -> Result<(), h2::Error> {
     let mut connection = h2::server::handshake(stream).await?;
-    while let Some(request) = connection.accept().await {
-        let (request, respond) = request?;
-        tokio::spawn(answer(request, respond, shared.clone()));
+    let cut = shared.cut.notified();
+    let serve = async {
+        while let Some(request) = connection.accept().await {
+            let (request, respond) = request?;
+            tokio::spawn(answer(request, respond, shared.clone()));
+        }
+        Ok(())
+    };
+    tokio::select! {
+        served = serve => served,
+        () = cut => Ok(()),
     }
-    Ok(())
 }
 
 async fn answer(
@@ -138,6 +155,13 @@ async fn answer(
     }
     let mut message = &request[..];
     message.advance(5);
+    if method == "/etcdserverpb.KV/Txn" && shared.state().is_silent {
+        if message.windows(7).any(|words| words == b"::fence") {
+            shared.state().is_silent = false;
+            shared.cut.notify_waiters();
+        }
+        return pending().await;
+    }
     let answer = shared.answer(method, message);
     let answer = answer.ok_or(Reason::PROTOCOL_ERROR)?;
     stream.send_data(answer, false)?;
