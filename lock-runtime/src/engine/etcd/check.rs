@@ -1,6 +1,6 @@
 //! Looks for what endangers locks in etcd.
 
-use crate::engine::etcd::connection::Connection;
+use crate::engine::etcd::channel::Channel;
 use crate::engine::etcd::core::Core;
 use crate::engine::etcd::failure::Failure;
 use crate::engine::etcd::messages::{AlarmResponse, Empty, MemberListResponse, StatusResponse};
@@ -23,7 +23,7 @@ pub(super) async fn inspect(core: &Core) -> Inspection {
         let (task, host) = (connector.clone(), host.clone());
         let look = async move {
             let connection = task.reach(&host, deadline).await;
-            let looked = async { look(&*connection?).await };
+            let looked = async { look(&connection?.channel).await };
             looked.await.map_err(Failure::into_engine_error)
         };
         match core.client.run(deadline, look).await {
@@ -46,17 +46,17 @@ struct Looked {
     members: MemberListResponse,
 }
 
-async fn look(connection: &Connection) -> Result<Looked, Failure> {
+async fn look(channel: &Channel) -> Result<Looked, Failure> {
     let nothing = Empty {};
     Ok(Looked {
-        status: connection
+        status: channel
             .call("/etcdserverpb.Maintenance/Status", &nothing)
             .await?,
         // Without a field set, it asks for all alarms.
-        alarms: connection
+        alarms: channel
             .call("/etcdserverpb.Maintenance/Alarm", &nothing)
             .await?,
-        members: connection
+        members: channel
             .call("/etcdserverpb.Cluster/MemberList", &nothing)
             .await?,
     })

@@ -1,6 +1,6 @@
 //! Makes connections: it reaches a member, logs in, and opens the session.
 
-use crate::engine::etcd::connection::{Connection, Login, WatchHandler};
+use crate::engine::etcd::connection::{Connection, WatchHandler};
 use crate::engine::etcd::endpoints::{Endpoints, Host};
 use crate::engine::etcd::failure::Failure;
 use crate::engine::etcd::grpc::Caller;
@@ -87,9 +87,9 @@ impl Connector {
             origin: format!("{scheme}://{host}"),
         };
         let credentials = self.endpoints.credentials.clone();
-        let login = Login::new(credentials);
-        let connection = Connection::start(self.io, caller, driver, login, self.timeouts);
-        by(deadline, "it does not answer a login", connection.log_in()).await?;
+        let connection = Connection::start(self.io, caller, driver, credentials, self.timeouts);
+        let logged_in = connection.channel.log_in();
+        by(deadline, "it does not answer a login", logged_in).await?;
         Ok(connection)
     }
 }

@@ -114,7 +114,7 @@ impl Core {
         request.failure.push(txn::get(key));
         let answer = match lines {
             Some(lines) => connection.gathered_txn(request, lines).await?,
-            None => connection.txn(&request).await?,
+            None => connection.channel.txn(&request).await?,
         };
         let (succeeded, revision) = (answer.succeeded, answer.revision());
         let mut ranges: Vec<_> = answer.ranges().collect();
@@ -135,7 +135,7 @@ impl Core {
     /// Executes a transaction that does no harm if it is executed late.
     pub(super) async fn execute(&self, request: TxnRequest) -> Result<TxnResponse, EngineError> {
         let connection = self.client.connection().await?;
-        let answer = connection.txn(&request).await;
+        let answer = connection.channel.txn(&request).await;
         answer.map_err(Failure::into_engine_error)
     }
 

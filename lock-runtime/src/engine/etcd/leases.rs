@@ -93,7 +93,7 @@ impl Leases {
             ttl: i64::try_from(seconds).unwrap_or(i64::MAX),
         };
         let method = "/etcdserverpb.Lease/LeaseGrant";
-        let answer = connection.call(method, &request).await;
+        let answer = connection.channel.call(method, &request).await;
         let granted: LeaseGrantResponse = answer.map_err(Failure::into_engine_error)?;
         let ttl = Duration::from_secs(u64::try_from(granted.ttl).unwrap_or(0));
         if ttl < Duration::from_secs(seconds) {
@@ -133,9 +133,9 @@ impl Leases {
     /// Returns `true` if the answer counts.
     async fn try_refresh(&self, lease: &ServerLease) -> Result<bool, EngineError> {
         let connection = self.client.connection().await?;
-        let before = connection.term();
+        let before = connection.channel.term();
         let sent = self.clock.now();
-        let answer = connection.keep_alive(lease.id).await;
+        let answer = connection.channel.keep_alive(lease.id).await;
         let answer = answer.map_err(Failure::into_engine_error)?;
         if answer.ttl <= 0 {
             self.lose(lease);
@@ -145,7 +145,7 @@ impl Leases {
             success: vec![txn::get(self.probe.clone())],
             ..TxnRequest::default()
         };
-        let look = connection.txn(&look).await;
+        let look = connection.channel.txn(&look).await;
         let look = look.map_err(Failure::into_engine_error)?;
         let term = |header: Option<Header>| header.map(|header| header.raft_term);
         let counts = term(answer.header) == Some(before) && term(look.header) == Some(before);
@@ -181,7 +181,7 @@ impl Leases {
     async fn revoke(&self, id: i64) {
         // A lease that is not revoked ends by itself.
         if let Some(connection) = self.client.present() {
-            let _ = connection.revoke(id).await;
+            let _ = connection.channel.revoke(id).await;
         }
     }
 

@@ -6,6 +6,7 @@
 pub(crate) mod open;
 
 mod acquire;
+mod channel;
 mod check;
 mod claims;
 mod client;
