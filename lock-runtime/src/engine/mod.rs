@@ -36,5 +36,7 @@ pub(crate) mod timeouts;
 pub(crate) mod tls;
 pub(crate) mod token;
 pub(crate) mod traits;
+#[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
+pub(crate) mod url;
 #[cfg(feature = "zookeeper")]
 pub(crate) mod zookeeper;

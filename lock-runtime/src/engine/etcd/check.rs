@@ -5,6 +5,7 @@ use crate::engine::etcd::core::Core;
 use crate::engine::etcd::failure::Failure;
 use crate::engine::etcd::messages::{AlarmResponse, Empty, MemberListResponse, StatusResponse};
 use crate::engine::inspection::Inspection;
+use crate::engine::url::format_address;
 use crate::util::time::deadline_in;
 use crate::warning::{Warning, WarningKind};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub(super) async fn inspect(core: &Core) -> Inspection {
     let mut found = Inspection::default();
     let mut cluster_is_known = false;
     for host in &connector.endpoints.hosts {
-        let server: Arc<str> = host.to_string().into();
+        let server: Arc<str> = format_address(host).into();
         let (task, host) = (connector.clone(), host.clone());
         let look = async move {
             let connection = task.reach(&host, deadline).await;

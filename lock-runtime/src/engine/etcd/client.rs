@@ -4,6 +4,7 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::connection::Connection;
 use crate::engine::etcd::connector::Connector;
 use crate::engine::etcd::failure::Failure;
+use crate::engine::url::format_address;
 use crate::util::backoff::{Backoff, fraction};
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, sleep_until};
@@ -147,7 +148,7 @@ async fn keep_connected(
                 }
                 match connector.connect(host, deadline_in(timeout)).await {
                     Ok(connection) => break 'connected connection,
-                    Err(failure) => failures.push((host.to_string(), failure)),
+                    Err(failure) => failures.push((format_address(host), failure)),
                 }
                 next += 1;
             }

@@ -1,10 +1,11 @@
 //! Makes connections: it reaches a member, logs in, and opens the session.
 
 use crate::engine::etcd::connection::{Connection, WatchHandler};
-use crate::engine::etcd::endpoints::{Endpoints, Host};
+use crate::engine::etcd::endpoints::Endpoints;
 use crate::engine::etcd::failure::Failure;
 use crate::engine::etcd::grpc::Caller;
 use crate::engine::timeouts::Timeouts;
+use crate::engine::url::{NodeAddress, format_address};
 use crate::util::io_thread::IoThread;
 use crate::util::time::timeout_at;
 use prost::bytes::Bytes;
@@ -33,7 +34,7 @@ impl Connector {
     /// Connects to a member, and makes all earlier connections of this process void.
     pub(super) async fn connect(
         &self,
-        host: &Host,
+        host: &NodeAddress,
         deadline: Instant,
     ) -> Result<Arc<Connection>, Failure> {
         let connection = self.reach(host, deadline).await?;
@@ -50,11 +51,11 @@ impl Connector {
     /// Connects to a member and logs in, without a session.
     pub(super) async fn reach(
         &self,
-        host: &Host,
+        host: &NodeAddress,
         deadline: Instant,
     ) -> Result<Arc<Connection>, Failure> {
         let stream = async {
-            let stream = TcpStream::connect((&*host.name, host.port)).await?;
+            let stream = TcpStream::connect((&*host.0, host.1)).await?;
             stream.set_nodelay(true)?;
             Ok::<_, std::io::Error>(stream)
         };
@@ -69,7 +70,7 @@ impl Connector {
                     .tls
                     .as_ref()
                     .ok_or_else(|| Failure::not_sent("there is no TLS"));
-                let encrypted = crate::engine::tls::encrypt(tls?, &host.name, stream);
+                let encrypted = crate::engine::tls::encrypt(tls?, &host.0, stream);
                 let encrypted = async { encrypted.await.map_err(Failure::not_sent) };
                 Box::new(by(deadline, "it does not answer with TLS", encrypted).await?)
             }
@@ -84,7 +85,7 @@ impl Connector {
         let scheme = if self.endpoints.tls { "https" } else { "http" };
         let caller = Caller {
             sender,
-            origin: format!("{scheme}://{host}"),
+            origin: format!("{scheme}://{}", format_address(host)),
         };
         let credentials = self.endpoints.credentials.clone();
         let connection = Connection::start(self.io, caller, driver, credentials, self.timeouts);

@@ -1,14 +1,14 @@
 //! The servers of an ensemble as a URL names them, and how to reach them.
 
 use crate::config::{Config, invalid};
+use crate::engine::url::{MultiHostUrl, NodeAddress, format_address};
 use crate::engine::zookeeper::paths::is_allowed;
 use crate::error::LockError;
 use std::fmt;
-use std::net::Ipv6Addr;
 
 /// The servers, and the user as which to log in. Displays the servers only.
 pub(crate) struct Address {
-    pub(crate) hosts: Vec<Host>,
+    pub(crate) hosts: Vec<NodeAddress>,
     /// The path under which all nodes are, without a slash at its end.
     pub(crate) root: String,
     pub(crate) credentials: Option<(String, String)>,
@@ -17,11 +17,7 @@ pub(crate) struct Address {
     pub(crate) tls: Option<std::sync::Arc<rustls::ClientConfig>>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Host {
-    pub(crate) name: String,
-    pub(crate) port: u16,
-}
+const DEFAULT_PORT: u16 = 2181;
 
 impl Address {
     pub(crate) fn parse(url: &str, config: &Config) -> Result<Address, LockError> {
@@ -33,26 +29,9 @@ impl Address {
             ))
         };
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-        let (credentials, rest) = match rest.rsplit_once('@') {
-            Some((credentials, rest)) => {
-                let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
-                let decoded = decode(user).zip(decode(password));
-                let decoded = decoded.ok_or_else(|| wrong("the user is not percent-encoded"))?;
-                (Some(decoded), rest)
-            }
-            None => (None, rest),
-        };
-        let (hosts, root) = rest.split_once('/').unwrap_or((rest, ""));
-        if rest.contains(['?', '#']) {
-            return Err(wrong("it has no parameters"));
-        }
-        let hosts = hosts
-            .split(',')
-            .map(|host| parse_host(host).map_err(wrong))
-            .collect::<Result<Vec<Host>, LockError>>()?;
-        let root = decode(root).ok_or_else(|| wrong("the path is not percent-encoded"))?;
-        let parts = root.split('/').filter(|part| !part.is_empty());
-        if !parts.clone().all(is_allowed) {
+        let parsed = MultiHostUrl::parse(rest, DEFAULT_PORT).map_err(wrong)?;
+        let parts = parsed.path.iter().filter(|part| !part.is_empty());
+        if !parts.clone().all(|part| is_allowed(part)) {
             return Err(wrong(
                 "the path has `.`, `..` or a character that ZooKeeper does not allow in paths",
             ));
@@ -65,9 +44,9 @@ impl Address {
             ));
         }
         Ok(Address {
-            hosts,
+            hosts: parsed.hosts,
             root,
-            credentials: config.credentials.clone().or(credentials),
+            credentials: config.credentials.clone().or(parsed.credentials),
             is_tls,
             #[cfg(feature = "tls")]
             tls: match is_tls {
@@ -80,60 +59,6 @@ impl Address {
     }
 }
 
-fn parse_host(text: &str) -> Result<Host, &'static str> {
-    let (name, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (address, port) = rest.split_once(']').ok_or("a `[` is not closed")?;
-            let address: Ipv6Addr = address
-                .parse()
-                .map_err(|_| "the text in brackets is no IPv6 address")?;
-            (address.to_string(), port)
-        }
-        None => {
-            let end = text.find(':').unwrap_or(text.len());
-            (text[..end].to_owned(), &text[end..])
-        }
-    };
-    let valid = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
-    if name.is_empty() || !name.chars().all(valid) {
-        return Err("a host is missing, or has invalid characters");
-    }
-    let port = match port {
-        "" => 2181,
-        port => {
-            let number = port.strip_prefix(':').unwrap_or_default();
-            let port = number.parse().ok().filter(|port| *port > 0);
-            port.ok_or("a port is not a number from 1 to 65535")?
-        }
-    };
-    Ok(Host { name, port })
-}
-
-fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-                let (high, low) = (digit(rest.next())?, digit(rest.next())?);
-                u8::try_from(high * 16 + low).ok()?
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
-}
-
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name.contains(':') {
-            true => write!(f, "[{}]:{}", self.name, self.port),
-            false => write!(f, "{}:{}", self.name, self.port),
-        }
-    }
-}
-
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls {
@@ -141,7 +66,7 @@ impl fmt::Display for Address {
         } else {
             "zookeeper"
         };
-        let hosts: Vec<_> = self.hosts.iter().map(Host::to_string).collect();
+        let hosts: Vec<_> = self.hosts.iter().map(format_address).collect();
         write!(f, "{scheme}://{}{}", hosts.join(","), self.root)
     }
 }

@@ -7,7 +7,7 @@ use crate::engine::redis::hash_slot::SLOT_COUNT;
 use crate::engine::redis::net::connector::Connector;
 use crate::engine::redis::net::reconnect::FirstConnect;
 use crate::engine::redis::net::server::Server;
-use crate::engine::redis::net::target::NodeAddress;
+use crate::engine::url::NodeAddress;
 use crate::util::time::{deadline_in, elapsed_since, now};
 use redis::Cmd;
 use std::collections::{HashMap, HashSet};

@@ -2,7 +2,7 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::redis::net::error::redis_error;
-use crate::engine::redis::net::target::NodeAddress;
+use crate::engine::url::NodeAddress;
 use redis::{ErrorKind, ServerErrorKind};
 
 /// The node that a request is redirected to. The redirecting node has not carried it out.

@@ -2,9 +2,9 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::net::endpoint::{Discovery, Endpoint};
-use crate::engine::redis::net::target::{AuthOptions, NodeAddress, Target, invalid};
-use crate::engine::redis::net::url::{MultiHostUrl, format_address};
+use crate::engine::redis::net::target::{AuthOptions, Target, invalid};
 use crate::engine::request::EngineFuture;
+use crate::engine::url::{MultiHostUrl, NodeAddress, format_address};
 use crate::error::LockError;
 use crate::util::backoff::fraction;
 use std::fmt;

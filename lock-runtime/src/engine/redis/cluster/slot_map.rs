@@ -1,7 +1,7 @@
 //! The slot map: which node owns which slot.
 
 use crate::engine::redis::hash_slot::SLOT_COUNT;
-use crate::engine::redis::net::target::NodeAddress;
+use crate::engine::url::NodeAddress;
 use redis::{FromRedisValue, Value};
 use std::ops::RangeInclusive;
 

@@ -18,4 +18,3 @@ pub(crate) mod server;
 pub(crate) mod slots;
 pub(crate) mod socket;
 pub(crate) mod target;
-pub(crate) mod url;

@@ -2,15 +2,13 @@
 
 #[cfg(feature = "tls")]
 use crate::engine::tls::{client_config, encrypt, install_crypto_provider};
+use crate::engine::url::NodeAddress;
 use crate::error::LockError;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Host and port.
-pub(crate) type NodeAddress = (String, u16);
 
 /// A server's address with everything needed to authenticate. Displays the address only.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! URLs of Sentinels: `redis-sentinel://user:password@h1:26379,h2/mymaster/0`.
 
 use crate::engine::redis::net::target::invalid;
-use crate::engine::redis::net::url::MultiHostUrl;
+use crate::engine::url::MultiHostUrl;
 use crate::error::LockError;
 
 const DEFAULT_PORT: u16 = 26379;

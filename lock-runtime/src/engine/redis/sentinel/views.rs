@@ -1,7 +1,8 @@
 //! The Sentinels' views of the master: the view with the newest epoch wins.
 
 use crate::engine::error::EngineError;
-use crate::engine::redis::net::target::{NodeAddress, Target};
+use crate::engine::redis::net::target::Target;
+use crate::engine::url::NodeAddress;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! One connection to one server.
 
-use crate::engine::zookeeper::address::{Address, Host};
+use crate::engine::url::{NodeAddress, format_address};
+use crate::engine::zookeeper::address::Address;
 use crate::engine::zookeeper::net::messages::{Access, Hello, Request, Welcome, login};
 use crate::engine::zookeeper::net::stream::{Socket, Stream};
 use crate::util::time::{deadline_in, timeout_at};
@@ -16,12 +17,12 @@ impl Address {
     /// Connects to a server, and creates or continues a session there.
     pub(crate) async fn connect(
         &self,
-        host: &Host,
+        host: &NodeAddress,
         hello: &Hello,
         limit: Duration,
     ) -> Result<(Stream, Welcome), Error> {
         let connecting = async {
-            let socket = TcpStream::connect((&*host.name, host.port)).await?;
+            let socket = TcpStream::connect((&*host.0, host.1)).await?;
             socket.set_nodelay(true)?;
             let mut stream = Stream::new(self.encrypt(host, socket).await?);
             stream.send(hello.encode());
@@ -45,21 +46,26 @@ impl Address {
             let words = format!("no reply within {limit:?}; it may have no majority of servers");
             Err(Error::new(ErrorKind::TimedOut, words))
         });
+        let host = format_address(host);
         connected.map_err(|error| Error::new(error.kind(), format!("`{host}`: {error}")))
     }
 
     #[cfg(feature = "tls")]
-    async fn encrypt(&self, host: &Host, socket: TcpStream) -> Result<Box<dyn Socket>, Error> {
+    async fn encrypt(
+        &self,
+        host: &NodeAddress,
+        socket: TcpStream,
+    ) -> Result<Box<dyn Socket>, Error> {
         use crate::engine::tls::encrypt;
 
         match &self.tls {
-            Some(tls) => Ok(Box::new(encrypt(tls, &host.name, socket).await?)),
+            Some(tls) => Ok(Box::new(encrypt(tls, &host.0, socket).await?)),
             None => Ok(Box::new(socket)),
         }
     }
 
     #[cfg(not(feature = "tls"))]
-    async fn encrypt(&self, _: &Host, socket: TcpStream) -> Result<Box<dyn Socket>, Error> {
+    async fn encrypt(&self, _: &NodeAddress, socket: TcpStream) -> Result<Box<dyn Socket>, Error> {
         Ok(Box::new(socket))
     }
 
@@ -74,7 +80,7 @@ impl Address {
     /// Creates a session with that timeout, and ends it. Returns the timeout that the ensemble gives instead.
     pub(crate) async fn negotiate(
         &self,
-        host: &Host,
+        host: &NodeAddress,
         timeout: Duration,
         limit: Duration,
     ) -> Result<Duration, Error> {

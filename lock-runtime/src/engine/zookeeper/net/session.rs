@@ -7,6 +7,7 @@ use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::lease::Lease;
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
+use crate::engine::url::format_address;
 use crate::engine::zookeeper::address::Address;
 use crate::engine::zookeeper::net::connection::FIRST_TRY;
 use crate::engine::zookeeper::net::messages::{
@@ -208,7 +209,7 @@ impl Session {
                             if connected_at.elapsed() > timeouts.command {
                                 (backoff, limit) = (fresh(), FIRST_TRY);
                             }
-                            format!("`{host}`: {why}")
+                            format!("`{}`: {why}", format_address(host))
                         }
                         End::Expired | End::Closed => return,
                     }

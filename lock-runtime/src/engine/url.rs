@@ -1,7 +1,9 @@
 //! URLs that name several hosts: `user:password@h1:26379,h2,[::1]:26380/path/of/words`.
 
-use crate::engine::redis::net::target::NodeAddress;
 use std::net::Ipv6Addr;
+
+/// Host and port.
+pub(crate) type NodeAddress = (String, u16);
 
 /// The parts of a URL after `scheme://`.
 #[derive(Debug, PartialEq)]
