@@ -1,8 +1,5 @@
 //! A server that a schedule kills, freezes and starts again.
 
-use std::path::PathBuf;
-
-use lock_test_support::clocks::Clocks;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::server::Server;
 
@@ -13,9 +10,6 @@ pub trait Host {
     /// Kills the server at once, as a crash does.
     fn kill(&mut self);
 
-    /// Kills the server, and deletes its data.
-    fn forget(&mut self);
-
     fn restart(&mut self);
 
     /// Deletes all locks, after they were reported as leftovers.
@@ -24,11 +18,10 @@ pub trait Host {
     /// Returns the connected clients, each with ` addr=127.0.0.1:` and its port.
     fn clients(&self) -> Vec<String>;
 
-    /// Returns the clocks that the server was started with.
-    fn clocks(&self) -> &Clocks;
-
-    /// Returns the socket for commands to Redis.
-    fn socket(&self) -> PathBuf;
+    /// Returns the server if it is one of Redis: only these lose their data, obey commands, and have clocks.
+    fn redis(&mut self) -> Option<&mut Server> {
+        None
+    }
 }
 
 impl Host for Server {
@@ -44,10 +37,6 @@ impl Host for Server {
         self.kill();
     }
 
-    fn forget(&mut self) {
-        self.forget();
-    }
-
     fn restart(&mut self) {
         self.restart();
     }
@@ -60,12 +49,8 @@ impl Host for Server {
         self.clients()
     }
 
-    fn clocks(&self) -> &Clocks {
-        self.clocks()
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.socket()
+    fn redis(&mut self) -> Option<&mut Server> {
+        Some(self)
     }
 }
 
@@ -82,10 +67,6 @@ impl Host for Postgres {
         self.kill();
     }
 
-    fn forget(&mut self) {
-        unreachable!("what it granted is on its disk");
-    }
-
     fn restart(&mut self) {
         self.restart();
     }
@@ -96,13 +77,5 @@ impl Host for Postgres {
 
     fn clients(&self) -> Vec<String> {
         self.clients()
-    }
-
-    fn clocks(&self) -> &Clocks {
-        unreachable!("its clock is the machine's");
-    }
-
-    fn socket(&self) -> PathBuf {
-        unreachable!("it obeys no commands of Redis");
     }
 }

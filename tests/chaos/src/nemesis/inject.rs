@@ -161,7 +161,10 @@ impl Nemesis<'_> {
             Kind::Flushed => fault.forgotten = Some(Keys::All),
             _ => {}
         }
-        let socket = self.deployment.server(server).socket();
+        let Some(redis) = self.deployment.server(server).redis() else {
+            return;
+        };
+        let socket = redis.socket();
         let user = self.deployment.limits().user();
         self.called
             .push(ask(socket, Command::of(step, key, user), fault));
@@ -191,7 +194,10 @@ impl Nemesis<'_> {
                 let Some(server) = self.server_of(on) else {
                     return;
                 };
-                let clocks = self.deployment.server(server).clocks();
+                let Some(redis) = self.deployment.server(server).redis() else {
+                    return;
+                };
+                let clocks = redis.clocks();
                 let kind = match step.otherwise {
                     true => {
                         clocks.back(&[Clock::Wall], by);

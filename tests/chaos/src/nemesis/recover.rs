@@ -90,8 +90,11 @@ impl Nemesis<'_> {
                 if it.since.elapsed() < self.deployment.limits().ttl {
                     it.fault.forgotten = Some(Keys::All);
                 }
-                self.deployment.server(server).forget();
-                self.deployment.server(server).restart();
+                let server = self.deployment.server(server);
+                if let Some(redis) = server.redis() {
+                    redis.forget();
+                }
+                server.restart();
             }
             Recovery::Wake(server) => self.deployment.server(server).resume(),
             Recovery::Mend {

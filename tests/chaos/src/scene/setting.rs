@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::deployment::{
-    Deployment, InEtcd, InPostgres, InZooKeeper, Limits, OneNode, Standalone, Topology,
+    Deployment, InEtcd, InPostgres, InZooKeeper, Limits, OneNode, Standalone, Topology, ensemble,
 };
 use crate::fault::Kind;
 use crate::instructions::{BodyLength, Workload};
@@ -11,6 +11,7 @@ use crate::journal::CallKind;
 use crate::plan::{Plan, Profile, Step, Target};
 use crate::schedule::{RunResult, Schedule};
 use lock_test_support::clocks::{ALL, Clocks};
+use lock_test_support::etcd::Etcd;
 use lock_test_support::time::millis;
 
 pub struct Setting {
@@ -74,7 +75,7 @@ impl Setting {
     fn deployment(&self) -> Box<dyn Deployment> {
         let usual = match self.topology {
             Topology::Postgres => InPostgres::limits(),
-            Topology::Etcd => InEtcd::limits(),
+            Topology::Etcd => InEtcd::limits(1),
             Topology::ZooKeeper => InZooKeeper::limits(self.sync_limit.map_or(1, |_| 3)),
             _ => Standalone::that_remembers(self.ttl),
         };
@@ -91,10 +92,11 @@ impl Setting {
             return Box::new(InPostgres::with(self.pooled, limits));
         }
         if self.topology == Topology::Etcd {
-            return Box::new(InEtcd::with(limits));
+            return Box::new(InEtcd::with(Etcd::start(), limits));
         }
         if self.topology == Topology::ZooKeeper {
-            return Box::new(InZooKeeper::with(limits, self.sync_limit.unwrap_or(4)));
+            let ensemble = ensemble(limits.servers, self.sync_limit.unwrap_or(4));
+            return Box::new(InZooKeeper::with(ensemble, limits));
         }
         if self.topology == Topology::Cluster {
             return Box::new(OneNode::with(limits));
