@@ -35,6 +35,8 @@ pub enum Kind {
     /// The server returns empty.
     ServerForgot,
     ServerStopped,
+    /// Clients reach the server, and the other servers do not.
+    ServerParted,
     ConnectionsCut,
     /// Traffic in both directions, …
     Delayed,

@@ -33,6 +33,7 @@ impl Profile {
                 &[Kind::Failover, Kind::SlotMoved, Kind::ClockStepped][..],
                 4,
             ),
+            (&[Kind::ServerParted][..], 4),
         ] {
             kinds.extend(all.iter().map(|kind| (*kind, weight)));
         }
@@ -200,7 +201,7 @@ impl Maker<'_> {
             Kind::WorkerStopped => millis(50) + up_to((limits.ttl * 3).min(millis(2500))),
             Kind::ServerKilled => millis(50) + up_to(limits.stop.min(millis(3000))),
             Kind::ServerForgot => limits.absence + millis(50) + up_to(millis(700)),
-            Kind::ServerStopped => up_to(limits.stop),
+            Kind::ServerStopped | Kind::ServerParted => up_to(limits.stop),
             Kind::ServerAsleep | Kind::ClientsPaused => up_to(limits.stop.min(millis(2000))),
             Kind::SlowScript | Kind::BusyReplies => up_to(millis(400)),
             Kind::SubscribeRefused | Kind::ChannelsDenied | Kind::ScriptsDenied => {

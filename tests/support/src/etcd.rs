@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::certificates::Certificates;
+use crate::proxy::Proxy;
 use crate::server::{free_port, signal, stop, temporary};
 use crate::time::{comes_true, eventually};
 
@@ -27,37 +28,53 @@ pub struct Etcd {
 struct Member {
     client: u16,
     peer: u16,
+    /// Through which the others reach it.
+    door: Option<Proxy>,
     process: Option<Child>,
     paused: bool,
 }
 
 impl Etcd {
     pub fn start() -> Self {
-        Self::with(1, None, &[])
+        Self::with(1, None, &[], false)
     }
 
     /// Starts a cluster of three members.
     pub fn three() -> Self {
-        Self::with(3, None, &[])
+        Self::with(3, None, &[], false)
+    }
+
+    /// Starts a cluster of three members that can be parted from one another.
+    pub fn three_behind_proxies() -> Self {
+        Self::with(3, None, &[], true)
     }
 
     /// Starts a member that accepts only TLS.
     pub fn with_tls(certificates: Certificates) -> Self {
-        Self::with(1, Some(certificates), &[])
+        Self::with(1, Some(certificates), &[], false)
     }
 
     pub fn with_options(options: &[&str]) -> Self {
-        Self::with(1, None, options)
+        Self::with(1, None, options, false)
     }
 
-    fn with(count: usize, tls: Option<Certificates>, options: &[&str]) -> Self {
+    fn with(
+        count: usize,
+        tls: Option<Certificates>,
+        options: &[&str],
+        behind_proxies: bool,
+    ) -> Self {
         // Another program may take a port before a member does.
         for _ in 0..5 {
-            let member = |_| Member {
-                client: free_port(),
-                peer: free_port(),
-                process: None,
-                paused: false,
+            let member = |_| {
+                let peer = free_port();
+                Member {
+                    client: free_port(),
+                    peer,
+                    door: behind_proxies.then(|| Proxy::to(peer)),
+                    process: None,
+                    paused: false,
+                }
             };
             let mut etcd = Self {
                 members: (0..count).map(member).collect(),
@@ -100,10 +117,9 @@ impl Etcd {
     }
 
     fn run(&mut self, number: usize, options: &[&str]) {
-        let peer = |member: &Member| format!("http://127.0.0.1:{}", member.peer);
         let cluster = self.members.iter().enumerate();
         let cluster: Vec<_> = cluster
-            .map(|(number, member)| format!("m{number}={}", peer(member)))
+            .map(|(number, member)| format!("m{number}={}", member.peer_url()))
             .collect();
         let name = format!("m{number}");
         let log = std::fs::File::create(self.file(&format!("{name}.log"))).unwrap();
@@ -120,10 +136,13 @@ impl Etcd {
                 "--advertise-client-urls",
                 &client,
             ])
-            .args(["--listen-peer-urls", &peer(&self.members[number])])
+            .args([
+                "--listen-peer-urls",
+                &format!("http://127.0.0.1:{}", self.members[number].peer),
+            ])
             .args([
                 "--initial-advertise-peer-urls",
-                &peer(&self.members[number]),
+                &self.members[number].peer_url(),
             ])
             .args(["--initial-cluster", &cluster.join(",")])
             // An election takes half a second.
@@ -304,6 +323,28 @@ impl Etcd {
         leader.unwrap()
     }
 
+    /// Parts a member from the others, which clients still reach.
+    pub fn part(&self, number: usize) {
+        // A request of a member names the URL at which the others reach that member.
+        let from = format!("{}\r\n", self.members[number].peer_url());
+        for (other, member) in self.members.iter().enumerate() {
+            match &member.door {
+                Some(door) if other == number => door.black_hole(),
+                Some(door) => door.hold_from(&from),
+                None => panic!("it has no proxy"),
+            }
+        }
+    }
+
+    /// Ends the parting of members: what was held arrives late.
+    pub fn rejoin(&self) {
+        let doors = self
+            .members
+            .iter()
+            .filter_map(|member| member.door.as_ref());
+        doors.for_each(Proxy::heal);
+    }
+
     pub fn pause(&mut self, number: usize) {
         let process = self.members[number].process.as_ref().expect("it runs");
         stop(process.id());
@@ -396,6 +437,14 @@ impl Etcd {
     }
 }
 
+impl Member {
+    /// Returns the URL at which the others reach it.
+    fn peer_url(&self) -> String {
+        let port = self.door.as_ref().map_or(self.peer, Proxy::port);
+        format!("http://127.0.0.1:{port}")
+    }
+}
+
 fn base64(text: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let chunk = |chunk: &[u8]| {
@@ -425,5 +474,26 @@ impl Drop for Etcd {
             self.kill(number);
         }
         assert!(clean, "the test left keys behind: {left:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leader_that_is_parted_from_the_others_is_replaced() {
+        let etcd = Etcd::three_behind_proxies();
+        let leader = etcd.leader();
+        etcd.part(leader);
+        eventually(START, "another member leads", || etcd.leader() != leader);
+        let mut health = etcd.command(&["endpoint", "health", "--command-timeout=1s"]);
+        let health = health.args(["--endpoints", &etcd.url_of(leader)]);
+        assert!(
+            !health.output().unwrap().status.success(),
+            "it has a leader"
+        );
+        etcd.rejoin();
+        etcd.until_healthy();
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ struct State {
     holds_replies: bool,
     /// Holds the replication stream to the server's replicas.
     holds_copies: bool,
+    /// Holds the connections whose first request contains these words.
+    holds_from: Option<String>,
     loses_reply: bool,
     lost_replies: usize,
     /// If set, the proxy parses the server's output and drops this percentage of its messages.
@@ -166,6 +168,12 @@ impl Proxy {
         self.network.set(|state| state.holds_copies = true);
     }
 
+    /// Stops the traffic of all connections whose first request contains these words, without closing them.
+    pub fn hold_from(&self, words: &str) {
+        let words = words.to_owned();
+        self.network.set(|state| state.holds_from = Some(words));
+    }
+
     /// Stops all traffic on the present connections, without closing them; new ones work.
     pub fn strand(&self) {
         self.network.set(|state| state.stranded = state.connections);
@@ -200,6 +208,7 @@ impl Proxy {
             state.holds_requests = false;
             state.holds_replies = false;
             state.holds_copies = false;
+            state.holds_from = None;
             state.loses_reply = false;
             state.stranded = 0;
             state.delays = Default::default();
@@ -274,7 +283,7 @@ impl Network {
         };
         let number = state.connections;
         state.connections += 1;
-        let copies = Arc::new(AtomicBool::new(false));
+        let (copies, first) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
         for (from, to, way) in [
             (client, &server, Way::Requests),
             (&server, client, Way::Replies),
@@ -282,9 +291,9 @@ impl Network {
             from.set_nodelay(true).unwrap();
             state.streams.push((number, from.try_clone().unwrap()));
             let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-            let (network, copies) = (self.clone(), copies.clone());
+            let (network, copies, first) = (self.clone(), copies.clone(), first.clone());
             thread::spawn(move || {
-                network.carry(&from, &to, way, number, &copies);
+                network.carry(&from, &to, way, number, &copies, &first);
                 let mut state = network.state();
                 if way == Way::Requests {
                     state.ended += 1;
@@ -305,6 +314,7 @@ impl Network {
         way: Way,
         number: usize,
         copies: &AtomicBool,
+        first: &OnceLock<String>,
     ) {
         let mut bytes = [0; 16 * 1024];
         let mut frames = Frames::default();
@@ -312,9 +322,16 @@ impl Network {
             if way == Way::Requests && is_of_a_copy(&bytes[..n]) {
                 copies.store(true, Relaxed);
             }
+            if way == Way::Requests {
+                first.get_or_init(|| String::from_utf8_lossy(&bytes[..n]).into_owned());
+            }
             let is_copied = copies.load(Relaxed);
             let holds = |state: &mut State| {
-                let held = state.holds(way) || (is_copied && state.holds_copies);
+                let words = state.holds_from.as_deref();
+                let is_held = |first: &String| words.is_some_and(|words| first.contains(words));
+                let held = state.holds(way)
+                    || (is_copied && state.holds_copies)
+                    || first.get().is_some_and(is_held);
                 !state.closed && (held || number < state.stranded)
             };
             let mut state = self.changed.wait_while(self.state(), holds).unwrap();

@@ -15,7 +15,7 @@ impl Servers for Etcd {
     fn start(servers: usize) -> Self {
         match servers {
             1 => Self::start(),
-            _ => Self::three(),
+            _ => Self::three_behind_proxies(),
         }
     }
 
@@ -37,6 +37,14 @@ impl Servers for Etcd {
 
     fn restart(&mut self, number: usize) {
         self.restart(number);
+    }
+
+    fn part(&self, number: usize) {
+        self.part(number);
+    }
+
+    fn rejoin(&self) {
+        self.rejoin();
     }
 
     fn clear(&self) {

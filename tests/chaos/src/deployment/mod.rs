@@ -150,6 +150,12 @@ pub trait Deployment: Send {
         false
     }
 
+    /// Parts a server from the others, which clients still reach.
+    fn part(&mut self, _number: usize) {}
+
+    /// Ends the parting of servers.
+    fn rejoin(&mut self) {}
+
     /// Begins a failover of the lock's server. Returns `true` if it began.
     fn fail_over(&mut self, _key: u32) -> bool {
         false

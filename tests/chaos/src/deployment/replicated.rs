@@ -23,6 +23,11 @@ pub trait Servers: Send + 'static {
     fn kill(&mut self, number: usize);
     fn restart(&mut self, number: usize);
 
+    /// Parts a server from the others, which clients still reach.
+    fn part(&self, number: usize);
+
+    fn rejoin(&self);
+
     /// Deletes all locks.
     fn clear(&self);
 
@@ -62,17 +67,19 @@ impl<S: Servers> Replicated<S> {
     pub fn limits(servers: usize) -> Limits {
         let network = Kind::NETWORK.iter().copied();
         let network: Vec<_> = network.filter(|kind| *kind != Kind::MessagesLost).collect();
+        let (variant, parted) = match servers {
+            1 => ("one server", None),
+            _ => ("three servers", Some(Kind::ServerParted)),
+        };
         Limits {
-            variant: match servers {
-                1 => "one server",
-                _ => "three servers",
-            },
+            variant,
             servers,
             can: [
                 &Kind::PROCESS[..],
                 &[Kind::ServerKilled, Kind::ServerStopped],
                 &network,
                 &[Kind::ClockStepped],
+                parted.as_slice(),
             ]
             .concat(),
             ..Standalone::that_remembers(S::TTL)
@@ -123,6 +130,14 @@ impl<S: Servers> Deployment for Replicated<S> {
 
     fn proxy(&self, process: usize, server: usize) -> Option<&Proxy> {
         self.links.get(process)?.get(server)
+    }
+
+    fn part(&mut self, number: usize) {
+        self.members[number].servers().part(number);
+    }
+
+    fn rejoin(&mut self) {
+        self.members[0].servers().rejoin();
     }
 
     fn leftovers(&self) -> Vec<String> {

@@ -10,7 +10,7 @@ use super::replicated::Servers;
 /// Starts an ensemble that waits that number of ticks of 100 ms for a server that is silent.
 pub fn ensemble(servers: usize, sync_limit: u32) -> ZooKeeper {
     let options = format!("syncLimit={sync_limit}");
-    let mut ensemble = ZooKeeper::by(servers, millis(100), &options);
+    let mut ensemble = ZooKeeper::behind_proxies(servers, millis(100), &options);
     ensemble.warm_up();
     ensemble
 }
@@ -41,6 +41,14 @@ impl Servers for ZooKeeper {
 
     fn restart(&mut self, number: usize) {
         self.restart(number);
+    }
+
+    fn part(&self, number: usize) {
+        self.part(number);
+    }
+
+    fn rejoin(&self) {
+        self.rejoin();
     }
 
     fn clear(&self) {

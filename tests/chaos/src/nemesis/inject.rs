@@ -62,6 +62,10 @@ impl Nemesis<'_> {
                 self.deployment.server(server).pause();
                 Recovery::Wake(server)
             }
+            Kind::ServerParted => {
+                self.deployment.part(server);
+                Recovery::Rejoin(server)
+            }
             kind if step.otherwise && self.deployment.limits().changes => {
                 if let Some(proxy) = self.deployment.proxy(0, server) {
                     proxy.hold_copies();

@@ -28,6 +28,7 @@ pub enum Recovery {
     Start(usize),
     StartEmpty(usize),
     Wake(usize),
+    Rejoin(usize),
     /// Held traffic arrives, or is lost with its connection.
     Mend {
         process: usize,
@@ -97,6 +98,7 @@ impl Nemesis<'_> {
                 server.restart();
             }
             Recovery::Wake(server) => self.deployment.server(server).resume(),
+            Recovery::Rejoin(_) => self.deployment.rejoin(),
             Recovery::Mend {
                 process,
                 server,
@@ -138,7 +140,8 @@ impl Recovery {
             Self::Kill { server, .. }
             | Self::Start(server)
             | Self::StartEmpty(server)
-            | Self::Wake(server) => Some(server),
+            | Self::Wake(server)
+            | Self::Rejoin(server) => Some(server),
             Self::EndMove(Move { from, .. }) => Some(from),
             Self::Resume(_) | Self::Mend { .. } | Self::Calm(_) | Self::Settle => None,
         }

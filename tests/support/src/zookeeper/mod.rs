@@ -27,6 +27,8 @@ pub const TICK: Duration = Duration::from_millis(500);
 pub struct ZooKeeper {
     members: Vec<Member>,
     paused: Vec<bool>,
+    /// Through which each server follows each other one that leads, if they can be parted.
+    paths: Vec<Vec<Proxy>>,
     /// The port for TLS, and the folder of the certificate.
     secure: Option<(u16, TempDir)>,
 }
@@ -71,17 +73,32 @@ impl ZooKeeper {
 
     /// Starts an ensemble with that tick.
     pub fn by(members: usize, tick: Duration, options: &str) -> Self {
-        let ports: Vec<_> = (0..members)
-            .map(|_| [(); 3].map(|()| free_port()))
-            .collect();
-        let list = ports.iter().zip(1..).map(|([_, follow, elect], number)| {
-            format!("server.{number}=127.0.0.1:{follow}:{elect}\n")
-        });
-        let list: String = list.filter(|_| members > 1).collect();
-        let members = ports.iter().zip(1..).map(|(ports, number)| {
+        Self::start_at(&free_ports(members), tick, options, Vec::new())
+    }
+
+    /// Starts an ensemble whose servers can be parted from one another. They still hear of each other's votes.
+    pub fn behind_proxies(members: usize, tick: Duration, options: &str) -> Self {
+        let ports = free_ports(members);
+        let to_all = || ports.iter().map(|[_, follow, _]| Proxy::to(*follow));
+        let paths = (0..members).map(|_| to_all().collect()).collect();
+        Self::start_at(&ports, tick, options, paths)
+    }
+
+    fn start_at(ports: &[[u16; 3]], tick: Duration, options: &str, paths: Vec<Vec<Proxy>>) -> Self {
+        let members = ports.iter().enumerate().map(|(member, own)| {
+            let paths = paths.get(member);
+            let server = |(other, [_, follow, elect]): (usize, &[u16; 3])| {
+                let path = paths.filter(|_| other != member);
+                let follow = path.map_or(*follow, |paths| paths[other].port());
+                format!("server.{}=127.0.0.1:{follow}:{elect}\n", other + 1)
+            };
+            let list: String = match ports.len() {
+                1 => String::new(),
+                _ => ports.iter().enumerate().map(server).collect(),
+            };
             let directory = temporary("lock-zookeeper-");
             let path = directory.path();
-            let (tick, client) = (tick.as_millis(), ports[0]);
+            let (tick, client) = (tick.as_millis(), own[0]);
             let configuration = format!(
                 "tickTime={tick}\ninitLimit=20\nsyncLimit=4\ndataDir={}\nclientPort={client}\n\
                  clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nmaxSessionTimeout=60000\n\
@@ -89,17 +106,18 @@ impl ZooKeeper {
                 path.display(),
             );
             fs::write(path.join("zoo.cfg"), configuration).unwrap();
-            fs::write(path.join("myid"), number.to_string()).unwrap();
+            fs::write(path.join("myid"), (member + 1).to_string()).unwrap();
             Member {
                 process: None,
                 directory,
-                ports: *ports,
+                ports: *own,
             }
         });
         let members: Vec<_> = members.collect();
         let mut zookeeper = Self {
             paused: vec![false; members.len()],
             members,
+            paths,
             secure: None,
         };
         for member in 0..zookeeper.members.len() {
@@ -260,6 +278,20 @@ impl ZooKeeper {
         self.paused[member] = false;
     }
 
+    /// Parts a server from the others, which clients still reach.
+    pub fn part(&self, member: usize) {
+        for (from, paths) in self.paths.iter().enumerate() {
+            let parts = paths.iter().enumerate();
+            let parted = parts.filter(|(to, _)| from == member || *to == member);
+            parted.for_each(|(_, path)| path.black_hole());
+        }
+    }
+
+    /// Ends the parting of servers: what was held arrives late.
+    pub fn rejoin(&self) {
+        self.paths.iter().flatten().for_each(Proxy::heal);
+    }
+
     /// Deletes all claims.
     pub fn leave_claims(&self) {
         let mut client = self.client();
@@ -275,6 +307,12 @@ impl ZooKeeper {
             .filter(|path| path.contains("-lock-"))
             .collect()
     }
+}
+
+/// Returns the client port of each server, and its two for the others.
+fn free_ports(members: usize) -> Vec<[u16; 3]> {
+    let ports = |_| [(); 3].map(|()| free_port());
+    (0..members).map(ports).collect()
 }
 
 impl Member {
@@ -341,5 +379,23 @@ impl Drop for ZooKeeper {
             give_back_port(*port);
         }
         assert!(left.is_empty(), "the test left claims behind: {left:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{eventually, millis};
+
+    #[test]
+    fn leader_that_is_parted_from_the_others_is_replaced() {
+        let mut zookeeper = ZooKeeper::behind_proxies(3, millis(100), "");
+        let leader = zookeeper.leader();
+        zookeeper.part(leader);
+        eventually(millis(30_000), "another server leads", || {
+            zookeeper.leader_now().is_some_and(|now| now != leader)
+        });
+        zookeeper.rejoin();
+        zookeeper.until_ready();
     }
 }
