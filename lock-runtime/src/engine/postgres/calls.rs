@@ -2,6 +2,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::names::stored;
+use crate::engine::postgres::prepared::WAIT;
 use crate::engine::postgres::queue::{
     Acquire, Parameter, Queue, Release, ReleaseReply, Renew, Reply, Request, Single,
 };
@@ -99,8 +100,7 @@ impl Calls {
         ];
         let valid_until = valid_until.map(|until| micros(until.0));
         let waits = Some((claim.token, valid_until));
-        let statement = "SELECT * FROM distributed_lock.wait_1($1, $2, $3, $4, $5, $6, $7)";
-        let row = self.row(statement, parameters, waits, deadline).await?;
+        let row = self.row(WAIT, parameters, waits, deadline).await?;
         let left = || get::<i64>(&row, "time_left").map(duration);
         match get::<i32>(&row, "answer")? {
             0 => Ok(EnqueueReply::Stale),
@@ -178,14 +178,14 @@ impl Calls {
     /// Calls a function that is not called for several requests at once, and returns its row.
     async fn row(
         &self,
-        statement: &str,
+        statement: &'static str,
         parameters: Vec<Parameter>,
         waits: Option<(Token, Option<i64>)>,
         deadline: Instant,
     ) -> Result<Row, EngineError> {
         let request = |reply| {
             Request::Single(Single {
-                statement: statement.to_owned(),
+                statement,
                 parameters,
                 waits,
                 reply,

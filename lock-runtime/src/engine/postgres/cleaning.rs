@@ -43,7 +43,7 @@ impl Cleaning {
         let (reply, cleaned) = oneshot::channel();
         self.cleaned = cleaned;
         Some(Request::Single(Single {
-            statement: "SELECT distributed_lock.clean_1()".to_owned(),
+            statement: "SELECT distributed_lock.clean_1()",
             parameters: Vec::new(),
             waits: None,
             reply,

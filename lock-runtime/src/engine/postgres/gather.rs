@@ -2,6 +2,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::error::Failure;
+use crate::engine::postgres::prepared::{ACQUIRE, RELEASE, RENEW};
 use crate::engine::postgres::queue::{Acquire, Release, Renew};
 use crate::engine::postgres::statements::{Parameters, Round};
 use crate::engine::postgres::values::{limit, text};
@@ -45,7 +46,6 @@ impl Gathered for Acquire {
             }
         }
         let replicas = calls.first().map_or(0, |call| call.replicas);
-        let statement = "SELECT * FROM distributed_lock.acquire_1($1, $2, $3, $4, $5, $6, $7)";
         let parameters: &Parameters<'_> = &[
             (&names, Type::TEXT_ARRAY),
             (&tokens, Type::TEXT_ARRAY),
@@ -55,10 +55,13 @@ impl Gathered for Acquire {
             (&replicas, Type::INT4),
             (&round.void_after, Type::INT8),
         ];
-        let rows = round.query(statement, parameters);
-        let counts: Vec<i32> = round.column(&rows.await?, "counts")?;
+        let rows = round.query(ACQUIRE, parameters).await?;
+        let counts: Option<Vec<i32>> = round.column(&rows, "counts")?;
         let count = |count| usize::try_from(count).unwrap_or_default();
-        Ok(counts.into_iter().map(count).collect())
+        Ok(match counts {
+            Some(counts) => counts.into_iter().map(count).collect(),
+            None => calls.iter().map(|call| call.names.len()).collect(),
+        })
     }
 
     fn answer(self, answer: Result<usize, EngineError>) {
@@ -78,14 +81,12 @@ impl Gathered for Release {
         let names: Vec<&str> = releases.iter().map(|it| it.name.as_str()).collect();
         let tokens: Vec<String> = releases.iter().map(|it| text(it.token)).collect();
         let leaves: Vec<bool> = releases.iter().map(|it| it.leaves).collect();
-        let statement = "SELECT * FROM distributed_lock.release_1($1, $2, $3)";
         let parameters: &Parameters<'_> = &[
             (&names, Type::TEXT_ARRAY),
             (&tokens, Type::TEXT_ARRAY),
             (&leaves, Type::BOOL_ARRAY),
         ];
-        let rows = round.query(statement, parameters);
-        let rows = rows.await?;
+        let rows = round.query(RELEASE, parameters).await?;
         let held: Vec<bool> = round.column(&rows, "held")?;
         let at: i64 = round.column(&rows, "at")?;
         let released = releases.iter().zip(&held).filter(|(_, held)| **held);
@@ -128,11 +129,7 @@ impl Gathered for Renew {
             (&ttls, Type::INT8_ARRAY),
             (&replicas, Type::INT4),
         ];
-        let rows = round.query(
-            "SELECT distributed_lock.renew_1($1, $2, $3, $4)",
-            parameters,
-        );
-        let rows = rows.await?;
+        let rows = round.query(RENEW, parameters).await?;
         let renewed: Result<HashSet<&str>, _> = rows.iter().map(|row| row.try_get(0)).collect();
         let renewed = renewed.map_err(|error| round.failed(&error))?;
         let is_held = |token: &String| renewed.contains(token.as_str());

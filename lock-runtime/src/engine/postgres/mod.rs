@@ -13,6 +13,7 @@ pub(crate) mod listener;
 pub(crate) mod messages;
 pub(crate) mod names;
 pub(crate) mod open;
+pub(crate) mod prepared;
 pub(crate) mod process_id;
 pub(crate) mod queue;
 pub(crate) mod recent;

@@ -51,7 +51,7 @@ pub(crate) struct Renew {
 
 /// A statement that is not sent together with others.
 pub(crate) struct Single {
-    pub(crate) statement: String,
+    pub(crate) statement: &'static str,
     pub(crate) parameters: Vec<Parameter>,
     /// A token that waits from then on, and the server time after which it must not; that is one more parameter.
     pub(crate) waits: Option<(Token, Option<i64>)>,

@@ -1,22 +1,42 @@
 -- The requests, each of which is one call.
 
--- Acquires the locks of each call in turn until one is not available; says of each call how many it acquired. It
--- waits for no transaction of a user, and for other requests only until they are committed.
+-- Acquires the locks of each call in turn until one is not available; says of each call how many it acquired, or nothing
+-- if all of them acquired all. It waits for no transaction of a user, and for other requests only until they are committed.
 CREATE OR REPLACE FUNCTION distributed_lock.acquire_1(
     names text[], tokens text[], limits int[], ttls bigint[], calls int[], replicas int, void_after bigint,
     OUT at bigint, OUT counts int[], OUT told text[])
-LANGUAGE plpgsql SET lock_timeout = '150ms' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     durably text := distributed_lock.begin_1(names, replicas);
+    -- The calls for locks that have a holder, or a waiter, or that another of these calls is for.
+    contended int[] := calls;
     refused int := 0;
+    number bigint;
 BEGIN
     at := distributed_lock.micros_1(clock_timestamp());
     IF at > void_after THEN
         RAISE EXCEPTION 'the request came too late' USING ERRCODE = 'DL002';
     END IF;
+    IF cardinality(names) = 1 OR cardinality(names) = (SELECT count(DISTINCT n COLLATE "C") FROM unnest(names) n) THEN
+        contended := ARRAY(SELECT u.call FROM unnest(names, calls) u(name, call) WHERE EXISTS (
+            SELECT FROM distributed_lock.held h WHERE h.name = u.name
+            UNION ALL SELECT FROM distributed_lock.waiting w WHERE w.name = u.name LIMIT 1));
+        -- No request for these locks runs beside this one: the number is greater than that of every hold before.
+        number := distributed_lock.number_1();
+        INSERT INTO distributed_lock.held
+            SELECT names[i], tokens[i], limits[i], number, clock_timestamp() + ttls[i] * interval '1 microsecond'
+            FROM generate_series(1, cardinality(names)) i WHERE calls[i] <> ALL (contended);
+        IF contended = '{}' THEN
+            RETURN;
+        END IF;
+    END IF;
     counts := array_fill(0, ARRAY[calls[cardinality(calls)]]);
     told := '{}';
     FOR i IN 1..cardinality(names) LOOP
+        IF calls[i] <> ALL (contended) THEN
+            counts[calls[i]] := counts[calls[i]] + 1;
+            CONTINUE;
+        END IF;
         CONTINUE WHEN calls[i] = refused;
         refused := calls[i];
         IF EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = names[i]) THEN
@@ -25,7 +45,6 @@ BEGIN
             CONTINUE WHEN EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = names[i]);
         END IF;
         CONTINUE WHEN NOT distributed_lock.has_room_1(names[i], limits[i]);
-        -- No request for the lock runs beside this one: the number is greater than that of every hold before.
         INSERT INTO distributed_lock.held VALUES (names[i], tokens[i], limits[i],
             distributed_lock.number_1(), clock_timestamp() + ttls[i] * interval '1 microsecond');
         counts[calls[i]] := counts[calls[i]] + 1;
@@ -37,7 +56,7 @@ END $$;
 CREATE OR REPLACE FUNCTION distributed_lock.wait_1(
     lock_name text, mine text, most int, my_ttl bigint, my_channel text, alive bigint, void_after bigint,
     OUT answer int, OUT at bigint, OUT time_left bigint, OUT ahead bigint, OUT others boolean, OUT told text[])
-LANGUAGE plpgsql SET lock_timeout = '150ms' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     durably text := distributed_lock.begin_1(ARRAY[lock_name], 0);
     t timestamptz := clock_timestamp();
@@ -123,18 +142,33 @@ END $$;
 -- Frees locks, or hands them on; says of each whether it was held. `leaves`: and leaves its queue.
 CREATE OR REPLACE FUNCTION distributed_lock.release_1(
     names text[], tokens text[], leaves boolean[], OUT at bigint, OUT held boolean[], OUT told text[])
-LANGUAGE plpgsql SET lock_timeout = '150ms' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     durably text := distributed_lock.begin_1(names, 0);
     t timestamptz := clock_timestamp();
+    ended int[];
+    rows tid[];
     until timestamptz;
     changed boolean;
 BEGIN
     at := distributed_lock.micros_1(t);
-    told := '{}';
     -- A release that a crash of the server undoes costs others a ttl, and gives no lock to two holders.
     PERFORM set_config('synchronous_commit', 'off', true);
+    -- At once: the locks for which nothing waits, and whose rows neither a renewal nor a transaction of a user has. The
+    -- subquery makes the server look each of them up, whatever the size of the table.
+    SELECT array_agg(i), array_agg(own.ctid) INTO ended, rows FROM generate_series(1, cardinality(names)) i, LATERAL (
+        SELECT h.ctid FROM distributed_lock.held h
+            WHERE h.name = names[i] AND h.token = tokens[i] AND h.expires_at > t AND NOT leaves[i]
+                AND NOT EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = names[i])
+            FOR UPDATE OF h SKIP LOCKED) own;
+    DELETE FROM distributed_lock.held h WHERE h.ctid = ANY (rows);
+    held := array_fill(true, ARRAY[cardinality(names)]);
+    IF cardinality(ended) = cardinality(names) THEN
+        RETURN;
+    END IF;
+    told := '{}';
     FOR i IN 1..cardinality(names) LOOP
+        CONTINUE WHEN i = ANY (ended);
         changed := false;
         IF leaves[i] THEN
             DELETE FROM distributed_lock.waiting w WHERE w.name = names[i] AND w.token = tokens[i];
@@ -148,10 +182,17 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Sends messages, each of a channel, a space and a text. In a transaction of its own: one that notifies keeps others that
+-- do waiting until it is committed, and this one is not flushed.
+CREATE OR REPLACE FUNCTION distributed_lock.tell_1(messages text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '0', true);
+    PERFORM pg_notify(split_part(m, ' ', 1), substr(m, strpos(m, ' ') + 1)) FROM unnest(messages) m;
+END $$;
+
 -- Gives each lock that is still held its whole ttl again; says which were.
 CREATE OR REPLACE FUNCTION distributed_lock.renew_1(names text[], tokens text[], ttls bigint[], replicas int)
-RETURNS SETOF text LANGUAGE plpgsql SET lock_timeout = '150ms' SET enable_seqscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM distributed_lock.begin_1('{}', replicas);
     RETURN QUERY
@@ -163,7 +204,7 @@ END $$;
 
 -- A new fencing token; none if the lock is not held. The update makes the commit wait until the number is flushed.
 CREATE OR REPLACE FUNCTION distributed_lock.fence_1(lock_name text, mine text) RETURNS bigint
-LANGUAGE plpgsql SET lock_timeout = '150ms' SET enable_seqscan = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     mark bigint;
 BEGIN
@@ -187,7 +228,7 @@ $$;
 -- or none if the lock was not held. Running it again prolongs nothing.
 CREATE OR REPLACE FUNCTION distributed_lock.downgrade_1(
     lock_name text, mine text, next text, most int, my_ttl bigint, OUT time_left bigint, OUT told text[])
-LANGUAGE plpgsql SET lock_timeout = '150ms' SET enable_seqscan = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     durably text := distributed_lock.begin_1(ARRAY[lock_name], 0);
     t timestamptz := clock_timestamp();

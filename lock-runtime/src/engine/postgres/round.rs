@@ -1,6 +1,7 @@
 //! One round: requests of one kind go out as one statement, and all statements at once.
 
 use crate::engine::postgres::gather::Gathered;
+use crate::engine::postgres::prepared::TELL;
 use crate::engine::postgres::queue::{Acquire, Release, Renew, Request, Single};
 use crate::engine::postgres::statements::Round;
 use crate::util::join_all::join_all;
@@ -51,13 +52,9 @@ impl Round<'_> {
         join_all(parts).await;
     }
 
-    /// In a transaction of its own: a transaction that notifies keeps others that do waiting until it is flushed, and
-    /// this one writes nothing.
     async fn tell(&self, told: Vec<String>) {
-        let statement = "SELECT pg_notify(split_part(t, ' ', 1), substr(t, strpos(t, ' ') + 1)) \
-                         FROM unnest($1) t";
         // A waiter that is not told asks.
-        let _ = self.query(statement, &[(&told, Type::TEXT_ARRAY)]).await;
+        let _ = self.query(TELL, &[(&told, Type::TEXT_ARRAY)]).await;
     }
 
     /// Sends requests of one kind as one statement; or one by one, if one of them may be the reason that they fail.
@@ -96,7 +93,7 @@ impl Round<'_> {
         if void_after.is_some() {
             parameters.push((&void_after, Type::INT8));
         }
-        let rows = self.query(&single.statement, &parameters).await;
+        let rows = self.query(single.statement, &parameters).await;
         self.answered(&rows, single.waits.map(|(token, _)| token).into_iter());
         let _ = single.reply.send(rows.map_err(|failure| failure.error));
     }

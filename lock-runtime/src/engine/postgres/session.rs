@@ -6,6 +6,8 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::cleaning::Cleaning;
 use crate::engine::postgres::connection::Connection;
 use crate::engine::postgres::earlier::EarlierBackends;
+use crate::engine::postgres::error::connecting;
+use crate::engine::postgres::prepared::Prepared;
 use crate::engine::postgres::queue::{Queue, Release, ReleaseReply, Request};
 use crate::engine::postgres::recent::{RecentReleases, Released};
 use crate::engine::postgres::statements::Round;
@@ -119,12 +121,12 @@ impl Driver {
                 None => timeout,
             };
             let error = match self.connect(time).await {
-                Ok((connection, clock)) => {
+                Ok((connection, prepared, clock)) => {
                     self.queue.set_up();
                     if let Some(first) = self.first.take() {
                         let _ = first.send(Ok(()));
                     }
-                    self.serve(&connection, clock).await;
+                    self.serve(&connection, &prepared, clock).await;
                     self.earlier.add(connection.backend);
                     self.released.broke(now());
                     backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
@@ -146,7 +148,7 @@ impl Driver {
     async fn connect(
         &mut self,
         timeout: Duration,
-    ) -> Result<(Connection, ServerClock), EngineError> {
+    ) -> Result<(Connection, Prepared, ServerClock), EngineError> {
         let queue = self.queue.clone();
         let wake = Box::new(move |message: Option<_>| {
             if message.is_none() {
@@ -162,21 +164,33 @@ impl Driver {
             if self.earlier.end(client).await? {
                 self.unanswered.processes_ended();
             }
-            target.schema.prepare(client, target.create_schema).await
+            let schema = &target.schema;
+            schema.prepare(client, target.create_schema).await?;
+            match connection.backend.is_own {
+                true => Prepared::new(client, schema)
+                    .await
+                    .map_err(|error| connecting(&error)),
+                false => Ok(Prepared::default()),
+            }
         };
-        match timeout_at(deadline, prepare).await {
+        let prepared = match timeout_at(deadline, prepare).await {
             Ok(prepared) => prepared?,
             Err(_) => {
                 let words = format!("the server did not answer within {timeout:?}");
                 return Err(EngineError::new(EngineErrorKind::NotConnected, words));
             }
-        }
+        };
         let micros = connection.backend.at;
-        Ok((connection, ServerClock { read, micros }))
+        Ok((connection, prepared, ServerClock { read, micros }))
     }
 
     /// Sends requests until the connection breaks, or all are answered and no more will come.
-    async fn serve(&mut self, connection: &Connection, mut clock: ServerClock) {
+    async fn serve(
+        &mut self,
+        connection: &Connection,
+        prepared: &Prepared,
+        mut clock: ServerClock,
+    ) {
         loop {
             let repeats = self.released.take_repeats(MAX_SIZE);
             let mut requests = self.queue.take(MAX_SIZE);
@@ -193,7 +207,7 @@ impl Driver {
             if !told.is_empty() {
                 requests.push(Request::Tell(told.clone()));
             }
-            if !self.round(connection, &mut clock, requests).await {
+            if !self.round(connection, prepared, &mut clock, requests).await {
                 self.released.put_back(repeats);
                 self.told.extend(told);
                 return;
@@ -205,6 +219,7 @@ impl Driver {
     async fn round(
         &mut self,
         connection: &Connection,
+        prepared: &Prepared,
         clock: &mut ServerClock,
         requests: Vec<Request>,
     ) -> bool {
@@ -212,7 +227,8 @@ impl Driver {
         let void_after = clock.after(sent, self.timeouts.command + VOID_MARGIN);
         let gains: Vec<Gain> = requests.iter().flat_map(Request::gains).collect();
         let schema = &self.target.schema;
-        let round = Round::new(&connection.client, schema, void_after, &self.unanswered);
+        let client = &connection.client;
+        let round = Round::new(client, prepared, schema, void_after, &self.unanswered);
         let deadline = deadline_in(self.timeouts.command);
         let mut run = Box::pin(round.run(requests));
         let in_time = timeout_at(deadline, &mut run).await.is_ok();

@@ -2,6 +2,7 @@
 
 use crate::engine::error::EngineErrorKind;
 use crate::engine::postgres::error::Failure;
+use crate::engine::postgres::prepared::Prepared;
 use crate::engine::postgres::recent::Released;
 use crate::engine::postgres::schema::Schema;
 use crate::engine::postgres::unanswered::Unanswered;
@@ -12,6 +13,7 @@ use tokio_postgres::{Client, Error, Row};
 
 pub(crate) struct Round<'a> {
     client: &'a Client,
+    prepared: &'a Prepared,
     schema: &'a Schema,
     /// The server time after which the server ignores what would acquire a lock.
     pub(crate) void_after: i64,
@@ -38,12 +40,14 @@ pub(crate) type Parameters<'a> = [(&'a (dyn ToSql + Sync), Type)];
 impl<'a> Round<'a> {
     pub(crate) fn new(
         client: &'a Client,
+        prepared: &'a Prepared,
         schema: &'a Schema,
         void_after: i64,
         unanswered: &'a Unanswered,
     ) -> Round<'a> {
         Round {
             client,
+            prepared,
             schema,
             void_after,
             unanswered,
@@ -56,14 +60,22 @@ impl<'a> Round<'a> {
         std::mem::take(&mut *self.lock())
     }
 
-    /// Sends an unnamed statement, which works behind every pooler.
+    /// Sends a statement: a prepared one, or an unnamed one, which works behind every pooler.
     pub(crate) async fn query(
         &self,
         statement: &str,
         parameters: &Parameters<'_>,
     ) -> Result<Vec<Row>, Failure> {
-        let statement = self.schema.sql(statement);
-        let rows = self.client.query_typed(&statement, parameters).await;
+        let rows = match self.prepared.get(statement) {
+            Some(prepared) => {
+                let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
+                self.client.query(prepared, &values).await
+            }
+            None => {
+                let statement = self.schema.sql(statement);
+                self.client.query_typed(&statement, parameters).await
+            }
+        };
         let rows = rows.map_err(|error| self.failed(&error))?;
         let mut outcome = self.lock();
         for row in &rows {
