@@ -47,14 +47,17 @@ pub(crate) fn spawn(
     limit: Limit,
 ) -> Arc<Inbox<ClaimEvent>> {
     let events = Arc::new(Inbox::new());
-    let remote_wait = RemoteWait {
+    let mut remote_wait = RemoteWait {
         inner: inner.clone(),
         name,
         limit,
         events: events.clone(),
         claim: None,
     };
-    inner.context.tasks.spawn(remote_wait.run());
+    inner
+        .context
+        .tasks
+        .spawn(async move { remote_wait.run().await });
     events
 }
 
@@ -81,7 +84,7 @@ enum WaitOutcome {
 }
 
 impl RemoteWait {
-    async fn run(mut self) {
+    async fn run(&mut self) {
         // After a panic, continue to serve the local waiters.
         while caught(self.serve()).await.is_err() {
             if let Some(claim) = self.claim.take() {
@@ -262,7 +265,7 @@ impl RemoteWait {
                 }
                 Err(error) => return WaitOutcome::Rejected(error),
             };
-            let granted = self.wait_for_event(claim, server_time_anchor, deadline_in(delay));
+            let granted = self.wait_for_event(claim, &server_time_anchor, deadline_in(delay));
             if let Some(lease) = granted.await {
                 return WaitOutcome::Granted(claim.token, lease);
             }
@@ -273,7 +276,7 @@ impl RemoteWait {
     async fn wait_for_event(
         &self,
         claim: &Claim,
-        server_time_anchor: Option<(Timestamp, ServerTime)>,
+        server_time_anchor: &Option<(Timestamp, ServerTime)>,
         mut deadline: Instant,
     ) -> Option<Lease> {
         while let Ok(event) = timeout_at(deadline, self.events.recv()).await {
@@ -281,7 +284,7 @@ impl RemoteWait {
                 ClaimEvent::Granted(grant) if grant.token == claim.token => {
                     let now = self.inner.context.clock.now();
                     // Without an anchor, the time that the message was in flight is unknown.
-                    let (then, at) = server_time_anchor?;
+                    let (then, at) = (*server_time_anchor)?;
                     let lease = Lease::from_grant(
                         now,
                         then,

@@ -30,15 +30,15 @@ impl<T> Inbox<T> {
     /// Waits for the next message. Cancel safe: no message is lost.
     pub(crate) async fn recv(&self) -> T {
         loop {
-            let next = self
-                .messages
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .pop_front();
-            match next {
-                Some(message) => return message,
-                None => self.arrived.notified().await,
+            if let Some(message) = self.take() {
+                return message;
             }
+            self.arrived.notified().await;
         }
+    }
+
+    fn take(&self) -> Option<T> {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.pop_front()
     }
 }
