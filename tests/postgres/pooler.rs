@@ -85,6 +85,65 @@ async fn restarted_pooler_costs_no_lock() {
     server.until_gone("row", NOISE);
 }
 
+/// The pooler does not connect at once to a server that was away, and its clients wait: for 15 s, unless
+/// `server_login_retry` is less.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarted_server_is_used_soon_behind_a_pooler() {
+    let mut server = Postgres::start();
+    let pooler = PgBouncer::to(server.port());
+    let locks = connected(pooler.url()).await;
+    for _ in 0..2 {
+        server.kill();
+        let before = pooler.failures();
+        let error = locks.lock("row").wait(millis(300)).acquire().await;
+        assert!(error.unwrap_err().is_unavailable());
+        eventually(LONG, "the pooler finds no server", || {
+            pooler.failures() > before
+        });
+        server.restart();
+        let guard = locks.lock("row").wait(LONG).acquire();
+        let guard = within(millis(4000) + NOISE, guard).await.unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+/// PgBouncer gives a process of the server to another client once one of several replies is there, if the first client
+/// leaves then: the other one would get replies to statements that it did not send.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn client_that_leaves_has_at_most_one_reply_outstanding() {
+    let server = Postgres::start();
+    let pooler = PgBouncer::to(server.port());
+    let network = Proxy::to(pooler.port());
+    let locks = warmed_up(url_at(network.port())).await;
+    let blocker = server.client().await;
+    let keys = || (0..4).map(|n| format!("row:{n}"));
+    for key in keys() {
+        let block =
+            format!("SELECT pg_advisory_lock(hashtextextended('distributed_lock lock:{key}', 0))");
+        blocker.batch_execute(&block).await.unwrap();
+    }
+    let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'";
+    for round in 0..8 {
+        let calls: JoinSet<_> = keys()
+            .map(|key| locks.lock(key).wait(LONG).acquire())
+            .collect();
+        eventually(LONG, "a statement waits", || {
+            server.query::<usize>(blocked) > 0
+        });
+        // Some of the statements that were sent with it are answered.
+        tokio::time::sleep(millis(round * 40)).await;
+        network.cut();
+        drop(calls);
+        network.heal();
+        eventually(LONG, "no statement waits", || {
+            server.query::<usize>(blocked) == 0
+        });
+    }
+    drop(blocker);
+    within(LONG, locks.shutdown()).await;
+    assert_eq!(pooler.misplaced(), 0);
+}
+
 /// The pooler may still send a statement of a connection that its client has given up, after the release that the
 /// client sent over another one.
 #[tokio::test]

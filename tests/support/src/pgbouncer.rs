@@ -10,6 +10,10 @@ use crate::postgres::url_at;
 use crate::server::{free_port, give_back_port, signal, stop, temporary};
 use crate::time::comes_true;
 
+/// For how many seconds it does not connect to a server that was away. By default these are 15, for which no lock could
+/// be acquired.
+const LOGIN_RETRY: u32 = 1;
+
 /// Killed when dropped.
 pub struct PgBouncer {
     process: Option<Child>,
@@ -58,6 +62,20 @@ impl PgBouncer {
         signal(self.pid(), "CONT");
     }
 
+    /// Returns how often the server could not be connected to, by the pooler's log.
+    pub fn failures(&self) -> usize {
+        self.log().matches("connect failed").count()
+    }
+
+    /// Returns how many messages of the server came for no client: another one could have got them.
+    pub fn misplaced(&self) -> usize {
+        self.log().matches("when not linked").count()
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
     fn pid(&self) -> u32 {
         self.process.as_ref().expect("the pooler runs").id()
     }
@@ -77,6 +95,7 @@ impl PgBouncer {
              unix_socket_dir =\n\
              auth_type = trust\n\
              auth_file = {directory}/users\n\
+             server_login_retry = {LOGIN_RETRY}\n\
              pool_mode = transaction\n\
              default_pool_size = 8\n\
              max_client_conn = 200\n\
@@ -104,11 +123,7 @@ impl PgBouncer {
             }
             self.kill();
         }
-        let log = std::fs::read_to_string(self.directory.path().join("log"));
-        panic!(
-            "pgbouncer does not start on port {port}:\n{}",
-            log.unwrap_or_default()
-        );
+        panic!("pgbouncer does not start on port {port}:\n{}", self.log());
     }
 
     fn write(&self, name: &str, text: &str) {

@@ -2,6 +2,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::error::{connecting, of_each};
+use crate::engine::postgres::prepared::Prepared;
 use crate::engine::postgres::process_id::announced;
 use crate::engine::postgres::servers::{Servers, addresses, within};
 use crate::engine::postgres::target::Target;
@@ -24,6 +25,8 @@ pub(crate) type MessageHandler = Box<dyn Fn(Option<AsyncMessage>) + Send + Sync>
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) backend: Backend,
+    /// Set once the schema is there.
+    pub(crate) prepared: Prepared,
     _task: AbortOnDrop,
 }
 
@@ -92,6 +95,7 @@ impl Connection {
         let connection = Connection {
             backend: Backend::of(&client).await?,
             client,
+            prepared: Prepared::default(),
             _task: task,
         };
         if connection.backend.is_own {

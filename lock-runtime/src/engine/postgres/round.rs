@@ -1,4 +1,4 @@
-//! One round: requests of one kind go out as one statement, and all statements at once.
+//! One round: requests of one kind go out as one statement, and all statements at once unless a pooler is in between.
 
 use crate::engine::postgres::gather::Gathered;
 use crate::engine::postgres::prepared::TELL;
@@ -49,7 +49,19 @@ impl Round<'_> {
         for single in sorted.singles {
             parts.push(Box::pin(self.single(single)));
         }
-        join_all(parts).await;
+        self.all(parts).await;
+    }
+
+    /// One after the other behind a pooler: when a client leaves after one of several replies, PgBouncer before 1.22.1
+    /// gives its process of the server to another client, which gets the other replies.
+    async fn all(&self, parts: Vec<Part<'_>>) {
+        if self.is_own() {
+            join_all(parts).await;
+            return;
+        }
+        for part in parts {
+            part.await;
+        }
     }
 
     async fn tell(&self, told: Vec<String>) {
@@ -70,7 +82,7 @@ impl Round<'_> {
                 }
                 Err(failure) if failure.may_be_split && requests.len() > 1 => {
                     let parts = requests.into_iter().map(|one| self.gather(vec![one]));
-                    join_all(parts).await;
+                    self.all(parts.collect()).await;
                 }
                 Err(failure) => {
                     for request in requests {

@@ -30,6 +30,8 @@ const VOID_MARGIN: Duration = Duration::from_millis(500);
 const MIN_TIMEOUT: Duration = Duration::from_millis(250);
 /// How many locks a round is about: few enough that no statement takes long, or needs many of the server's locks.
 const MAX_SIZE: usize = 100;
+/// … behind a pooler, where one statement is sent after the other.
+const MAX_SIZE_POOLED: usize = 20;
 
 /// The requests of one engine. Dropping it ends the connection once they are answered.
 pub(crate) struct Session {
@@ -121,12 +123,12 @@ impl Driver {
                 None => timeout,
             };
             let error = match self.connect(time).await {
-                Ok((connection, prepared, clock)) => {
+                Ok((connection, clock)) => {
                     self.queue.set_up();
                     if let Some(first) = self.first.take() {
                         let _ = first.send(Ok(()));
                     }
-                    self.serve(&connection, &prepared, clock).await;
+                    self.serve(&connection, clock).await;
                     self.earlier.add(connection.backend);
                     self.released.broke(now());
                     backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
@@ -148,7 +150,7 @@ impl Driver {
     async fn connect(
         &mut self,
         timeout: Duration,
-    ) -> Result<(Connection, Prepared, ServerClock), EngineError> {
+    ) -> Result<(Connection, ServerClock), EngineError> {
         let queue = self.queue.clone();
         let wake = Box::new(move |message: Option<_>| {
             if message.is_none() {
@@ -158,7 +160,8 @@ impl Driver {
         let read = self.clock.now();
         let target = self.target.clone();
         let deadline = deadline_in(timeout);
-        let connection = Connection::open(self.io, &target.server, &target, timeout, wake).await?;
+        let mut connection =
+            Connection::open(self.io, &target.server, &target, timeout, wake).await?;
         let client = &connection.client;
         let prepare = async {
             if self.earlier.end(client).await? {
@@ -173,7 +176,7 @@ impl Driver {
                 false => Ok(Prepared::default()),
             }
         };
-        let prepared = match timeout_at(deadline, prepare).await {
+        connection.prepared = match timeout_at(deadline, prepare).await {
             Ok(prepared) => prepared?,
             Err(_) => {
                 let words = format!("the server did not answer within {timeout:?}");
@@ -181,19 +184,18 @@ impl Driver {
             }
         };
         let micros = connection.backend.at;
-        Ok((connection, prepared, ServerClock { read, micros }))
+        Ok((connection, ServerClock { read, micros }))
     }
 
     /// Sends requests until the connection breaks, or all are answered and no more will come.
-    async fn serve(
-        &mut self,
-        connection: &Connection,
-        prepared: &Prepared,
-        mut clock: ServerClock,
-    ) {
+    async fn serve(&mut self, connection: &Connection, mut clock: ServerClock) {
+        let size = match connection.backend.is_own {
+            true => MAX_SIZE,
+            false => MAX_SIZE_POOLED,
+        };
         loop {
-            let repeats = self.released.take_repeats(MAX_SIZE);
-            let mut requests = self.queue.take(MAX_SIZE);
+            let repeats = self.released.take_repeats(size);
+            let mut requests = self.queue.take(size);
             if requests.is_empty() && repeats.is_empty() && self.told.is_empty() {
                 if self.queue.is_closed() || connection.client.is_closed() {
                     return;
@@ -207,7 +209,7 @@ impl Driver {
             if !told.is_empty() {
                 requests.push(Request::Tell(told.clone()));
             }
-            if !self.round(connection, prepared, &mut clock, requests).await {
+            if !self.round(connection, &mut clock, requests).await {
                 self.released.put_back(repeats);
                 self.told.extend(told);
                 return;
@@ -219,7 +221,6 @@ impl Driver {
     async fn round(
         &mut self,
         connection: &Connection,
-        prepared: &Prepared,
         clock: &mut ServerClock,
         requests: Vec<Request>,
     ) -> bool {
@@ -227,8 +228,7 @@ impl Driver {
         let void_after = clock.after(sent, self.timeouts.command + VOID_MARGIN);
         let gains: Vec<Gain> = requests.iter().flat_map(Request::gains).collect();
         let schema = &self.target.schema;
-        let client = &connection.client;
-        let round = Round::new(client, prepared, schema, void_after, &self.unanswered);
+        let round = Round::new(connection, schema, void_after, &self.unanswered);
         let deadline = deadline_in(self.timeouts.command);
         let mut run = Box::pin(round.run(requests));
         let in_time = timeout_at(deadline, &mut run).await.is_ok();

@@ -1,19 +1,18 @@
 //! The statements of one round, and what comes of them.
 
 use crate::engine::error::EngineErrorKind;
+use crate::engine::postgres::connection::Connection;
 use crate::engine::postgres::error::Failure;
-use crate::engine::postgres::prepared::Prepared;
 use crate::engine::postgres::recent::Released;
 use crate::engine::postgres::schema::Schema;
 use crate::engine::postgres::unanswered::Unanswered;
 use crate::engine::token::Token;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_postgres::types::{FromSql, ToSql, Type};
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::{Error, Row};
 
 pub(crate) struct Round<'a> {
-    client: &'a Client,
-    prepared: &'a Prepared,
+    connection: &'a Connection,
     schema: &'a Schema,
     /// The server time after which the server ignores what would acquire a lock.
     pub(crate) void_after: i64,
@@ -39,20 +38,23 @@ pub(crate) type Parameters<'a> = [(&'a (dyn ToSql + Sync), Type)];
 
 impl<'a> Round<'a> {
     pub(crate) fn new(
-        client: &'a Client,
-        prepared: &'a Prepared,
+        connection: &'a Connection,
         schema: &'a Schema,
         void_after: i64,
         unanswered: &'a Unanswered,
     ) -> Round<'a> {
         Round {
-            client,
-            prepared,
+            connection,
             schema,
             void_after,
             unanswered,
             outcome: Mutex::default(),
         }
+    }
+
+    /// `false` behind a pooler.
+    pub(crate) fn is_own(&self) -> bool {
+        self.connection.backend.is_own
     }
 
     /// Returns what has come of the requests so far.
@@ -66,14 +68,17 @@ impl<'a> Round<'a> {
         statement: &str,
         parameters: &Parameters<'_>,
     ) -> Result<Vec<Row>, Failure> {
-        let rows = match self.prepared.get(statement) {
+        let Connection {
+            client, prepared, ..
+        } = self.connection;
+        let rows = match prepared.get(statement) {
             Some(prepared) => {
                 let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
-                self.client.query(prepared, &values).await
+                client.query(prepared, &values).await
             }
             None => {
                 let statement = self.schema.sql(statement);
-                self.client.query_typed(&statement, parameters).await
+                client.query_typed(&statement, parameters).await
             }
         };
         let rows = rows.map_err(|error| self.failed(&error))?;
