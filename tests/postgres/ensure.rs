@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use super::fixture::{ensure, run};
-use lock_runtime::LockManager;
+use lock_runtime::{Ensure, LockError, LockGuard, LockManager};
+use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls, Transaction};
 
 use lock_test_support::manager::connected;
@@ -115,11 +116,12 @@ fn without_ensure_a_paused_holder_overwrites_the_next_one() {
     assert_eq!(balance, 90, "the second holder's write is lost");
 }
 
+/// Two managers and a client of a server, which is dropped last.
 struct Pinned {
-    server: Postgres,
     locks: LockManager,
     other: LockManager,
     client: Client,
+    server: Postgres,
 }
 
 impl Pinned {
@@ -129,35 +131,48 @@ impl Pinned {
         let other = connected(patient(server.url())).await;
         let client = server.client().await;
         Self {
-            server,
             locks,
             other,
             client,
+            server,
         }
     }
+
+    async fn refuses(&mut self, proof: &Ensure) {
+        let transaction = self.client.transaction().await.unwrap();
+        let refused = run(&transaction, proof).await.unwrap_err();
+        assert_eq!(refused.code().unwrap().code(), "DL001");
+    }
+}
+
+type Waiter = JoinHandle<Result<LockGuard, LockError>>;
+
+fn waits(locks: &LockManager) -> Waiter {
+    tokio::spawn(locks.lock("account").wait(LONG).acquire())
+}
+
+async fn is_served(waiter: Waiter) -> LockGuard {
+    let served = within(millis(1500) + NOISE, waiter).await;
+    served.unwrap().unwrap()
 }
 
 /// A transaction that has ensured its lock keeps it from others after the lease has ended, until it ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ensured_transaction_outlives_the_lease() {
-    let Pinned {
-        server,
-        locks,
-        other,
-        mut client,
-    } = Pinned::start().await;
-    let guard = locks
+    let mut pinned = Pinned::start().await;
+    let guard = pinned
+        .locks
         .lock("account")
         .ttl(TTL)
         .renew(false)
         .acquire()
         .await
         .unwrap();
-    let transaction = client.transaction().await.unwrap();
+    let transaction = pinned.client.transaction().await.unwrap();
     let proof = guard.ensure().await.unwrap();
     run(&transaction, &proof).await.unwrap();
-    let waiter = tokio::spawn(other.lock("account").wait(LONG).acquire());
-    let once = other.lock("account").try_acquire();
+    let waiter = waits(&pinned.other);
+    let once = pinned.other.lock("account").try_acquire();
     tokio::time::sleep(TTL * 2).await;
     assert!(!guard.is_valid(), "the lease has ended");
     assert!(!waiter.is_finished(), "the transaction still has the lock");
@@ -168,27 +183,24 @@ async fn ensured_transaction_outlives_the_lease() {
     );
     set(&transaction, 1).await;
     transaction.commit().await.unwrap();
-    let next = within(millis(1500) + NOISE, waiter).await.unwrap().unwrap();
+    let next = is_served(waiter).await;
     // The first holder's token is refused from now on.
-    let transaction = client.transaction().await.unwrap();
-    let refused = run(&transaction, &proof).await.unwrap_err();
-    assert_eq!(refused.code().unwrap().code(), "DL001");
-    drop(transaction);
+    pinned.refuses(&proof).await;
     next.release().await.unwrap();
-    drop(server);
 }
 
 /// Renewals do not wait for the transaction, and the transaction does not wait for them.
 #[tokio::test]
 async fn renewals_pass_an_ensured_transaction() {
-    let Pinned {
-        server: _server,
-        locks,
-        mut client,
-        ..
-    } = Pinned::start().await;
-    let guard = locks.lock("account").ttl(TTL).acquire().await.unwrap();
-    let transaction = client.transaction().await.unwrap();
+    let mut pinned = Pinned::start().await;
+    let guard = pinned
+        .locks
+        .lock("account")
+        .ttl(TTL)
+        .acquire()
+        .await
+        .unwrap();
+    let transaction = pinned.client.transaction().await.unwrap();
     ensure(&transaction, &guard).await.unwrap();
     tokio::time::sleep(TTL * 3).await;
     assert!(guard.is_valid(), "the lock was renewed");
@@ -200,23 +212,18 @@ async fn renewals_pass_an_ensured_transaction() {
 /// A release beside an open transaction takes effect when that ends.
 #[tokio::test]
 async fn release_beside_an_ensured_transaction_hands_on_at_its_end() {
-    let Pinned {
-        server: _server,
-        locks,
-        other,
-        mut client,
-    } = Pinned::start().await;
-    let guard = locks.lock("account").acquire().await.unwrap();
-    let transaction = client.transaction().await.unwrap();
+    let mut pinned = Pinned::start().await;
+    let guard = pinned.locks.lock("account").acquire().await.unwrap();
+    let transaction = pinned.client.transaction().await.unwrap();
     ensure(&transaction, &guard).await.unwrap();
     within(millis(1000) + NOISE, guard.release()).await.unwrap();
-    let busy = other.lock("account").try_acquire().await.unwrap();
+    let busy = pinned.other.lock("account").try_acquire().await.unwrap();
     assert!(busy.is_none(), "the transaction still has the lock");
-    let waiter = tokio::spawn(other.lock("account").wait(LONG).acquire());
+    let waiter = waits(&pinned.other);
     tokio::time::sleep(millis(300)).await;
     assert!(!waiter.is_finished());
     transaction.rollback().await.unwrap();
-    let guard = within(millis(1500) + NOISE, waiter).await.unwrap().unwrap();
+    let guard = is_served(waiter).await;
     guard.release().await.unwrap();
 }
 
@@ -224,54 +231,53 @@ async fn release_beside_an_ensured_transaction_hands_on_at_its_end() {
 /// must not get the lock beside that transaction, either.
 #[tokio::test]
 async fn local_waiter_gets_the_lock_after_an_ensured_transaction() {
-    let Pinned {
-        server: _server,
-        locks,
-        mut client,
-        ..
-    } = Pinned::start().await;
-    let guard = locks.lock("account").acquire().await.unwrap();
-    let transaction = client.transaction().await.unwrap();
+    let mut pinned = Pinned::start().await;
+    let guard = pinned.locks.lock("account").acquire().await.unwrap();
+    let transaction = pinned.client.transaction().await.unwrap();
     ensure(&transaction, &guard).await.unwrap();
-    let mut waiter = tokio::spawn(locks.lock("account").wait(LONG).acquire());
+    let mut waiter = waits(&pinned.locks);
     tokio::time::sleep(millis(100)).await;
     drop(guard);
     let early = tokio::time::timeout(millis(300), &mut waiter).await;
     assert!(early.is_err(), "two holders at once");
     transaction.rollback().await.unwrap();
-    let next = within(millis(1500) + NOISE, waiter).await.unwrap().unwrap();
+    let next = is_served(waiter).await;
     next.release().await.unwrap();
 }
 
 /// A downgrade does not wait for the holder's own transaction, and readers enter when that has ended.
 #[tokio::test]
 async fn downgrade_beside_an_ensured_transaction_admits_readers_at_its_end() {
-    let Pinned {
-        server: _server,
-        locks,
-        other,
-        mut client,
-    } = Pinned::start().await;
-    let guard = locks.lock("account").ttl(TTL).acquire().await.unwrap();
+    let mut pinned = Pinned::start().await;
+    let guard = pinned
+        .locks
+        .lock("account")
+        .ttl(TTL)
+        .acquire()
+        .await
+        .unwrap();
     let proof = guard.ensure().await.unwrap();
-    let transaction = client.transaction().await.unwrap();
+    let transaction = pinned.client.transaction().await.unwrap();
     run(&transaction, &proof).await.unwrap();
     let guard = within(millis(500) + NOISE, guard.downgrade())
         .await
         .unwrap();
-    let early = other.lock("account").read().try_acquire().await.unwrap();
+    let early = pinned
+        .other
+        .lock("account")
+        .read()
+        .try_acquire()
+        .await
+        .unwrap();
     assert!(early.is_none(), "the transaction still excludes readers");
     tokio::time::sleep(TTL * 2).await;
     assert!(guard.is_valid(), "the read lock is renewed");
     transaction.commit().await.unwrap();
-    let wait = other.lock("account").read().wait(LONG).acquire();
+    let wait = pinned.other.lock("account").read().wait(LONG).acquire();
     let reader = within(millis(1500) + NOISE, wait).await.unwrap();
     // What was proven was exclusive.
-    let transaction = client.transaction().await.unwrap();
-    let refused = run(&transaction, &proof).await.unwrap_err();
-    assert_eq!(refused.code().unwrap().code(), "DL001");
-    drop(transaction);
-    let transaction = client.transaction().await.unwrap();
+    pinned.refuses(&proof).await;
+    let transaction = pinned.client.transaction().await.unwrap();
     ensure(&transaction, &guard).await.unwrap();
     transaction.commit().await.unwrap();
     guard.release().await.unwrap();
@@ -281,21 +287,22 @@ async fn downgrade_beside_an_ensured_transaction_admits_readers_at_its_end() {
 /// What else holders do with their locks does not take the proof away from one that still holds its own.
 #[tokio::test]
 async fn ensure_of_a_holder_outlasts_other_requests() {
-    let Pinned {
-        server: _server,
-        locks,
-        mut client,
-        ..
-    } = Pinned::start().await;
-    let reader = locks.lock("a").read().acquire().await.unwrap();
+    let mut pinned = Pinned::start().await;
+    let reader = pinned.locks.lock("a").read().acquire().await.unwrap();
     let proof = reader.ensure().await.unwrap();
-    let both = locks.lock_all(["a", "b"]).read().acquire().await.unwrap();
+    let both = pinned
+        .locks
+        .lock_all(["a", "b"])
+        .read()
+        .acquire()
+        .await
+        .unwrap();
     both.fencing_token().await.unwrap();
     let of_both = both.ensure().await.unwrap();
     reader.fencing_token().await.unwrap();
     let (again, token) = tokio::join!(both.ensure(), both.fencing_token());
     token.unwrap();
-    let transaction = client.transaction().await.unwrap();
+    let transaction = pinned.client.transaction().await.unwrap();
     for proof in [proof, of_both, again.unwrap()] {
         run(&transaction, &proof).await.unwrap();
     }
@@ -306,29 +313,23 @@ async fn ensure_of_a_holder_outlasts_other_requests() {
 
 #[tokio::test]
 async fn ensure_covers_all_keys_of_a_call() {
-    let Pinned {
-        server,
-        locks,
-        other,
-        mut client,
-    } = Pinned::start().await;
-    let both = locks
+    let mut pinned = Pinned::start().await;
+    let both = pinned
+        .locks
         .lock_all(["account:1", "account:2"])
         .acquire()
         .await
         .unwrap();
-    let transaction = client.transaction().await.unwrap();
+    let transaction = pinned.client.transaction().await.unwrap();
     let proof = both.ensure().await.unwrap();
     run(&transaction, &proof).await.unwrap();
     transaction.rollback().await.unwrap();
     // One of them is stolen.
-    server.steal("account:2", millis(1000));
-    let transaction = client.transaction().await.unwrap();
-    let refused = run(&transaction, &proof).await.unwrap_err();
-    assert_eq!(refused.code().unwrap().code(), "DL001");
-    drop(transaction);
+    pinned.server.steal("account:2", millis(1000));
+    pinned.refuses(&proof).await;
     drop(both);
-    let again = other
+    let again = pinned
+        .other
         .lock_all(["account:1", "account:2"])
         .wait(LONG)
         .acquire();
@@ -337,18 +338,11 @@ async fn ensure_covers_all_keys_of_a_call() {
 
 #[tokio::test]
 async fn ensure_is_refused_after_the_release() {
-    let Pinned {
-        server: _server,
-        locks,
-        mut client,
-        ..
-    } = Pinned::start().await;
-    let guard = locks.lock("account").acquire().await.unwrap();
+    let mut pinned = Pinned::start().await;
+    let guard = pinned.locks.lock("account").acquire().await.unwrap();
     let kept = guard.ensure().await.unwrap();
     guard.release().await.unwrap();
-    let transaction = client.transaction().await.unwrap();
-    let refused = run(&transaction, &kept).await.unwrap_err();
-    assert_eq!(refused.code().unwrap().code(), "DL001");
+    pinned.refuses(&kept).await;
 }
 
 /// On other engines there is no transaction to protect.
