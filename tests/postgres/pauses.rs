@@ -15,7 +15,7 @@ use lock_test_support::worker::{Worker, arguments, block_on, report_event};
 const TTL: Duration = millis(300);
 const LONG: Duration = Duration::from_secs(60);
 const PROCESSES: u64 = 3;
-/// A pause hits a holder between its read and its write in about every third round.
+/// A pause hits a holder between its read and its write in about every third round. `LOCK_PAUSES` sets the number.
 const ROUNDS: usize = 20;
 const MOST_ROUNDS: usize = 100;
 
@@ -71,8 +71,9 @@ fn pause_at_random<T: Fn() + Copy>(test: T, ensured: bool) -> Option<(usize, usi
         .for_each(|worker| drop(worker.expect("ready", LONG)));
     let stale = || server.query::<usize>("SELECT count(*) FROM write WHERE read <> found");
     let mut rng = Rng::random();
+    let least = std::env::var("LOCK_PAUSES").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
     let mut rounds = 0;
-    while rounds < ROUNDS || (!ensured && stale() == 0 && rounds < MOST_ROUNDS) {
+    while rounds < least || (!ensured && stale() == 0 && rounds < MOST_ROUNDS) {
         let worker = &workers[rng.below(PROCESSES) as usize];
         worker.pause();
         std::thread::sleep(TTL * 2);
@@ -87,7 +88,7 @@ fn pause_at_random<T: Fn() + Copy>(test: T, ensured: bool) -> Option<(usize, usi
 #[test]
 fn no_commit_is_stale_with_ensure() {
     if let Some((all, stale)) = pause_at_random(no_commit_is_stale_with_ensure, true) {
-        println!("{all} writes, {stale} stale");
+        println!("{all} writes, {stale} of them stale");
         assert!(all > 10, "{all} writes");
         assert_eq!(stale, 0, "of {all} writes");
     }
@@ -97,7 +98,7 @@ fn no_commit_is_stale_with_ensure() {
 #[test]
 fn some_commits_are_stale_without_ensure() {
     if let Some((all, stale)) = pause_at_random(some_commits_are_stale_without_ensure, false) {
-        println!("{all} writes, {stale} stale");
+        println!("{all} writes, {stale} of them stale");
         assert!(stale > 0, "of {all} writes");
     }
 }
