@@ -5,9 +5,21 @@ use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
 
+use super::network::Network;
 use super::topology::Topology;
 use lock_test_support::manager::connected;
 use lock_test_support::time::{Stopwatch, millis, patient};
+
+/// How long a server may not reply to a manager over a network that fails.
+pub const COMMAND_TIMEOUT: Duration = millis(700);
+
+/// Returns the configuration for one deployment or a quorum of several.
+pub fn config_of(urls: Vec<String>) -> Config {
+    match <[String; 1]>::try_from(urls) {
+        Ok([url]) => Config::new(url),
+        Err(urls) => Config::quorum(urls),
+    }
+}
 
 #[derive(Clone)]
 pub struct Fixture {
@@ -26,7 +38,7 @@ pub struct Servers {
 
 impl Servers {
     pub async fn on(topology: impl Topology + 'static) -> Self {
-        let config = || patient(topology.config());
+        let config = || patient(config_of(topology.urls()));
         let connect = || async { connected(config()).await };
         let (locks, other, looks) = tokio::join!(connect(), connect(), connect());
         Self {
@@ -76,7 +88,50 @@ impl Fixture {
     }
 
     pub fn config(&self) -> Config {
-        patient(self.servers.topology.config())
+        patient(config_of(self.urls()))
+    }
+
+    pub fn urls(&self) -> Vec<String> {
+        self.servers.topology.urls()
+    }
+
+    /// Connects a manager for this case alone over a network that can fail, if the topology has one.
+    pub async fn over_a_network(&self) -> Option<(Network, LockManager)> {
+        let (proxies, urls) = self.servers.topology.network();
+        if urls.is_empty() {
+            return None;
+        }
+        let config = config_of(urls).connect_timeout(millis(5000));
+        let locks = connected(config.command_timeout(COMMAND_TIMEOUT)).await;
+        let warm = async || {
+            locks
+                .lock(self.key("warm"))
+                .acquire()
+                .await?
+                .release()
+                .await
+        };
+        // A busy machine may take longer once.
+        while warm().await.is_err() {}
+        Some((Network(proxies), locks))
+    }
+
+    /// Returns `true` if other processes reach the locks.
+    pub fn has_processes(&self) -> bool {
+        self.servers.topology.has_processes()
+    }
+
+    /// Returns for how long a process that has died may keep its locks, beyond their ttl.
+    pub fn outlasts(&self) -> Duration {
+        self.servers.topology.outlasts()
+    }
+
+    /// Returns how long those behind a waiter with that ttl wait in vain once its process has died.
+    pub fn crash_costs(&self, ttl: Duration) -> Duration {
+        match self.outlasts() {
+            Duration::ZERO => millis(2200),
+            outlasts => ttl + outlasts,
+        }
     }
 
     pub fn tells_waiters(&self) -> bool {

@@ -5,14 +5,18 @@
 
 mod attribute;
 mod cancellation;
+mod crash;
 mod exit_paths;
 mod fencing;
 mod fixture;
 mod keys;
 mod lease;
 mod loss;
+mod lost_replies;
 mod nesting;
+mod network;
 mod options;
+mod outage;
 mod queue;
 mod readers;
 mod registry;

@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use super::fixture::{Fixture, Servers};
 use super::topology::Topology;
 use super::{
-    attribute, cancellation, exit_paths, fencing, keys, lease, loss, nesting, options, queue,
-    readers, semaphore, several_keys, waiting,
+    attribute, cancellation, crash, exit_paths, fencing, keys, lease, loss, lost_replies, nesting,
+    options, outage, queue, readers, semaphore, several_keys, waiting,
 };
 use lock_test_support::time::within;
 
@@ -45,6 +45,9 @@ const CASES: &[(&str, Case)] = cases! {
         hundred_dropped_calls_free_their_locks
         acquire_dropped_around_its_reply_frees_lock
         waiter_dropped_around_its_grant_frees_lock;
+    crash:
+        crashed_holder_is_replaced_after_its_ttl
+        crashed_waiter_costs_others_little;
     exit_paths:
         panic_in_body_releases_lock
         run_releases_lock_at_end_and_on_panic
@@ -85,6 +88,20 @@ const CASES: &[(&str, Case)] = cases! {
         release_of_lost_lock_reports_loss
         result_of_finished_body_is_kept
         lost_lock_gets_no_fencing_token;
+    lost_replies:
+        unanswered_acquire_is_retried_and_held_once
+        unanswered_release_is_retried
+        acquire_answered_after_its_caller_was_dropped_is_released
+        acquire_arriving_after_its_connection_was_replaced_is_released
+        acquire_arriving_after_its_ttl_leaves_no_lock
+        timed_out_acquire_leaves_no_lock;
+    outage:
+        calls_fail_in_time_during_an_outage_and_work_after_it
+        broken_connections_are_replaced
+        release_during_outage_is_retried_until_recovery
+        shutdown_waits_for_retried_release
+        shutdown_during_outage_ends_within_ttl
+        slow_network_only_delays_calls;
     nesting:
         nested_call_for_held_lock_would_deadlock
         nested_call_has_the_fencing_token_of_the_outer_one

@@ -1,21 +1,38 @@
 //! The topologies that the cases run on.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-use lock_runtime::Config;
+use std::time::Duration;
 
 use lock_test_support::cluster::Cluster;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::pgbouncer::PgBouncer;
-use lock_test_support::postgres::Postgres;
+use lock_test_support::postgres::{Postgres, url_at};
+use lock_test_support::proxy::Proxy;
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
+use lock_test_support::time::millis;
 use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::Kind;
 
 pub trait Topology: Send + Sync {
-    /// Returns the configuration that a service would use.
-    fn config(&self) -> Config;
+    /// Returns the URLs that a service would use.
+    fn urls(&self) -> Vec<String>;
+
+    /// Returns proxies in front of all servers, and the URLs of clients that reach the servers through these alone.
+    /// There are none if clients find other ways.
+    fn network(&self) -> (Vec<Proxy>, Vec<String>) {
+        Default::default()
+    }
+
+    /// Returns `true` if other processes reach the locks.
+    fn has_processes(&self) -> bool {
+        true
+    }
+
+    /// Returns for how long a process that has died may keep its locks, beyond their ttl.
+    fn outlasts(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Deletes the lock of this name, or overwrites it with `thief`, as a foreign client would. Returns
     /// `false` if the topology has no other clients.
@@ -42,6 +59,19 @@ pub trait Topology: Send + Sync {
     }
 }
 
+fn in_front_of(
+    ports: impl IntoIterator<Item = u16>,
+    url: fn(u16) -> String,
+) -> (Vec<Proxy>, Vec<String>) {
+    let proxies: Vec<_> = ports.into_iter().map(Proxy::to).collect();
+    let urls = proxies.iter().map(|proxy| url(proxy.port())).collect();
+    (proxies, urls)
+}
+
+fn redis(port: u16) -> String {
+    format!("redis://127.0.0.1:{port}/")
+}
+
 /// PostgreSQL starts two processes for each manager of a case, and both compile all functions.
 const OF_POSTGRES: u32 = 4;
 
@@ -58,8 +88,12 @@ impl Memory {
 }
 
 impl Topology for Memory {
-    fn config(&self) -> Config {
-        Config::new(&self.url)
+    fn urls(&self) -> Vec<String> {
+        vec![self.url.clone()]
+    }
+
+    fn has_processes(&self) -> bool {
+        false
     }
 
     fn tamper(&self, _: &str, _: Option<&str>) -> bool {
@@ -76,8 +110,12 @@ impl Standalone {
 }
 
 impl Topology for Standalone {
-    fn config(&self) -> Config {
-        Config::new(self.0.url())
+    fn urls(&self) -> Vec<String> {
+        vec![self.0.url()]
+    }
+
+    fn network(&self) -> (Vec<Proxy>, Vec<String>) {
+        in_front_of([self.0.port()], redis)
     }
 
     fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
@@ -95,8 +133,8 @@ impl Sentinel {
 }
 
 impl Topology for Sentinel {
-    fn config(&self) -> Config {
-        Config::new(self.0.url())
+    fn urls(&self) -> Vec<String> {
+        vec![self.0.url()]
     }
 
     fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
@@ -114,8 +152,8 @@ impl InCluster {
 }
 
 impl Topology for InCluster {
-    fn config(&self) -> Config {
-        Config::new(self.0.url())
+    fn urls(&self) -> Vec<String> {
+        vec![self.0.url()]
     }
 
     fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
@@ -137,8 +175,12 @@ impl Quorum {
 }
 
 impl Topology for Quorum {
-    fn config(&self) -> Config {
-        Config::quorum(self.0.iter().map(Server::url))
+    fn urls(&self) -> Vec<String> {
+        self.0.iter().map(Server::url).collect()
+    }
+
+    fn network(&self) -> (Vec<Proxy>, Vec<String>) {
+        in_front_of(self.0.iter().map(Server::port), redis)
     }
 
     fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
@@ -166,8 +208,12 @@ impl InPostgres {
 }
 
 impl Topology for InPostgres {
-    fn config(&self) -> Config {
-        Config::new(self.0.url())
+    fn urls(&self) -> Vec<String> {
+        vec![self.0.url()]
+    }
+
+    fn network(&self) -> (Vec<Proxy>, Vec<String>) {
+        in_front_of([self.0.port()], url_at)
     }
 
     fn weight(&self) -> u32 {
@@ -196,8 +242,12 @@ impl BehindPooler {
 }
 
 impl Topology for BehindPooler {
-    fn config(&self) -> Config {
-        Config::new(self.pooler.url())
+    fn urls(&self) -> Vec<String> {
+        vec![self.pooler.url()]
+    }
+
+    fn network(&self) -> (Vec<Proxy>, Vec<String>) {
+        in_front_of([self.pooler.port()], url_at)
     }
 
     fn weight(&self) -> u32 {
@@ -238,8 +288,16 @@ impl InEtcd {
 }
 
 impl Topology for InEtcd {
-    fn config(&self) -> Config {
-        Config::new(self.0.url())
+    fn urls(&self) -> Vec<String> {
+        vec![self.0.url()]
+    }
+
+    fn network(&self) -> (Vec<Proxy>, Vec<String>) {
+        in_front_of([self.0.port(0)], |port| format!("etcd://127.0.0.1:{port}"))
+    }
+
+    fn outlasts(&self) -> Duration {
+        millis(2000)
     }
 
     fn tamper(&self, name: &str, thief: Option<&str>) -> bool {
@@ -266,8 +324,18 @@ impl InZooKeeper {
 }
 
 impl Topology for InZooKeeper {
-    fn config(&self) -> Config {
-        Config::new(self.0.url())
+    fn urls(&self) -> Vec<String> {
+        vec![self.0.url()]
+    }
+
+    fn network(&self) -> (Vec<Proxy>, Vec<String>) {
+        in_front_of([self.0.port(0)], |port| {
+            format!("zookeeper://127.0.0.1:{port}")
+        })
+    }
+
+    fn outlasts(&self) -> Duration {
+        millis(2000)
     }
 
     fn tamper(&self, name: &str, thief: Option<&str>) -> bool {

@@ -72,24 +72,6 @@ async fn acquisition_without_a_reply_frees_the_lock() {
     two.end().await;
 }
 
-/// The server carries the request out when the connection is long gone.
-#[tokio::test(flavor = "multi_thread")]
-async fn acquisition_that_is_late_does_nothing() {
-    let mut two = Two::start().await;
-    two.etcd.pause(0);
-    let error = two
-        .one
-        .lock("row")
-        .wait(millis(600))
-        .acquire()
-        .await
-        .unwrap_err();
-    assert!(error.is_unavailable(), "{error}");
-    tokio::time::sleep(millis(1500)).await;
-    two.etcd.resume(0);
-    two.end().await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn waiter_without_replies_is_served() {
     let etcd = Etcd::start();
@@ -107,16 +89,4 @@ async fn waiter_without_replies_is_served() {
     next.release().await.unwrap();
     one.shutdown().await;
     other.shutdown().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn release_without_a_reply_is_repeated() {
-    let two = Two::start().await;
-    let guard = two.one.lock("row").acquire().await.unwrap();
-    two.path.hold_requests();
-    drop(guard);
-    tokio::time::sleep(millis(1000)).await;
-    two.path.cut();
-    two.path.heal();
-    two.end().await;
 }

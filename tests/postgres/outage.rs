@@ -1,54 +1,10 @@
-//! Servers that go away and come back: calls end in time, waiters are served, and nothing is left behind.
-
-use std::time::Instant;
-
-use lock_runtime::LockError;
+//! Servers that crash and come back, and that end connections or refuse writes, beyond the cases of
+//! `conformance::outage`.
 
 use super::fixture::Fixture;
 use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{NOISE, Stopwatch, millis, patient, within};
-
-/// Asserts that calls fail in time while the server is away, and work soon after it has returned.
-async fn away_and_back(away: fn(&mut Postgres), back: fn(&mut Postgres)) {
-    let mut server = Postgres::start();
-    let locks = connected(server.url()).await;
-    for _ in 0..2 {
-        away(&mut server);
-        let start = Stopwatch::start();
-        let error = locks
-            .lock("row")
-            .wait(millis(300))
-            .acquire()
-            .await
-            .unwrap_err();
-        assert!(error.is_unavailable(), "{error}");
-        assert!(
-            start.elapsed() < millis(300) + NOISE,
-            "{:?}",
-            start.elapsed()
-        );
-        back(&mut server);
-        let guard = locks.lock("row").wait(millis(6000)).acquire();
-        let guard = within(millis(4000), guard).await.unwrap();
-        guard.release().await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn killed_server_works_after_restart() {
-    away_and_back(Postgres::kill, Postgres::restart).await;
-}
-
-#[tokio::test]
-async fn stopped_server_works_after_restart() {
-    away_and_back(Postgres::stop, Postgres::restart).await;
-}
-
-#[tokio::test]
-async fn paused_server_works_after_resuming() {
-    away_and_back(Postgres::pause, Postgres::resume).await;
-}
+use lock_test_support::time::{millis, patient, within};
 
 /// A release is not flushed. The process that sent it repeats it after a crash, however long the server is away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -83,57 +39,6 @@ async fn waiter_survives_a_crash_that_empties_the_queue() {
     guard.release().await.unwrap();
     let guard = within(millis(3000), waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
-}
-
-/// A paused server executes the statements that it received after it is resumed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn acquire_executed_late_leaves_no_lock() {
-    let ttl = millis(3000);
-    let mut server = Postgres::start();
-    let locks = connected(server.url()).await;
-    server.pause();
-    let start = Instant::now();
-    let lock = locks.lock("row").ttl(ttl).wait(millis(300));
-    assert!(lock.acquire().await.unwrap_err().is_unavailable());
-    let frozen = ttl + millis(500);
-    tokio::time::sleep(frozen.saturating_sub(start.elapsed())).await;
-    server.resume();
-    let guard = locks.lock("row").wait(millis(5000)).acquire();
-    within(ttl / 2, guard)
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
-}
-
-/// Neither releases nor waiters take longer than their TTL.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn shutdown_during_outage_ends_within_ttl() {
-    let ttl = millis(1000);
-    let mut server = Postgres::start();
-    let locks = connected(server.url()).await;
-    let other = connected(server.url()).await;
-    let taken = other
-        .lock("taken")
-        .ttl(millis(1500))
-        .acquire()
-        .await
-        .unwrap();
-    let held = locks.lock("row").ttl(ttl).acquire().await.unwrap();
-    let waiter = tokio::spawn(locks.lock("taken").ttl(ttl).wait(millis(20_000)).acquire());
-    server.until_waiting("taken", 1);
-    server.pause();
-    drop(held);
-    let start = Stopwatch::start();
-    locks.shutdown().await;
-    let took = start.elapsed();
-    let command_timeout = millis(500);
-    assert!(took < ttl + command_timeout + NOISE, "{took:?}");
-    let error = waiter.await.unwrap().unwrap_err();
-    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
-    server.resume();
-    drop(taken);
 }
 
 #[tokio::test]

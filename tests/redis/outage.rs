@@ -1,56 +1,8 @@
-//! During an outage calls fail within their `wait`; after it, locks work again soon.
-
-use std::time::Instant;
-
-use lock_runtime::LockError;
+//! Servers that restart, forget their scripts, or refuse writes, beyond the cases of `conformance::outage`.
 
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
-
-async fn away_and_back(away: fn(&mut Server), back: fn(&mut Server)) {
-    let mut server = Server::start();
-    let locks = connected(server.url()).await;
-    for _ in 0..2 {
-        locks
-            .lock("row")
-            .acquire()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
-        away(&mut server);
-        // The first call discovers the outage, the second already knows of it.
-        for _ in 0..2 {
-            let start = Stopwatch::start();
-            let error = locks
-                .lock("row")
-                .wait(millis(1000))
-                .acquire()
-                .await
-                .unwrap_err();
-            let took = start.elapsed();
-            assert!(error.is_unavailable() && !error.is_busy(), "{error}");
-            assert_eq!(error.key(), Some("row"));
-            assert!(took < millis(1500), "{took:?}");
-        }
-        back(&mut server);
-        let again = locks.lock("row").wait(millis(1000)).acquire();
-        let guard = within(millis(1000), again).await.unwrap();
-        guard.release().await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn killed_server_works_after_restart() {
-    away_and_back(Server::kill, Server::restart).await;
-}
-
-#[tokio::test]
-async fn paused_server_works_after_resuming() {
-    away_and_back(Server::pause, Server::resume).await;
-}
+use lock_test_support::time::{millis, within};
 
 /// A waiter is served if the server recovers in time.
 #[tokio::test]
@@ -67,48 +19,6 @@ async fn waiter_survives_server_restart() {
     server.restart();
     let guard = within(millis(3000), waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
-}
-
-/// A paused server executes the requests it received after it is resumed; the TTL starts only then.
-#[tokio::test]
-async fn acquire_executed_late_leaves_no_lock() {
-    let ttl = millis(4000);
-    let mut server = Server::start();
-    let locks = connected(server.url()).await;
-    let set = server.calls(&["set"]);
-    server.pause();
-    let start = Instant::now();
-    let lock = locks.lock("row").ttl(ttl).wait(millis(300));
-    assert!(lock.acquire().await.unwrap_err().is_unavailable());
-    let frozen = ttl + millis(500);
-    tokio::time::sleep(frozen.saturating_sub(start.elapsed())).await;
-    server.resume();
-    eventually(NOISE, "the server executes the request", || {
-        server.calls(&["set"]) > set
-    });
-    server.until_gone("lock:row", ttl / 2);
-}
-
-/// Neither releases nor waiters take longer than their TTL.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn shutdown_during_outage_ends_within_ttl() {
-    let ttl = millis(1000);
-    let mut server = Server::start();
-    let locks = connected(server.url()).await;
-    server.query::<()>("SET lock:taken other-client");
-    let held = locks.lock("row").ttl(ttl).acquire().await.unwrap();
-    let waiter = locks.lock("taken").ttl(ttl).wait(millis(20_000));
-    let waiter = tokio::spawn(waiter.acquire());
-    server.until_waiting("taken", 1);
-    server.pause();
-    drop(held);
-    let start = Stopwatch::start();
-    locks.shutdown().await;
-    let took = start.elapsed();
-    let command_timeout = millis(500);
-    assert!(took < ttl + command_timeout + NOISE, "{took:?}");
-    let error = waiter.await.unwrap().unwrap_err();
-    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
 }
 
 /// An empty script cache causes no failure.

@@ -1,6 +1,5 @@
 //! Several processes, some of which are killed or stopped.
 
-use std::future::pending;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use tokio::task::JoinSet;
 use lock_test_support::database::Database;
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::time::{millis, within};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -91,66 +90,6 @@ fn two_hundred_tasks_without_lock_lose_updates() {
     if let Some(counted) = counted(two_hundred_tasks_without_lock_lose_updates, false) {
         assert!(counted < PROCESSES * TASKS, "{counted} updates, none lost");
     }
-}
-
-/// In the other process: acquires the lock and keeps it.
-fn keep(url: &str) {
-    block_on(async {
-        let locks = connected(url).await;
-        let _guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
-        report_event("held");
-        pending().await
-    })
-}
-
-#[test]
-fn killed_holder_is_replaced_within_its_ttl() {
-    if let Some(arguments) = arguments() {
-        return keep(&arguments[0]);
-    }
-    let server = Server::start();
-    let mut worker = Worker::start(killed_holder_is_replaced_within_its_ttl, &[&server.url()]);
-    worker.expect("held", LONG);
-    block_on(async {
-        let locks = connected(server.url()).await;
-        let waiter = locks.lock("row").wait(LONG);
-        let waiter = tokio::spawn(async move { waiter.acquire().await });
-        // Past the first lease, so that only renewals have kept the lock.
-        tokio::time::sleep(millis(1700)).await;
-        assert!(!waiter.is_finished(), "the holder renews its lock");
-        worker.kill();
-        let guard = within(millis(1500 + 1000), waiter).await.unwrap().unwrap();
-        guard.release().await.unwrap();
-    });
-}
-
-/// A killed waiter does not delay others.
-#[test]
-fn killed_waiter_is_skipped() {
-    if let Some(arguments) = arguments() {
-        return block_on(async {
-            let locks = connected(arguments[0].as_str()).await;
-            report_event("waits");
-            let _guard = locks.lock("row").wait(LONG).acquire().await;
-        });
-    }
-    let server = Server::start();
-    let mut worker = Worker::start(killed_waiter_is_skipped, &[&server.url()]);
-    block_on(async {
-        let locks = connected(server.url()).await;
-        let guard = locks.lock("row").acquire().await.unwrap();
-        worker.expect("waits", LONG);
-        tokio::time::sleep(millis(100)).await;
-        worker.kill();
-        guard.release().await.unwrap();
-        let next = locks.lock("row").wait(LONG).acquire();
-        within(millis(2000) + NOISE, next)
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
-    });
 }
 
 /// In the other process: takes a step that either awaits or blocks, then writes with its fencing token.

@@ -94,27 +94,6 @@ async fn holder_that_is_cut_off_loses_the_lock_in_time() {
     other.shutdown().await;
 }
 
-#[tokio::test]
-async fn release_during_outage_is_repeated() {
-    let (zookeeper, proxy, locks) = behind_a_proxy().await;
-    let guard = locks.lock("row").acquire().await.unwrap();
-    let dropped = locks.lock("dropped").acquire().await.unwrap();
-    proxy.cut();
-    drop(dropped);
-    let watch = Stopwatch::start();
-    let error = guard.release().await.unwrap_err();
-    assert!(
-        error.is_unavailable() && watch.elapsed() < millis(1000) + NOISE,
-        "{error}"
-    );
-    assert_eq!(zookeeper.claims().len(), 2);
-    proxy.heal();
-    eventually(millis(3000), "both are free", || {
-        zookeeper.claims().is_empty()
-    });
-    locks.shutdown().await;
-}
-
 /// Locks outlive a restart of the server within their sessions.
 #[tokio::test]
 async fn restarted_server_keeps_locks() {

@@ -24,6 +24,7 @@ struct Network {
 struct State {
     closed: bool,
     refuses: bool,
+    refused: usize,
     /// The next connection is accepted and never answered.
     swallows: bool,
     swallowed: Vec<TcpStream>,
@@ -33,6 +34,8 @@ struct State {
     holds_copies: bool,
     /// Holds the connections whose first request contains these words.
     holds_from: Option<String>,
+    /// How often requests and replies were held.
+    held: [usize; 2],
     loses_reply: bool,
     lost_replies: usize,
     /// If set, the proxy parses the server's output and drops this percentage of its messages.
@@ -239,6 +242,21 @@ impl Proxy {
         self.network.state().ended
     }
 
+    /// Returns how often requests were held.
+    pub fn held(&self) -> usize {
+        self.network.state().held[Way::Requests as usize]
+    }
+
+    /// Returns how often replies were held.
+    pub fn held_replies(&self) -> usize {
+        self.network.state().held[Way::Replies as usize]
+    }
+
+    /// Returns the number of connections that were broken at once.
+    pub fn refused(&self) -> usize {
+        self.network.state().refused
+    }
+
     pub fn lost_replies(&self) -> usize {
         self.network.state().lost_replies
     }
@@ -272,6 +290,7 @@ impl Network {
     fn join(self: &Arc<Self>, client: &TcpStream, server: u16) {
         let mut state = self.state();
         if state.refuses {
+            state.refused += 1;
             return;
         }
         if std::mem::take(&mut state.swallows) {
@@ -334,7 +353,9 @@ impl Network {
                     || first.get().is_some_and(is_held);
                 !state.closed && (held || number < state.stranded)
             };
-            let mut state = self.changed.wait_while(self.state(), holds).unwrap();
+            let mut state = self.state();
+            state.held[way as usize] += usize::from(holds(&mut state));
+            let mut state = self.changed.wait_while(state, holds).unwrap();
             if way == Way::Replies && std::mem::take(&mut state.loses_reply) {
                 state.lost_replies += 1;
                 return;

@@ -1,0 +1,143 @@
+//! During an outage calls fail within their `wait`. After it, locks work again soon, and what was not confirmed is
+//! released.
+
+use lock_runtime::LockError;
+
+use super::fixture::{COMMAND_TIMEOUT, Fixture};
+use super::network::AGAIN;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+
+pub async fn calls_fail_in_time_during_an_outage_and_work_after_it(fixture: Fixture) {
+    let Some((network, locks)) = fixture.over_a_network().await else {
+        return;
+    };
+    let row = fixture.key("row");
+    for fault in [Proxy::cut, Proxy::black_hole] {
+        network.each(fault);
+        // The first call discovers the outage, the second knows of it already.
+        for _ in 0..2 {
+            let start = Stopwatch::start();
+            let acquire = locks.lock(&*row).wait(millis(400)).acquire();
+            let error = acquire.await.unwrap_err();
+            let took = start.elapsed();
+            assert!(error.is_unavailable() && !error.is_busy(), "{error}");
+            assert_eq!(error.key(), Some(&*row));
+            assert!(took < millis(400) + NOISE, "{took:?}");
+        }
+        network.each(Proxy::heal);
+        let again = locks.lock(&*row).wait(AGAIN).acquire();
+        drop(within(AGAIN, again).await.unwrap());
+        fixture.until_free(&row, AGAIN).await;
+    }
+    locks.shutdown().await;
+}
+
+/// The servers end all connections, again and again.
+pub async fn broken_connections_are_replaced(fixture: Fixture) {
+    let Some((network, locks)) = fixture.over_a_network().await else {
+        return;
+    };
+    let row = fixture.key("row");
+    let guard = locks.lock(&*row).ttl(millis(8000)).acquire().await.unwrap();
+    for n in 0..4 {
+        network.each(Proxy::cut);
+        network.each(Proxy::heal);
+        let other = locks.lock(fixture.key(&format!("other:{n}"))).wait(AGAIN);
+        drop(within(AGAIN, other.acquire()).await.unwrap());
+    }
+    assert!(guard.is_valid());
+    drop(guard);
+    fixture.until_free(&row, AGAIN).await;
+    within(AGAIN, locks.shutdown()).await;
+}
+
+pub async fn release_during_outage_is_retried_until_recovery(fixture: Fixture) {
+    let Some((network, locks)) = fixture.over_a_network().await else {
+        return;
+    };
+    for (n, fault) in [Proxy::cut, Proxy::black_hole].into_iter().enumerate() {
+        let row = fixture.key(&format!("row:{n}"));
+        let dropped = fixture.key(&format!("dropped:{n}"));
+        let first = locks.lock(&*dropped).wait(AGAIN).acquire().await.unwrap();
+        let guard = locks.lock(&*row).wait(AGAIN).acquire().await.unwrap();
+        network.each(fault);
+        drop(first);
+        let start = Stopwatch::start();
+        let error = guard.release().await.unwrap_err();
+        let took = start.elapsed();
+        assert!(
+            error.is_unavailable() && error.key() == Some(&*row),
+            "{error}"
+        );
+        assert!(took < COMMAND_TIMEOUT + NOISE, "{took:?}");
+        assert!(fixture.is_held(&row).await && fixture.is_held(&dropped).await);
+        network.each(Proxy::heal);
+        fixture.until_free(&row, AGAIN).await;
+        fixture.until_free(&dropped, AGAIN).await;
+    }
+    locks.shutdown().await;
+}
+
+pub async fn shutdown_waits_for_retried_release(fixture: Fixture) {
+    let Some((network, locks)) = fixture.over_a_network().await else {
+        return;
+    };
+    let row = fixture.key("row");
+    let guard = locks.lock(&*row).acquire().await.unwrap();
+    let refused = network.count(Proxy::refused);
+    network.each(Proxy::cut);
+    drop(guard);
+    let heal = async {
+        network.until_more_than(refused, Proxy::refused).await;
+        network.each(Proxy::heal);
+    };
+    within(AGAIN, async { tokio::join!(locks.shutdown(), heal) }).await;
+    assert!(!fixture.is_held(&row).await);
+}
+
+/// Neither releases nor waiters take longer than their ttl. The place in the queue that the servers still keep costs
+/// others no more than that of a crashed process.
+pub async fn shutdown_during_outage_ends_within_ttl(fixture: Fixture) {
+    let Some((network, locks)) = fixture.over_a_network().await else {
+        return;
+    };
+    let (row, taken, ttl) = (fixture.key("row"), fixture.key("taken"), millis(1500));
+    let holder = fixture.other().lock(&*taken).acquire().await.unwrap();
+    let held = locks.lock(&*row).ttl(ttl).acquire().await.unwrap();
+    let waiter = tokio::spawn(locks.lock(&*taken).ttl(ttl).wait(AGAIN * 2).acquire());
+    // What the waiter sent first has been answered.
+    let warm = locks.lock(fixture.key("warm")).acquire().await.unwrap();
+    drop(warm.release().await);
+    let sent = network.count(Proxy::held);
+    network.each(Proxy::black_hole);
+    drop(held);
+    // What follows is behind the release, which is never answered.
+    network.until_more_than(sent, Proxy::held).await;
+    let start = Stopwatch::start();
+    locks.shutdown().await;
+    let took = start.elapsed();
+    assert!(took < ttl + COMMAND_TIMEOUT + NOISE, "{took:?}");
+    let error = waiter.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    holder.release().await.unwrap();
+    let next = fixture.other().lock(&*taken).wait(AGAIN).acquire();
+    let next = within(fixture.crash_costs(ttl) + NOISE, next).await;
+    next.unwrap().release().await.unwrap();
+    network.each(Proxy::heal);
+    fixture.until_free(&row, AGAIN).await;
+}
+
+/// High latency only slows calls down.
+pub async fn slow_network_only_delays_calls(fixture: Fixture) {
+    let Some((network, locks)) = fixture.over_a_network().await else {
+        return;
+    };
+    let row = fixture.key("row");
+    network.each(|proxy| proxy.delay(millis(60)));
+    let guard = within(AGAIN, locks.lock(&*row).acquire()).await.unwrap();
+    assert!(guard.fencing_token().await.unwrap() > 0);
+    within(AGAIN, guard.release()).await.unwrap();
+    assert!(!fixture.is_held(&row).await);
+    locks.shutdown().await;
+}
