@@ -298,6 +298,8 @@ impl Claims {
     async fn until_deleted(&self, node: &Node) -> bool {
         let _turn = node.turn.lock().await;
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(500));
+        // Then it is this process that has deleted the node.
+        let mut was_sent = false;
         loop {
             if node.session.is_ended() {
                 return false;
@@ -310,8 +312,11 @@ impl Claims {
                     let path = node.path(&name);
                     let deleted = node.session.request(Request::Delete { path }, deadline);
                     match done(deleted.await) {
-                        Ok(deleted) => return deleted,
-                        Err(_) => true,
+                        Ok(deleted) => return deleted || was_sent,
+                        Err(failure) => {
+                            was_sent |= matches!(failure, Failure::Unanswered(_));
+                            true
+                        }
                     }
                 }
             };
