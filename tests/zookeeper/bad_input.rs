@@ -1,5 +1,7 @@
 //! Invalid input is rejected in time, with an error that says which, and reveals no secret.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use lock_runtime::{Config, LockError, LockManager};
@@ -63,6 +65,60 @@ async fn other_credentials_are_refused() {
     guard.release().await.unwrap();
     again.shutdown().await;
     locks.shutdown().await;
+}
+
+/// Serves connections as ZooKeeper does up to a login, which it refuses. Returns its port.
+fn server_that_refuses_logins() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            // A client may leave at any time.
+            let _ = stream.and_then(refuse_login);
+        }
+    });
+    port
+}
+
+fn refuse_login(mut stream: TcpStream) -> std::io::Result<()> {
+    let hello = receive(&mut stream)?;
+    let asked = i32::from_be_bytes(hello[12..16].try_into().unwrap());
+    let mut welcome = 0_i32.to_be_bytes().to_vec();
+    welcome.extend(asked.clamp(4_000, 40_000).to_be_bytes());
+    welcome.extend(7_i64.to_be_bytes());
+    welcome.extend(16_i32.to_be_bytes());
+    welcome.extend([0; 17]);
+    send(&mut stream, &welcome)?;
+    let login = receive(&mut stream)?;
+    let number = (-4_i32).to_be_bytes();
+    assert_eq!(login[..4], number);
+    let mut refusal = number.to_vec();
+    refusal.extend(0_i64.to_be_bytes());
+    refusal.extend((-115_i32).to_be_bytes());
+    send(&mut stream, &refusal)?;
+    // Closing it before everything is read would take the refusal back.
+    std::io::copy(&mut stream, &mut std::io::sink()).map(drop)
+}
+
+fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let mut message = vec![0; i32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut message).map(|()| message)
+}
+
+fn send(stream: &mut TcpStream, message: &[u8]) -> std::io::Result<()> {
+    stream.write_all(&(message.len() as i32).to_be_bytes())?;
+    stream.write_all(message)
+}
+
+#[tokio::test]
+async fn refused_login_is_reported() {
+    let port = server_that_refuses_logins();
+    let config = Config::from(format!("zookeeper://127.0.0.1:{port}")).credentials("me", SECRET);
+    let (error, text) = refusal(config, SECRET).await;
+    assert!(error.is_unavailable(), "{error}");
+    assert!(text.contains("refuses the login; check user"), "{text}");
 }
 
 #[tokio::test]

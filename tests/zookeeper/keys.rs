@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use lock_runtime::LockManager;
+
 use lock_test_support::manager::{connected, refusal};
-use lock_test_support::time::{NOISE, patient, within};
+use lock_test_support::time::{NOISE, eventually, patient, within};
 use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::Kind;
 
@@ -61,4 +63,53 @@ async fn line_of_more_than_a_megabyte_is_waited_in() {
     let guard = within(NOISE * 4, waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
     locks.shutdown().await;
+}
+
+/// A try that fails creates nothing, and a call that waits waits with the claim that it has created first.
+#[tokio::test(flavor = "multi_thread")]
+async fn call_creates_no_claim_in_vain() {
+    let zookeeper = ZooKeeper::start();
+    let locks = connected(patient(zookeeper.url())).await;
+    let other = connected(patient(zookeeper.url())).await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    assert!(other.lock("row").try_acquire().await.unwrap().is_none());
+    let lock = other.lock("row").wait(Duration::from_secs(60));
+    let waiter = tokio::spawn(lock.acquire());
+    eventually(NOISE, "it waits", || zookeeper.claims().len() == 2);
+    guard.release().await.unwrap();
+    let next = within(NOISE * 2, waiter).await.unwrap().unwrap();
+    let claims = zookeeper.claims();
+    assert!(claims[0].ends_with("-lock-0000000001"), "{claims:?}");
+    next.release().await.unwrap();
+    locks.shutdown().await;
+    other.shutdown().await;
+}
+
+/// Another client has made the lock's node, and nobody may change its data.
+#[tokio::test(flavor = "multi_thread")]
+async fn lock_whose_node_may_not_be_written_works() {
+    let zookeeper = ZooKeeper::start();
+    let locks = connected(patient(zookeeper.url())).await;
+    let other = connected(patient(zookeeper.url())).await;
+    let mut client = zookeeper.client();
+    client.create_all("/lock");
+    // All but writing.
+    let kind = Kind::Persistent;
+    client.create_with("/lock/row", kind, 31 - 2).unwrap();
+    let guard = locks.lock("row").acquire().await.unwrap();
+    assert!(other.lock("row").try_acquire().await.unwrap().is_none());
+    let lock = other.lock("row").wait(Duration::from_secs(60));
+    let waiter = tokio::spawn(lock.acquire());
+    eventually(NOISE, "it waits", || zookeeper.claims().len() == 2);
+    assert!(!waiter.is_finished());
+    guard.release().await.unwrap();
+    let next = within(NOISE * 2, waiter).await.unwrap().unwrap();
+    next.release().await.unwrap();
+    let reader = |locks: &LockManager| locks.lock("row").read().acquire();
+    let (one, two) = tokio::join!(reader(&locks), reader(&other));
+    one.unwrap().release().await.unwrap();
+    two.unwrap().release().await.unwrap();
+    assert!(zookeeper.claims().is_empty());
+    locks.shutdown().await;
+    other.shutdown().await;
 }

@@ -92,3 +92,23 @@ async fn containers_of_unused_locks_are_removed() {
         .unwrap();
     locks.shutdown().await;
 }
+
+/// Whichever of the two requests is carried out first, no claim is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn downgrade_beside_a_release_leaves_no_claim() {
+    let zookeeper = ZooKeeper::start();
+    let locks = connected(patient(zookeeper.url())).await;
+    for round in 0..30 {
+        let guard = locks.lock("door").acquire().await.unwrap();
+        let later = Duration::from_micros(round * 100);
+        // Dropping the downgrade releases the lock.
+        let downgraded = tokio::time::timeout(later, guard.downgrade()).await;
+        drop(downgraded);
+        let next = locks.lock("door").wait(LONG).acquire();
+        let next = within(NOISE * 4, next).await.unwrap();
+        assert_eq!(zookeeper.claims().len(), 1);
+        next.release().await.unwrap();
+        assert!(zookeeper.claims().is_empty());
+    }
+    locks.shutdown().await;
+}

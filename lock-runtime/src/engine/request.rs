@@ -21,6 +21,9 @@ pub(crate) struct Attempt {
     /// How many replicas must acknowledge the acquisition before it counts.
     pub(crate) replicas: u32,
     pub(crate) limit: Limit,
+    /// `true` if the caller is going to wait for a lock that is not free: a place in its line may be kept for it.
+    #[cfg_attr(not(feature = "zookeeper"), allow(dead_code))]
+    pub(crate) waits: bool,
     /// The names of further locks, which are acquired after the first one, in this order, until one is not
     /// available. See [`Engine::in_one_request`](crate::engine::traits::Engine::in_one_request).
     pub(crate) others: Option<Arc<[Arc<str>]>>,

@@ -26,7 +26,8 @@ pub(crate) trait Engine: Send + Sync {
     /// first is not. The acquisition counts once at least that number of replicas have acknowledged it.
     ///
     /// If it fails or is dropped, the engine releases what it may have acquired, or leaves that to the
-    /// supervisor.
+    /// supervisor. If the caller [waits](Attempt::waits), the engine may keep a place in the line for the claim that is
+    /// enqueued next.
     fn acquire<'a>(
         &'a self,
         attempt: &'a Attempt,

@@ -261,6 +261,7 @@ impl Acquire {
                 ttl: options.ttl,
                 replicas: options.replicas,
                 limit: options.limit,
+                waits: !self.wait.is_zero(),
                 others: others.clone(),
             };
             let sent = context.clock.now();

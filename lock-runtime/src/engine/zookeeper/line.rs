@@ -143,6 +143,12 @@ impl Line {
         }
     }
 
+    /// Returns `true` if the claim with that name would hold the lock if the other were gone.
+    pub(crate) fn holds_without(&self, name: &str, other: &str) -> bool {
+        let others = self.0.iter().filter(|member| member.name != other);
+        Line(others.cloned().collect()).standing(name) == Standing::Holds
+    }
+
     /// Returns the number of claims that hold the lock: all before the first that does not fit.
     fn holders(&self) -> usize {
         let mut lowest = Limit::UNLIMITED;
@@ -285,6 +291,8 @@ mod tests {
             (behind, ahead, has_others),
             (vec![names[0].clone()], 2, true)
         );
+        assert!(line.holds_without(&names[3], &names[0]));
+        assert!(!line.holds_without(&names[3], &names[1]));
         let mut line = line;
         line.share_first(Limit::UNLIMITED);
         assert_eq!(line.standing(&names[3]), Standing::Holds);

@@ -5,9 +5,10 @@ use crate::engine::zookeeper::line::stem;
 use crate::engine::zookeeper::net::session::Session;
 use crate::util::time::{deadline_in, now, timeout_at};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The node of a claim, from before it is requested until it is known to be gone.
@@ -21,8 +22,7 @@ pub(crate) struct Node {
     /// The turn to create or delete the node.
     pub(crate) turn: tokio::sync::Mutex<()>,
     state: Mutex<State>,
-    /// `Some` once the node is gone: `true` if it was deleted for this process.
-    gone: watch::Sender<Option<bool>>,
+    end: Notify,
 }
 
 struct State {
@@ -30,12 +30,19 @@ struct State {
     token: Token,
     place: Place,
     leaving: bool,
+    /// `Some` once the node is gone: `true` if it was deleted for this process.
+    gone: Option<bool>,
     expires: Instant,
     /// When the table looks at the node next.
-    looked_at: Option<Instant>,
+    looked_at: Option<Look>,
     /// `true` if no other claim waited when this one looked last.
     alone: bool,
+    /// Becomes `true` when the one claim is gone without which this one holds the lock.
+    passage: Option<Arc<AtomicBool>>,
 }
+
+/// An instant at which the table looks at a node, with a number that makes it unique.
+type Look = (Instant, u64);
 
 /// Where a node is.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,11 +66,13 @@ impl Node {
                 token,
                 place: Place::Nowhere,
                 leaving: false,
+                gone: None,
                 expires: now(),
                 looked_at: None,
                 alone: true,
+                passage: None,
             }),
-            gone: watch::Sender::new(None),
+            end: Notify::new(),
         }
     }
 
@@ -89,7 +98,9 @@ impl Node {
     }
 
     pub(crate) fn set_place(&self, place: Place) {
-        self.state().place = place;
+        let mut state = self.state();
+        state.place = place;
+        state.passage = None;
     }
 
     pub(crate) fn is_alone(&self) -> bool {
@@ -98,6 +109,17 @@ impl Node {
 
     pub(crate) fn set_alone(&self, alone: bool) {
         self.state().alone = alone;
+    }
+
+    /// Lets the claim hold the lock once that is `true`.
+    pub(crate) fn set_passage(&self, passage: Arc<AtomicBool>) {
+        self.state().passage = Some(passage);
+    }
+
+    /// Returns `true` if the one claim is gone without which this one holds the lock. Later calls do not tell.
+    pub(crate) fn take_passage(&self) -> bool {
+        let passage = self.state().passage.take();
+        passage.is_some_and(|passage| passage.load(Ordering::Acquire))
     }
 
     pub(crate) fn is_leaving(&self) -> bool {
@@ -110,14 +132,19 @@ impl Node {
     }
 
     pub(crate) fn set_gone(&self, deleted: bool) {
-        self.gone.send_replace(Some(deleted));
+        self.state().gone = Some(deleted);
+        self.end.notify_waiters();
     }
 
     /// Waits until the node is gone. Returns `true` if it was deleted for this process.
     pub(crate) async fn until_gone(&self) -> bool {
-        let mut gone = self.gone.subscribe();
-        let gone = gone.wait_for(Option::is_some).await;
-        gone.is_ok_and(|gone| *gone == Some(true))
+        loop {
+            let end = self.end.notified();
+            if let Some(deleted) = self.state().gone {
+                return deleted;
+            }
+            end.await;
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -135,8 +162,10 @@ pub(crate) struct Nodes {
 #[derive(Default)]
 struct Table {
     nodes: HashMap<Token, Arc<Node>>,
-    /// For each node that expires an instant that is not later, with a number that makes it unique.
-    due: BTreeMap<(Instant, u64), Weak<Node>>,
+    /// Those whose callers are about to wait under another token.
+    reserved: Vec<Arc<Node>>,
+    /// For each node that expires an instant that is not later.
+    due: BTreeMap<Look, Arc<Node>>,
     last_number: u64,
 }
 
@@ -152,13 +181,13 @@ impl Nodes {
     /// Removes a node, unless another one has replaced it.
     pub(crate) fn remove(&self, node: &Arc<Node>) {
         let mut table = self.table();
-        let token = node.token();
-        if table
-            .nodes
-            .get(&token)
-            .is_some_and(|known| Arc::ptr_eq(known, node))
-        {
-            table.nodes.remove(&token);
+        let mut state = node.state();
+        if let Some(look) = state.looked_at.take() {
+            table.due.remove(&look);
+        }
+        let known = table.nodes.get(&state.token);
+        if known.is_some_and(|known| Arc::ptr_eq(known, node)) {
+            table.nodes.remove(&state.token);
         }
     }
 
@@ -175,6 +204,17 @@ impl Nodes {
         true
     }
 
+    pub(crate) fn reserve(&self, node: &Arc<Node>) {
+        self.table().reserved.push(node.clone());
+    }
+
+    /// Returns the first reserved node that is accepted, which is no longer reserved.
+    pub(crate) fn take_reserved(&self, accepts: impl Fn(&Node) -> bool) -> Option<Arc<Node>> {
+        let reserved = &mut self.table().reserved;
+        let at = reserved.iter().position(|node| accepts(node))?;
+        Some(reserved.remove(at))
+    }
+
     /// Returns `true` if no node depends on the session.
     pub(crate) fn are_none_of(&self, session: &Arc<Session>) -> bool {
         let table = self.table();
@@ -186,18 +226,24 @@ impl Nodes {
     pub(crate) fn expire_in(&self, token: Token, time: Duration) {
         let at = deadline_in(time);
         let mut table = self.table();
-        let Some(node) = table.nodes.get(&token) else {
+        let Some(node) = table.nodes.get(&token).cloned() else {
             return;
         };
-        let node = node.clone();
         let mut state = node.state();
         state.expires = at;
-        if state.looked_at.is_none_or(|looked_at| at < looked_at) {
-            state.looked_at = Some(at);
-            drop(state);
-            if table.schedule(at, &node) {
-                self.earlier.notify_one();
-            }
+        if state
+            .looked_at
+            .is_some_and(|(looked_at, _)| looked_at <= at)
+        {
+            return;
+        }
+        if let Some(later) = state.looked_at {
+            table.due.remove(&later);
+        }
+        let look = table.schedule(at, &node);
+        state.looked_at = Some(look);
+        if table.due.keys().next() == Some(&look) {
+            self.earlier.notify_one();
         }
     }
 
@@ -220,20 +266,13 @@ impl Nodes {
         while let Some(first) = table.due.first_entry()
             && first.key().0 <= now
         {
-            let ((at, _), node) = first.remove_entry();
-            let Some(node) = node.upgrade() else {
-                continue;
-            };
+            let node = first.remove();
             let mut state = node.state();
-            // Otherwise an earlier instant has replaced this one.
-            if state.looked_at == Some(at) {
-                let expires = state.expires;
-                state.looked_at = (expires > now).then_some(expires);
-                drop(state);
-                match expires > now {
-                    true => drop(table.schedule(expires, &node)),
-                    false => expired.push(node),
-                }
+            let expires = state.expires;
+            state.looked_at = (expires > now).then(|| table.schedule(expires, &node));
+            drop(state);
+            if expires <= now {
+                expired.push(node);
             }
         }
         let next = table.due.keys().next().map(|(at, _)| *at);
@@ -246,11 +285,10 @@ impl Nodes {
 }
 
 impl Table {
-    /// Returns `true` if that is the first instant of all.
-    fn schedule(&mut self, at: Instant, node: &Arc<Node>) -> bool {
+    fn schedule(&mut self, at: Instant, node: &Arc<Node>) -> Look {
         self.last_number += 1;
-        let key = (at, self.last_number);
-        self.due.insert(key, Arc::downgrade(node));
-        self.due.keys().next() == Some(&key)
+        let look = (at, self.last_number);
+        self.due.insert(look, node.clone());
+        look
     }
 }

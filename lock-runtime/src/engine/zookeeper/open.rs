@@ -8,7 +8,7 @@ use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::address::Address;
 use crate::engine::zookeeper::claims::Claims;
 use crate::engine::zookeeper::net::connection::FIRST_TRY;
-use crate::engine::zookeeper::net::messages::Failure;
+use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::session::Surroundings;
 use crate::engine::zookeeper::sessions::{SessionLimits, Sessions};
 use crate::error::LockError;

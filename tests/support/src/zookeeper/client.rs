@@ -64,6 +64,11 @@ impl Client {
 
     /// Creates a node, and returns its path.
     pub fn create(&mut self, path: &str, kind: Kind) -> Result<String> {
+        self.create_with(path, kind, 31)
+    }
+
+    /// Creates a node for which everyone has these permissions, and returns its path.
+    pub fn create_with(&mut self, path: &str, kind: Kind, permissions: i32) -> Result<String> {
         let flags: i32 = match kind {
             Kind::Persistent => 0,
             Kind::Ephemeral => 1,
@@ -73,7 +78,7 @@ impl Client {
         let mut body = text(path);
         body.extend(text(""));
         body.extend(1_i32.to_be_bytes());
-        body.extend(31_i32.to_be_bytes());
+        body.extend(permissions.to_be_bytes());
         body.extend(text("world"));
         body.extend(text("anyone"));
         body.extend(flags.to_be_bytes());

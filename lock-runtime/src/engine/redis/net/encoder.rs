@@ -238,6 +238,7 @@ mod tests {
                 ttl: Duration::from_millis(ttl),
                 replicas: 0,
                 limit: Limit::EXCLUSIVE,
+                waits: false,
                 others: None,
             };
             output.request(&Request::Acquire {
@@ -263,6 +264,7 @@ mod tests {
             ttl: Duration::from_secs(30),
             replicas: 0,
             limit: Limit::UNLIMITED,
+            waits: false,
             others: None,
         };
         output.request(&Request::Acquire {
@@ -290,6 +292,7 @@ mod tests {
             ttl: Duration::from_secs(30),
             replicas: 0,
             limit: Limit::EXCLUSIVE,
+            waits: false,
             others: Some(["lock:b".into()].into()),
         };
         output.request(&Request::Acquire {

@@ -2,7 +2,8 @@
 
 use crate::engine::url::{NodeAddress, format_address};
 use crate::engine::zookeeper::address::Address;
-use crate::engine::zookeeper::net::messages::{Access, Hello, Request, Welcome, login};
+use crate::engine::zookeeper::net::messages::{Hello, Welcome, login};
+use crate::engine::zookeeper::net::request::{Access, Request};
 use crate::engine::zookeeper::net::stream::{Socket, Stream};
 use crate::util::time::{deadline_in, timeout_at};
 use std::future::poll_fn;
@@ -25,19 +26,19 @@ impl Address {
             let socket = TcpStream::connect((&*host.0, host.1)).await?;
             socket.set_nodelay(true)?;
             let mut stream = Stream::new(self.encrypt(host, socket).await?);
-            stream.send(hello.encode());
+            stream.send(&hello.encode());
             let welcome = loop {
                 poll_fn(|context| stream.poll(context)).await?;
                 if let Some(message) = stream.next_message()? {
-                    break message;
+                    break Welcome::parse(message);
                 }
             };
-            let welcome = Welcome::parse(&welcome).ok_or_else(|| {
+            let welcome = welcome.ok_or_else(|| {
                 let words = "it sent a malformed message; check that it is a ZooKeeper server";
                 Error::new(ErrorKind::InvalidData, words)
             })?;
             if let Some((user, password)) = &self.credentials {
-                stream.send(login(user, password));
+                stream.send(&login(user, password));
             }
             Ok((stream, welcome))
         };
@@ -91,7 +92,7 @@ impl Address {
             timeout,
         };
         let (mut stream, welcome) = self.connect(host, &hello, limit).await?;
-        stream.send(Request::CloseSession.encode(1, self.access()));
+        stream.send(&Request::CloseSession.encode(1, self.access()));
         // The server closes the connection, or a session is left for its timeout.
         let closed = async { while poll_fn(|context| stream.poll(context)).await.is_ok() {} };
         let _ = timeout_at(deadline_in(FIRST_TRY), closed).await;

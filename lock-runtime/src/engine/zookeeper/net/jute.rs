@@ -59,6 +59,10 @@ impl<'a> Reader<'a> {
         self.take(8)?.try_into().ok().map(i64::from_be_bytes)
     }
 
+    pub(crate) fn bool(&mut self) -> Option<bool> {
+        self.take(1).map(|byte| byte != [0])
+    }
+
     /// A list without elements may have the length -1.
     fn length(&mut self) -> Option<usize> {
         match self.int()? {
@@ -97,7 +101,7 @@ mod tests {
         assert_eq!(reader.int(), Some(-7));
         assert_eq!(reader.long(), Some(1 << 40));
         assert_eq!(reader.text(), Some("größe"));
-        assert_eq!(reader.0, [1]);
+        assert_eq!(reader.bool(), Some(true));
         assert_eq!(reader.int(), None);
     }
 

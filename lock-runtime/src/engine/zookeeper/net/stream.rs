@@ -17,6 +17,8 @@ pub(crate) struct Stream {
     socket: Box<dyn Socket>,
     outgoing: VecDeque<u8>,
     incoming: Vec<u8>,
+    /// The length of the messages in `incoming` that were returned.
+    returned: usize,
 }
 
 impl Stream {
@@ -25,16 +27,18 @@ impl Stream {
             socket,
             outgoing: VecDeque::new(),
             incoming: Vec::new(),
+            returned: 0,
         }
     }
 
-    pub(crate) fn send(&mut self, message: Vec<u8>) {
+    pub(crate) fn send(&mut self, message: &[u8]) {
         self.outgoing.extend(message);
     }
 
     /// Returns the oldest message that has arrived completely, without its length.
-    pub(crate) fn next_message(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        let Some(length) = self.incoming.first_chunk::<4>() else {
+    pub(crate) fn next_message(&mut self) -> Result<Option<&[u8]>, Error> {
+        let rest = &self.incoming[self.returned..];
+        let Some((length, rest)) = rest.split_first_chunk::<4>() else {
             return Ok(None);
         };
         let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(usize::MAX);
@@ -42,12 +46,11 @@ impl Stream {
             let words = "the server sent a malformed message; check that it is a ZooKeeper server";
             return Err(Error::new(ErrorKind::InvalidData, words));
         }
-        if self.incoming.len() < 4 + length {
-            return Ok(None);
+        let message = rest.get(..length);
+        if message.is_some() {
+            self.returned += 4 + length;
         }
-        let rest = self.incoming.split_off(4 + length);
-        let message = std::mem::replace(&mut self.incoming, rest);
-        Ok(Some(message[4..].to_vec()))
+        Ok(message)
     }
 
     /// Writes what is to be sent, and reads what has come. Is ready when bytes have come, or the connection has
@@ -73,6 +76,7 @@ impl Stream {
                          accept no further connections (`maxClientCnxns`)";
             return Poll::Ready(Err(Error::new(ErrorKind::UnexpectedEof, words)));
         }
+        self.incoming.drain(..std::mem::take(&mut self.returned));
         self.incoming.extend(space.filled());
         Poll::Ready(Ok(()))
     }

@@ -124,6 +124,7 @@ pub(crate) fn acquire(name: &str) -> Request {
 fn attempt(name: &str, replicas: u32) -> Attempt {
     Attempt {
         limit: Limit::EXCLUSIVE,
+        waits: false,
         name: name.into(),
         ttl: Duration::from_secs(30),
         replicas,

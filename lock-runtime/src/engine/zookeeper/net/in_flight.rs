@@ -1,10 +1,13 @@
 //! The requests of a session: those that wait for a connection, and those that wait for a reply.
 
 use crate::engine::token::Token;
-use crate::engine::zookeeper::net::messages::{Failure, Incoming, Reply, Request, Watch};
+use crate::engine::zookeeper::net::failure::Failure;
+use crate::engine::zookeeper::net::messages::{Incoming, Watch};
+use crate::engine::zookeeper::net::request::{Reply, Request};
 use crate::util::clock::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -21,8 +24,24 @@ pub(crate) struct Unsent {
 /// Who waits for the reply to a request.
 pub(crate) struct Waiting {
     pub(crate) reply: oneshot::Sender<Answer>,
-    /// Is told when the watch fires that the request leaves.
-    pub(crate) watcher: Option<Token>,
+    pub(crate) watcher: Option<Watcher>,
+}
+
+/// A claim that is told when the watch fires that a request leaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Watcher {
+    pub(crate) token: Token,
+    /// Is set before that if the node whose data is watched was deleted.
+    pub(crate) saw_end: Arc<AtomicBool>,
+}
+
+impl Watcher {
+    pub(crate) fn new(token: Token) -> Watcher {
+        Watcher {
+            token,
+            saw_end: Arc::default(),
+        }
+    }
 }
 
 /// A request that was sent on the present connection.
@@ -47,25 +66,28 @@ pub(crate) struct Answered {
     pub(crate) sent: Timestamp,
     pub(crate) was_write: bool,
     /// The watch that the server has from now on, and the claim that is to be told. What fires it comes later.
-    pub(crate) watch: Option<(Watch, Token)>,
+    pub(crate) watch: Option<(Watch, Watcher)>,
 }
 
 impl InFlight {
-    /// Records a request that is sent now. Returns its number.
+    /// Returns the number of the next request.
+    pub(crate) fn number(&mut self, request: &Request) -> i32 {
+        // A ping has a number of its own; the others are positive.
+        if matches!(request, Request::Ping) {
+            return -2;
+        }
+        self.last_xid = self.last_xid.checked_add(1).unwrap_or(1);
+        self.last_xid
+    }
+
+    /// Records a request that is sent now with that number.
     pub(crate) fn push(
         &mut self,
+        xid: i32,
         request: Request,
         waiting: Option<Waiting>,
         (at, instant): (Timestamp, Instant),
-    ) -> i32 {
-        // A ping has a number of its own; the others are positive.
-        let xid = match request {
-            Request::Ping => -2,
-            _ => {
-                self.last_xid = self.last_xid.checked_add(1).unwrap_or(1);
-                self.last_xid
-            }
-        };
+    ) {
         self.sent.push_back(Sent {
             xid,
             request,
@@ -73,7 +95,6 @@ impl InFlight {
             at,
             instant,
         });
-        xid
     }
 
     /// Delivers the reply to the oldest request. Fails if it is not the reply to that one.
@@ -85,10 +106,7 @@ impl InFlight {
         let expected = self.sent.front().is_some_and(|oldest| oldest.xid == xid);
         let oldest = expected.then(|| self.sent.pop_front()).flatten();
         let oldest = oldest.ok_or(Failure::Malformed)?;
-        let parsed = result.and_then(|body| {
-            let reply = oldest.request.parse_reply(body);
-            reply.ok_or(Failure::Malformed)
-        });
+        let parsed = result.and_then(|body| oldest.request.parse_reply(body));
         let answered = match &parsed {
             Ok(_) => Answered {
                 sent: oldest.at,
@@ -96,7 +114,7 @@ impl InFlight {
                 watch: oldest
                     .request
                     .watch()
-                    .zip(oldest.waiting.as_ref().and_then(|it| it.watcher)),
+                    .zip(oldest.waiting.as_ref().and_then(|it| it.watcher.clone())),
             },
             Err(Failure::SessionExpired) => return Err(Failure::SessionExpired),
             // The session is on another connection.
@@ -146,10 +164,11 @@ mod tests {
         };
         let waiting = Waiting {
             reply,
-            watcher: Some(watcher),
+            watcher: Some(Watcher::new(watcher)),
         };
         let at = (Clock::manual().now(), now());
-        in_flight.push(request, Some(waiting), at);
+        let xid = in_flight.number(&request);
+        in_flight.push(xid, request, Some(waiting), at);
         receiver
     }
 
@@ -166,9 +185,13 @@ mod tests {
         let _replies = [look(&mut in_flight, one), look(&mut in_flight, other)];
         let answered = in_flight.answer(reply(1, Ok(&[0; 4]))).unwrap().unwrap();
         let watch = Watch::Node("/a".into());
-        assert_eq!(answered.watch, Some((watch, one)));
+        let (watched, watcher) = answered.watch.unwrap();
+        assert_eq!((watched, watcher.token), (watch, one));
         let answered = in_flight.answer(reply(2, Err(Failure::NoNode)));
-        assert_eq!(answered.unwrap().unwrap().watch, None, "there is no node");
+        assert!(
+            answered.unwrap().unwrap().watch.is_none(),
+            "there is no node"
+        );
     }
 
     #[test]

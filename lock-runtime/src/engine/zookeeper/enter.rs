@@ -1,0 +1,125 @@
+//! Entering the line of a lock: creating the node of a claim.
+
+use crate::engine::zookeeper::claims::Claims;
+use crate::engine::zookeeper::containers::create_containers;
+use crate::engine::zookeeper::look::read;
+use crate::engine::zookeeper::net::failure::Failure;
+use crate::engine::zookeeper::net::request::{NodeKind, Reply, Request};
+use crate::engine::zookeeper::nodes::{Node, Place};
+use tokio::time::Instant;
+
+/// How often a node is requested because its container was created or deleted meanwhile.
+const MAX_ENTRIES: usize = 20;
+
+/// A claim that is in the line.
+pub(crate) struct Entered {
+    /// The name of its node.
+    pub(crate) name: String,
+    /// `true` if no other claim is in the line, so that this one holds the lock. `None` if that is unknown.
+    pub(crate) is_alone: Option<bool>,
+}
+
+/// How a node is created.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Together with a write to the lock's container, whose reply counts the children.
+    Counted,
+    /// Together with the container.
+    WithContainer,
+    /// By itself, since the container may not be written to.
+    Uncounted,
+}
+
+impl Claims {
+    /// Creates the node, unless it exists. Returns `None` if the claim is given up.
+    pub(crate) async fn enter(
+        &self,
+        node: &Node,
+        deadline: Instant,
+    ) -> Result<Option<Entered>, Failure> {
+        let _turn = node.turn.lock().await;
+        if node.place() == Place::Requested {
+            self.find(node, deadline).await?;
+        }
+        let mut way = Way::Counted;
+        for _ in 0..MAX_ENTRIES {
+            if node.is_leaving() {
+                return Ok(None);
+            }
+            if let Place::At(name) = node.place() {
+                let is_alone = None;
+                return Ok(Some(Entered { name, is_alone }));
+            }
+            node.set_place(Place::Requested);
+            let failure = match create(node, way, deadline).await {
+                Ok(entered) => {
+                    node.set_place(Place::At(entered.name.clone()));
+                    return Ok((!node.is_leaving()).then_some(entered));
+                }
+                Err(failure) => failure,
+            };
+            // A malformed reply does not tell whether it exists.
+            if !matches!(failure, Failure::Unanswered(_) | Failure::Malformed) {
+                node.set_place(Place::Nowhere);
+            }
+            way = match (failure, way) {
+                (Failure::NoNode, Way::WithContainer) => {
+                    create_containers(&node.session, &node.lock, deadline).await?;
+                    Way::Counted
+                }
+                (Failure::NoNode, _) => Way::WithContainer,
+                (Failure::Exists, _) => Way::Counted,
+                (Failure::NoPermission, Way::Counted) => Way::Uncounted,
+                (failure, _) => return Err(failure),
+            };
+        }
+        Err(Failure::NoNode)
+    }
+
+    /// Finds out whether a node exists whose creation was not answered.
+    pub(crate) async fn find(&self, node: &Node, deadline: Instant) -> Result<(), Failure> {
+        // What a majority has agreed to after it, on the same session, the next read sees, too.
+        self.prove(&node.session, deadline).await?;
+        let line = read(&node.session, &node.lock, None, deadline).await?;
+        let found = line.as_ref().and_then(|line| line.find(&node.stem));
+        node.set_place(found.map_or(Place::Nowhere, |name| Place::At(name.to_owned())));
+        Ok(())
+    }
+}
+
+async fn create(node: &Node, way: Way, deadline: Instant) -> Result<Entered, Failure> {
+    let claim = Request::Create {
+        path: node.path(&node.stem),
+        kind: NodeKind::Numbered,
+    };
+    let path = node.lock.clone();
+    let requests = match way {
+        Way::Counted => {
+            let data = String::new();
+            vec![claim, Request::SetData { path, data }]
+        }
+        Way::WithContainer => {
+            let kind = NodeKind::Container;
+            vec![Request::Create { path, kind }, claim]
+        }
+        Way::Uncounted => vec![claim],
+    };
+    let replies = match node
+        .session
+        .request(Request::Together(requests), deadline)
+        .await?
+    {
+        Reply::Together(replies) => replies,
+        _ => return Err(Failure::Malformed),
+    };
+    let (path, is_alone) = match (way, &*replies) {
+        (Way::Counted, [Reply::Created(path), Reply::Changed { children, .. }]) => {
+            (path, Some(*children == 1))
+        }
+        (Way::WithContainer, [_, Reply::Created(path)]) => (path, Some(true)),
+        (Way::Uncounted, [Reply::Created(path)]) => (path, None),
+        _ => return Err(Failure::Malformed),
+    };
+    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+    Ok(Entered { name, is_alone })
+}
