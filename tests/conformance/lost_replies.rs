@@ -54,11 +54,9 @@ pub async fn acquire_answered_after_its_caller_was_dropped_is_released(fixture: 
         return;
     };
     let row = fixture.key("row");
-    let faults: [(fn(&Proxy), fn(&Proxy) -> usize); 2] = [
-        (Proxy::black_hole, Proxy::held),
-        (Proxy::hold_replies, Proxy::held_replies),
-    ];
-    for (fault, held) in faults {
+    let faults: [fn(&Proxy); 2] = [Proxy::black_hole, Proxy::hold_replies];
+    let counts: [fn(&Proxy) -> usize; 2] = [Proxy::held, Proxy::held_replies];
+    for (fault, held) in faults.into_iter().zip(counts) {
         let before = network.count(held);
         network.each(fault);
         {
