@@ -50,7 +50,7 @@ impl Two {
     }
 }
 
-/// The server grants the lock, and nobody learns of it.
+/// The server grants the lock, and no client learns of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn acquisition_without_a_reply_frees_the_lock() {
     let two = Two::start().await;

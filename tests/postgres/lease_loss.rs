@@ -125,7 +125,7 @@ async fn expired_lock_is_taken_over() {
     taken.release().await.unwrap();
 }
 
-/// A statement that the network delays past the lease gives nobody two leases.
+/// A statement that the network delays past the lease gives no client two leases.
 #[tokio::test]
 async fn renewal_that_arrives_late_revives_no_lease() {
     let (server, proxy, locks) = behind_a_proxy().await;

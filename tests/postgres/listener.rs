@@ -97,7 +97,7 @@ async fn a_waiter_is_never_without_its_channel() {
         SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND ((classid::bigint << 32) | objid::bigint)
             = hashtextextended('distributed_lock listens ' || channel, 0))";
     eventually(millis(5000), "the waiter listens elsewhere", || {
-        assert_eq!(server.query::<usize>(deaf), 0, "nobody listens");
+        assert_eq!(server.query::<usize>(deaf), 0, "no process listens");
         channel(&server, "two").is_some_and(|now| now != before)
     });
     drop(lost);

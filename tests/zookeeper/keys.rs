@@ -85,7 +85,7 @@ async fn call_creates_no_claim_in_vain() {
     other.shutdown().await;
 }
 
-/// Another client has made the lock's node, and nobody may change its data.
+/// Another client has made the lock's node, whose data cannot be changed.
 #[tokio::test(flavor = "multi_thread")]
 async fn lock_whose_node_may_not_be_written_works() {
     let zookeeper = ZooKeeper::start();

@@ -82,9 +82,12 @@ impl Work {
         while !self.is_done() {
             tokio::time::sleep(pause(&mut rng)).await;
             let waiting = self.exclusion.wait();
-            let guard = match lock().wait(patience(&mut rng)).acquire().await {
+            let patience = patience(&mut rng);
+            let guard = match lock().wait(patience).acquire().await {
                 Ok(guard) => guard,
                 Err(error) if error.is_busy() => continue,
+                // A short wait may be over before the server has answered.
+                Err(error) if error.is_unavailable() && patience < LONG => continue,
                 Err(error) => panic!("{}: {error}", kind.name),
             };
             let until = Instant::now() + guard.remaining();
