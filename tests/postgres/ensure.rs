@@ -125,6 +125,11 @@ struct Pinned {
 }
 
 impl Pinned {
+    async fn hold(&self) -> LockGuard {
+        let lock = self.locks.lock("account").ttl(TTL);
+        lock.acquire().await.unwrap()
+    }
+
     async fn start() -> Self {
         let server = server_with_account();
         let locks = connected(patient(server.url())).await;
@@ -193,13 +198,7 @@ async fn ensured_transaction_outlives_the_lease() {
 #[tokio::test]
 async fn renewals_pass_an_ensured_transaction() {
     let mut pinned = Pinned::start().await;
-    let guard = pinned
-        .locks
-        .lock("account")
-        .ttl(TTL)
-        .acquire()
-        .await
-        .unwrap();
+    let guard = pinned.hold().await;
     let transaction = pinned.client.transaction().await.unwrap();
     ensure(&transaction, &guard).await.unwrap();
     tokio::time::sleep(TTL * 3).await;
@@ -249,13 +248,7 @@ async fn local_waiter_gets_the_lock_after_an_ensured_transaction() {
 #[tokio::test]
 async fn downgrade_beside_an_ensured_transaction_admits_readers_at_its_end() {
     let mut pinned = Pinned::start().await;
-    let guard = pinned
-        .locks
-        .lock("account")
-        .ttl(TTL)
-        .acquire()
-        .await
-        .unwrap();
+    let guard = pinned.hold().await;
     let proof = guard.ensure().await.unwrap();
     let transaction = pinned.client.transaction().await.unwrap();
     run(&transaction, &proof).await.unwrap();
