@@ -52,7 +52,9 @@ pub enum EventKind {
     RuntimeDropped,
     /// The process has not run for this long, for whatever reason.
     Stalled { for_: u64 },
-    /// A thread of the worker's runtime has been blocked for this long, by code that holds no lock.
+    /// Code that holds no lock begins to block a thread of the worker's runtime.
+    Blocks,
+    /// It has blocked the thread for this long.
     Blocked { for_: u64 },
     /// A panic that the worker did not cause on purpose.
     Panicked { text: String },
@@ -216,6 +218,16 @@ impl Journal {
 
     pub fn write(&self, call: u64, what: EventKind) {
         self.write_at(clock::reading(), call, what);
+    }
+
+    /// Runs code that blocks the thread. If the process is killed meanwhile, the first event is left.
+    pub fn blocked(&self, work: impl FnOnce()) {
+        let start = clock::reading();
+        self.write_at(start, 0, EventKind::Blocks);
+        work();
+        let end = clock::reading();
+        let for_ = end.0 - start.0;
+        self.write_at(end, 0, EventKind::Blocked { for_ });
     }
 
     /// Writes an event with an earlier reading of the clocks.

@@ -133,11 +133,8 @@ fn attend(
             break;
         }
         // This drops all calls that are under way, once the threads that poll them have returned.
-        let start = crate::clock::now();
-        runtime.shutdown_timeout(Duration::from_secs(30));
         // A current-thread runtime drops them when its blocking threads have ended.
-        let for_ = crate::clock::now() - start;
-        journal.write(0, EventKind::Blocked { for_ });
+        journal.blocked(|| runtime.shutdown_timeout(Duration::from_secs(30)));
         journal.write(0, EventKind::RuntimeDropped);
         runtime = new_runtime(instructions, rng);
     }

@@ -12,7 +12,6 @@ use std::time::Duration;
 use lock_runtime::LockManager;
 use tokio::sync::watch;
 
-use crate::clock;
 use crate::instructions::{BodyLength, Instructions, Workload};
 use crate::journal::{CallKind, EventKind, Journal};
 use crate::resource::Account;
@@ -164,7 +163,8 @@ impl Caller {
         let outcome = call.make(kind, rng).await;
         self.journal.write(number, EventKind::Ended { outcome });
         if kind == CallKind::ThenBlocks {
-            self.block();
+            // In the same poll in which the guard was dropped.
+            self.journal.blocked(|| std::thread::sleep(BLOCK));
         }
     }
 
@@ -173,13 +173,5 @@ impl Caller {
         let next = 1 + rng.below(u64::from(self.keys) - 2) as u32;
         let others = [(key + next) % self.keys, (key + next + 1) % self.keys];
         others[..1 + rng.below(2) as usize].to_vec()
-    }
-
-    /// Blocks the thread in the same poll in which the guard was dropped.
-    fn block(&self) {
-        let start = clock::now();
-        std::thread::sleep(BLOCK);
-        let for_ = clock::now() - start;
-        self.journal.write(0, EventKind::Blocked { for_ });
     }
 }

@@ -1,6 +1,6 @@
 //! A history, indexed for the rules.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Call, Spans, call};
 use crate::fault::{Fault, Keys, Kind};
@@ -33,6 +33,7 @@ impl<'h> Case<'h> {
         events.sort_by_key(|event| event.at);
         let mut stalls: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
         let mut blocked: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        let mut blocking = HashSet::new();
         let mut noise = Vec::new();
         let mut killed = HashMap::new();
         for fault in &history.faults {
@@ -61,10 +62,25 @@ impl<'h> Case<'h> {
                 }
                 stalls.entry(event.worker).or_default().push(stall);
             }
-            if let EventKind::Blocked { for_ } = event.what {
-                let block = (event.at.saturating_sub(for_), event.at);
-                blocked.entry(event.worker).or_default().push(block);
+            match event.what {
+                EventKind::Blocks => {
+                    blocking.insert((event.worker, event.at));
+                }
+                EventKind::Blocked { for_ } => {
+                    let from = event.at.saturating_sub(for_);
+                    blocking.remove(&(event.worker, from));
+                    blocked
+                        .entry(event.worker)
+                        .or_default()
+                        .push((from, event.at));
+                }
+                _ => {}
             }
+        }
+        for (worker, from) in blocking {
+            // The process was killed meanwhile.
+            let until = killed.get(&worker).copied().unwrap_or(u64::MAX);
+            blocked.entry(worker).or_default().push((from, until));
         }
         let (calls, odd) = call::calls(&events, &killed);
         let mut by_key: BTreeMap<u32, Vec<usize>> = BTreeMap::new();

@@ -107,6 +107,7 @@ fn read(words: &[&str]) -> Option<EventKind> {
             requested: number(words, 1) * MS,
             token: number(words, 2),
         }),
+        "blocking" => Some(EventKind::Blocks),
         "blocked" => Some(EventKind::Blocked { for_: left() }),
         "shut" => Some(EventKind::ShutDown { took: left() }),
         "panics" => Some(EventKind::Panicked {
@@ -498,6 +499,29 @@ fn loss_noticed_late_is_a_violation() {
     forgotten = text("asks", 3400);
     forgotten.faults.push(forgets(500, 501));
     assert_eq!(broken(&forgotten), [Rule::Loss]);
+}
+
+/// The process was killed while the drop of its runtime waited for another thread.
+#[test]
+fn killed_process_whose_runtime_was_blocked_did_not_continue() {
+    let text = |blocking: &str| {
+        let mut history = history(&format!(
+            "
+               0 1.1 asks
+               1 1.1 begins 988
+             900 {blocking}
+            1000 2.1 asks
+            1001 2.1 begins 988
+            1002 2.1 done"
+        ));
+        history.faults = vec![
+            fault(Kind::ServerStopped, 0, 3000),
+            hits(Kind::WorkerKilled, 1, 4000, 4000),
+        ];
+        broken(&history)
+    };
+    assert_eq!(text("1 blocking"), []);
+    assert_eq!(text("1.1 steps 89"), [Rule::Loss]);
 }
 
 #[test]
