@@ -2,6 +2,7 @@
 //! input, and transactions that the lock itself protects.
 
 mod bad_input;
+mod clock;
 mod ensure;
 mod failover;
 mod fixture;

@@ -1,7 +1,7 @@
 //! Clocks of another process that can be changed while it runs. Linux only.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
@@ -49,7 +49,7 @@ struct Wrong {
 impl Clocks {
     /// Creates clocks that run correctly at first.
     pub fn correct() -> Self {
-        let directory = TempDir::with_prefix("lock-clocks-").unwrap();
+        let directory = readable_directory();
         let mut steering = Steering {
             file: File::create(directory.path().join("steering")).unwrap(),
             number: 0,
@@ -142,7 +142,7 @@ impl Library {
         static LIBRARY: Mutex<Weak<Library>> = Mutex::new(Weak::new());
         let mut last = LIBRARY.lock().unwrap();
         last.upgrade().unwrap_or_else(|| {
-            let library = Arc::new(Self(TempDir::with_prefix("lock-clocks-").unwrap()));
+            let library = Arc::new(Self(readable_directory()));
             let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/clock.c");
             let compiled = Command::new("cc")
                 .args(["-O2", "-shared", "-fPIC", "-o"])
@@ -157,6 +157,13 @@ impl Library {
     fn path(&self) -> PathBuf {
         self.0.path().join("clock.so")
     }
+}
+
+/// A process of another user may read what is in it.
+fn readable_directory() -> TempDir {
+    let mut directory = tempfile::Builder::new();
+    let directory = directory.permissions(Permissions::from_mode(0o755));
+    directory.prefix("lock-clocks-").tempdir().unwrap()
 }
 
 fn raw() -> i64 {

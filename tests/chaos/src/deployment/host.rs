@@ -1,5 +1,6 @@
 //! A server that a schedule kills, freezes and starts again.
 
+use lock_test_support::clocks::Clocks;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::server::Server;
 
@@ -18,7 +19,12 @@ pub trait Host {
     /// Returns the connected clients, each with ` addr=127.0.0.1:` and its port.
     fn clients(&self) -> Vec<String>;
 
-    /// Returns the server if it is one of Redis: only these lose their data, obey commands, and have clocks.
+    /// Returns the clocks of a server that was started with its own.
+    fn clocks(&self) -> Option<&Clocks> {
+        None
+    }
+
+    /// Returns the server if it is one of Redis: only these lose their data and obey commands.
     fn redis(&mut self) -> Option<&mut Server> {
         None
     }
@@ -49,6 +55,10 @@ impl Host for Server {
         self.clients()
     }
 
+    fn clocks(&self) -> Option<&Clocks> {
+        self.clocks()
+    }
+
     fn redis(&mut self) -> Option<&mut Server> {
         Some(self)
     }
@@ -77,5 +87,9 @@ impl Host for Postgres {
 
     fn clients(&self) -> Vec<String> {
         self.clients()
+    }
+
+    fn clocks(&self) -> Option<&Clocks> {
+        self.clocks()
     }
 }

@@ -5,6 +5,7 @@ use tokio_postgres::Client;
 
 use crate::fault::Kind;
 use crate::source::Source;
+use lock_test_support::clocks::Clocks;
 use lock_test_support::pgbouncer::PgBouncer;
 use lock_test_support::postgres::{Postgres, url_at};
 use lock_test_support::proxy::Proxy;
@@ -32,8 +33,8 @@ struct Snapshot {
 impl InPostgres {
     pub fn start(rng: &mut Rng) -> Self {
         let limits = Self::limits();
-        match rng.one_in(3) {
-            true => Self::with(
+        match rng.below(6) {
+            0 | 1 => Self::with(
                 true,
                 Limits {
                     variant: "behind a pooler",
@@ -41,11 +42,20 @@ impl InPostgres {
                     ..limits
                 },
             ),
-            false => Self::with(false, limits),
+            2 => Self::with(
+                false,
+                Limits {
+                    variant: "is late",
+                    clocks: true,
+                    exclusive: false,
+                    ..limits
+                },
+            ),
+            _ => Self::with(false, limits),
         }
     }
 
-    /// Every server that returns has all that it granted: two holders are never excused.
+    /// Every server that returns has all that it granted: two holders are excused only if its clock was set.
     pub fn limits() -> Limits {
         let network = Kind::NETWORK.iter();
         let network: Vec<_> = network
@@ -66,11 +76,15 @@ impl InPostgres {
     }
 
     pub fn with(pooled: bool, limits: Limits) -> Self {
-        let server = Postgres::with(&[
+        let settings = [
             ("autovacuum_naptime", "1s"),
             // What is not flushed at a commit is lost in a crash.
             ("wal_writer_delay", "10s"),
-        ]);
+        ];
+        let server = match limits.clocks {
+            true => Postgres::by(Clocks::correct(), &settings),
+            false => Postgres::with(&settings),
+        };
         let pooler = pooled.then(|| PgBouncer::to(server.port()));
         let port = pooler.as_ref().map_or(server.port(), PgBouncer::port);
         Self {

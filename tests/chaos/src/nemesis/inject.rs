@@ -198,10 +198,9 @@ impl Nemesis<'_> {
                 let Some(server) = self.server_of(on) else {
                     return;
                 };
-                let Some(redis) = self.deployment.server(server).redis() else {
+                let Some(clocks) = self.deployment.server(server).clocks() else {
                     return;
                 };
-                let clocks = redis.clocks();
                 let kind = match step.otherwise {
                     true => {
                         clocks.back(&[Clock::Wall], by);

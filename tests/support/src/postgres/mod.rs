@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 use crate::certificates::Certificates;
+use crate::clocks::Clocks;
 use crate::proxy::Proxy;
 use crate::server::{free_port, give_back_port, signal, stop, temporary};
 use crate::time::{comes_true, eventually};
@@ -27,6 +28,7 @@ pub struct Postgres {
     directory: TempDir,
     port: u16,
     settings: Vec<(String, String)>,
+    clocks: Option<Clocks>,
     network: Option<Proxy>,
     /// The port behind the proxy, if there is one.
     behind: Option<u16>,
@@ -42,6 +44,15 @@ impl Postgres {
     /// Starts a server with settings like those of `postgresql.conf`.
     pub fn with(settings: &[(&str, &str)]) -> Self {
         let mut server = Self::prepare(settings);
+        copy_template(&server.data());
+        server.restart();
+        server
+    }
+
+    /// Starts a server that uses `clocks`.
+    pub fn by(clocks: Clocks, settings: &[(&str, &str)]) -> Self {
+        let mut server = Self::prepare(settings);
+        server.clocks = Some(clocks);
         copy_template(&server.data());
         server.restart();
         server
@@ -98,6 +109,7 @@ impl Postgres {
             settings: settings
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
+            clocks: None,
             network: None,
             behind: None,
             paused: false,
@@ -168,6 +180,11 @@ impl Postgres {
     /// Returns the proxy in front of the server, if it was started with one.
     pub fn network(&self) -> Option<&Proxy> {
         self.network.as_ref()
+    }
+
+    /// Returns the clocks that the server was started with.
+    pub fn clocks(&self) -> Option<&Clocks> {
+        self.clocks.as_ref()
     }
 
     fn pid(&self) -> u32 {
@@ -291,6 +308,9 @@ impl Postgres {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
+        if let Some(clocks) = &self.clocks {
+            clocks.preload(&mut command);
+        }
         command
     }
 

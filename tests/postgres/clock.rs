@@ -1,0 +1,40 @@
+//! A server whose clock is set.
+
+use lock_test_support::clocks::{Clock, Clocks};
+use lock_test_support::manager::connected;
+use lock_test_support::postgres::Postgres;
+use lock_test_support::time::{millis, patient};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Returns by how many seconds the server's clock is ahead.
+fn ahead(server: &Postgres) -> i64 {
+    let theirs: i64 = server.query("SELECT floor(extract(epoch FROM clock_timestamp()))::bigint");
+    let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    theirs - ours.as_secs() as i64
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fencing_tokens_grow_whatever_the_clock_of_the_server_says() {
+    let server = Postgres::by(Clocks::correct(), &[]);
+    let clocks = server.clocks().expect("it has its own");
+    let locks = connected(patient(server.url())).await;
+    let mut last = 0;
+    for (set, expected) in [(0_i32, 0), (-1, -3600), (2, 3600), (-2, -3600), (1, 0)] {
+        match set {
+            0.. => clocks.forward(&[Clock::Wall], HOUR * set.unsigned_abs()),
+            _ => clocks.back(&[Clock::Wall], HOUR * set.unsigned_abs()),
+        }
+        let off = ahead(&server) - expected;
+        assert!((-1..=1).contains(&off), "{off}");
+        for _ in 0..2 {
+            let guard = locks.lock("row").wait(millis(10_000)).acquire().await;
+            let guard = guard.unwrap();
+            let token = guard.fencing_token().await.unwrap();
+            assert!(token > last, "{token} after {last}");
+            last = token;
+            guard.release().await.unwrap();
+        }
+    }
+}
