@@ -4,6 +4,7 @@ mod access;
 mod bad_input;
 mod elections;
 mod foreign_clients;
+mod full_disk;
 mod leases;
 mod lost_replies;
 

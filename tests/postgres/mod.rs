@@ -6,6 +6,7 @@ mod clock;
 mod ensure;
 mod failover;
 mod fixture;
+mod full_disk;
 mod hosts;
 mod keys;
 mod lease_loss;

@@ -244,6 +244,14 @@ impl Etcd {
         String::from_utf8_lossy(&stdout).into_owned()
     }
 
+    /// Removes all history.
+    pub fn compact(&self) {
+        let status = self.ctl(&["endpoint", "status", "-w", "fields"]);
+        let mut lines = status.lines();
+        let revision = lines.find_map(|line| line.strip_prefix("\"Revision\" : "));
+        self.ctl(&["compact", revision.expect("it has a revision")]);
+    }
+
     /// Runs `etcdctl` from then on as this user, written `name:password`.
     pub fn log_in(&mut self, user: &str) {
         self.user = Some(user.to_owned());

@@ -1,0 +1,61 @@
+//! A member whose database is full refuses all puts.
+
+use std::time::Duration;
+
+use super::until_renewed;
+use lock_test_support::etcd::Etcd;
+use lock_test_support::manager::connected;
+use lock_test_support::time::{NOISE, Stopwatch, millis, patient, within};
+
+/// The server takes pages in steps; a smaller quota would be full at once.
+const QUOTA: &str = "4194304";
+const TTL: Duration = millis(3000);
+
+fn fill(etcd: &Etcd) {
+    let value = "x".repeat(100_000);
+    for n in 0..100 {
+        let put = etcd.command(&["put", &format!("filler:{n}"), &value]);
+        if !{ put }.output().unwrap().status.success() {
+            assert!(etcd.ctl(&["alarm", "list"]).contains("NOSPACE"));
+            return;
+        }
+    }
+    panic!("the database is not full");
+}
+
+fn clear(etcd: &Etcd) {
+    etcd.ctl(&["del", "--prefix", "filler:"]);
+    etcd.compact();
+    etcd.ctl(&["defrag"]);
+    etcd.ctl(&["alarm", "disarm"]);
+}
+
+/// Leases are renewed and keys deleted without space.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holders_keep_and_release_their_locks_while_the_database_is_full() {
+    let etcd = Etcd::with_options(&["--quota-backend-bytes", QUOTA]);
+    let locks = connected(patient(etcd.url())).await;
+    let lock = locks.lock("row").ttl(TTL);
+    let guard = lock.acquire().await.unwrap();
+    let released = locks.lock("released").acquire().await.unwrap();
+    fill(&etcd);
+
+    let watch = Stopwatch::start();
+    let refused = locks.lock("other").wait(millis(300)).acquire().await;
+    let error = refused.unwrap_err();
+    assert!(watch.elapsed() < millis(300) + NOISE, "{error}");
+    assert!(error.is_unavailable(), "{error:?}");
+    let text = format!("{error:?}");
+    assert!(text.contains("database space exceeded"), "{text}");
+
+    released.release().await.unwrap();
+    assert_eq!(etcd.line("lock:released").len(), 0);
+    until_renewed(&guard, TTL);
+    guard.release().await.unwrap();
+
+    clear(&etcd);
+    let other = locks.lock("other").wait(millis(10_000)).acquire();
+    let other = within(millis(10_000) + NOISE, other).await.unwrap();
+    other.release().await.unwrap();
+    locks.shutdown().await;
+}
