@@ -2,9 +2,9 @@
 //! input, and transactions that the lock itself protects.
 
 mod bad_input;
-mod clock;
 mod ensure;
 mod failover;
+mod fencing;
 mod fixture;
 mod full_disk;
 mod hosts;

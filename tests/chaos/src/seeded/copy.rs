@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 pub const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -42,27 +43,47 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Builds the program without the rule that the patch removes.
-    pub fn build_without(&self, patch: &Path) -> io::Result<PathBuf> {
+    /// Makes the library equal to the sources, and removes the rule of the patch.
+    pub fn prepare(&self, patch: Option<&Path>) -> io::Result<()> {
         self.restore(Path::new("lock-runtime"))?;
-        apply(patch, &self.root, &[])?;
+        patch.map_or(Ok(()), |patch| apply(patch, &self.root, &[]))
+    }
+
+    fn cargo(&self, words: &[&str]) -> Command {
         let mut cargo = Command::new("cargo");
         cargo
-            .args([
-                "build",
-                "--quiet",
-                "--offline",
-                "--workspace",
-                "--all-features",
-            ])
-            .args(["--bin", "chaos-seeded"])
+            .args(words)
+            .args(["--quiet", "--offline", "--workspace", "--all-features"])
             .arg("--target-dir")
             .arg(&self.target)
             .current_dir(&self.root);
         if !cfg!(debug_assertions) {
             cargo.arg("--release");
         }
-        carry_out(&mut cargo)?;
+        cargo
+    }
+
+    /// Runs one test. Returns how long it took to fail, or `None` if it passed.
+    pub fn run_test(&self, target: &[&str], name: &str) -> io::Result<Option<Duration>> {
+        let test = [&["test"], target].concat();
+        carry_out(self.cargo(&test).arg("--no-run"))?;
+        let start = Instant::now();
+        let output = self
+            .cargo(&test)
+            .arg(name)
+            .env("LOCK_ENGINES", "1")
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        match text.contains("test result: ok. 1 passed") {
+            true => Ok(None),
+            false if text.contains("1 failed") => Ok(Some(start.elapsed())),
+            false => Err(io::Error::other(format!("`{name}` does not run:\n{text}"))),
+        }
+    }
+
+    /// Builds this program with the library that was prepared.
+    pub fn build(&self) -> io::Result<PathBuf> {
+        carry_out(&mut self.cargo(&["build", "--bin", "chaos-seeded"]))?;
         let profile = if cfg!(debug_assertions) {
             "debug"
         } else {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use classes::{CLASSES, Class};
+use classes::{CLASSES, Class, Finder};
 use copy::Copy;
 
 use crate::checker::check;
@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 enum Finding {
     /// The promise that was broken, and the time it took.
     Found(String, Duration),
-    /// The number of schedules without a violation.
+    /// The number of schedules without a violation; none if a test passed.
     Clean(usize),
 }
 
@@ -34,21 +34,15 @@ pub fn run(names: &[&str]) -> ExitCode {
     let copy = Copy::new().unwrap();
     let mut rows = Vec::new();
     for class in CLASSES.iter().filter(named) {
-        let start = Instant::now();
-        let without = copy.build_without(&class.path()).unwrap();
-        let built = start.elapsed();
-        let found = provoked(&without, class, LIMIT);
-        let took = match &found {
-            Finding::Found(_, after) => *after,
-            Finding::Clean(_) => Duration::ZERO,
+        copy.prepare(Some(&class.path())).unwrap();
+        let [found, with] = match class.finder {
+            Finder::Scene(scene) => play(&copy, scene),
+            Finder::UnitTest(test) => run_test(&copy, &["--lib"], test),
+            Finder::ServerTest(test) => run_test(&copy, &["--test", "servers"], test),
         };
-        // The unchanged library, for the same time.
-        let with = provoked(&std::env::current_exe().unwrap(), class, took);
         println!(
-            "{} {}: built in {} s, {found:?}; with it {with:?}",
-            class.name,
-            class.patch,
-            built.as_secs()
+            "{} {}: {found:?}; with it {with:?}",
+            class.name, class.patch
         );
         rows.push((class, found, with));
     }
@@ -63,6 +57,8 @@ pub fn run(names: &[&str]) -> ExitCode {
             Finding::Clean(_) => ("nothing", String::new()),
         };
         let clean = match &with {
+            Finding::Clean(0) => "clean".to_owned(),
+            Finding::Clean(1) => "clean, 1 schedule".to_owned(),
             Finding::Clean(schedules) => format!("clean, {schedules} schedules"),
             Finding::Found(by, _) => format!("**{by}**"),
         };
@@ -76,11 +72,34 @@ pub fn run(names: &[&str]) -> ExitCode {
     ExitCode::from(u8::from(!all))
 }
 
+/// Plays the scene without the rule, and with it for the same time.
+fn play(copy: &Copy, scene: &str) -> [Finding; 2] {
+    let without = copy.build().unwrap();
+    let found = provoked(&without, scene, LIMIT);
+    let took = match &found {
+        Finding::Found(_, after) => *after,
+        Finding::Clean(_) => Duration::ZERO,
+    };
+    let with = provoked(&std::env::current_exe().unwrap(), scene, took);
+    [found, with]
+}
+
+/// Runs the test without the rule, and with it.
+fn run_test(copy: &Copy, target: &[&str], name: &str) -> [Finding; 2] {
+    let run = || match copy.run_test(target, name).unwrap() {
+        Some(after) => Finding::Found(format!("`{name}`"), after),
+        None => Finding::Clean(0),
+    };
+    let found = run();
+    copy.prepare(None).unwrap();
+    [found, run()]
+}
+
 /// Plays the scene with `program`, this one or the changed one, and returns the outcome that it prints.
-fn provoked(program: &Path, class: &Class, limit: Duration) -> Finding {
+fn provoked(program: &Path, scene: &str, limit: Duration) -> Finding {
     let seconds = limit.as_secs_f64().to_string();
     let output = Command::new(program)
-        .args(["provoke", class.scene, &seconds])
+        .args(["provoke", scene, &seconds])
         .output()
         .unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);

@@ -1,5 +1,5 @@
 //! A server that speaks as much of etcd's API as a lock needs. Its first leader goes on to keep leases alive when it has
-//! a successor.
+//! a successor, unless the server is only slow to do so.
 
 use crate::engine::etcd::grpc::encode;
 use crate::engine::etcd::messages::{
@@ -7,6 +7,7 @@ use crate::engine::etcd::messages::{
     LeaseGrantResponse, LeaseRequest, Operand, PutRequest, RangeResponse, Request, Response,
     ResponseOp, TxnRequest, TxnResponse, WatchCommand, WatchRequest, WatchResponse,
 };
+use crate::util::clock::Clock;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::header::{HeaderMap, HeaderValue};
@@ -14,10 +15,14 @@ use prost::Message;
 use prost::bytes::{Buf, Bytes};
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 
 const FIRST_TERM: u64 = 5;
+
+/// How long a slow server takes to keep a lease alive.
+pub(super) const DELAY: Duration = Duration::from_millis(400);
 
 pub(super) struct ScriptedServer {
     pub(super) port: u16,
@@ -47,6 +52,8 @@ struct State {
     starts: Vec<i64>,
     /// The other client releases the lock when a claim has entered its line, and watches begin after that.
     releases_first: bool,
+    /// The clock of the client, which advances by [`DELAY`] before the answer to each request to keep a lease alive.
+    clock: Option<Clock>,
     /// No transaction is answered, and one that draws a fencing token ends the connection.
     is_silent: bool,
 }
@@ -76,6 +83,11 @@ impl ScriptedServer {
     /// Returns how often a lease has been kept alive.
     pub(super) fn kept_alive(&self) -> usize {
         self.shared.state().kept_alive
+    }
+
+    /// Has the server keep its leader, and answer late when it has kept a lease alive.
+    pub(super) fn be_slow(&self, clock: Clock) {
+        self.shared.state().clock = Some(clock);
     }
 
     /// Has another client hold the lock `row`.
@@ -211,6 +223,9 @@ impl Shared {
             "/etcdserverpb.Lease/LeaseKeepAlive" => {
                 let LeaseRequest { id } = Message::decode(message).ok()?;
                 state.kept_alive += 1;
+                if let Some(clock) = &state.clock {
+                    clock.advance(DELAY, DELAY);
+                }
                 encode(&KeepAliveResponse {
                     header: state.header(FIRST_TERM),
                     ttl: state.leases[id as usize - 1],
@@ -263,7 +278,8 @@ impl State {
         });
         let responses = responses.collect();
         // A majority has elected another leader.
-        let term = FIRST_TERM + u64::from(self.kept_alive > 0);
+        let is_replaced = self.kept_alive > 0 && self.clock.is_none();
+        let term = FIRST_TERM + u64::from(is_replaced);
         TxnResponse {
             header: self.header(term),
             succeeded,

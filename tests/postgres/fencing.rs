@@ -1,10 +1,11 @@
-//! A server whose clock is set.
+//! Fencing tokens grow, whatever comes between.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_test_support::clocks::{Clock, Clocks};
 use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::time::{millis, patient};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
