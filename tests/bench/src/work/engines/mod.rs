@@ -97,7 +97,8 @@ impl Engine {
             &format!("{title}, acquire and release, 1 task"),
             format!("{ratio:.2} × {}", bare.name),
             &format!("≤ {aim} × {}", bare.name),
-            ratio <= aim,
+            // In a short turn there may be no lock at all.
+            0.0 < ratio && ratio <= aim,
         );
     }
 
@@ -134,7 +135,7 @@ impl Engine {
             &format!("{title}, release in one process → body starts in another"),
             format!("{ratio:.2} × {}", self.bare_name),
             &format!("≤ {aim} × {}", self.bare_name),
-            ratio <= aim,
+            0.0 < ratio && ratio <= aim,
         );
     }
 
