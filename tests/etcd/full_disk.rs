@@ -25,7 +25,7 @@ fn fill(etcd: &Etcd) {
 
 fn clear(etcd: &Etcd) {
     etcd.ctl(&["del", "--prefix", "filler:"]);
-    etcd.compact();
+    assert!(etcd.compact());
     etcd.ctl(&["defrag"]);
     etcd.ctl(&["alarm", "disarm"]);
 }

@@ -160,7 +160,7 @@ async fn compaction_under_a_watch_loses_no_grant() {
     for n in 0..20 {
         etcd.ctl(&["put", "other", &n.to_string()]);
     }
-    etcd.compact();
+    assert!(etcd.compact());
     path.cut();
     path.heal();
     guard.release().await.unwrap();

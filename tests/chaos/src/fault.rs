@@ -82,6 +82,8 @@ pub enum Kind {
     BackendsEnded,
     /// A transaction with an old snapshot keeps all dead rows.
     VacuumHeldUp,
+    /// etcd forgets what its keys were before, which watches may still need.
+    HistoryCompacted,
 }
 
 /// The part of the system that a fault affects.
@@ -137,10 +139,11 @@ impl Kind {
         Self::ScriptsDenied,
     ];
 
-    pub const DATABASE: [Self; 3] = [
+    pub const DATABASE: [Self; 4] = [
         Self::PoolerRestarted,
         Self::BackendsEnded,
         Self::VacuumHeldUp,
+        Self::HistoryCompacted,
     ];
 
     pub fn target(self) -> FaultTarget {
@@ -174,7 +177,7 @@ impl Kind {
                 let stalls = [Self::ServerAsleep, Self::ClientsPaused, Self::SlowScript];
                 stalls.contains(&self) || Self::REFUSAL.contains(&self)
             }
-            FaultTarget::Database => self != Self::VacuumHeldUp,
+            FaultTarget::Database => !matches!(self, Self::VacuumHeldUp | Self::HistoryCompacted),
             FaultTarget::Process | FaultTarget::Topology | FaultTarget::Clock => false,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::fault::Kind;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::time::millis;
 
@@ -11,6 +12,7 @@ impl Servers for Etcd {
     const SCHEME: &str = "etcd";
     // It rounds leases up to seconds, and looks twice a second which have ended.
     const TTL: Duration = millis(1500);
+    const DISTURBANCES: &[Kind] = &[Kind::HistoryCompacted];
 
     fn start(servers: usize) -> Self {
         match servers {
@@ -45,6 +47,11 @@ impl Servers for Etcd {
 
     fn rejoin(&self) {
         self.rejoin();
+    }
+
+    fn disturb(&self, _: Kind) {
+        // Without a majority it changes nothing.
+        self.compact();
     }
 
     fn clear(&self) {

@@ -15,6 +15,8 @@ pub trait Servers: Send + 'static {
     const SCHEME: &str;
     /// The ttl of locks in random schedules.
     const TTL: Duration;
+    /// What else may happen to them.
+    const DISTURBANCES: &[Kind] = &[];
 
     fn start(servers: usize) -> Self;
     fn port(&self, number: usize) -> u16;
@@ -27,6 +29,8 @@ pub trait Servers: Send + 'static {
     fn part(&self, number: usize);
 
     fn rejoin(&self);
+
+    fn disturb(&self, _kind: Kind) {}
 
     /// Deletes all locks.
     fn clear(&self);
@@ -80,6 +84,7 @@ impl<S: Servers> Replicated<S> {
                 &network,
                 &[Kind::ClockStepped],
                 parted.as_slice(),
+                S::DISTURBANCES,
             ]
             .concat(),
             ..Standalone::that_remembers(S::TTL)
@@ -138,6 +143,10 @@ impl<S: Servers> Deployment for Replicated<S> {
 
     fn rejoin(&mut self) {
         self.members[0].servers().rejoin();
+    }
+
+    fn disturb(&mut self, kind: Kind) {
+        self.members[0].servers().disturb(kind);
     }
 
     fn leftovers(&self) -> Vec<String> {
