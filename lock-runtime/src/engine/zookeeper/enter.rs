@@ -4,7 +4,8 @@ use crate::engine::zookeeper::claims::Claims;
 use crate::engine::zookeeper::containers::create_containers;
 use crate::engine::zookeeper::look::read;
 use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::request::{NodeKind, Reply, Request};
+use crate::engine::zookeeper::net::reply::Reply;
+use crate::engine::zookeeper::net::request::{NodeKind, Request};
 use crate::engine::zookeeper::nodes::{Node, Place};
 use tokio::time::Instant;
 

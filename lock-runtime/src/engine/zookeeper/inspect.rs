@@ -3,7 +3,8 @@
 use crate::engine::inspection::Inspection;
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::request::{Access, Reply, Request};
+use crate::engine::zookeeper::net::reply::Reply;
+use crate::engine::zookeeper::net::request::{Access, Request};
 use crate::util::time::deadline_in;
 use crate::warning::{Warning, WarningKind};
 use std::time::Duration;

@@ -3,7 +3,8 @@
 use crate::engine::zookeeper::claims::Claims;
 use crate::engine::zookeeper::containers::create_containers;
 use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::request::{NodeKind, Reply, Request};
+use crate::engine::zookeeper::net::reply::Reply;
+use crate::engine::zookeeper::net::request::{NodeKind, Request};
 use crate::engine::zookeeper::net::session::{Session, Surroundings};
 use crate::util::time::{deadline_in, now, sleep_until};
 use std::sync::Arc;

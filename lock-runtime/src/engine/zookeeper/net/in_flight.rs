@@ -3,7 +3,8 @@
 use crate::engine::token::Token;
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::messages::{Incoming, Watch};
-use crate::engine::zookeeper::net::request::{Reply, Request};
+use crate::engine::zookeeper::net::reply::Reply;
+use crate::engine::zookeeper::net::request::Request;
 use crate::util::clock::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Arc;

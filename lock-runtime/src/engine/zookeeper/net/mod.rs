@@ -7,6 +7,7 @@ pub(crate) mod in_flight;
 pub(crate) mod jute;
 pub(crate) mod messages;
 pub(crate) mod proof;
+pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod serve;
 pub(crate) mod session;
