@@ -85,17 +85,22 @@ async fn call_creates_no_claim_in_vain() {
     other.shutdown().await;
 }
 
-/// Another client has made the lock's node, whose data cannot be changed.
+/// Another client has made the lock's node, whose data cannot be changed, in a node that may have no others.
 #[tokio::test(flavor = "multi_thread")]
 async fn lock_whose_node_may_not_be_written_works() {
+    const WRITE: i32 = 2;
+    const CREATE: i32 = 4;
     let zookeeper = ZooKeeper::start();
-    let locks = connected(patient(zookeeper.url())).await;
-    let other = connected(patient(zookeeper.url())).await;
     let mut client = zookeeper.client();
-    client.create_all("/lock");
-    // All but writing.
+    client.create_all("/a");
     let kind = Kind::Persistent;
-    client.create_with("/lock/row", kind, 31 - 2).unwrap();
+    client.create_with("/a/b", kind, 31).unwrap();
+    client.create_with("/a/b/::sessions", kind, 31).unwrap();
+    client.create_with("/a/b/row", kind, 31 - WRITE).unwrap();
+    client.allow("/a/b", 31 - CREATE).unwrap();
+    let url = format!("{}/a", zookeeper.url());
+    let locks = connected(patient(&*url).prefix("b:")).await;
+    let other = connected(patient(&*url).prefix("b:")).await;
     let guard = locks.lock("row").acquire().await.unwrap();
     assert!(other.lock("row").try_acquire().await.unwrap().is_none());
     let lock = other.lock("row").wait(Duration::from_secs(60));

@@ -7,4 +7,5 @@ mod keys;
 mod kinds;
 mod outage;
 mod real_curator;
+mod requests;
 mod sessions;

@@ -34,6 +34,8 @@ struct State {
     holds_copies: bool,
     /// Holds the connections whose first request contains these words.
     holds_from: Option<String>,
+    /// What the clients have sent on each connection, if that is recorded.
+    recorded: Option<Vec<Vec<u8>>>,
     /// How often requests and replies were held.
     held: [usize; 2],
     loses_reply: bool,
@@ -60,6 +62,15 @@ enum Way {
 impl Proxy {
     pub fn to(server: u16) -> Self {
         Self::with(server, State::default())
+    }
+
+    /// Records what clients send.
+    pub fn recording(server: u16) -> Self {
+        let state = State {
+            recorded: Some(Vec::new()),
+            ..State::default()
+        };
+        Self::with(server, state)
     }
 
     /// Loses `percent` of the messages that the server pushes, and nothing else.
@@ -237,6 +248,11 @@ impl Proxy {
         self.network.set(|state| state.holds_replies = false);
     }
 
+    /// Returns what the clients have sent on each connection, if that is recorded.
+    pub fn recorded(&self) -> Vec<Vec<u8>> {
+        self.network.state().recorded.clone().unwrap_or_default()
+    }
+
     /// Returns the number of connections whose last request has reached the server or been lost.
     pub fn ended(&self) -> usize {
         self.network.state().ended
@@ -356,6 +372,12 @@ impl Network {
             let mut state = self.state();
             state.held[way as usize] += usize::from(holds(&mut state));
             let mut state = self.changed.wait_while(state, holds).unwrap();
+            if way == Way::Requests
+                && let Some(recorded) = &mut state.recorded
+            {
+                recorded.resize(recorded.len().max(number + 1), Vec::new());
+                recorded[number].extend(&bytes[..n]);
+            }
             if way == Way::Replies && std::mem::take(&mut state.loses_reply) {
                 state.lost_replies += 1;
                 return;

@@ -5,6 +5,7 @@
 use crate::config::Config;
 use crate::engine::request::Claim;
 use crate::engine::timeouts::WAITER_TTL;
+use crate::engine::zookeeper::containers::Containers;
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::request::Request;
 use crate::engine::zookeeper::net::session::done;
@@ -27,6 +28,7 @@ pub(crate) struct Claims {
     pub(crate) nodes: Nodes,
     pub(crate) io: IoThread,
     pub(crate) paths: Paths,
+    pub(crate) containers: Containers,
     /// The path below which each session has a node of its own.
     pub(crate) proofs: String,
     command_timeout: Duration,
@@ -44,6 +46,7 @@ impl Claims {
             nodes: Nodes::default(),
             io,
             paths,
+            containers: Containers::default(),
             proofs,
             command_timeout: config.command_timeout,
             leaving: AtomicUsize::new(0),
@@ -102,6 +105,9 @@ impl Claims {
         let (this, node) = (self.clone(), node.clone());
         self.io.spawn_detached(async move {
             let deleted = this.until_deleted(&node).await;
+            if deleted {
+                this.containers.saw(&node.lock, true);
+            }
             this.nodes.remove(&node);
             node.set_gone(deleted);
             this.leaving.fetch_sub(1, Ordering::Relaxed);

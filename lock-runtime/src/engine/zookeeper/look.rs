@@ -30,6 +30,7 @@ impl Claims {
             if let Some(synced) = synced {
                 done(synced.answer().await)?;
             }
+            self.containers.saw(&lock, line.is_some());
             let Some(mut line) = line else {
                 return Ok(true);
             };

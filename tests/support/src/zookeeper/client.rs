@@ -77,14 +77,19 @@ impl Client {
         };
         let mut body = text(path);
         body.extend(text(""));
-        body.extend(1_i32.to_be_bytes());
-        body.extend(permissions.to_be_bytes());
-        body.extend(text("world"));
-        body.extend(text("anyone"));
+        body.extend(everyone(permissions));
         body.extend(flags.to_be_bytes());
         let reply = self.call(1, &body)?;
         let path = reply.get(4..).ok_or(ErrorKind::InvalidData)?;
         Ok(String::from_utf8_lossy(path).into_owned())
+    }
+
+    /// Gives everyone these permissions for a node, and none besides.
+    pub fn allow(&mut self, path: &str, permissions: i32) -> Result<()> {
+        let mut body = text(path);
+        body.extend(everyone(permissions));
+        body.extend((-1_i32).to_be_bytes());
+        self.call(7, &body).map(drop)
     }
 
     /// Creates a node, and those above it.
@@ -166,6 +171,15 @@ impl Client {
         self.stream.read_exact(&mut message)?;
         Ok(message)
     }
+}
+
+/// Returns a list of permissions.
+fn everyone(permissions: i32) -> Vec<u8> {
+    let mut encoded = 1_i32.to_be_bytes().to_vec();
+    encoded.extend(permissions.to_be_bytes());
+    encoded.extend(text("world"));
+    encoded.extend(text("anyone"));
+    encoded
 }
 
 fn text(text: &str) -> Vec<u8> {
