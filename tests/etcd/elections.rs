@@ -4,6 +4,7 @@ use lock_runtime::Config;
 
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
+use lock_test_support::members::Replicated;
 use lock_test_support::time::{NOISE, millis, patient, within};
 
 use super::until_renewed;

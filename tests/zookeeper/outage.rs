@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_runtime::{Config, LockManager};
 
 use lock_test_support::manager::connected;
+use lock_test_support::members::Replicated;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
 use lock_test_support::zookeeper::{TICK, ZooKeeper};

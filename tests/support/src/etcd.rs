@@ -1,17 +1,19 @@
 //! etcd with one member or three, on free ports, for a single test.
 
-use std::collections::HashSet;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::certificates::Certificates;
+use crate::members::{Member, Members, Replicated};
 use crate::proxy::Proxy;
-use crate::server::{free_port, signal, stop, temporary};
+use crate::server::{free_port, temporary};
 use crate::time::{comes_true, eventually};
 
 /// How long a member has to start, and a cluster to elect a leader, on a busy machine.
@@ -19,19 +21,12 @@ const START: Duration = Duration::from_secs(30);
 
 /// Killed when dropped, after a check that the test left no keys of locks.
 pub struct Etcd {
-    members: Vec<Member>,
+    members: Members,
+    /// The URLs at which the others reach each member.
+    peers: Vec<String>,
     directory: TempDir,
-    tls: Option<Certificates>,
+    has_tls: bool,
     user: Option<String>,
-}
-
-struct Member {
-    client: u16,
-    peer: u16,
-    /// Through which the others reach it.
-    door: Option<Proxy>,
-    process: Option<Child>,
-    paused: bool,
 }
 
 impl Etcd {
@@ -66,134 +61,85 @@ impl Etcd {
     ) -> Self {
         // Another program may take a port before a member does.
         for _ in 0..5 {
-            let member = |_| {
-                let peer = free_port();
-                Member {
-                    client: free_port(),
-                    peer,
-                    door: behind_proxies.then(|| Proxy::to(peer)),
-                    process: None,
-                    paused: false,
-                }
-            };
-            let mut etcd = Self {
-                members: (0..count).map(member).collect(),
-                directory: temporary("etcd-"),
-                tls: None,
-                user: None,
-            };
-            if let Some(tls) = &tls {
-                for (name, text) in [
-                    ("authority.pem", &tls.authority),
-                    ("certificate.pem", &tls.certificate),
-                    ("key.pem", &tls.key),
-                ] {
-                    std::fs::write(etcd.file(name), text).unwrap();
-                }
-                etcd.tls = Some(Certificates {
-                    authority: tls.authority.clone(),
-                    certificate: tls.certificate.clone(),
-                    key: tls.key.clone(),
-                });
-            }
-            for number in 0..count {
-                etcd.run(number, options);
-            }
+            let mut etcd = Self::begin(count, tls.as_ref(), options, behind_proxies);
             let mut ended = false;
             comes_true(START, || {
-                ended = (0..count).any(|number| !etcd.runs(number));
+                ended = (0..count).any(|number| etcd.has_ended(number));
                 ended || etcd.is_healthy()
             });
             if !ended {
                 assert!(etcd.is_healthy(), "etcd starts");
                 return etcd;
             }
+            // It is not asked what is left.
+            etcd.kill(0);
         }
         panic!("etcd ended five times while it started");
     }
 
-    fn file(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn run(&mut self, number: usize, options: &[&str]) {
-        let cluster = self.members.iter().enumerate();
-        let cluster: Vec<_> = cluster
-            .map(|(number, member)| format!("m{number}={}", member.peer_url()))
-            .collect();
-        let name = format!("m{number}");
-        let log = std::fs::File::create(self.file(&format!("{name}.log"))).unwrap();
-        let client = self.url_of(number);
-        let mut command = Command::new("etcd");
-        command
-            .args(["--name", &name, "--log-level", "warn", "--logger", "zap"])
-            .args(["--log-outputs", "stderr"])
-            .arg("--data-dir")
-            .arg(self.file(&name))
-            .args([
-                "--listen-client-urls",
-                &client,
-                "--advertise-client-urls",
-                &client,
-            ])
-            .args([
-                "--listen-peer-urls",
-                &format!("http://127.0.0.1:{}", self.members[number].peer),
-            ])
-            .args([
-                "--initial-advertise-peer-urls",
-                &self.members[number].peer_url(),
-            ])
-            .args(["--initial-cluster", &cluster.join(",")])
-            // An election takes half a second.
-            .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
-            // A password is checked soon.
-            .args(["--bcrypt-cost", "4"])
-            .args(options)
-            .env_remove("ETCDCTL_API")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log);
-        if self.tls.is_some() {
-            command
-                .arg("--cert-file")
-                .arg(self.file("certificate.pem"))
-                .arg("--key-file")
-                .arg(self.file("key.pem"));
+    fn begin(
+        count: usize,
+        tls: Option<&Certificates>,
+        options: &[&str],
+        behind_proxies: bool,
+    ) -> Self {
+        let directory = temporary("etcd-");
+        let file = |name: &str| directory.path().join(name);
+        if let Some(tls) = tls {
+            fs::write(file("authority.pem"), &tls.authority).unwrap();
+            fs::write(file("certificate.pem"), &tls.certificate).unwrap();
+            fs::write(file("key.pem"), &tls.key).unwrap();
         }
-        self.members[number].process = Some(command.spawn().expect("`etcd` is installed"));
-    }
-
-    fn url_of(&self, number: usize) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://127.0.0.1:{}", self.members[number].client)
+        let ports: Vec<_> = (0..count).map(|_| [free_port(), free_port()]).collect();
+        let doors = ports.iter().map(|[_, peer]| Proxy::to(*peer));
+        let doors: Vec<_> = doors.take_while(|_| behind_proxies).collect();
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let peers: Vec<_> = match behind_proxies {
+            true => doors.iter().map(|door| url(door.port())).collect(),
+            false => ports.iter().map(|[_, peer]| url(*peer)).collect(),
+        };
+        let cluster = peers.iter().enumerate();
+        let cluster: Vec<_> = cluster.map(|(n, url)| format!("m{n}={url}")).collect();
+        let member = |(number, ports): (usize, &[u16; 2])| {
+            let [client, peer] = *ports;
+            let mut command = command(number, directory.path());
+            let client = format!("{}://127.0.0.1:{client}", scheme(tls.is_some()));
+            command
+                .args(["--listen-client-urls", &client])
+                .args(["--advertise-client-urls", &client])
+                .args(["--listen-peer-urls", &url(peer)])
+                .args(["--initial-advertise-peer-urls", &peers[number]])
+                .args(["--initial-cluster", &cluster.join(",")])
+                .args(options);
+            if tls.is_some() {
+                let (certificate, key) = (file("certificate.pem"), file("key.pem"));
+                command.arg("--cert-file").arg(certificate);
+                command.arg("--key-file").arg(key);
+            }
+            Member::new(ports, command)
+        };
+        let members = ports.iter().enumerate().map(member).collect();
+        Self {
+            members: Members::start(members, doors),
+            peers,
+            directory,
+            has_tls: tls.is_some(),
+            user: None,
+        }
     }
 
     /// Returns the URL of all members.
     pub fn url(&self) -> String {
-        let hosts = self.members.iter();
-        let hosts: Vec<_> = hosts
-            .map(|member| format!("127.0.0.1:{}", member.client))
-            .collect();
-        let scheme = if self.tls.is_some() { "etcds" } else { "etcd" };
-        format!("{scheme}://{}", hosts.join(","))
+        let scheme = if self.has_tls { "etcds" } else { Self::SCHEME };
+        format!("{scheme}://{}", self.hosts())
     }
 
-    pub fn port(&self, number: usize) -> u16 {
-        self.members[number].client
+    fn url_of(&self, number: usize) -> String {
+        format!("{}://127.0.0.1:{}", scheme(self.has_tls), self.port(number))
     }
 
-    pub fn len(&self) -> usize {
-        self.members.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
-    }
-
-    fn runs(&mut self, number: usize) -> bool {
-        let process = self.members[number].process.as_mut();
-        process.is_some_and(|process| matches!(process.try_wait(), Ok(None)))
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
     }
 
     fn is_healthy(&self) -> bool {
@@ -208,16 +154,14 @@ impl Etcd {
 
     /// Returns `etcdctl` with these words, which connects to all members that run.
     pub fn command(&self, words: &[&str]) -> Command {
-        let running = self.members.iter().enumerate();
-        let running = running.filter(|(_, member)| member.process.is_some() && !member.paused);
-        let endpoints: Vec<_> = running.map(|(number, _)| self.url_of(number)).collect();
+        let endpoints: Vec<_> = self.serving().map(|number| self.url_of(number)).collect();
         let mut command = Command::new("etcdctl");
         command
             .env("ETCDCTL_API", "3")
             .args(["--endpoints", &endpoints.join(",")])
             .args(words)
             .stdin(Stdio::null());
-        if self.tls.is_some() {
+        if self.has_tls {
             command.arg("--cacert").arg(self.file("authority.pem"));
         }
         if let Some(user) = &self.user {
@@ -306,9 +250,8 @@ impl Etcd {
 
     /// Sends a request to the first member that runs, in JSON: sooner than `etcdctl` does.
     fn ask(&self, method: &str, body: &str) {
-        let running = |member: &&Member| member.process.is_some() && !member.paused;
-        let member = self.members.iter().find(running).expect("a member runs");
-        let mut stream = TcpStream::connect(("127.0.0.1", member.client)).unwrap();
+        let member = self.serving().next().expect("a member runs");
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port(member))).unwrap();
         let length = body.len();
         let head = format!("POST /v3/{method} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n");
         stream.write_all((head + body).as_bytes()).unwrap();
@@ -328,71 +271,27 @@ impl Etcd {
             let leads = |line: &&str| line.split(", ").nth(4) == Some("true");
             let line = status.lines().find(leads);
             let leads = |number: &usize| {
-                let port = format!(":{},", self.members[*number].client);
+                let port = format!(":{},", self.port(*number));
                 line.is_some_and(|line| line.contains(&port))
             };
-            leader = (0..self.len()).find(leads);
+            leader = (0..self.size()).find(leads);
             leader.is_some()
         });
         leader.unwrap()
     }
+}
 
-    /// Parts a member from the others, which clients still reach.
-    pub fn part(&self, number: usize) {
-        // A request of a member names the URL at which the others reach that member.
-        let from = format!("{}\r\n", self.members[number].peer_url());
-        for (other, member) in self.members.iter().enumerate() {
-            match &member.door {
-                Some(door) if other == number => door.black_hole(),
-                Some(door) => door.hold_from(&from),
-                None => panic!("it has no proxy"),
-            }
-        }
-    }
+impl Replicated for Etcd {
+    const SCHEME: &str = "etcd";
 
-    /// Ends the parting of members: what was held arrives late.
-    pub fn rejoin(&self) {
-        let doors = self
-            .members
-            .iter()
-            .filter_map(|member| member.door.as_ref());
-        doors.for_each(Proxy::heal);
-    }
-
-    pub fn pause(&mut self, number: usize) {
-        let process = self.members[number].process.as_ref().expect("it runs");
-        stop(process.id());
-        self.members[number].paused = true;
-    }
-
-    pub fn resume(&mut self, number: usize) {
-        let process = self.members[number].process.as_ref().expect("it runs");
-        signal(process.id(), "CONT");
-        self.members[number].paused = false;
-    }
-
-    pub fn kill(&mut self, number: usize) {
-        if let Some(mut process) = self.members[number].process.take() {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-        self.members[number].paused = false;
-    }
-
-    /// Starts a member again, with its data, and does not wait for it.
-    pub fn begin_restart(&mut self, number: usize) {
-        self.run(number, &[]);
-    }
-
-    /// Starts a member again, with its data.
-    pub fn restart(&mut self, number: usize) {
+    fn restart(&mut self, number: usize) {
         let deadline = Instant::now() + START;
         while Instant::now() < deadline {
-            self.run(number, &[]);
+            self.begin_restart(number);
             let mut up = false;
             comes_true(Duration::from_secs(5), || {
                 up = self.is_healthy();
-                up || !self.runs(number)
+                up || self.has_ended(number)
             });
             if up {
                 return;
@@ -402,47 +301,23 @@ impl Etcd {
         panic!("etcd starts again");
     }
 
-    /// Deletes all keys of locks.
-    pub fn clear(&self) {
+    fn part(&self, number: usize) {
+        // A request of a member names the URL at which the others reach that member.
+        let from = format!("{}\r\n", self.peers[number]);
+        for (other, door) in self.links.iter().enumerate() {
+            match other == number {
+                true => door.black_hole(),
+                false => door.hold_from(&from),
+            }
+        }
+    }
+
+    fn clear(&self) {
         self.ctl(&["del", "--prefix", "lock:"]);
     }
 
-    /// Returns the connections of clients to a member, each with ` addr=127.0.0.1:` and its port. Linux only.
-    pub fn clients(&self, number: usize) -> Vec<String> {
-        let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-        let own = self.own_sockets(number);
-        let port = |address: &str| {
-            let port = address.rsplit(':').next()?;
-            u16::from_str_radix(port, 16).ok()
-        };
-        let client = |line: &str| {
-            let fields: Vec<_> = line.split_whitespace().collect();
-            let [_, local, remote, "01", _, _, _, _, _, inode, ..] = fields[..] else {
-                return None;
-            };
-            // It is also a client of its own.
-            let is_own = own.contains(&format!("socket:[{inode}]"));
-            (port(remote)? == self.port(number) && !is_own).then(|| port(local))?
-        };
-        let clients = table.lines().filter_map(client);
-        clients
-            .map(|port| format!("etcd addr=127.0.0.1:{port} "))
-            .collect()
-    }
-
-    /// Returns the sockets of a member's process.
-    fn own_sockets(&self, number: usize) -> HashSet<String> {
-        let process = self.members[number].process.as_ref().map(Child::id);
-        let files = process.and_then(|id| std::fs::read_dir(format!("/proc/{id}/fd")).ok());
-        let links = files.into_iter().flatten().flatten();
-        let links = links.filter_map(|file| std::fs::read_link(file.path()).ok());
-        links
-            .map(|link| link.to_string_lossy().into_owned())
-            .collect()
-    }
-
-    /// Returns the keys of locks, without those that a crash or a foreign client may leave.
-    pub fn leftovers(&self) -> Vec<String> {
+    /// Without those that a crash or a foreign client may leave.
+    fn leftovers(&self) -> Vec<String> {
         let left = self.ctl(&["get", "--prefix", "lock:", "--keys-only"]);
         let left = left
             .lines()
@@ -451,12 +326,30 @@ impl Etcd {
     }
 }
 
-impl Member {
-    /// Returns the URL at which the others reach it.
-    fn peer_url(&self) -> String {
-        let port = self.door.as_ref().map_or(self.peer, Proxy::port);
-        format!("http://127.0.0.1:{port}")
-    }
+/// Returns the scheme of a member's own URLs.
+fn scheme(has_tls: bool) -> &'static str {
+    if has_tls { "https" } else { "http" }
+}
+
+/// Returns a member's program, without its addresses.
+fn command(number: usize, directory: &Path) -> Command {
+    let name = format!("m{number}");
+    let log = File::create(directory.join(format!("{name}.log"))).unwrap();
+    let mut command = Command::new("etcd");
+    command
+        .args(["--name", &name, "--log-level", "warn", "--logger", "zap"])
+        .args(["--log-outputs", "stderr"])
+        .arg("--data-dir")
+        .arg(directory.join(&name))
+        // An election takes half a second.
+        .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
+        // A password is checked soon.
+        .args(["--bcrypt-cost", "4"])
+        .env_remove("ETCDCTL_API")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
+    command
 }
 
 fn base64(text: &str) -> String {
@@ -471,23 +364,23 @@ fn base64(text: &str) -> String {
     text.as_bytes().chunks(3).map(chunk).collect()
 }
 
+impl Deref for Etcd {
+    type Target = Members;
+
+    fn deref(&self) -> &Members {
+        &self.members
+    }
+}
+
+impl DerefMut for Etcd {
+    fn deref_mut(&mut self) -> &mut Members {
+        &mut self.members
+    }
+}
+
 impl Drop for Etcd {
     fn drop(&mut self) {
-        let whole = self
-            .members
-            .iter()
-            .all(|member| member.process.is_some() && !member.paused);
-        let mut left = Vec::new();
-        let clean = !whole
-            || std::thread::panicking()
-            || comes_true(Duration::from_secs(10), || {
-                left = self.leftovers();
-                left.is_empty()
-            });
-        for number in 0..self.len() {
-            self.kill(number);
-        }
-        assert!(clean, "the test left keys behind: {left:?}");
+        self.check();
     }
 }
 

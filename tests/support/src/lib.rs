@@ -7,6 +7,7 @@ pub mod database;
 pub mod etcd;
 pub mod exclusion;
 pub mod manager;
+pub mod members;
 pub mod pgbouncer;
 pub mod postgres;
 pub mod proxy;

@@ -1,7 +1,6 @@
 //! The deployments that schedules run on, and the faults that each permits without exceeding its promises.
 
 mod cluster;
-mod etcd;
 mod failover;
 mod host;
 mod links;
@@ -13,7 +12,6 @@ mod quorum;
 mod replicated;
 mod sentinel;
 mod standalone;
-mod zookeeper;
 
 use std::time::Duration;
 
@@ -28,8 +26,8 @@ use lock_test_support::zookeeper::ZooKeeper;
 pub use one_node::OneNode;
 pub use postgres::InPostgres;
 use replicated::Replicated;
+pub use replicated::ensemble;
 pub use standalone::Standalone;
-pub use zookeeper::ensemble;
 
 pub type InEtcd = Replicated<Etcd>;
 pub type InZooKeeper = Replicated<ZooKeeper>;

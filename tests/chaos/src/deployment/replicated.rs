@@ -4,48 +4,70 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::fault::Kind;
+use lock_test_support::etcd::Etcd;
+use lock_test_support::members;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
+use lock_test_support::time::millis;
+use lock_test_support::zookeeper::ZooKeeper;
 
 use super::{Deployment, Host, Limits, Standalone};
 
-/// One server, or several that elect a leader.
-pub trait Servers: Send + 'static {
-    /// The scheme of their URLs.
-    const SCHEME: &str;
+/// One server, or three.
+pub trait Servers: members::Replicated {
     /// The ttl of locks in random schedules.
     const TTL: Duration;
     /// What else may happen to them.
     const DISTURBANCES: &[Kind] = &[];
 
     fn start(servers: usize) -> Self;
-    fn port(&self, number: usize) -> u16;
-    fn pause(&mut self, number: usize);
-    fn resume(&mut self, number: usize);
-    fn kill(&mut self, number: usize);
-    fn restart(&mut self, number: usize);
-
-    /// Parts a server from the others, which clients still reach.
-    fn part(&self, number: usize);
-
-    fn rejoin(&self);
 
     fn disturb(&self, _kind: Kind) {}
 
-    /// Deletes all locks.
-    fn clear(&self);
+    /// Returns the server at which a fault is aimed.
+    fn target(&self) -> Option<usize>;
+}
 
-    /// Returns the connected clients of a server, as [`Host::clients`] does, if they can be known.
-    fn clients(&self, _number: usize) -> Vec<String> {
-        Vec::new()
+impl Servers for Etcd {
+    // It rounds leases up to seconds, and looks twice a second which have ended.
+    const TTL: Duration = millis(1500);
+    const DISTURBANCES: &[Kind] = &[Kind::HistoryCompacted];
+
+    fn start(servers: usize) -> Self {
+        match servers {
+            1 => Self::start(),
+            _ => Self::three_behind_proxies(),
+        }
     }
 
-    /// Returns the leader.
-    fn serving(&self) -> Option<usize> {
+    fn disturb(&self, _: Kind) {
+        // Without a majority it changes nothing.
+        self.compact();
+    }
+
+    fn target(&self) -> Option<usize> {
         Some(0)
     }
+}
 
-    fn leftovers(&self) -> Vec<String>;
+impl Servers for ZooKeeper {
+    const TTL: Duration = millis(800);
+
+    fn start(servers: usize) -> Self {
+        ensemble(servers, 10)
+    }
+
+    fn target(&self) -> Option<usize> {
+        self.leader_now()
+    }
+}
+
+/// Starts servers of ZooKeeper that wait that number of ticks of 100 ms for one that is silent.
+pub fn ensemble(servers: usize, sync_limit: u32) -> ZooKeeper {
+    let options = format!("syncLimit={sync_limit}");
+    let mut ensemble = ZooKeeper::behind_proxies(servers, millis(100), &options);
+    ensemble.warm_up();
+    ensemble
 }
 
 pub struct Replicated<S> {
@@ -130,7 +152,7 @@ impl<S: Servers> Deployment for Replicated<S> {
     }
 
     fn serving(&self, _: u32) -> Option<usize> {
-        self.members[0].servers().serving()
+        self.members[0].servers().target()
     }
 
     fn proxy(&self, process: usize, server: usize) -> Option<&Proxy> {

@@ -2,16 +2,18 @@
 
 pub mod client;
 
-use std::fs;
+use std::fs::{self, File};
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::certificates::Certificates;
+use crate::members::{Member, Members, Replicated};
 use crate::proxy::Proxy;
-use crate::server::{free_port, give_back_port, signal, stop, temporary};
+use crate::server::{free_port, give_back_port, temporary};
 use crate::time::comes_true;
 use client::Client;
 
@@ -25,19 +27,10 @@ pub const TICK: Duration = Duration::from_millis(500);
 
 /// Killed when dropped, after a check that the test left no claims.
 pub struct ZooKeeper {
-    members: Vec<Member>,
-    paused: Vec<bool>,
-    /// Through which each server follows each other one that leads, if they can be parted.
-    paths: Vec<Vec<Proxy>>,
+    members: Members,
+    directories: Vec<TempDir>,
     /// The port for TLS, and the folder of the certificate.
     secure: Option<(u16, TempDir)>,
-}
-
-struct Member {
-    process: Option<Child>,
-    directory: TempDir,
-    /// The client port, and two for the other servers.
-    ports: [u16; 3],
 }
 
 impl ZooKeeper {
@@ -79,25 +72,26 @@ impl ZooKeeper {
     /// Starts an ensemble whose servers can be parted from one another. They still hear of each other's votes.
     pub fn behind_proxies(members: usize, tick: Duration, options: &str) -> Self {
         let ports = free_ports(members);
-        let to_all = || ports.iter().map(|[_, follow, _]| Proxy::to(*follow));
-        let paths = (0..members).map(|_| to_all().collect()).collect();
+        let to_all = |_| ports.iter().map(|[_, follow, _]| Proxy::to(*follow));
+        let paths = (0..members).flat_map(to_all).collect();
         Self::start_at(&ports, tick, options, paths)
     }
 
-    fn start_at(ports: &[[u16; 3]], tick: Duration, options: &str, paths: Vec<Vec<Proxy>>) -> Self {
-        let members = ports.iter().enumerate().map(|(member, own)| {
-            let paths = paths.get(member);
+    /// The links are those through which each server follows each other one that leads, if they can be parted.
+    fn start_at(ports: &[[u16; 3]], tick: Duration, options: &str, links: Vec<Proxy>) -> Self {
+        let directories: Vec<_> = ports.iter().map(|_| temporary("lock-zookeeper-")).collect();
+        let member = |(member, own): (usize, &[u16; 3])| {
             let server = |(other, [_, follow, elect]): (usize, &[u16; 3])| {
-                let path = paths.filter(|_| other != member);
-                let follow = path.map_or(*follow, |paths| paths[other].port());
+                let link = links.get(member * ports.len() + other);
+                let link = link.filter(|_| other != member);
+                let follow = link.map_or(*follow, Proxy::port);
                 format!("server.{}=127.0.0.1:{follow}:{elect}\n", other + 1)
             };
             let list: String = match ports.len() {
                 1 => String::new(),
                 _ => ports.iter().enumerate().map(server).collect(),
             };
-            let directory = temporary("lock-zookeeper-");
-            let path = directory.path();
+            let path = directories[member].path();
             let (tick, client) = (tick.as_millis(), own[0]);
             let configuration = format!(
                 "tickTime={tick}\ninitLimit=20\nsyncLimit=4\ndataDir={}\nclientPort={client}\n\
@@ -107,22 +101,14 @@ impl ZooKeeper {
             );
             fs::write(path.join("zoo.cfg"), configuration).unwrap();
             fs::write(path.join("myid"), (member + 1).to_string()).unwrap();
-            Member {
-                process: None,
-                directory,
-                ports: *own,
-            }
-        });
-        let members: Vec<_> = members.collect();
+            Member::new(own, command(path))
+        };
+        let members = ports.iter().enumerate().map(member).collect();
         let mut zookeeper = Self {
-            paused: vec![false; members.len()],
-            members,
-            paths,
+            members: Members::start(members, links),
+            directories,
             secure: None,
         };
-        for member in 0..zookeeper.members.len() {
-            zookeeper.members[member].spawn();
-        }
         zookeeper.until_complete();
         zookeeper.until_ready();
         zookeeper
@@ -130,12 +116,12 @@ impl ZooKeeper {
 
     /// Waits until a leader has given all others what it has.
     fn until_complete(&self) {
-        let followers = format!("zk_synced_followers\t{}", self.members.len() - 1);
+        let followers = format!("zk_synced_followers\t{}", self.size() - 1);
         let leads = |member: usize| {
             let report = Client::ask(self.port(member), "mntr").unwrap_or_default();
             report.contains(&followers)
         };
-        let all = 0..self.members.len();
+        let all = 0..self.size();
         if all.len() > 1 {
             comes_true(Duration::from_secs(30), || all.clone().any(leads));
         }
@@ -146,7 +132,7 @@ impl ZooKeeper {
     /// A follower that was started while others wrote may never answer some requests, or answer them wrongly: it has
     /// missed a commit. It is started again.
     pub fn warm_up(&mut self) {
-        for member in 0..self.members.len() {
+        for member in 0..self.size() {
             let is_warm = (0..4).any(|_| {
                 let warm = Self::warm(self.port(member)).is_ok();
                 if !warm {
@@ -154,11 +140,7 @@ impl ZooKeeper {
                 }
                 warm
             });
-            assert!(
-                is_warm,
-                "ZooKeeper answers:\n{}",
-                self.members[member].log()
-            );
+            assert!(is_warm, "ZooKeeper answers:\n{}", self.log(member));
         }
     }
 
@@ -174,36 +156,21 @@ impl ZooKeeper {
 
     /// Waits until every server that runs serves clients.
     pub fn until_ready(&mut self) {
-        for member in 0..self.members.len() {
-            if self.members[member].process.is_none() || self.paused[member] {
-                continue;
-            }
+        for member in self.serving() {
             let port = self.port(member);
             let serves = comes_true(Duration::from_secs(60), || Client::connect(port).is_ok());
-            assert!(
-                serves,
-                "ZooKeeper does not start:\n{}",
-                self.members[member].log()
-            );
+            assert!(serves, "ZooKeeper does not start:\n{}", self.log(member));
         }
     }
 
-    pub fn port(&self, member: usize) -> u16 {
-        self.members[member].ports[0]
-    }
-
-    pub fn size(&self) -> usize {
-        self.members.len()
+    fn log(&self, member: usize) -> String {
+        let file = self.directories[member].path().join("log");
+        fs::read_to_string(file).unwrap_or_default()
     }
 
     /// Returns the URL of all servers.
     pub fn url(&self) -> String {
-        let hosts: Vec<_> = self
-            .members
-            .iter()
-            .map(|it| format!("127.0.0.1:{}", it.ports[0]))
-            .collect();
-        format!("zookeeper://{}", hosts.join(","))
+        format!("{}://{}", Self::SCHEME, self.hosts())
     }
 
     /// Returns the URL for TLS.
@@ -224,10 +191,7 @@ impl ZooKeeper {
 
     /// Connects as another client, to the first server that runs.
     pub fn client(&self) -> Client {
-        let runs =
-            |member: &usize| self.members[*member].process.is_some() && !self.paused[*member];
-        let mut running = (0..self.members.len()).filter(runs);
-        running
+        self.serving()
             .find_map(|member| Client::connect(self.port(member)).ok())
             .expect("a server runs")
     }
@@ -249,55 +213,7 @@ impl ZooKeeper {
             let mode = Client::ask(self.port(*member), "srvr").unwrap_or_default();
             mode.contains("Mode: leader") || mode.contains("Mode: standalone")
         };
-        let runs =
-            |member: &usize| self.members[*member].process.is_some() && !self.paused[*member];
-        (0..self.members.len()).filter(runs).find(leads)
-    }
-
-    /// Kills a server at once, as a crash does.
-    pub fn kill(&mut self, member: usize) {
-        self.members[member].kill();
-        self.paused[member] = false;
-    }
-
-    /// Starts a server that was killed.
-    pub fn restart(&mut self, member: usize) {
-        self.kill(member);
-        self.members[member].spawn();
-        self.until_ready();
-    }
-
-    /// Freezes a server: it keeps its connections and answers nothing.
-    pub fn pause(&mut self, member: usize) {
-        stop(self.members[member].pid());
-        self.paused[member] = true;
-    }
-
-    pub fn resume(&mut self, member: usize) {
-        signal(self.members[member].pid(), "CONT");
-        self.paused[member] = false;
-    }
-
-    /// Parts a server from the others, which clients still reach.
-    pub fn part(&self, member: usize) {
-        for (from, paths) in self.paths.iter().enumerate() {
-            let parts = paths.iter().enumerate();
-            let parted = parts.filter(|(to, _)| from == member || *to == member);
-            parted.for_each(|(_, path)| path.black_hole());
-        }
-    }
-
-    /// Ends the parting of servers: what was held arrives late.
-    pub fn rejoin(&self) {
-        self.paths.iter().flatten().for_each(Proxy::heal);
-    }
-
-    /// Deletes all claims.
-    pub fn leave_claims(&self) {
-        let mut client = self.client();
-        for claim in self.claims() {
-            client.delete(&claim);
-        }
+        self.serving().find(leads)
     }
 
     /// Returns the paths of all claims.
@@ -309,76 +225,78 @@ impl ZooKeeper {
     }
 }
 
+impl Replicated for ZooKeeper {
+    const SCHEME: &str = "zookeeper";
+
+    fn restart(&mut self, member: usize) {
+        self.kill(member);
+        self.begin_restart(member);
+        self.until_ready();
+    }
+
+    fn part(&self, member: usize) {
+        for (at, link) in self.links.iter().enumerate() {
+            if at / self.size() == member || at % self.size() == member {
+                link.black_hole();
+            }
+        }
+    }
+
+    fn clear(&self) {
+        let mut client = self.client();
+        for claim in self.claims() {
+            client.delete(&claim);
+        }
+    }
+
+    fn leftovers(&self) -> Vec<String> {
+        self.claims()
+    }
+}
+
 /// Returns the client port of each server, and its two for the others.
 fn free_ports(members: usize) -> Vec<[u16; 3]> {
     let ports = |_| [(); 3].map(|()| free_port());
     (0..members).map(ports).collect()
 }
 
-impl Member {
-    fn spawn(&mut self) {
-        let directory: &Path = self.directory.path();
-        let log = fs::File::create(directory.join("log")).unwrap();
-        let mut command = Command::new("java");
-        command
-            .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx192m"])
-            .arg("-Dznode.container.checkIntervalMs=1000")
-            .arg("-Dzookeeper.4lw.commands.whitelist=*")
-            .args([
-                "-cp",
-                CLASSES,
-                "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-            ])
-            .arg(directory.join("zoo.cfg"))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log);
-        let process = command
-            .spawn()
-            .expect("`java` is installed, as by `apt-get install zookeeper`");
-        self.process = Some(process);
-    }
+/// Returns the program of a server whose configuration is in that directory.
+fn command(directory: &Path) -> Command {
+    let log = File::create(directory.join("log")).unwrap();
+    let mut command = Command::new("java");
+    command
+        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx192m"])
+        .arg("-Dznode.container.checkIntervalMs=1000")
+        .arg("-Dzookeeper.4lw.commands.whitelist=*")
+        .args(["-cp", CLASSES])
+        .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+        .arg(directory.join("zoo.cfg"))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log);
+    command
+}
 
-    fn pid(&self) -> u32 {
-        self.process.as_ref().expect("the server runs").id()
-    }
+impl Deref for ZooKeeper {
+    type Target = Members;
 
-    fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
+    fn deref(&self) -> &Members {
+        &self.members
     }
+}
 
-    fn log(&self) -> String {
-        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+impl DerefMut for ZooKeeper {
+    fn deref_mut(&mut self) -> &mut Members {
+        &mut self.members
     }
 }
 
 impl Drop for ZooKeeper {
     fn drop(&mut self) {
-        let all_run = |zookeeper: &Self| {
-            let runs = zookeeper
-                .members
-                .iter()
-                .all(|member| member.process.is_some());
-            runs && !zookeeper.paused.contains(&true)
-        };
-        let mut left = Vec::new();
-        if all_run(self) && !std::thread::panicking() {
-            comes_true(Duration::from_secs(15), || {
-                left = self.claims();
-                left.is_empty()
-            });
-        }
-        for member in &mut self.members {
-            member.kill();
-            member.ports.into_iter().for_each(give_back_port);
-        }
         if let Some((port, _)) = &self.secure {
             give_back_port(*port);
         }
-        assert!(left.is_empty(), "the test left claims behind: {left:?}");
+        self.check();
     }
 }
 
