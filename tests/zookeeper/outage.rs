@@ -47,23 +47,6 @@ async fn unanswered_claim_leaves_no_node() {
     locks.shutdown().await;
 }
 
-#[tokio::test]
-async fn broken_connections_lose_no_lock() {
-    let (zookeeper, proxy, locks) = behind_a_proxy().await;
-    let guard = locks.lock("row").ttl(millis(3000)).acquire().await.unwrap();
-    for _ in 0..4 {
-        proxy.cut();
-        tokio::time::sleep(millis(300)).await;
-        proxy.heal();
-        tokio::time::sleep(millis(700)).await;
-        assert!(guard.is_valid());
-    }
-    assert_eq!(zookeeper.claims().len(), 1);
-    guard.release().await.unwrap();
-    assert!(zookeeper.claims().is_empty());
-    locks.shutdown().await;
-}
-
 /// The holder knows of the loss before anyone else can have the lock.
 #[tokio::test]
 async fn holder_that_is_cut_off_loses_the_lock_in_time() {
@@ -106,7 +89,6 @@ async fn restarted_server_keeps_locks() {
     let other = connected(config(&zookeeper.url())).await;
     assert!(other.lock("row").try_acquire().await.unwrap().is_none());
     assert!(guard.is_valid());
-    eventually(millis(5000), "it is connected again", || guard.is_valid());
     within(millis(8000), async {
         while guard.ensure_valid_for(millis(1000)).is_err() {
             tokio::time::sleep(millis(20)).await;
