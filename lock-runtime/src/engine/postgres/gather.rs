@@ -23,6 +23,9 @@ pub(crate) trait Gathered: Send + Sync + Sized {
 
     fn answer(self, answer: Result<Self::Answer, EngineError>);
 
+    /// Returns `false` if the caller has left.
+    fn is_wanted(&self) -> bool;
+
     /// Returns the tokens that may hold a lock because of the request.
     fn gains(&self) -> &[Token] {
         &[]
@@ -68,6 +71,10 @@ impl Gathered for Acquire {
         let _ = self.reply.send(answer);
     }
 
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
     fn gains(&self) -> &[Token] {
         &self.tokens
     }
@@ -109,6 +116,10 @@ impl Gathered for Release {
     fn answer(self, answer: Result<Self::Answer, EngineError>) {
         self.reply.send(answer.flatten());
     }
+
+    fn is_wanted(&self) -> bool {
+        self.reply.is_wanted()
+    }
 }
 
 impl Gathered for Renew {
@@ -139,5 +150,9 @@ impl Gathered for Renew {
 
     fn answer(self, answer: Result<Vec<bool>, EngineError>) {
         let _ = self.reply.send(answer);
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
     }
 }

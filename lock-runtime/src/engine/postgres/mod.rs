@@ -18,6 +18,7 @@ pub(crate) mod process_id;
 pub(crate) mod queue;
 pub(crate) mod recent;
 pub(crate) mod round;
+pub(crate) mod rounds;
 pub(crate) mod schema;
 pub(crate) mod servers;
 pub(crate) mod session;

@@ -70,6 +70,14 @@ pub(crate) enum ReleaseReply {
 pub(crate) struct UnansweredRelease(pub(crate) Option<BackgroundRelease>);
 
 impl ReleaseReply {
+    /// Returns `false` if the caller has left.
+    pub(crate) fn is_wanted(&self) -> bool {
+        match self {
+            ReleaseReply::Caller(reply) => !reply.is_closed(),
+            ReleaseReply::Background(_) | ReleaseReply::Repeat => true,
+        }
+    }
+
     pub(crate) fn send(self, result: Result<bool, EngineError>) {
         match self {
             ReleaseReply::Caller(reply) => drop(reply.send(result)),
@@ -101,13 +109,10 @@ impl Request {
     fn is_wanted(&self) -> bool {
         match self {
             Request::Acquire(it) => !it.reply.is_closed(),
+            Request::Release(it) => it.reply.is_wanted(),
             Request::Renew(it) => !it.reply.is_closed(),
             Request::Single(it) => !it.reply.is_closed(),
-            Request::Release(Release {
-                reply: ReleaseReply::Caller(reply),
-                ..
-            }) => !reply.is_closed(),
-            Request::Release(_) | Request::Tell(_) => true,
+            Request::Tell(_) => true,
         }
     }
 
@@ -189,6 +194,11 @@ impl Queue {
         }
         drop(state);
         taken
+    }
+
+    /// Returns the number of requests.
+    pub(crate) fn len(&self) -> usize {
+        self.state().requests.len()
     }
 
     /// Fails all requests, and those to come until there is a connection.

@@ -73,16 +73,21 @@ impl Round<'_> {
     fn gather<'b, G: Gathered + 'b>(&'b self, requests: Vec<G>) -> Part<'b> {
         Box::pin(async move {
             let answers = G::send(self, &requests).await;
+            if let Err(failure) = &answers
+                && failure.may_be_split
+                && requests.len() > 1
+            {
+                // A caller that has left may have sent its release meanwhile, and no request may follow that.
+                let wanted = requests.into_iter().filter(G::is_wanted);
+                let parts = wanted.map(|one| self.gather(vec![one]));
+                return self.all(parts.collect()).await;
+            }
             self.answered(&answers, requests.iter().flat_map(G::gains).copied());
             match answers {
                 Ok(answers) => {
                     for (request, answer) in requests.into_iter().zip(answers) {
                         request.answer(Ok(answer));
                     }
-                }
-                Err(failure) if failure.may_be_split && requests.len() > 1 => {
-                    let parts = requests.into_iter().map(|one| self.gather(vec![one]));
-                    self.all(parts.collect()).await;
                 }
                 Err(failure) => {
                     for request in requests {

@@ -1,6 +1,8 @@
 //! The connection for requests, which a task on the I/O thread makes, uses, and replaces when it breaks.
 //!
-//! Requests that arrive while a round of statements is under way go out together in the next one. Nothing is sent twice.
+//! Requests that arrive while rounds of statements are under way go out together in the next one. A connection that is not
+//! shared has the next one before the replies to the last: the server carries out what is sent on one connection in its
+//! order, so that no request overtakes another. Nothing is sent twice.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::cleaning::Cleaning;
@@ -10,9 +12,10 @@ use crate::engine::postgres::error::connecting;
 use crate::engine::postgres::prepared::Prepared;
 use crate::engine::postgres::queue::{Queue, Release, ReleaseReply, Request};
 use crate::engine::postgres::recent::{RecentReleases, Released};
+use crate::engine::postgres::rounds::{Carried, Rounds, Sent};
 use crate::engine::postgres::statements::Round;
 use crate::engine::postgres::target::Target;
-use crate::engine::postgres::unanswered::{Gain, Unanswered};
+use crate::engine::postgres::unanswered::Unanswered;
 use crate::engine::postgres::values::micros;
 use crate::engine::timeouts::Timeouts;
 use crate::util::backoff::Backoff;
@@ -20,6 +23,7 @@ use crate::util::clock::{Clock, Timestamp};
 use crate::util::io_thread::{IoThread, pause};
 use crate::util::panics::caught;
 use crate::util::time::{deadline_in, now, sleep_until, timeout_at};
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -32,6 +36,8 @@ const MIN_TIMEOUT: Duration = Duration::from_millis(250);
 const MAX_SIZE: usize = 100;
 /// … behind a pooler, where one statement is sent after the other.
 const MAX_SIZE_POOLED: usize = 20;
+/// How many rounds are under way at most: the server carries out one while the replies to the other are delivered.
+const MAX_ROUNDS: usize = 2;
 
 /// The requests of one engine. Dropping it ends the connection once they are answered.
 pub(crate) struct Session {
@@ -56,7 +62,7 @@ impl Session {
             target,
             timeouts,
             queue: session.queue.clone(),
-            unanswered: Unanswered::default(),
+            unanswered: Arc::default(),
             released: RecentReleases::default(),
             earlier: EarlierBackends::default(),
             told: Vec::new(),
@@ -90,7 +96,7 @@ struct Driver {
     target: Arc<Target>,
     timeouts: Timeouts,
     queue: Arc<Queue>,
-    unanswered: Unanswered,
+    unanswered: Arc<Unanswered>,
     released: RecentReleases,
     earlier: EarlierBackends,
     /// Messages that are to be sent.
@@ -189,64 +195,83 @@ impl Driver {
 
     /// Sends requests until the connection breaks, or all are answered and no more will come.
     async fn serve(&mut self, connection: &Connection, mut clock: ServerClock) {
-        let size = match connection.backend.is_own {
-            true => MAX_SIZE,
-            false => MAX_SIZE_POOLED,
+        let (target, unanswered) = (self.target.clone(), self.unanswered.clone());
+        let (most, size) = match connection.backend.is_own {
+            true => (MAX_ROUNDS, MAX_SIZE),
+            false => (1, MAX_SIZE_POOLED),
         };
+        let mut rounds = Rounds::default();
         loop {
-            let repeats = self.released.take_repeats(size);
-            let mut requests = self.queue.take(size);
-            if requests.is_empty() && repeats.is_empty() && self.told.is_empty() {
-                if self.queue.is_closed() || connection.client.is_closed() {
-                    return;
-                }
-                self.queue.changed.notified().await;
-                continue;
+            while rounds.0.len() < most
+                && self.is_due(&rounds)
+                && let Some((requests, carried)) = self.take(size)
+            {
+                let at = self.clock.now();
+                let void_after = clock.after(at, self.timeouts.command + VOID_MARGIN);
+                let round = Round::new(connection, &target.schema, void_after, &unanswered);
+                let deadline = deadline_in(self.timeouts.command);
+                let sent = Sent::new(round, requests, carried, at, deadline);
+                rounds.0.push_back(sent);
             }
-            requests.extend(repeats.iter().cloned().map(repeat));
-            requests.extend(self.cleaning.request());
-            let told = std::mem::take(&mut self.told);
-            if !told.is_empty() {
-                requests.push(Request::Tell(told.clone()));
-            }
-            if !self.round(connection, &mut clock, requests).await {
-                self.released.put_back(repeats);
-                self.told.extend(told);
+            if rounds.0.is_empty() && (self.queue.is_closed() || connection.client.is_closed()) {
                 return;
             }
+            let queue = self.queue.clone();
+            let has_room = rounds.0.len() < most;
+            let new = async {
+                match has_room {
+                    true => queue.changed.notified().await,
+                    false => pending().await,
+                }
+            };
+            if let Some((sent, in_time)) = rounds.next(new).await
+                && !self.ended(sent, in_time, &mut clock)
+            {
+                break;
+            }
+        }
+        for sent in rounds.0 {
+            self.ended(sent, false, &mut clock);
         }
     }
 
-    /// Sends these requests, and delivers the replies. Returns `false` if the connection is of no more use.
-    async fn round(
-        &mut self,
-        connection: &Connection,
-        clock: &mut ServerClock,
-        requests: Vec<Request>,
-    ) -> bool {
-        let sent = self.clock.now();
-        let void_after = clock.after(sent, self.timeouts.command + VOID_MARGIN);
-        let gains: Vec<Gain> = requests.iter().flat_map(Request::gains).collect();
-        let schema = &self.target.schema;
-        let round = Round::new(connection, schema, void_after, &self.unanswered);
-        let deadline = deadline_in(self.timeouts.command);
-        let mut run = Box::pin(round.run(requests));
-        let in_time = timeout_at(deadline, &mut run).await.is_ok();
-        let outcome = round.take_outcome();
+    /// Returns `true` if another round may begin: one that is as large as the first under way, since a small one costs the
+    /// server more for each lock. Messages do not wait.
+    fn is_due(&self, rounds: &Rounds<'_>) -> bool {
+        let least = rounds.0.front().map_or(0, |sent| sent.size);
+        self.queue.len() >= least || !self.told.is_empty()
+    }
+
+    /// Takes what is to be sent, and of it what is to be sent again if it is not answered.
+    fn take(&mut self, most: usize) -> Option<(Vec<Request>, Carried)> {
+        let repeats = self.released.take_repeats(most);
+        let mut requests = self.queue.take(most);
+        let told = std::mem::take(&mut self.told);
+        if requests.is_empty() && repeats.is_empty() && told.is_empty() {
+            return None;
+        }
+        requests.extend(repeats.iter().cloned().map(repeat));
+        requests.extend(self.cleaning.request());
+        if !told.is_empty() {
+            requests.push(Request::Tell(told.clone()));
+        }
+        Some((requests, Carried { repeats, told }))
+    }
+
+    /// Takes what has come of a round. Returns `false` if the connection is of no more use.
+    fn ended(&mut self, sent: Sent<'_>, in_time: bool, clock: &mut ServerClock) -> bool {
+        let outcome = sent.round.take_outcome();
         let goes_on = in_time && !outcome.ends_connection;
         if !goes_on {
-            let late = gains
-                .into_iter()
-                .filter(|gain| !outcome.answered.contains(&gain.token));
-            self.unanswered
-                .add(late, void_after, connection.backend.is_own);
+            sent.unanswered(&outcome.answered);
+            self.released.put_back(sent.carried.repeats);
+            self.told.extend(sent.carried.told);
         }
-        // Callers whose requests are unanswered hear that only now.
-        drop(run);
         self.released.add(now(), outcome.released);
         self.told.extend(outcome.told);
         if let Some(micros) = outcome.at {
-            *clock = ServerClock { read: sent, micros };
+            let read = sent.at;
+            *clock = ServerClock { read, micros };
         }
         goes_on
     }
