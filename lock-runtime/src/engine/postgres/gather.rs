@@ -2,7 +2,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::error::Failure;
-use crate::engine::postgres::prepared::{ACQUIRE, RELEASE, RENEW};
+use crate::engine::postgres::prepared::{ACQUIRE, ACQUIRE_ONE, RELEASE, RELEASE_ONE, RENEW};
 use crate::engine::postgres::queue::{Acquire, Release, Renew};
 use crate::engine::postgres::statements::{Parameters, Round};
 use crate::engine::postgres::values::{limit, text};
@@ -37,6 +37,20 @@ impl Gathered for Acquire {
     type Answer = usize;
 
     async fn send(round: &Round<'_>, calls: &[Acquire]) -> Result<Vec<usize>, Failure> {
+        if let [call] = calls
+            && let ([name], [token]) = (&call.names[..], &call.tokens[..])
+        {
+            let parameters: &Parameters<'_> = &[
+                (name, Type::TEXT),
+                (&text(*token), Type::TEXT),
+                (&limit(*token), Type::INT4),
+                (&call.ttl, Type::INT8),
+                (&call.replicas, Type::INT4),
+                (&round.void_after, Type::INT8),
+            ];
+            let (_, acquired) = round.query_one(ACQUIRE_ONE, parameters).await?;
+            return Ok(vec![usize::from(acquired)]);
+        }
         let (mut names, mut tokens, mut limits) = (Vec::new(), Vec::new(), Vec::new());
         let (mut ttls, mut numbers) = (Vec::new(), Vec::new());
         for (call, number) in calls.iter().zip(1_i32..) {
@@ -85,17 +99,7 @@ impl Gathered for Release {
     type Answer = Result<bool, EngineError>;
 
     async fn send(round: &Round<'_>, releases: &[Release]) -> Result<Vec<Self::Answer>, Failure> {
-        let names: Vec<&str> = releases.iter().map(|it| it.name.as_str()).collect();
-        let tokens: Vec<String> = releases.iter().map(|it| text(it.token)).collect();
-        let leaves: Vec<bool> = releases.iter().map(|it| it.leaves).collect();
-        let parameters: &Parameters<'_> = &[
-            (&names, Type::TEXT_ARRAY),
-            (&tokens, Type::TEXT_ARRAY),
-            (&leaves, Type::BOOL_ARRAY),
-        ];
-        let rows = round.query(RELEASE, parameters).await?;
-        let held: Vec<bool> = round.column(&rows, "held")?;
-        let at: i64 = round.column(&rows, "at")?;
+        let (at, held) = Release::send_all(round, releases).await?;
         let released = releases.iter().zip(&held).filter(|(_, held)| **held);
         round.released(released.map(|(release, _)| (release.name.clone(), release.token)));
         let answer = |(release, held): (&Release, bool)| {
@@ -119,6 +123,33 @@ impl Gathered for Release {
 
     fn is_wanted(&self) -> bool {
         self.reply.is_wanted()
+    }
+}
+
+impl Release {
+    /// Returns the server's time, and of each lock whether it was held.
+    async fn send_all(
+        round: &Round<'_>,
+        releases: &[Release],
+    ) -> Result<(i64, Vec<bool>), Failure> {
+        if let [release] = releases
+            && !release.leaves
+        {
+            let token = text(release.token);
+            let parameters: &Parameters<'_> = &[(&release.name, Type::TEXT), (&token, Type::TEXT)];
+            let (at, held) = round.query_one(RELEASE_ONE, parameters).await?;
+            return Ok((at, vec![held]));
+        }
+        let names: Vec<&str> = releases.iter().map(|it| it.name.as_str()).collect();
+        let tokens: Vec<String> = releases.iter().map(|it| text(it.token)).collect();
+        let leaves: Vec<bool> = releases.iter().map(|it| it.leaves).collect();
+        let parameters: &Parameters<'_> = &[
+            (&names, Type::TEXT_ARRAY),
+            (&tokens, Type::TEXT_ARRAY),
+            (&leaves, Type::BOOL_ARRAY),
+        ];
+        let rows = round.query(RELEASE, parameters).await?;
+        Ok((round.column(&rows, "at")?, round.column(&rows, "held")?))
     }
 }
 

@@ -7,13 +7,24 @@ use tokio_postgres::{Client, Error, Statement};
 
 pub(crate) const ACQUIRE: &str =
     "SELECT * FROM distributed_lock.acquire_1($1, $2, $3, $4, $5, $6, $7)";
+pub(crate) const ACQUIRE_ONE: &str =
+    "SELECT distributed_lock.acquire_one_1($1, $2, $3, $4, $5, $6)";
 pub(crate) const WAIT: &str = "SELECT * FROM distributed_lock.wait_1($1, $2, $3, $4, $5, $6, $7)";
 pub(crate) const RELEASE: &str = "SELECT * FROM distributed_lock.release_1($1, $2, $3)";
+pub(crate) const RELEASE_ONE: &str = "SELECT distributed_lock.release_one_1($1, $2)";
 pub(crate) const RENEW: &str = "SELECT distributed_lock.renew_1($1, $2, $3, $4)";
 pub(crate) const TELL: &str = "SELECT distributed_lock.tell_1($1)";
 
 /// What is prepared: all that is sent often. All of it, since statements are sent in an order.
-const OFTEN: [&str; 5] = [ACQUIRE, WAIT, RELEASE, RENEW, TELL];
+const OFTEN: [&str; 7] = [
+    ACQUIRE,
+    ACQUIRE_ONE,
+    WAIT,
+    RELEASE,
+    RELEASE_ONE,
+    RENEW,
+    TELL,
+];
 
 /// The statements of a connection, by their text; none behind a pooler.
 #[derive(Default)]

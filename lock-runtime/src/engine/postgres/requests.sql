@@ -52,6 +52,28 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Acquires one lock. Answers with one array, since a record of several columns costs more: the time, the number of locks
+-- acquired, and the messages.
+CREATE OR REPLACE FUNCTION distributed_lock.acquire_one_1(
+    lock_name text, mine text, most int, my_ttl bigint, replicas int, void_after bigint)
+RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    at bigint;
+BEGIN
+    IF replicas = 0 AND distributed_lock.begin_one_1(lock_name) THEN
+        at := distributed_lock.micros_1(clock_timestamp());
+        INSERT INTO distributed_lock.held
+            SELECT lock_name, mine, most, distributed_lock.number_1(), clock_timestamp() + my_ttl * interval '1 microsecond'
+            WHERE at <= void_after AND NOT EXISTS (SELECT FROM distributed_lock.held h WHERE h.name = lock_name)
+                AND NOT EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = lock_name);
+        IF FOUND THEN
+            RETURN ARRAY[at::text, '1'];
+        END IF;
+    END IF;
+    RETURN (SELECT ARRAY[a.at::text, coalesce(a.counts[1], 1)::text] || a.told FROM distributed_lock.acquire_1(
+        ARRAY[lock_name], ARRAY[mine], ARRAY[most], ARRAY[my_ttl], ARRAY[1], replicas, void_after) a);
+END $$;
+
 -- 0: void; 1: granted now; 2: waits; 3: granted before.
 CREATE OR REPLACE FUNCTION distributed_lock.wait_1(
     lock_name text, mine text, most int, my_ttl bigint, my_channel text, alive bigint, void_after bigint,
@@ -180,6 +202,28 @@ BEGIN
             told := told || distributed_lock.admit_1(names[i], NULL, durably);
         END IF;
     END LOOP;
+END $$;
+
+-- Frees one lock, or hands it on. Answers like `acquire_one_1`, with the number of locks that were held.
+CREATE OR REPLACE FUNCTION distributed_lock.release_one_1(lock_name text, mine text) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    t timestamptz := clock_timestamp();
+    setting text;
+BEGIN
+    IF distributed_lock.begin_one_1(lock_name) THEN
+        DELETE FROM distributed_lock.held WHERE ctid = (
+            SELECT h.ctid FROM distributed_lock.held h
+                WHERE h.name = lock_name AND h.token = mine AND h.expires_at > t
+                    AND NOT EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = lock_name)
+                FOR UPDATE OF h SKIP LOCKED);
+        IF FOUND THEN
+            setting := set_config('synchronous_commit', 'off', true);
+            RETURN ARRAY[distributed_lock.micros_1(t)::text, '1'];
+        END IF;
+    END IF;
+    RETURN (SELECT ARRAY[r.at::text, r.held[1]::int::text] || r.told
+        FROM distributed_lock.release_1(ARRAY[lock_name], ARRAY[mine], ARRAY[false]) r);
 END $$;
 
 -- Sends messages, each of a channel, a space and a text. In a transaction of its own: one that notifies keeps others that

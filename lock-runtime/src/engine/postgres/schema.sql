@@ -84,6 +84,14 @@ BEGIN
         set_config('lock_timeout', '150ms', is_local);
 END $$;
 
+-- Whether a connection of its own, with the settings of requests, now has the mutex of a lock: this is what most requests
+-- find. It is part of the expression that it stands in.
+CREATE OR REPLACE FUNCTION distributed_lock.begin_one_1(lock_name text) RETURNS boolean LANGUAGE sql AS $$
+    SELECT current_setting('transaction_isolation') = 'read committed' AND current_setting('lock_timeout') = '150ms'
+        AND current_setting('enable_seqscan') = 'off' AND current_setting('synchronous_commit') <> 'off'
+        AND pg_try_advisory_xact_lock(hashtextextended('distributed_lock ' || lock_name, 0))
+$$;
+
 -- What every request begins with. Each statement of a function must see what was committed before it, what is
 -- believed must be flushed, and the requests for one lock must run one after the other. Says how commits are flushed.
 CREATE OR REPLACE FUNCTION distributed_lock.begin_1(names text[], replicas int) RETURNS text LANGUAGE plpgsql AS $$

@@ -97,6 +97,26 @@ impl<'a> Round<'a> {
         Ok(rows)
     }
 
+    /// Sends a statement for one lock. Returns the server's time, and whether the lock was acquired, or was held.
+    pub(crate) async fn query_one(
+        &self,
+        statement: &str,
+        parameters: &Parameters<'_>,
+    ) -> Result<(i64, bool), Failure> {
+        let rows = self.query(statement, parameters).await?;
+        let row = rows.first().ok_or_else(|| Failure::unexpected("no row"))?;
+        let answer: Vec<String> = row.try_get(0).map_err(|error| self.failed(&error))?;
+        let invalid = || Failure::unexpected("an invalid answer");
+        let [at, count, told @ ..] = &answer[..] else {
+            return Err(invalid());
+        };
+        let at = at.parse().map_err(|_| invalid())?;
+        let mut outcome = self.lock();
+        outcome.at = outcome.at.max(Some(at));
+        outcome.told.extend_from_slice(told);
+        Ok((at, count != "0"))
+    }
+
     /// Returns the column of that name in the only row.
     pub(crate) fn column<'r, T: FromSql<'r>>(
         &self,
