@@ -233,6 +233,15 @@ impl Postgres {
         self.paused = false;
     }
 
+    /// Removes the shared memory segment that a killed server leaves, of which a machine has a limited number.
+    fn remove_segment(&self) {
+        let file = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
+        let words = file.lines().nth(6).unwrap_or_default();
+        if let Some(id) = words.split_whitespace().nth(1) {
+            let _ = Command::new("ipcrm").args(["-m", id]).output();
+        }
+    }
+
     /// Shuts the server down in order: it ends all connections.
     pub fn stop(&mut self) {
         signal(self.pid(), "INT");
@@ -408,6 +417,7 @@ impl Drop for Postgres {
             });
         }
         self.kill();
+        self.remove_segment();
         give_back_port(self.port);
         give_back_port(self.server_port());
         assert!(clean, "the test left locks behind: {left:?}");
