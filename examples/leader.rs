@@ -14,6 +14,7 @@
 use lock_runtime::{Config, LockError};
 use std::convert::Infallible;
 use std::fmt::Display;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -34,27 +35,25 @@ async fn main() -> Result<(), LockError> {
     let name = name.unwrap_or_else(|| std::process::id().to_string());
     lock_runtime::init(Config::from_env()?.prefix("leader:")).await?;
     let locks = lock_runtime::manager()?;
+    // One future for all terms: a signal that arrives between two of them counts, too.
+    let mut stop = pin!(asked_to_stop());
     say(&name, "is ready");
     loop {
         let lock = locks.lock("scheduler").ttl(TTL).wait(Duration::MAX);
-        let term = lock.run(async |lock| -> Result<(), LockError> {
+        let term = lock.run(async |lock| -> Result<Infallible, LockError> {
             let term = lock.fencing_token().await?;
-            tokio::select! {
-                never = lead(&name, term) => match never {},
-                () = asked_to_stop() => Ok(()),
-            }
+            Ok(lead(&name, term).await)
         });
         tokio::select! {
             ended = term => match ended.and_then(|ended| ended) {
-                Ok(()) => break,
                 Err(error) if error.is_lost() => say(&name, format!("is deposed: {error}")),
                 Err(error) => {
                     say(&name, format!("cannot lead: {error}"));
                     sleep(TTL).await;
                 }
             },
-            // A replica that waits leaves the queue.
-            () = asked_to_stop() => break,
+            // Dropping the term releases the lock, or leaves the queue.
+            () = &mut stop => break,
         }
     }
     say(&name, "stops");
