@@ -23,6 +23,26 @@ pub fn resident() -> u64 {
     pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * PAGE
 }
 
+/// Returns the bytes of the heap that are in use, the allocator's own among them. Those that it keeps for later are
+/// resident as well.
+pub fn heap() -> u64 {
+    use malloc_info::info::{SystemType, TotalType};
+
+    let info = malloc_info::malloc_info().unwrap();
+    let current = info
+        .system
+        .iter()
+        .filter(|it| it.r#type == SystemType::Current);
+    let total = |kind| info.total.iter().filter(move |it| it.r#type == kind);
+    let mapped = total(TotalType::Mmap);
+    let free = total(TotalType::Fast).chain(total(TotalType::Rest));
+    let all: usize = current
+        .map(|it| it.size)
+        .chain(mapped.map(|it| it.size))
+        .sum();
+    (all - free.map(|it| it.size).sum::<usize>()) as u64
+}
+
 /// Returns a command for a program, pinned to one core if `one_core` is set.
 pub fn command(program: &str, one_core: bool) -> Command {
     if !one_core {
