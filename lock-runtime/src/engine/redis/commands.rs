@@ -42,7 +42,7 @@ impl LockCommands {
         &self,
         via: Via,
         lock: &str,
-        command: Cmd,
+        command: &Cmd,
         deadline: Instant,
     ) -> Result<T, EngineError> {
         let (replicas, await_replicas) = match via {
@@ -53,7 +53,7 @@ impl LockCommands {
             replicas,
             await_replicas,
             patient: matches!(via, Via::Patient),
-            ..Request::from(&command)
+            ..Request::from(command)
         };
         self.router.send(lock, &request, deadline).await?.decode()
     }
@@ -69,11 +69,11 @@ impl LockCommands {
     ) -> Result<T, EngineError> {
         let mut command = script.evalsha(keys);
         arguments(&mut command);
-        match self.send(via, lock, command, deadline).await {
+        match self.send(via, lock, &command, deadline).await {
             Err(error) if is_server_error(&error, ServerErrorKind::NoScript) => {
-                let mut command = script.eval(keys);
+                command = script.eval(keys);
                 arguments(&mut command);
-                self.send(via, lock, command, deadline).await
+                self.send(via, lock, &command, deadline).await
             }
             reply => reply,
         }
@@ -88,7 +88,7 @@ impl LockCommands {
             .arg("NX")
             .arg("PX")
             .arg(milliseconds(claim.ttl));
-        let set = self.send(Via::IoThread, &claim.name, command, deadline);
+        let set = self.send(Via::IoThread, &claim.name, &command, deadline);
         set.await.map(|set: Option<String>| set.is_some())
     }
 
@@ -109,7 +109,7 @@ impl LockCommands {
             return Err(error);
         }
         let load = self.scripts.take.load();
-        let loaded = self.send::<Value>(Via::IoThread, &attempt.name, load, deadline);
+        let loaded = self.send::<Value>(Via::IoThread, &attempt.name, &load, deadline);
         loaded.await?;
         let reply = self.router.send(&attempt.name, request, deadline).await?;
         Ok(Some(reply))

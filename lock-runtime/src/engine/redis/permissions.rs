@@ -16,7 +16,10 @@ impl LockCommands {
     /// Fails if the server cannot store locks. A command that cannot be tried now counts as permitted.
     pub(crate) async fn check_permissions(&self, deadline: Instant) -> Result<(), EngineError> {
         let name = self.keys.never();
-        let send = |command| self.send::<Value>(Via::IoThread, &name, command, deadline);
+        let send = async |command: Cmd| {
+            let sent = self.send::<Value>(Via::IoThread, &name, &command, deadline);
+            sent.await
+        };
         if let Err(error) = send(redis::cmd("HELLO")).await
             && is_unknown_command(&error)
         {

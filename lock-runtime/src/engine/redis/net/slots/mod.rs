@@ -265,6 +265,7 @@ impl Slots {
             self.owed.push_asking();
         }
         encoder.request(&slot.request);
+        slot.request.forget_bytes();
         self.owed.push(at, await_replicas);
     }
 

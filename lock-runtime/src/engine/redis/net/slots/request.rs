@@ -90,6 +90,13 @@ impl Request {
         }
     }
 
+    /// Frees the bytes of a command that was written.
+    pub(super) fn forget_bytes(&mut self) {
+        if let Request::Command { packed, .. } = self {
+            *packed = Vec::new();
+        }
+    }
+
     /// Returns the claims of an acquisition that was written.
     pub(super) fn claims(&self) -> Vec<Claim> {
         match self {
