@@ -97,60 +97,55 @@ impl RemoteWait {
 
     async fn serve(&mut self) {
         let inner = self.inner.clone();
-        let ManagerInner {
-            context,
-            shared,
-            queues,
-            claims,
-            ..
-        } = &*inner;
         loop {
             self.wait_for_local_handoff().await;
-            let Some(options) = queues.front_options(&self.name, self.limit) else {
+            let Some(options) = inner.queues.front_options(&self.name, self.limit) else {
                 self.linger().await;
-                if queues.remove_if_empty(&self.name, self.limit) {
+                if inner.queues.remove_if_empty(&self.name, self.limit) {
                     return;
                 }
                 continue;
             };
-            let mut claim = Claim {
+            let claim = Claim {
                 name: self.name.clone(),
                 token: Token::random().with_limit(self.limit),
                 ttl: options.ttl,
                 replicas: options.replicas,
             };
-            claims.register(claim.token, self.events.clone());
-            self.claim = Some(claim.clone());
-            let outcome = self.wait_in_server_queue(&claim).await;
-            self.claim = None;
+            inner.claims.register(claim.token, self.events.clone());
+            self.claim = Some(claim);
+            let outcome = match &self.claim {
+                Some(claim) => self.wait_in_server_queue(claim).await,
+                None => WaitOutcome::Stale,
+            };
+            let Some(mut claim) = self.claim.take() else {
+                continue;
+            };
             match outcome {
                 WaitOutcome::Granted(token, lease) => {
                     if token != claim.token {
-                        claims.unregister(claim.token);
+                        inner.claims.unregister(claim.token);
                         claim.token = token;
                     }
-                    let lease = match claim.replicas {
-                        0 => Ok(lease),
+                    match claim.replicas {
+                        0 => self.deliver_grant(&claim, lease),
                         // Boxed, since few locks need replicas.
-                        _ => Box::pin(self.await_replicas(&claim, lease)).await,
-                    };
-                    match lease {
-                        Ok(lease) => self.deliver_grant(&claim, lease),
-                        Err(error) => Box::pin(self.return_grant(&claim, error)).await,
+                        _ => Box::pin(self.deliver_replicated(claim, lease)).await,
                     }
                 }
                 WaitOutcome::Abandoned { in_flight } => {
-                    shared.releaser.cancel_in_background(claim, in_flight);
+                    inner.shared.releaser.cancel_in_background(claim, in_flight);
                 }
-                WaitOutcome::Stale => claims.unregister(claim.token),
+                WaitOutcome::Stale => inner.claims.unregister(claim.token),
                 WaitOutcome::Rejected(error) => {
-                    let error = context.unavailable(&self.name, error);
-                    queues.fail_all(&self.name, self.limit, &error);
-                    shared.releaser.cancel_in_background(claim, false);
+                    let error = inner.context.unavailable(&self.name, error);
+                    inner.queues.fail_all(&self.name, self.limit, &error);
+                    inner.shared.releaser.cancel_in_background(claim, false);
                 }
             }
-            if context.is_closed() {
-                queues.fail_all(&self.name, self.limit, &context.shutting_down(&self.name));
+            if inner.context.is_closed() {
+                let error = inner.context.shutting_down(&self.name);
+                inner.queues.fail_all(&self.name, self.limit, &error);
             }
         }
     }
@@ -197,10 +192,7 @@ impl RemoteWait {
 
     async fn wait_in_server_queue(&self, claim: &Claim) -> WaitOutcome {
         let ManagerInner {
-            context,
-            shared,
-            queues,
-            ..
+            context, queues, ..
         } = &*self.inner;
         let (mut retry, mut last_answer) = (Retry::default(), now());
         let mut front_poll = Backoff::new(FRONT_POLL[0], FRONT_POLL[1]);
@@ -238,7 +230,8 @@ impl RemoteWait {
                         token,
                         ..claim.clone()
                     };
-                    shared.releaser.release_in_background(elected, false);
+                    let releaser = &self.inner.shared.releaser;
+                    releaser.release_in_background(elected, false);
                     Duration::ZERO
                 }
                 Ok(EnqueueReply::Stale) => return WaitOutcome::Stale,
@@ -313,6 +306,14 @@ impl RemoteWait {
         let granted_for = claim.ttl.min(GRANT_TTL);
         if granted_for.saturating_sub(left) > Duration::from_millis(300) {
             self.inner.context.engine.on_missed_grant();
+        }
+    }
+
+    /// Delivers a granted lock once replicas have acknowledged it.
+    async fn deliver_replicated(&self, claim: Claim, lease: Lease) {
+        match self.await_replicas(&claim, lease).await {
+            Ok(lease) => self.deliver_grant(&claim, lease),
+            Err(error) => self.return_grant(&claim, error).await,
         }
     }
 
