@@ -24,6 +24,25 @@ pub(crate) struct LockOptions {
     pub(crate) replicas: u32,
 }
 
+impl LockOptions {
+    /// Returns the options of a lock that is renewed, and of which nothing else is asked.
+    pub(crate) fn new(limit: Limit, ttl: Duration) -> LockOptions {
+        LockOptions {
+            limit,
+            ttl,
+            renew: true,
+            max_hold: None,
+            min_hold: None,
+            max_waiters: None,
+            reentrant: false,
+            is_of_several: false,
+            on_lost: OnLost::default(),
+            release: ReleaseMode::default(),
+            replicas: 0,
+        }
+    }
+}
+
 /// The reaction to the loss of a lease while the body runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -13,7 +13,7 @@ use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
 use crate::lock::loss::LossListener;
 use crate::lock::scope::Scope;
-use crate::options::LockOptions;
+use crate::options::{OnLost, ReleaseMode};
 use crate::trace::LockSpan;
 use crate::util::join_all::join_all;
 use once_cell::sync::OnceCell;
@@ -38,7 +38,9 @@ pub struct LockGuard {
     guard: HoldGuard,
     /// Those of further keys, in the order of acquisition.
     others: Vec<HoldGuard>,
-    pub(crate) options: LockOptions,
+    limit: Limit,
+    pub(crate) on_lost: OnLost,
+    pub(crate) release: ReleaseMode,
     pub(crate) span: LockSpan,
     fencing_token: OnceCell<u64>,
 }
@@ -65,7 +67,9 @@ impl LockGuard {
         LockGuard {
             guard,
             others,
-            options: acquire.options,
+            limit: acquire.options.limit,
+            on_lost: acquire.options.on_lost,
+            release: acquire.options.release,
             span,
             fencing_token: OnceCell::new(),
         }
@@ -251,7 +255,7 @@ impl LockGuard {
         if let Some(token) = self.fencing_token.get() {
             return Ok(*token);
         }
-        let limit = self.options.limit;
+        let limit = self.limit;
         if !limit.is_exclusive() && limit != Limit::UNLIMITED {
             return Err(LockError::InvalidOption {
                 option: "permits",
@@ -294,10 +298,10 @@ impl LockGuard {
     /// change; [`LockError::InvalidOption`] in a quorum, and with [`permits`](crate::Lock::permits). In all
     /// cases the lock is released, and also if the future is dropped.
     pub async fn downgrade(mut self) -> Result<LockGuard, LockError> {
-        if self.options.limit == Limit::UNLIMITED {
+        if self.limit == Limit::UNLIMITED {
             return Ok(self);
         }
-        let reason = match self.options.limit.is_exclusive() {
+        let reason = match self.limit.is_exclusive() {
             true => self.hold().context().engine.refuses_downgrade(),
             false => Some("only an exclusive lock can be turned into one for reading"),
         };
@@ -307,7 +311,7 @@ impl LockGuard {
                 reason,
             });
         }
-        self.options.limit = Limit::UNLIMITED;
+        self.limit = Limit::UNLIMITED;
         self.guard = downgrade(self.guard).await?;
         let exclusive = std::mem::take(&mut self.others);
         for guard in exclusive {

@@ -64,7 +64,7 @@ impl<F: Future> Future for Guarded<'_, F> {
         loop {
             match this.stage.as_mut().project() {
                 StageProjection::Body { body } => {
-                    if this.guard.options.on_lost == OnLost::Cancel
+                    if this.guard.on_lost == OnLost::Cancel
                         && let Some(loss) = this.loss.as_mut().poll_lost(context)
                     {
                         this.stage.set(Stage::Done);
@@ -75,7 +75,7 @@ impl<F: Future> Future for Guarded<'_, F> {
                         this.guard.span.in_scope(|| body.poll(context))
                     };
                     let value = ready!(polled);
-                    if this.guard.options.release == ReleaseMode::Background {
+                    if this.guard.release == ReleaseMode::Background {
                         // Dropping the guard, which follows, sends the release.
                         this.stage.set(Stage::Done);
                         return Poll::Ready(Ok(value));

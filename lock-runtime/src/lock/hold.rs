@@ -11,13 +11,14 @@ use crate::lock::context::{Context, Effort};
 use crate::lock::lease::HeldLease;
 use crate::lock::renewal_timing;
 use crate::lock::shared::Shared;
-use crate::lock::watchdog::{DueAction, Renewable};
+use crate::lock::watchdog::{Renewable, Renewal};
 use crate::options::LockOptions;
 use crate::trace::{self, SpanHandle};
 use crate::util::clock::Timestamp;
 use crate::util::panics::contain;
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::time::{self, deadline_in, elapsed_since};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -28,16 +29,20 @@ pub(crate) struct Hold {
     pub(crate) lost: Notify,
     shared: Arc<Shared>,
     token: Token,
+    /// The hold's place in the watchdog's schedule.
+    place: AtomicUsize,
     state: Mutex<State>,
 }
 
 struct State {
     phase: Phase,
-    options: LockOptions,
     lease: HeldLease,
-    /// The end of the current guard's time, independent of the lease.
-    hard_limit: Option<(Lease, LostCause)>,
-    /// When the next renewal is due; `None` while one is in flight.
+    /// The options of the current guard: whether the lease is renewed, and acknowledged by how many replicas.
+    renew: bool,
+    replicas: u32,
+    /// The end of the current guard's time, independent of the lease. Boxed: few guards have one.
+    hard_limit: Option<Box<(Lease, LostCause)>>,
+    /// When the next renewal is due: while one is in flight, if that succeeds.
     renew_at: Option<Instant>,
     /// The instant for which the watchdog has scheduled the hold.
     scheduled_at: Option<Instant>,
@@ -91,10 +96,12 @@ impl Hold {
             lost: Notify::new(),
             shared,
             token,
+            place: AtomicUsize::default(),
             state: Mutex::new(State {
                 phase: Phase::Requested,
-                options,
                 lease: HeldLease::new(Lease::without_margin(now, Duration::ZERO), options.ttl),
+                renew: options.renew,
+                replicas: options.replicas,
                 hard_limit: None,
                 renew_at: None,
                 scheduled_at: None,
@@ -136,15 +143,15 @@ impl Hold {
     }
 
     pub(crate) fn claim(&self) -> Claim {
-        self.claim_with(self.state().options)
+        self.claim_in(&self.state())
     }
 
-    fn claim_with(&self, options: LockOptions) -> Claim {
+    fn claim_in(&self, state: &State) -> Claim {
         Claim {
             name: self.name.clone(),
             token: self.token,
-            ttl: options.ttl,
-            replicas: options.replicas,
+            ttl: state.lease.ttl(),
+            replicas: state.replicas,
         }
     }
 
@@ -188,7 +195,7 @@ impl Hold {
                 || (may_pass
                     && state.handoffs < limits.max_count
                     && elapsed_since(state.held_since) < limits.max_time));
-        let replicated = options.replicas <= state.options.replicas;
+        let replicated = options.replicas <= state.replicas;
         if state.phase != Phase::Held
             || state.replaced
             || state.ensured
@@ -210,14 +217,14 @@ impl Hold {
         let now = self.now();
         let mut state = self.state();
         let limits = self.context().handoff;
-        let has_no_end = |options: &LockOptions| options.renew && options.max_hold.is_none();
         let joins = state.phase == Phase::Held
             && state.guards > 0
             && self.limit() == Limit::UNLIMITED
-            && options.ttl == state.options.ttl
-            && options.replicas <= state.options.replicas
-            && has_no_end(&options)
-            && has_no_end(&state.options)
+            && options.ttl == state.lease.ttl()
+            && options.replicas <= state.replicas
+            && options.renew
+            && options.max_hold.is_none()
+            && state.hard_limit.is_none()
             && state.handoffs < limits.max_count
             && elapsed_since(state.held_since) < limits.max_time
             && state.is_long_enough(options, now);
@@ -254,7 +261,7 @@ impl Hold {
         }
         state.replaced = true;
         state.renew_at = None;
-        Ok(self.claim_with(state.options))
+        Ok(self.claim_in(&state))
     }
 
     /// Returns the read hold with that token and lease, which has what is left of this guard's time. Fails if the
@@ -265,17 +272,17 @@ impl Hold {
         }
         let (options, hard_limit, keep_until, fencing_token) = {
             let state = self.state();
+            let options = LockOptions {
+                renew: state.renew,
+                replicas: state.replicas,
+                ..LockOptions::new(token.limit(), state.lease.ttl())
+            };
             (
-                state.options,
-                state.hard_limit,
+                options,
+                state.hard_limit.clone(),
                 state.keep_until,
                 state.fencing_token,
             )
-        };
-        let options = LockOptions {
-            limit: token.limit(),
-            min_hold: None,
-            ..options
         };
         let next = Hold::new(self.shared.clone(), self.name.clone(), token, options);
         if !next.activate(options, lease) {
@@ -286,7 +293,7 @@ impl Hold {
         state.hard_limit = hard_limit;
         state.keep_until = keep_until;
         state.fencing_token = fencing_token;
-        next.reschedule(&mut state, now);
+        next.reschedule(&mut state, (time::now(), now));
         drop(state);
         Ok(next)
     }
@@ -361,7 +368,8 @@ impl Hold {
         if !state.lease.agree(options.ttl, now) {
             return false;
         }
-        state.options = options;
+        state.renew = options.renew;
+        state.replicas = options.replicas;
         state.guards = 1;
         state.fencing_token = None;
         let by_ttl =
@@ -372,17 +380,19 @@ impl Hold {
         state.hard_limit = [by_ttl, by_max_hold]
             .into_iter()
             .flatten()
-            .min_by_key(|(limit, _)| limit.remaining(now));
+            .min_by_key(|(limit, _)| limit.remaining(now))
+            .map(Box::new);
         // Without renewal, a lease is renewed only to correct its length: that of a grant is shorter, and that
         // of the previous guard may be longer.
         let expected = Lease::from_request(now, options.ttl).remaining(now);
         let tolerance = options.ttl / 10 + Duration::from_millis(5);
+        let instant = time::now();
         if remaining > expected + tolerance {
-            state.renew_at = Some(time::now());
+            state.renew_at = Some(instant);
         } else if state.renew_at.is_none() && (options.renew || remaining + tolerance < expected) {
-            self.schedule_renewal(state, now);
+            state.renew_at = Some(self.next_renewal_with(state.lease.remaining(now)));
         }
-        self.reschedule(state, now);
+        self.reschedule(state, (instant, now));
         true
     }
 
@@ -565,8 +575,8 @@ impl Hold {
     }
 
     fn mark_expired(&self, state: MutexGuard<'_, State>, now: Timestamp) {
-        let cause = match state.hard_limit {
-            Some((limit, cause)) if limit.remaining(now).is_zero() => cause,
+        let cause = match state.hard_limit.as_deref() {
+            Some((limit, cause)) if limit.remaining(now).is_zero() => *cause,
             _ => LostCause::Expired,
         };
         self.mark_lost(state, cause);
@@ -590,13 +600,15 @@ impl Hold {
         }
     }
 
-    fn schedule_renewal(&self, state: &mut State, now: Timestamp) {
-        let delay = renewal_timing::delay(state.lease.remaining(now));
-        state.renew_at = Some(self.shared.watchdog.align_to_grid(delay));
+    /// Returns when a lease that remains for that long is renewed.
+    fn next_renewal_with(&self, remaining: Duration) -> Instant {
+        let delay = renewal_timing::delay(remaining);
+        self.shared.watchdog.align_to_grid(delay)
     }
 
-    fn reschedule(self: &Arc<Self>, state: &mut State, now: Timestamp) {
-        let end = time::now() + state.remaining(now);
+    /// Schedules the hold for its next renewal, or its end. `instant` and `now` are the same point in time.
+    fn reschedule(self: &Arc<Self>, state: &mut State, (instant, now): (Instant, Timestamp)) {
+        let end = instant + state.remaining(now);
         let due = state.renew_at.map_or(end, |renew| renew.min(end));
         let before = state.scheduled_at.replace(due);
         if before != Some(due) {
@@ -626,41 +638,33 @@ impl Renewable for Hold {
         &self.name
     }
 
-    fn replicas(&self) -> u32 {
-        self.state().options.replicas
+    fn place(&self) -> &AtomicUsize {
+        &self.place
     }
 
-    fn renewal_timeout(&self) -> Duration {
-        let now = self.now();
-        let remaining = self.state().lease.remaining(now);
-        renewal_timing::timeout(remaining).min(self.context().command_timeout)
-    }
-
-    fn begin_renewal(&self) -> Claim {
-        let mut state = self.state();
-        state.lease.sends_renewal();
-        self.claim_with(state.options)
-    }
-
-    fn on_due(self: Arc<Self>, instant: Instant) -> DueAction {
-        let now = self.now();
+    fn on_due(self: Arc<Self>, instant: Instant, now: Timestamp) -> Option<Renewal> {
         let mut state = self.state();
         if state.phase != Phase::Held {
-            return DueAction::Done;
+            return None;
         }
         if state.remaining(now).is_zero() {
             self.mark_expired(state, now);
-            return DueAction::Done;
+            return None;
         }
-        let renew = state.renew_at.is_some_and(|at| at <= instant);
-        if renew {
-            state.renew_at = None;
-        }
-        self.reschedule(&mut state, now);
-        match renew {
-            true => DueAction::Renew,
-            false => DueAction::Rescheduled,
-        }
+        let renewal = state.renew_at.is_some_and(|at| at <= instant).then(|| {
+            // What the lease will be if the renewal succeeds.
+            let whole = Lease::from_request(now, state.lease.ttl()).remaining(now);
+            state.renew_at = state.renew.then(|| self.next_renewal_with(whole));
+            state.lease.sends_renewal();
+            let timeout = renewal_timing::timeout(state.lease.remaining(now));
+            Renewal {
+                claim: self.claim_in(&state),
+                timeout: timeout.min(self.context().command_timeout),
+                hold: self.clone(),
+            }
+        });
+        self.reschedule(&mut state, (instant, now));
+        renewal
     }
 
     /// Extends the lease. The answer counts only while the current lease is valid.
@@ -676,13 +680,17 @@ impl Renewable for Hold {
         if state.remaining(now).is_zero() {
             return self.mark_expired(state, now);
         }
-        let engine = &self.context().engine;
-        let renewed = engine.lease(self.token, sent, state.lease.ttl());
+        let (engine, ttl) = (&self.context().engine, state.lease.ttl());
+        let renewed = engine.lease(self.token, sent, ttl);
         state.lease.renewed(renewed, now);
-        if state.options.renew {
-            self.schedule_renewal(&mut state, now);
+        let is_whole = renewed.remaining(sent) >= Lease::from_request(sent, ttl).remaining(sent);
+        if is_whole && state.renew_at.is_some() && state.scheduled_at == state.renew_at {
+            return;
         }
-        self.reschedule(&mut state, now);
+        if state.renew {
+            state.renew_at = Some(self.next_renewal_with(state.lease.remaining(now)));
+        }
+        self.reschedule(&mut state, (time::now(), now));
     }
 
     /// Schedules the next attempt. The lease stays as it is.
@@ -696,7 +704,7 @@ impl Renewable for Hold {
         let delay = renewal_timing::retry_delay(remaining);
         let retry = self.shared.watchdog.align_to_grid(delay);
         state.renew_at = Some(state.renew_at.map_or(retry, |at| at.min(retry)));
-        self.reschedule(&mut state, now);
+        self.reschedule(&mut state, (time::now(), now));
         drop(state);
         trace::renewal_failed(self.key(), error, remaining);
     }
@@ -722,6 +730,7 @@ impl State {
     fn remaining(&self, now: Timestamp) -> Duration {
         let lease = self.lease.remaining(now);
         self.hard_limit
+            .as_deref()
             .map_or(lease, |(limit, _)| limit.remaining(now).min(lease))
     }
 }

@@ -27,13 +27,19 @@ pub(crate) struct LocalQueues<T> {
 
 /// The local state of a lock that this process holds or waits for.
 struct LocalLock<T> {
-    /// The tokens of the holds with which this process holds the lock: one, or several that share it, and
-    /// possibly some whose lease ended before another hold was recorded here.
+    /// The token of a hold with which this process holds the lock.
+    holder: Option<Token>,
+    /// A caller tries to acquire the lock for reading, and serves the other readers if it succeeds.
+    read_try: bool,
+    /// Boxed: most locks have one holder, and no caller waits for them.
+    more: Option<Box<More<T>>>,
+}
+
+struct More<T> {
+    /// The tokens of further holds, that share the lock, or whose lease ended before another one was recorded here.
     holders: Vec<Token>,
     /// One for each limit that callers wait with.
     queues: Vec<LocalQueue<T>>,
-    /// A caller tries to acquire the lock for reading, and serves the other readers if it succeeds.
-    read_try: bool,
 }
 
 /// The callers that wait for a lock with one limit.
@@ -107,7 +113,7 @@ impl<T> LocalQueues<T> {
         locks.get(name).is_some_and(|lock| {
             lock.has_waiters()
                 || lock.is_held_exclusively()
-                || limit.is_exclusive() && !lock.holders.is_empty()
+                || limit.is_exclusive() && lock.holder.is_some()
         })
     }
 
@@ -331,10 +337,7 @@ impl<T> LocalQueues<T> {
 
     pub(crate) fn set_holder(&self, name: &Arc<str>, token: Token) {
         let mut locks = self.locked();
-        let holders = &mut locks.entry(name.clone()).or_default().holders;
-        if !holders.contains(&token) {
-            holders.push(token);
-        }
+        locks.entry(name.clone()).or_default().add_holder(token);
     }
 
     /// Records that this process no longer holds the lock with `token`.
@@ -343,9 +346,8 @@ impl<T> LocalQueues<T> {
         let Some(lock) = locks.get_mut(name) else {
             return;
         };
-        if let Some(at) = lock.holders.iter().position(|holder| *holder == token) {
-            lock.holders.swap_remove(at);
-            lock.queues.iter().for_each(LocalQueue::wake);
+        if lock.remove_holder(token) {
+            lock.queues().iter().for_each(LocalQueue::wake);
         }
         if lock.is_unused() {
             locks.remove(name);
@@ -356,7 +358,7 @@ impl<T> LocalQueues<T> {
     pub(crate) fn may_be_handed_off(&self, name: &str, limit: Limit) -> bool {
         let locks = self.locked();
         let lock = locks.get(name);
-        lock.is_some_and(|lock| lock.holders.iter().any(|holder| holder.limit() == limit))
+        lock.is_some_and(|lock| lock.holders().any(|holder| holder.limit() == limit))
     }
 
     pub(crate) fn remote_waiters(&self, name: &str, limit: Limit) -> Option<bool> {
@@ -384,7 +386,7 @@ impl<T> LocalQueues<T> {
     /// Wakes the tasks of all queues.
     pub(crate) fn wake_all(&self) {
         for lock in self.locked().values() {
-            lock.queues.iter().for_each(LocalQueue::wake);
+            lock.queues().iter().for_each(LocalQueue::wake);
         }
     }
 
@@ -394,7 +396,7 @@ impl<T> LocalQueues<T> {
         let locks = self.locked();
         locks
             .get(name)
-            .is_some_and(|lock| lock.holders.contains(&token))
+            .is_some_and(|lock| lock.holders().any(|holder| holder == token))
     }
 
     #[cfg(test)]
@@ -420,27 +422,68 @@ impl<T> LocalQueues<T> {
 impl<T> Default for LocalLock<T> {
     fn default() -> Self {
         LocalLock {
+            holder: None,
+            read_try: false,
+            more: None,
+        }
+    }
+}
+
+impl<T> Default for More<T> {
+    fn default() -> Self {
+        More {
             holders: Vec::new(),
             queues: Vec::new(),
-            read_try: false,
         }
     }
 }
 
 impl<T> LocalLock<T> {
+    fn holders(&self) -> impl Iterator<Item = Token> {
+        let further = self.more.iter().flat_map(|more| &more.holders);
+        self.holder.iter().chain(further).copied()
+    }
+
+    fn queues(&self) -> &[LocalQueue<T>] {
+        self.more.as_ref().map_or(&[], |more| &more.queues)
+    }
+
+    fn add_holder(&mut self, token: Token) {
+        if self.holder.is_none() {
+            self.holder = Some(token);
+        } else if self.holders().all(|holder| holder != token) {
+            self.more.get_or_insert_default().holders.push(token);
+        }
+    }
+
+    /// Returns `true` if the hold with that token was recorded.
+    fn remove_holder(&mut self, token: Token) -> bool {
+        let mut further = self.more.as_mut().map(|more| &mut more.holders);
+        if self.holder == Some(token) {
+            self.holder = further.and_then(Vec::pop);
+            return true;
+        }
+        let at = |holders: &mut &mut Vec<Token>| holders.iter().position(|it| *it == token);
+        let at = further.as_mut().and_then(at);
+        further
+            .zip(at)
+            .map(|(holders, at)| holders.swap_remove(at))
+            .is_some()
+    }
+
     /// Returns the number of callers that wait, without the readers that follow a try.
     fn waiting(&self) -> usize {
         let follows = |queue: &&LocalQueue<T>| self.read_try && queue.limit == Limit::UNLIMITED;
-        let queues = self.queues.iter().filter(|queue| !follows(queue));
+        let queues = self.queues().iter().filter(|queue| !follows(queue));
         queues.map(|queue| queue.waiters.len()).sum()
     }
 
     fn has_waiters(&self) -> bool {
-        self.queues.iter().any(|queue| !queue.waiters.is_empty())
+        self.queues().iter().any(|queue| !queue.waiters.is_empty())
     }
 
     fn may_try(&self, limit: Limit) -> bool {
-        !limit.is_exclusive() && self.queues.is_empty() && !self.is_held_exclusively()
+        !limit.is_exclusive() && self.queues().is_empty() && !self.is_held_exclusively()
     }
 
     fn pop_front_if(
@@ -448,7 +491,7 @@ impl<T> LocalLock<T> {
         limit: Limit,
         condition: impl FnOnce(LockOptions, Option<bool>) -> bool,
     ) -> Option<Waiter<T>> {
-        let others = self.queues.iter().filter(|queue| queue.limit != limit);
+        let others = self.queues().iter().filter(|queue| queue.limit != limit);
         let before = others.filter_map(|queue| queue.waiters.front());
         let before = before.map(|waiter| waiter.ticket).min();
         let queue = self.queue(limit)?;
@@ -461,33 +504,36 @@ impl<T> LocalLock<T> {
     }
 
     fn is_held_exclusively(&self) -> bool {
-        let mut holders = self.holders.iter();
-        holders.any(|holder| holder.limit().is_exclusive())
+        self.holders().any(|holder| holder.limit().is_exclusive())
     }
 
     fn is_unused(&self) -> bool {
-        self.holders.is_empty() && self.queues.is_empty() && !self.read_try
+        self.holder.is_none() && self.queues().is_empty() && !self.read_try
     }
 
     fn queue(&mut self, limit: Limit) -> Option<&mut LocalQueue<T>> {
-        self.queues.iter_mut().find(|queue| queue.limit == limit)
+        let queues = &mut self.more.as_mut()?.queues;
+        queues.iter_mut().find(|queue| queue.limit == limit)
     }
 
     fn queue_or_insert(&mut self, limit: Limit) -> &mut LocalQueue<T> {
-        let at = self.queues.iter().position(|queue| queue.limit == limit);
+        let queues = &mut self.more.get_or_insert_default().queues;
+        let at = queues.iter().position(|queue| queue.limit == limit);
         let at = at.unwrap_or_else(|| {
-            if self.queues.capacity() == 0 {
+            if queues.capacity() == 0 {
                 // Most locks have waiters of one kind.
-                self.queues.reserve_exact(1);
+                queues.reserve_exact(1);
             }
-            self.queues.push(LocalQueue::new(limit));
-            self.queues.len() - 1
+            queues.push(LocalQueue::new(limit));
+            queues.len() - 1
         });
-        &mut self.queues[at]
+        &mut queues[at]
     }
 
     fn remove_queue(&mut self, limit: Limit) {
-        self.queues.retain(|queue| queue.limit != limit);
+        if let Some(more) = &mut self.more {
+            more.queues.retain(|queue| queue.limit != limit);
+        }
     }
 }
 

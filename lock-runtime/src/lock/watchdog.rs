@@ -2,7 +2,7 @@
 //!
 //! It is one task on the I/O thread for all locks of a manager. A schedule contains the instant at which each
 //! hold is due next; one wake-up serves all holds that are due, and their renewals are sent in batches. A
-//! lease's deadline stays in the schedule while a renewal is in flight, so the lease expires on time.
+//! hold stays in the schedule while a renewal is in flight, so its lease expires on time.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::Claim;
@@ -14,6 +14,8 @@ use crate::util::panics::caught;
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::time::{deadline_in, elapsed_since, now, timeout_at};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -23,21 +25,20 @@ use tokio::time::Instant;
 /// serve other requests in between.
 const MAX_BATCH: usize = 200;
 
+/// The greatest number of holds that are served at once, with one reading of the clocks. Few enough for the memory
+/// of all of them to be near, and for other tasks to run in between.
+const MAX_AT_ONCE: usize = 10 * MAX_BATCH;
+
 /// A held lock, as the watchdog sees it.
 pub(crate) trait Renewable: Send + Sync {
     fn name(&self) -> &str;
 
-    /// Returns the number of replicas that must acknowledge a renewal.
-    fn replicas(&self) -> u32;
+    /// Returns where the schedule records the place of the hold among those that are due at the same instant.
+    fn place(&self) -> &AtomicUsize;
 
-    /// Returns the timeout of a renewal sent now.
-    fn renewal_timeout(&self) -> Duration;
-
-    /// Returns the claim of a renewal that is about to be sent.
-    fn begin_renewal(&self) -> Claim;
-
-    /// Called at the instant for which the hold is scheduled.
-    fn on_due(self: Arc<Self>, now: Instant) -> DueAction;
+    /// Called at the instant for which the hold is scheduled. `now` is the same point in time. Returns the renewal
+    /// that is to be sent, if one is due.
+    fn on_due(self: Arc<Self>, instant: Instant, now: Timestamp) -> Option<Renewal>;
 
     /// Called when the server has answered a renewal sent at `sent`. `is_owner`: `true` if the claim still owned
     /// the lock.
@@ -47,11 +48,11 @@ pub(crate) trait Renewable: Send + Sync {
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError);
 }
 
-/// The watchdog's next action for a hold that was due.
-pub(crate) enum DueAction {
-    Renew,
-    Rescheduled,
-    Done,
+/// A renewal that is about to be sent.
+pub(crate) struct Renewal {
+    pub(crate) claim: Claim,
+    pub(crate) timeout: Duration,
+    pub(crate) hold: Arc<dyn Renewable>,
 }
 
 pub(crate) struct Watchdog {
@@ -62,11 +63,37 @@ pub(crate) struct Watchdog {
 
 #[derive(Default)]
 struct Schedule {
-    /// Keyed by instant, then by the hold's address, which is unique while the hold is scheduled.
-    entries: BTreeMap<(Instant, usize), Arc<dyn Renewable>>,
+    /// The holds that are due at the same instant, each at its [place](Renewable::place).
+    holds: BTreeMap<Instant, Vec<Arc<dyn Renewable>>>,
     /// The instant at which the task wakes next.
     next_wakeup: Option<Instant>,
     closed: bool,
+}
+
+impl Schedule {
+    fn insert(&mut self, due: Instant, hold: Arc<dyn Renewable>) {
+        let holds = self.holds.entry(due);
+        let holds = holds.or_insert_with(|| Vec::with_capacity(1));
+        hold.place().store(holds.len(), Ordering::Relaxed);
+        holds.push(hold);
+    }
+
+    fn remove(&mut self, due: Instant, hold: &dyn Renewable) -> Option<Arc<dyn Renewable>> {
+        let Entry::Occupied(mut entry) = self.holds.entry(due) else {
+            return None;
+        };
+        let (holds, place) = (entry.get_mut(), hold.place().load(Ordering::Relaxed));
+        // Those that were due may have been taken, and others may be due at the same instant.
+        let is_there = |it: &&Arc<dyn Renewable>| std::ptr::addr_eq(Arc::as_ptr(it), hold);
+        holds.get(place).filter(is_there)?;
+        let removed = holds.swap_remove(place);
+        match holds.get(place) {
+            Some(moved) => moved.place().store(place, Ordering::Relaxed),
+            None if holds.is_empty() => drop(entry.remove()),
+            None => {}
+        }
+        Some(removed)
+    }
 }
 
 impl Watchdog {
@@ -83,12 +110,11 @@ impl Watchdog {
 
     /// Schedules a hold for the instant `due`, instead of `before`.
     pub(crate) fn schedule(&self, before: Option<Instant>, due: Instant, hold: Arc<dyn Renewable>) {
-        let key = entry_key(&*hold);
         let mut schedule = self.locked();
         if let Some(before) = before {
-            schedule.entries.remove(&(before, key));
+            schedule.remove(before, &*hold);
         }
-        schedule.entries.insert((due, key), hold);
+        schedule.insert(due, hold);
         if schedule.next_wakeup.is_none_or(|wakeup| due < wakeup) {
             schedule.next_wakeup = Some(due);
             self.wake.notify_one();
@@ -96,7 +122,7 @@ impl Watchdog {
     }
 
     pub(crate) fn unschedule(&self, due: Instant, hold: &dyn Renewable) {
-        let removed = self.locked().entries.remove(&(due, entry_key(hold)));
+        let removed = self.locked().remove(due, hold);
         // Drop outside the mutex: the last hold owns the watchdog.
         drop(removed);
     }
@@ -105,10 +131,9 @@ impl Watchdog {
     /// renewals due at nearly the same time form one batch. The width of a grid is a power of two, so that holds
     /// with different delays share grid points.
     pub(crate) fn align_to_grid(&self, delay: Duration) -> Instant {
-        let delay = delay.max(Duration::from_nanos(32));
-        let grid = 1 << (delay.as_nanos() / 32).ilog2();
-        let past = (elapsed_since(self.origin) + delay).as_nanos();
-        let point = u64::try_from(past.div_ceil(grid) * grid).unwrap_or(u64::MAX);
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4);
+        let below_grid = (1 << (nanos(delay).max(32) / 32).ilog2()) - 1;
+        let point = (nanos(elapsed_since(self.origin) + delay) + below_grid) & !below_grid;
         self.origin + Duration::from_nanos(point)
     }
 
@@ -118,32 +143,28 @@ impl Watchdog {
         self.wake.notify_one();
     }
 
-    /// Removes the holds that are due. Returns those to renew and the next wake-up, or `None` once closed.
-    fn take_due(&self) -> Option<(Vec<Arc<dyn Renewable>>, Instant)> {
-        let now = now();
-        let due = {
-            let mut schedule = self.locked();
-            if schedule.closed {
-                return None;
-            }
-            let later = schedule
-                .entries
-                .split_off(&(now + Duration::from_nanos(1), 0));
-            std::mem::replace(&mut schedule.entries, later)
-        };
-        let renew = due
-            .into_values()
-            .filter(|hold| matches!(hold.clone().on_due(now), DueAction::Renew))
-            .collect();
+    /// Removes the holds that are due. Returns them, or `None` once closed.
+    fn take_due(&self) -> Option<Vec<Arc<dyn Renewable>>> {
         let mut schedule = self.locked();
-        let next = schedule.entries.keys().next().map(|(due, _)| *due);
-        schedule.next_wakeup = next;
-        Some((renew, next.unwrap_or_else(|| deadline_in(Duration::MAX))))
+        if schedule.closed {
+            return None;
+        }
+        let later = schedule.holds.split_off(&(now() + Duration::from_nanos(1)));
+        let due = std::mem::replace(&mut schedule.holds, later);
+        Some(due.into_values().flatten().collect())
+    }
+
+    /// Returns the next wake-up.
+    fn next_wakeup(&self) -> Instant {
+        let mut schedule = self.locked();
+        schedule.next_wakeup = schedule.holds.keys().next().copied();
+        let next = schedule.next_wakeup;
+        next.unwrap_or_else(|| deadline_in(Duration::MAX))
     }
 
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
-        self.locked().entries.is_empty()
+        self.locked().holds.is_empty()
     }
 
     fn locked(&self) -> MutexGuard<'_, Schedule> {
@@ -152,38 +173,51 @@ impl Watchdog {
 }
 
 async fn run(watchdog: Arc<Watchdog>, context: Arc<Context>) {
-    while let Some((renew, next)) = watchdog.take_due() {
-        for batch in batches(renew, &*context.engine) {
-            context
-                .io
-                .spawn_detached(renew_batch(batch, context.clone()));
+    while let Some(mut due) = watchdog.take_due() {
+        while !due.is_empty() {
+            let some = due.split_off(due.len().saturating_sub(MAX_AT_ONCE));
+            let (instant, now) = (now(), context.clock.now());
+            fetch(&some);
+            let renewals = some.into_iter();
+            let renewals = renewals.filter_map(|hold| hold.on_due(instant, now));
+            for batch in batches(renewals.collect(), &*context.engine) {
+                context
+                    .io
+                    .spawn_detached(renew_batch(batch, context.clone()));
+            }
+            if !due.is_empty() {
+                tokio::task::yield_now().await;
+            }
         }
-        let _ = timeout_at(next, watchdog.wake.notified()).await;
+        let _ = timeout_at(watchdog.next_wakeup(), watchdog.wake.notified()).await;
     }
 }
 
-/// Groups the holds whose renewals may share a request: those on the same server with timeouts of the same
-/// magnitude, sorted by slot. Holds with and without replicas are separate, so that waiting for replicas
+/// Groups the renewals that may share a request: those on the same server with timeouts of the same
+/// magnitude, sorted by slot. Those with and without replicas are separate, so that waiting for replicas
 /// delays only the former.
-fn batches(holds: Vec<Arc<dyn Renewable>>, engine: &dyn Engine) -> Vec<Vec<Arc<dyn Renewable>>> {
-    let group = |hold: &Arc<dyn Renewable>| {
-        let Shard { server, slot } = engine.shard_of(hold.name());
-        let octave = hold.renewal_timeout().as_millis().max(1).ilog2();
-        let replicated = hold.replicas() > 0;
+fn batches(mut renewals: Vec<Renewal>, engine: &dyn Engine) -> Vec<Vec<Renewal>> {
+    let group = |renewal: &Renewal| {
+        let Shard { server, slot } = engine.shard_of(&renewal.claim.name);
+        let octave = renewal.timeout.as_millis().max(1).ilog2();
+        let replicated = renewal.claim.replicas > 0;
         ((server, replicated, octave), slot)
     };
-    let mut holds: Vec<_> = holds.into_iter().map(|hold| (group(&hold), hold)).collect();
-    holds.sort_by_key(|(group, _)| *group);
-    holds
-        .chunk_by(|((one, _), _), ((next, _), _)| one == next)
-        .flat_map(|group| group.chunks(MAX_BATCH))
-        .map(|batch| batch.iter().map(|(_, hold)| hold.clone()).collect())
-        .collect()
+    renewals.sort_by_cached_key(group);
+    let mut batches = Vec::new();
+    while let Some(last) = renewals.last() {
+        let (last, _) = group(last);
+        let batch = renewals.iter().rev().take(MAX_BATCH);
+        let batch = batch.take_while(|renewal| group(renewal).0 == last);
+        batches.push(renewals.split_off(renewals.len() - batch.count()));
+    }
+    batches
 }
 
-async fn renew_batch(holds: Vec<Arc<dyn Renewable>>, context: Arc<Context>) {
-    let timeout = holds.iter().map(|hold| hold.renewal_timeout()).min();
-    let claims: Vec<Claim> = holds.iter().map(|hold| hold.begin_renewal()).collect();
+async fn renew_batch(batch: Vec<Renewal>, context: Arc<Context>) {
+    let timeout = batch.iter().map(|renewal| renewal.timeout).min();
+    let each = batch.into_iter();
+    let (claims, holds): (Vec<Claim>, Vec<_>) = each.map(|it| (it.claim, it.hold)).unzip();
     let sent = context.clock.now();
     let deadline = now() + timeout.unwrap_or_default();
     let answers = caught(context.engine.renew(&claims, deadline)).await;
@@ -191,10 +225,11 @@ async fn renew_batch(holds: Vec<Arc<dyn Renewable>>, context: Arc<Context>) {
         let words = "the renewal panicked";
         Err(EngineError::new(EngineErrorKind::Indeterminate, words))
     });
-    if let Some(hold) = holds.first() {
-        let server = || context.server_of(hold.name());
+    if let Some(claim) = claims.first() {
+        let server = || context.server_of(&claim.name);
         context.failures.renewals(server, holds.len(), &answers);
     }
+    fetch(&holds);
     match answers {
         Ok(answers) => {
             for (hold, answer) in holds.into_iter().zip(answers) {
@@ -212,8 +247,13 @@ async fn renew_batch(holds: Vec<Arc<dyn Renewable>>, context: Arc<Context>) {
     }
 }
 
-fn entry_key(hold: &dyn Renewable) -> usize {
-    std::ptr::from_ref(hold).cast::<()>().addr()
+/// Reads the holds and their names. The processor fetches them from memory side by side; later, while it locks one after
+/// the other, it waits for each.
+fn fetch(holds: &[Arc<dyn Renewable>]) {
+    for hold in holds {
+        let name = hold.name().as_bytes().first();
+        std::hint::black_box((hold.place().load(Ordering::Relaxed), name.copied()));
+    }
 }
 
 #[cfg(test)]
@@ -224,19 +264,15 @@ mod tests {
     #[tokio::test]
     async fn short_leases_are_renewed_in_batches_of_their_own() {
         let locks = LockManager::connect("memory://").await.unwrap();
-        let mut guards = Vec::new();
-        for n in 0..455 {
-            let ttl = Duration::from_millis(if n < 450 { 30_000 } else { 300 });
-            let lock = locks.lock(format!("row:{n}")).ttl(ttl).renew(false);
-            guards.push(lock.acquire().await.unwrap());
-        }
-        let holds = guards
-            .iter()
-            .rev()
-            .map(|guard| guard.hold().clone() as Arc<dyn Renewable>);
-        let batches = batches(holds.collect(), &*locks.inner.context.engine);
-        let is_short =
-            |hold: &Arc<dyn Renewable>| hold.begin_renewal().ttl < Duration::from_secs(1);
+        let guard = locks.lock("row").acquire().await.unwrap();
+        let renewal = |n| Renewal {
+            claim: guard.hold().claim(),
+            timeout: Duration::from_millis(if n < 450 { 1_000 } else { 100 }),
+            hold: guard.hold().clone(),
+        };
+        let renewals = (0..455).rev().map(renewal).collect();
+        let batches = batches(renewals, &*locks.inner.context.engine);
+        let is_short = |renewal: &Renewal| renewal.timeout < Duration::from_secs(1);
         let (short, long): (Vec<_>, Vec<_>) =
             batches.iter().partition(|batch| batch.iter().any(is_short));
         let sizes =

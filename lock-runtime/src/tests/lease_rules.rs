@@ -425,18 +425,19 @@ async fn renewals_are_sent_and_retried_until_one_is_answered() {
 async fn a_renewal_is_attempted_several_times_before_the_deadline() {
     let hangs = (Request::Renew, Turn::Hangs);
     let stage = stage([hangs; 1000]);
-    let options = LockOptions {
-        ttl: Duration::from_secs(600),
-        ..stage.take().await.options
-    };
+    let options = LockOptions::new(Limit::EXCLUSIVE, Duration::from_secs(600));
     for (left, tries) in [(20_000, 10..40), (1_300, 6..25), (100, 2..10)] {
         let left = Duration::from_millis(left);
         let shared = stage.locks.inner.shared.clone();
         let hold = Hold::new(shared, "b".into(), Token::random(), options);
         assert!(hold.activate(options, Lease::without_margin(stage.clock.now(), left)));
         let mut tried = 0;
-        loop {
-            let patience = hold.renewal_timeout();
+        let renew = || {
+            let due = hold.next_renewal().unwrap();
+            hold.clone().on_due(due, stage.clock.now())
+        };
+        while let Some(renewal) = renew() {
+            let patience = renewal.timeout;
             stage.clock.advance(patience, patience);
             if hold.remaining().is_zero() {
                 break;
@@ -457,16 +458,14 @@ async fn a_renewal_is_attempted_several_times_before_the_deadline() {
 #[tokio::test]
 async fn a_grant_offered_again_does_not_outlast_a_renewal_for_the_first_waiter() {
     let stage = stage([(Request::Renew, Turn::Hangs)]);
-    let long = stage.take().await.options;
-    let short = LockOptions {
-        ttl: Duration::from_millis(800),
-        ..long
-    };
+    let [long, short] =
+        [TTL, Duration::from_millis(800)].map(|ttl| LockOptions::new(Limit::EXCLUSIVE, ttl));
     let shared = stage.locks.inner.shared.clone();
     let hold = Hold::new(shared, "b".into(), Token::random(), long);
     let lease = Lease::from_request(stage.clock.now(), TTL);
     assert!(hold.activate(short, lease));
-    hold.begin_renewal();
+    let due = hold.next_renewal().unwrap();
+    assert!(hold.clone().on_due(due, stage.clock.now()).is_some());
     assert!(!hold.activate(long, lease));
     assert!(hold.remaining() <= short.ttl);
     hold.release_in_background();

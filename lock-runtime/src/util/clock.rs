@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-/// A reading of two clocks: the boot clock, which counts sleep of the machine, and the wall clock.
+/// A reading of two clocks in nanoseconds: the boot clock, which counts sleep of the machine, and the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timestamp {
-    boot: Duration,
-    wall: Duration,
+    boot: u64,
+    wall: u64,
 }
 
 impl Timestamp {
@@ -17,8 +17,12 @@ impl Timestamp {
     pub(crate) fn elapsed_since(self, earlier: Timestamp) -> Duration {
         let boot = self.boot.saturating_sub(earlier.boot);
         let wall = self.wall.saturating_sub(earlier.wall);
-        boot.max(wall)
+        Duration::from_nanos(boot.max(wall))
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The source of timestamps. Tests advance a manual clock.
@@ -34,10 +38,12 @@ impl Clock {
     pub(crate) fn now(&self) -> Timestamp {
         match self {
             Clock::System => Timestamp {
-                boot: boot_time(),
-                wall: SystemTime::now()
-                    .duration_since(SystemTime::UNIX_EPOCH)
-                    .unwrap_or_default(),
+                boot: nanos(boot_time()),
+                wall: nanos(
+                    SystemTime::now()
+                        .duration_since(SystemTime::UNIX_EPOCH)
+                        .unwrap_or_default(),
+                ),
             },
             #[cfg(test)]
             Clock::Manual(now) => *now.lock().unwrap(),
@@ -74,8 +80,8 @@ fn boot_time() -> Duration {
 impl Clock {
     pub(crate) fn manual() -> Clock {
         let start = Timestamp {
-            boot: Duration::from_secs(1_000),
-            wall: Duration::from_secs(1_700_000_000),
+            boot: nanos(Duration::from_secs(1_000)),
+            wall: nanos(Duration::from_secs(1_700_000_000)),
         };
         Clock::Manual(std::sync::Arc::new(std::sync::Mutex::new(start)))
     }
@@ -84,8 +90,8 @@ impl Clock {
     pub(crate) fn advance(&self, boot: Duration, wall: Duration) {
         if let Clock::Manual(now) = self {
             let mut now = now.lock().unwrap();
-            now.boot += boot;
-            now.wall += wall;
+            now.boot += nanos(boot);
+            now.wall += nanos(wall);
         }
     }
 }
@@ -108,15 +114,9 @@ mod tests {
 
     #[test]
     fn a_wall_clock_set_back_changes_nothing() {
-        let later = Timestamp {
-            boot: 5 * SECOND,
-            wall: 10 * SECOND,
-        };
-        let set_back = Timestamp {
-            boot: 6 * SECOND,
-            wall: SECOND,
-        };
-        assert_eq!(set_back.elapsed_since(later), SECOND);
+        let later = Timestamp { boot: 5, wall: 10 };
+        let set_back = Timestamp { boot: 6, wall: 1 };
+        assert_eq!(set_back.elapsed_since(later), Duration::from_nanos(1));
     }
 
     #[test]
