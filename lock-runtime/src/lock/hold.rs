@@ -720,7 +720,6 @@ impl State {
         }
     }
 
-    /// Keeps the lock for the `min_hold` of a guard that begins.
     /// Returns for how long the lock must stay held.
     fn rest_of_min_hold(&self) -> Option<Duration> {
         let rest = self.keep_until?.saturating_duration_since(time::now());
