@@ -340,11 +340,12 @@ impl LockCommands {
         let renewed = renewed.into_iter().zip(claims);
         Ok(renewed
             .map(|(renewed, claim)| match renewed {
-                1 => check_replica_count(known, claim.replicas).map(|()| true),
+                b'1' => check_replica_count(known, claim.replicas).map(|()| true),
                 _ => Ok(false),
             })
             .collect())
     }
+
     /// Returns a number greater than all before it, or `None` if the claim does not own the lock.
     pub(crate) async fn fencing_token(
         &self,
