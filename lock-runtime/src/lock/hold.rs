@@ -668,8 +668,7 @@ impl Renewable for Hold {
     }
 
     /// Extends the lease. The answer counts only while the current lease is valid.
-    fn on_renewed(self: Arc<Self>, sent: Timestamp, is_owner: bool) {
-        let now = self.now();
+    fn on_renewed(self: Arc<Self>, sent: Timestamp, now: Timestamp, is_owner: bool) {
         let mut state = self.state();
         if state.phase != Phase::Held || state.replaced {
             return;

@@ -11,8 +11,8 @@ const MIN_RETRY: Duration = Duration::from_millis(10);
 
 /// Returns the time until the next renewal: a third of the remaining time, give or take a tenth.
 pub(crate) fn delay(remaining: Duration) -> Duration {
-    let third = remaining / 3;
-    third.mul_f64(0.9) + fraction(third.mul_f64(0.2))
+    let tenth = remaining / 30;
+    tenth * 9 + fraction(tenth * 2)
 }
 
 /// Returns the pause after a failed attempt.

@@ -40,9 +40,9 @@ pub(crate) trait Renewable: Send + Sync {
     /// that is to be sent, if one is due.
     fn on_due(self: Arc<Self>, instant: Instant, now: Timestamp) -> Option<Renewal>;
 
-    /// Called when the server has answered a renewal sent at `sent`. `is_owner`: `true` if the claim still owned
-    /// the lock.
-    fn on_renewed(self: Arc<Self>, sent: Timestamp, is_owner: bool);
+    /// Called when the server has answered a renewal sent at `sent`; `now` is when the answer came. `is_owner`: `true`
+    /// if the claim still owned the lock.
+    fn on_renewed(self: Arc<Self>, sent: Timestamp, now: Timestamp, is_owner: bool);
 
     /// Called when a renewal has failed.
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError);
@@ -230,11 +230,12 @@ async fn renew_batch(batch: Vec<Renewal>, context: Arc<Context>) {
         context.failures.renewals(server, holds.len(), &answers);
     }
     fetch(&holds);
+    let now = context.clock.now();
     match answers {
         Ok(answers) => {
             for (hold, answer) in holds.into_iter().zip(answers) {
                 match answer {
-                    Ok(is_owner) => hold.on_renewed(sent, is_owner),
+                    Ok(is_owner) => hold.on_renewed(sent, now, is_owner),
                     Err(error) => hold.on_renewal_failed(&error),
                 }
             }

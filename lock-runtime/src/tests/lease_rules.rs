@@ -327,7 +327,10 @@ async fn a_renewal_counts_from_before_it_was_sent() {
     let guard = stage.take().await;
     let sent = stage.clock.now();
     stage.clock.advance(TTL / 2, TTL / 2);
-    guard.hold().clone().on_renewed(sent, true);
+    guard
+        .hold()
+        .clone()
+        .on_renewed(sent, stage.clock.now(), true);
     assert_eq!(
         guard.remaining(),
         TTL / 2 - TTL / 100 - Duration::from_millis(2)
@@ -341,7 +344,10 @@ async fn a_renewal_answered_after_the_deadline_does_not_count() {
     stage.clock.advance(TTL / 2, TTL / 2);
     let sent = stage.clock.now();
     stage.clock.advance(TTL / 2, TTL / 2);
-    guard.hold().clone().on_renewed(sent, true);
+    guard
+        .hold()
+        .clone()
+        .on_renewed(sent, stage.clock.now(), true);
     assert!(!guard.is_valid());
     assert_eq!(cause(guard.hold().check_lost()), Some(LostCause::Expired));
 }
@@ -362,7 +368,10 @@ async fn a_failed_renewal_does_not_shorten_the_lease() {
 async fn a_renewal_that_reports_another_owner_ends_the_lease_at_once() {
     let stage = stage([]);
     let guard = stage.take().await;
-    guard.hold().clone().on_renewed(stage.clock.now(), false);
+    guard
+        .hold()
+        .clone()
+        .on_renewed(stage.clock.now(), stage.clock.now(), false);
     assert_eq!(cause(Some(guard.lost().await)), Some(LostCause::NotOwner));
 }
 
@@ -479,7 +488,8 @@ async fn a_hold_is_not_renewed_after_its_guard_is_dropped() {
     drop(guard);
     stage.locks.shutdown().await;
     assert_eq!(Arc::strong_count(&hold), 1, "the hold is unscheduled");
-    hold.clone().on_renewed(stage.clock.now(), false);
+    hold.clone()
+        .on_renewed(stage.clock.now(), stage.clock.now(), false);
     assert_eq!(cause(hold.check_lost()), None, "a late answer is no loss");
 }
 

@@ -39,7 +39,9 @@ pub(crate) fn fraction(whole: Duration) -> Duration {
     let mut random = SEQUENCE.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
     random = (random ^ (random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     random = (random ^ (random >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    whole.mul_f64((random >> 32) as f64 / 4_294_967_296.0)
+    let nanos = u64::try_from(whole.as_nanos()).unwrap_or(u64::MAX);
+    let part = (u128::from(nanos) * u128::from(random)) >> 64;
+    Duration::from_nanos(part as u64)
 }
 
 #[cfg(test)]

@@ -83,7 +83,11 @@ fn a_handoff_races_with_a_loss() {
         let hold = holder.guard().hold().clone();
         let waiter = process.spawn_holder("a");
         let loses = spawn(async move {
-            hold.clone().on_renewed(virtual_time::clock().now(), false);
+            hold.clone().on_renewed(
+                virtual_time::clock().now(),
+                virtual_time::clock().now(),
+                false,
+            );
             assert!(hold.remaining().is_zero());
             pause().await;
             assert!(hold.remaining().is_zero());

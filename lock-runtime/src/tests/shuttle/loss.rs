@@ -20,7 +20,13 @@ fn every_listener_is_notified_of_a_loss() {
         let process = server.process();
         let guard = Arc::new(process.take("a").await.unwrap().unwatched());
         let hold = guard.hold().clone();
-        let loses = spawn(async move { hold.on_renewed(virtual_time::clock().now(), false) });
+        let loses = spawn(async move {
+            hold.on_renewed(
+                virtual_time::clock().now(),
+                virtual_time::clock().now(),
+                false,
+            )
+        });
         let listens = [(); 2].map(|()| {
             let guard = guard.clone();
             spawn(async move { assert!(guard.lost().await.is_lost()) })

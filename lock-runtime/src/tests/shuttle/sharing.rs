@@ -76,7 +76,11 @@ fn a_reader_joins_while_the_hold_is_lost() {
         let holder = process.take_with("a", read).await;
         let hold = holder.guard().hold().clone();
         let loses = spawn(async move {
-            hold.clone().on_renewed(virtual_time::clock().now(), false);
+            hold.clone().on_renewed(
+                virtual_time::clock().now(),
+                virtual_time::clock().now(),
+                false,
+            );
             assert!(hold.remaining().is_zero());
             pause().await;
             assert!(hold.remaining().is_zero());
