@@ -1,0 +1,189 @@
+//! The guards that own a hold, one after the other; readers also side by side.
+
+use crate::engine::lease::Lease;
+use crate::engine::request::Claim;
+use crate::error::LostCause;
+use crate::limit::Limit;
+use crate::lock::hold::{Hold, Phase, State};
+use crate::lock::lease::HeldLease;
+use crate::options::LockOptions;
+use crate::trace::SpanHandle;
+use crate::util::clock::Timestamp;
+use crate::util::time::{self, deadline_in, elapsed_since};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Hold {
+    /// Records that the server has granted the lock for `lease`. Returns `false` if the lease has ended, or
+    /// cannot have these options.
+    pub(crate) fn activate(self: &Arc<Self>, options: LockOptions, lease: Lease) -> bool {
+        let now = self.now();
+        if lease.remaining(now).is_zero() {
+            self.state().phase = Phase::Releasing;
+            return false;
+        }
+        self.shared.observer.on_held(&self.name, self.token);
+        let mut state = self.state();
+        match state.phase {
+            Phase::Requested => {
+                state.phase = Phase::Held;
+                state.lease = HeldLease::new(lease, options.ttl);
+            }
+            // An earlier waiter left before it received the hold; renewals for it may be in flight.
+            Phase::Held => {}
+            _ => return false,
+        }
+        self.begin_guard(&mut state, options, now)
+    }
+
+    /// Hands the hold to another guard of this process, with `options`, without a request to the server.
+    /// Returns `false` if that is not allowed. `remote_waiters`: `true` if other processes wait, `None` if
+    /// that is unknown.
+    pub(crate) fn try_reassign(
+        self: &Arc<Self>,
+        options: LockOptions,
+        remote_waiters: Option<bool>,
+    ) -> bool {
+        let now = self.now();
+        let mut state = self.state();
+        let limits = self.context().handoff;
+        // A reader waits because a writer came before it: perhaps one of another process, which it must not pass.
+        let may_pass = self.limit() != Limit::UNLIMITED && !options.is_of_several;
+        let within_limits = limits.max_count > 0
+            && (remote_waiters == Some(false)
+                || (may_pass
+                    && state.handoffs < limits.max_count
+                    && elapsed_since(state.held_since) < limits.max_time));
+        let replicated = options.replicas <= state.replicas;
+        if state.phase != Phase::Held
+            || state.replaced
+            || state.ensured
+            || state.rest_of_min_hold().is_some()
+            || !within_limits
+            || !state.is_long_enough(options, now)
+            || !replicated
+            || !self.begin_guard(&mut state, options, now)
+        {
+            return false;
+        }
+        state.handoffs += 1;
+        true
+    }
+
+    /// Adds the guard of a reader beside those that own this read hold, without a request to the server. Returns
+    /// `false` if that is not allowed: writers may wait on the server, so the limits of local handoff apply.
+    pub(crate) fn try_join(&self, options: LockOptions) -> bool {
+        let now = self.now();
+        let mut state = self.state();
+        let limits = self.context().handoff;
+        let joins = state.phase == Phase::Held
+            && state.guards > 0
+            && self.limit() == Limit::UNLIMITED
+            && options.ttl == state.lease.ttl()
+            && options.replicas <= state.replicas
+            && options.renew
+            && options.max_hold.is_none()
+            && state.hard_limit.is_none()
+            && state.handoffs < limits.max_count
+            && elapsed_since(state.held_since) < limits.max_time
+            && state.is_long_enough(options, now);
+        if joins {
+            state.guards += 1;
+            state.handoffs += 1;
+        }
+        joins
+    }
+
+    /// Adds a guard within the body that runs under this hold. Returns `false` if the hold has ended.
+    pub(crate) fn share(&self) -> bool {
+        let mut state = self.state();
+        let shares = state.phase == Phase::Held && state.guards > 0 && !state.replaced;
+        if shares {
+            state.guards += 1;
+        }
+        shares
+    }
+
+    /// Keeps the lock for at least that long from now on, on every path.
+    pub(crate) fn keep_for(&self, min_hold: Duration) {
+        let mut state = self.state();
+        state.keep_until = state.keep_until.max(Some(deadline_in(min_hold)));
+    }
+
+    /// Records that a transaction may rely on the guard, and maybe outlive it. From then on the hold passes to no other
+    /// guard without a request: the server passes it on when the transaction has ended. Returns the claim.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn begin_ensure(&self) -> Claim {
+        self.state().ensured = true;
+        self.claim()
+    }
+
+    /// Reports a loss in `span` from now on.
+    pub(crate) fn set_span(&self, span: SpanHandle) {
+        // Drop outside the mutex: this may call a subscriber.
+        let _before = std::mem::replace(&mut self.state().span, span);
+    }
+
+    /// Records that a guard has ended. Returns `true` if it was the last one: the hold must be handed on or
+    /// released. `owns_span`: a loss is reported in that guard's span.
+    pub(crate) fn leave(&self, owns_span: bool) -> bool {
+        let mut state = self.state();
+        state.guards = state.guards.saturating_sub(1);
+        let is_last = state.guards == 0;
+        let _ended = (owns_span && !is_last).then(|| std::mem::take(&mut state.span));
+        // Before the span ends, which may call a subscriber.
+        drop(state);
+        is_last
+    }
+
+    /// Starts the limits of a new guard. Returns `false`, and changes nothing, if the lease cannot have its
+    /// ttl.
+    fn begin_guard(
+        self: &Arc<Self>,
+        state: &mut State,
+        options: LockOptions,
+        now: Timestamp,
+    ) -> bool {
+        let remaining = state.lease.remaining(now);
+        if !state.lease.agree(options.ttl, now) {
+            return false;
+        }
+        state.renew = options.renew;
+        state.replicas = options.replicas;
+        state.guards = 1;
+        state.fencing_token = None;
+        let by_ttl =
+            (!options.renew).then(|| (Lease::from_request(now, options.ttl), LostCause::Expired));
+        let by_max_hold = options
+            .max_hold
+            .map(|max_hold| (Lease::without_margin(now, max_hold), LostCause::MaxHold));
+        state.hard_limit = [by_ttl, by_max_hold]
+            .into_iter()
+            .flatten()
+            .min_by_key(|(limit, _)| limit.remaining(now))
+            .map(Box::new);
+        // Without renewal, a lease is renewed only to correct its length: that of a grant is shorter, and that
+        // of the previous guard may be longer.
+        let expected = Lease::from_request(now, options.ttl).remaining(now);
+        let tolerance = options.ttl / 10 + Duration::from_millis(5);
+        let instant = time::now();
+        if remaining > expected + tolerance {
+            state.renew_at = Some(instant);
+        } else if state.renew_at.is_none() && (options.renew || remaining + tolerance < expected) {
+            state.renew_at = Some(self.next_renewal_with(state.lease.remaining(now)));
+        }
+        self.reschedule(state, (instant, now));
+        true
+    }
+}
+
+impl State {
+    /// Returns `true` if the rest of the lease is worth another guard.
+    fn is_long_enough(&self, options: LockOptions, now: Timestamp) -> bool {
+        let remaining = self.lease.remaining(now);
+        match options.renew {
+            true => remaining >= (options.ttl / 3).min(Duration::from_millis(500)),
+            false => remaining >= options.ttl.mul_f64(0.9),
+        }
+    }
+}

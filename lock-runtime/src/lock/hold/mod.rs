@@ -1,0 +1,251 @@
+//! One held lock, from the request until the server stores nothing of it any more. Within the process it may
+//! be handed from guard to guard, and a read hold may have several guards at once.
+
+mod fencing;
+mod guards;
+mod release;
+mod renewal;
+mod replacement;
+
+use crate::engine::lease::Lease;
+use crate::engine::request::Claim;
+use crate::engine::token::Token;
+use crate::error::{LockError, LostCause};
+use crate::limit::Limit;
+use crate::lock::context::Context;
+use crate::lock::lease::HeldLease;
+use crate::lock::shared::Shared;
+use crate::options::LockOptions;
+use crate::trace::{self, SpanHandle};
+use crate::util::clock::Timestamp;
+use crate::util::panics::contain;
+use crate::util::sync::{Mutex, MutexGuard};
+use crate::util::time;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+pub(crate) struct Hold {
+    pub(crate) name: Arc<str>,
+    pub(crate) lost: Notify,
+    shared: Arc<Shared>,
+    token: Token,
+    /// The hold's place in the watchdog's schedule.
+    place: AtomicUsize,
+    state: Mutex<State>,
+}
+
+struct State {
+    phase: Phase,
+    lease: HeldLease,
+    /// The options of the current guard: whether the lease is renewed, and acknowledged by how many replicas.
+    renew: bool,
+    replicas: u32,
+    /// The end of the current guard's time, independent of the lease. Boxed: few guards have one.
+    hard_limit: Option<Box<(Lease, LostCause)>>,
+    /// When the next renewal is due: while one is in flight, if that succeeds.
+    renew_at: Option<Instant>,
+    /// The instant for which the watchdog has scheduled the hold.
+    scheduled_at: Option<Instant>,
+    /// The guards that own the hold: one, or several readers; none while it ends.
+    guards: u32,
+    /// How often the hold was handed from guard to guard, or joined.
+    handoffs: u32,
+    held_since: Instant,
+    /// The end of the longest `min_hold` of its guards so far.
+    keep_until: Option<Instant>,
+    /// The fencing token of the guards that own the hold, once it is known.
+    fencing_token: Option<u64>,
+    /// A read hold is about to replace this one.
+    replaced: bool,
+    /// A transaction may rely on the guard: the server must know when another guard comes.
+    ensured: bool,
+    /// The span in which a loss is reported to the current guard.
+    span: SpanHandle,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Phase {
+    Requested,
+    Held,
+    Lost(LostCause, std::time::Instant),
+    /// The guard has ended; the server may not have released the lock yet.
+    Releasing,
+    /// The server stores nothing of the hold any more.
+    Released,
+}
+
+impl Hold {
+    /// Creates a hold that is about to be requested with `token`.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        name: Arc<str>,
+        token: Token,
+        options: LockOptions,
+    ) -> Arc<Hold> {
+        let now = shared.context.clock.now();
+        Arc::new(Hold {
+            name,
+            lost: Notify::new(),
+            shared,
+            token,
+            place: AtomicUsize::default(),
+            state: Mutex::new(State {
+                phase: Phase::Requested,
+                lease: HeldLease::new(Lease::without_margin(now, Duration::ZERO), options.ttl),
+                renew: options.renew,
+                replicas: options.replicas,
+                hard_limit: None,
+                renew_at: None,
+                scheduled_at: None,
+                guards: 0,
+                handoffs: 0,
+                held_since: time::now(),
+                keep_until: None,
+                fencing_token: None,
+                replaced: false,
+                ensured: false,
+                span: SpanHandle::default(),
+            }),
+        })
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.shared.context
+    }
+
+    fn now(&self) -> Timestamp {
+        self.context().clock.now()
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        self.context().key_of(&self.name)
+    }
+
+    /// Identifies the manager within the process.
+    pub(crate) fn manager(&self) -> usize {
+        self.shared.manager()
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+
+    pub(crate) fn limit(&self) -> Limit {
+        self.token.limit()
+    }
+
+    pub(crate) fn claim(&self) -> Claim {
+        self.claim_in(&self.state())
+    }
+
+    fn claim_in(&self, state: &State) -> Claim {
+        Claim {
+            name: self.name.clone(),
+            token: self.token,
+            ttl: state.lease.ttl(),
+            replicas: state.replicas,
+        }
+    }
+
+    /// Records that the server reports another owner, and returns that loss.
+    pub(crate) fn not_owner(&self) -> LockError {
+        self.mark_not_owner();
+        self.check_lost().unwrap_or_else(|| self.not_owner_error())
+    }
+
+    /// Returns for how long the hold is proven; zero once it is lost or released.
+    pub(crate) fn remaining(&self) -> Duration {
+        let now = self.now();
+        let state = self.state();
+        match state.phase {
+            Phase::Held => state.remaining(now),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Checks the clock. Returns the loss of the lease, if it is lost.
+    pub(crate) fn check_lost(&self) -> Option<LockError> {
+        let now = self.now();
+        let state = self.state();
+        let phase = match state.phase {
+            Phase::Held if state.remaining(now).is_zero() => {
+                self.mark_expired(state, now);
+                self.state().phase
+            }
+            phase => phase,
+        };
+        match phase {
+            Phase::Lost(cause, since) => Some(self.lost_error(cause, since)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn ensure_valid_for(&self, duration: Duration) -> Result<(), LockError> {
+        match self.check_lost() {
+            Some(loss) => Err(loss),
+            None if self.remaining() >= duration => Ok(()),
+            None => Err(self.lost_error(LostCause::InsufficientTime, std::time::Instant::now())),
+        }
+    }
+
+    /// Records that the server reports another owner.
+    fn mark_not_owner(&self) {
+        let state = self.state();
+        if state.phase == Phase::Held {
+            self.mark_lost(state, LostCause::NotOwner);
+        }
+    }
+
+    fn mark_expired(&self, state: MutexGuard<'_, State>, now: Timestamp) {
+        let cause = match state.hard_limit.as_deref() {
+            Some((limit, cause)) if limit.remaining(now).is_zero() => *cause,
+            _ => LostCause::Expired,
+        };
+        self.mark_lost(state, cause);
+    }
+
+    fn mark_lost(&self, mut state: MutexGuard<'_, State>, cause: LostCause) {
+        state.phase = Phase::Lost(cause, std::time::Instant::now());
+        self.unschedule(&mut state);
+        let span = std::mem::take(&mut state.span);
+        drop(state);
+        self.shared.observer.on_vacated(&self.name, self.token);
+        // The wakers belong to the caller's executor, and may panic.
+        contain(|| self.lost.notify_waiters());
+        trace::lost(&span, self.key(), cause);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lost_error(&self, cause: LostCause, noticed_at: std::time::Instant) -> LockError {
+        LockError::Lost {
+            key: self.key().into(),
+            cause,
+            noticed_at,
+        }
+    }
+
+    fn not_owner_error(&self) -> LockError {
+        self.lost_error(LostCause::NotOwner, std::time::Instant::now())
+    }
+}
+
+impl State {
+    /// Returns for how long the lock must stay held.
+    fn rest_of_min_hold(&self) -> Option<Duration> {
+        let rest = self.keep_until?.saturating_duration_since(time::now());
+        (!rest.is_zero()).then_some(rest)
+    }
+
+    fn remaining(&self, now: Timestamp) -> Duration {
+        let lease = self.lease.remaining(now);
+        self.hard_limit
+            .as_deref()
+            .map_or(lease, |(limit, _)| limit.remaining(now).min(lease))
+    }
+}

@@ -1,0 +1,125 @@
+//! When a hold is renewed, and what becomes of the answers.
+
+use crate::engine::error::EngineError;
+use crate::engine::lease::Lease;
+use crate::error::LostCause;
+use crate::lock::hold::{Hold, Phase, State};
+use crate::lock::renewal_timing;
+use crate::lock::watchdog::{Renewable, Renewal};
+use crate::trace;
+use crate::util::clock::Timestamp;
+use crate::util::time;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl Hold {
+    #[cfg(test)]
+    pub(crate) fn next_renewal(&self) -> Option<Instant> {
+        self.state().renew_at
+    }
+
+    /// Returns when a lease that remains for that long is renewed.
+    pub(super) fn next_renewal_with(&self, remaining: Duration) -> Instant {
+        let delay = renewal_timing::delay(remaining);
+        self.shared.watchdog.align_to_grid(delay)
+    }
+
+    /// Schedules the hold for its next renewal, or its end. `instant` and `now` are the same point in time.
+    pub(super) fn reschedule(
+        self: &Arc<Self>,
+        state: &mut State,
+        (instant, now): (Instant, Timestamp),
+    ) {
+        let end = instant + state.remaining(now);
+        let due = state.renew_at.map_or(end, |renew| renew.min(end));
+        let before = state.scheduled_at.replace(due);
+        if before != Some(due) {
+            self.shared.watchdog.schedule(before, due, self.clone());
+        }
+    }
+
+    pub(super) fn unschedule(&self, state: &mut State) {
+        state.renew_at = None;
+        if let Some(due) = state.scheduled_at.take() {
+            self.shared.watchdog.unschedule(due, self);
+        }
+    }
+}
+
+impl Renewable for Hold {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn place(&self) -> &AtomicUsize {
+        &self.place
+    }
+
+    fn on_due(self: Arc<Self>, instant: Instant, now: Timestamp) -> Option<Renewal> {
+        let mut state = self.state();
+        if state.phase != Phase::Held {
+            return None;
+        }
+        if state.remaining(now).is_zero() {
+            self.mark_expired(state, now);
+            return None;
+        }
+        let renewal = state.renew_at.is_some_and(|at| at <= instant).then(|| {
+            // What the lease will be if the renewal succeeds.
+            let whole = Lease::from_request(now, state.lease.ttl()).remaining(now);
+            state.renew_at = state.renew.then(|| self.next_renewal_with(whole));
+            state.lease.sends_renewal();
+            let timeout = renewal_timing::timeout(state.lease.remaining(now));
+            Renewal {
+                claim: self.claim_in(&state),
+                timeout: timeout.min(self.context().command_timeout),
+                hold: self.clone(),
+            }
+        });
+        self.reschedule(&mut state, (instant, now));
+        renewal
+    }
+
+    /// Extends the lease. The answer counts only while the current lease is valid.
+    fn on_renewed(self: Arc<Self>, sent: Timestamp, now: Timestamp, is_owner: bool) {
+        let mut state = self.state();
+        if state.phase != Phase::Held || state.replaced {
+            return;
+        }
+        if !is_owner {
+            return self.mark_lost(state, LostCause::NotOwner);
+        }
+        if state.remaining(now).is_zero() {
+            return self.mark_expired(state, now);
+        }
+        let (engine, ttl) = (&self.context().engine, state.lease.ttl());
+        let renewed = engine.lease(self.token, sent, ttl);
+        state.lease.renewed(renewed, now);
+        let is_whole = renewed.remaining(sent) >= Lease::from_request(sent, ttl).remaining(sent);
+        if is_whole && state.renew_at.is_some() && state.scheduled_at == state.renew_at {
+            return;
+        }
+        if state.renew {
+            state.renew_at = Some(self.next_renewal_with(state.lease.remaining(now)));
+        }
+        self.reschedule(&mut state, (time::now(), now));
+    }
+
+    /// Schedules the next attempt. The lease stays as it is.
+    fn on_renewal_failed(self: Arc<Self>, error: &EngineError) {
+        let now = self.now();
+        let mut state = self.state();
+        if state.phase != Phase::Held || state.replaced {
+            return;
+        }
+        let remaining = state.lease.remaining(now);
+        let delay = renewal_timing::retry_delay(remaining);
+        let retry = self.shared.watchdog.align_to_grid(delay);
+        state.renew_at = Some(state.renew_at.map_or(retry, |at| at.min(retry)));
+        self.reschedule(&mut state, (time::now(), now));
+        drop(state);
+        trace::renewal_failed(self.key(), error, remaining);
+    }
+}

@@ -1,0 +1,85 @@
+//! An exclusive hold that a read hold replaces.
+
+use crate::engine::lease::Lease;
+use crate::engine::request::Claim;
+use crate::engine::token::Token;
+use crate::error::{LockError, LostCause};
+use crate::lock::hold::{Hold, Phase};
+use crate::options::LockOptions;
+use crate::util::time;
+use std::sync::Arc;
+
+impl Hold {
+    /// Ends the renewals, since a read hold is about to replace this one. Returns its claim. Fails if the lease is
+    /// lost, or if another guard owns the hold too: its body must remain exclusive.
+    pub(crate) fn begin_replacement(&self) -> Result<Claim, LockError> {
+        if let Some(loss) = self.check_lost() {
+            return Err(loss);
+        }
+        let mut state = self.state();
+        if state.guards > 1 {
+            return Err(LockError::InvalidOption {
+                option: "mode",
+                reason: "a nested call with `reentrant = true` shares this hold; only its last guard can \
+                         be downgraded",
+            });
+        }
+        state.replaced = true;
+        state.renew_at = None;
+        Ok(self.claim_in(&state))
+    }
+
+    /// Returns the read hold with that token and lease, which has what is left of this guard's time. Fails if the
+    /// lease of this hold ended before the server answered.
+    pub(crate) fn replace(&self, token: Token, lease: Lease) -> Result<Arc<Hold>, LockError> {
+        if let Some(loss) = self.check_lost() {
+            return Err(loss);
+        }
+        let (options, hard_limit, keep_until, fencing_token) = {
+            let state = self.state();
+            let options = LockOptions {
+                renew: state.renew,
+                replicas: state.replicas,
+                ..LockOptions::new(token.limit(), state.lease.ttl())
+            };
+            (
+                options,
+                state.hard_limit.clone(),
+                state.keep_until,
+                state.fencing_token,
+            )
+        };
+        let next = Hold::new(self.shared.clone(), self.name.clone(), token, options);
+        if !next.activate(options, lease) {
+            return Err(self.lost_error(LostCause::Expired, std::time::Instant::now()));
+        }
+        let now = self.now();
+        let mut state = next.state();
+        state.hard_limit = hard_limit;
+        state.keep_until = keep_until;
+        state.fencing_token = fencing_token;
+        next.reschedule(&mut state, (time::now(), now));
+        drop(state);
+        Ok(next)
+    }
+
+    /// Ends this hold without a request, since a read hold has replaced it.
+    pub(crate) fn end_replaced(&self) {
+        let mut state = self.state();
+        self.unschedule(&mut state);
+        state.phase = Phase::Released;
+        drop(state);
+        self.shared.observer.on_vacated(&self.name, self.token);
+    }
+
+    /// Ends this hold, and another claim that may have replaced it, in the background.
+    pub(crate) fn end_both_in_background(&self, other: Claim) {
+        let rest = self.state().rest_of_min_hold();
+        self.release_in_background();
+        let releaser = &self.shared.releaser;
+        match rest {
+            Some(rest) => releaser.end_in_background(other, rest),
+            None => releaser.release_in_background(other, false),
+        }
+    }
+}
