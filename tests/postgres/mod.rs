@@ -15,6 +15,7 @@ mod lost_reply;
 mod outage;
 mod pauses;
 mod pooler;
+mod rounds;
 mod schema;
 mod server_checks;
 mod waiting;

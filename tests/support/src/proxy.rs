@@ -248,6 +248,11 @@ impl Proxy {
         self.network.set(|state| state.holds_replies = false);
     }
 
+    /// Lets held requests pass; held replies stay.
+    pub fn pass_requests(&self) {
+        self.network.set(|state| state.holds_requests = false);
+    }
+
     /// Returns what the clients have sent on each connection, if that is recorded.
     pub fn recorded(&self) -> Vec<Vec<u8>> {
         self.network.state().recorded.clone().unwrap_or_default()
