@@ -1,6 +1,8 @@
 //! Servers that crash and come back, and that end connections or refuse writes, beyond the cases of
 //! `conformance::outage`.
 
+use tokio_postgres::NoTls;
+
 use super::fixture::Fixture;
 use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
@@ -65,6 +67,31 @@ async fn connections_ended_by_the_server_are_replaced() {
     guard.release().await.unwrap();
     let left = fixture.connections();
     assert!((1..=2).contains(&left), "{left} connections");
+}
+
+/// A lock that is held, and a process that waits, are idle for long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timeout_of_idle_sessions_ends_no_connection() {
+    let server = Postgres::with(&[("idle_session_timeout", "700")]);
+    let locks = connected(patient(server.url())).await;
+    let other = connected(patient(server.url())).await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("row").wait(millis(20_000)).acquire());
+    server.until_waiting("row", 1);
+    let pids = || -> String {
+        server.query(
+            "SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity \
+            WHERE application_name = 'distributed-lock'",
+        )
+    };
+    let before = pids();
+    // Another session is idle since later than these.
+    let session = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
+    assert!(within(millis(10_000), session.1).await.is_err());
+    assert_eq!(pids(), before);
+    guard.release().await.unwrap();
+    let guard = within(millis(5000), waiter).await.unwrap().unwrap();
+    guard.release().await.unwrap();
 }
 
 /// As on a standby: a read-only server grants no locks; once it accepts writes, locks work soon.

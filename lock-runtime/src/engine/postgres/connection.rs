@@ -113,7 +113,11 @@ impl Connection {
     /// Sets what would get in the way, and lets the server notice that this process is gone. Behind a pooler, this
     /// would be set for others, too.
     async fn prepare(&self) -> Result<(), EngineError> {
-        let settings = "SET default_transaction_isolation = 'read committed'; SET statement_timeout = 0; \
+        // No version knows all of these timeouts.
+        let settings = "SET default_transaction_isolation = 'read committed'; \
+                        SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', \
+                            'idle_session_timeout', 'transaction_timeout']) name \
+                            WHERE current_setting(name, true) IS NOT NULL; \
                         SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; \
                         SET tcp_keepalives_count = 3";
         let set = self.client.batch_execute(settings).await;
