@@ -166,6 +166,7 @@ const CASES: &[(&str, Case)] = cases! {
         unbounded_wait_acquires_lock
         local_waiters_are_served_in_order
         canceled_waiter_does_not_delay_others
+        timeouts_have_no_upper_limit
         different_keys_do_not_block_each_other
         lock_has_one_holder_at_a_time
         expired_guard_does_not_block_next_holder;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lock_runtime::LockError;
+use lock_runtime::{LockError, LockManager};
 use tokio::task::JoinSet;
 
 use super::fixture::Fixture;
@@ -125,6 +125,27 @@ pub async fn canceled_waiter_does_not_delay_others(fixture: Fixture) {
         }
         fixture.until_free(&door, NOISE).await;
     }
+}
+
+/// `Duration::MAX` is one of them, as it is for `wait`.
+pub async fn timeouts_have_no_upper_limit(fixture: Fixture) {
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    let config = fixture.config().connect_timeout(Duration::MAX);
+    let config = config.command_timeout(Duration::MAX);
+    let locks = within(LIMIT, LockManager::connect(config)).await.unwrap();
+    let door = fixture.key("door");
+    let holder = fixture.other().lock(&*door).acquire().await.unwrap();
+    let mut waiter = Box::pin(locks.lock(&*door).wait(LIMIT).acquire());
+    assert!(begin(&mut waiter).is_pending());
+    holder.release().await.unwrap();
+    within(LIMIT, async {
+        waiter.await.unwrap().release().await.unwrap();
+        drop(locks.lock(&*door).try_acquire().await.unwrap().unwrap());
+        locks.shutdown().await;
+    })
+    .await;
+    assert!(!fixture.is_held(&door).await);
 }
 
 pub async fn different_keys_do_not_block_each_other(fixture: Fixture) {
