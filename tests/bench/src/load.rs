@@ -73,6 +73,14 @@ impl Plan {
         }
     }
 
+    /// Returns the plan for that time, with unused keys.
+    pub fn lasting(self, time: Duration) -> Plan {
+        Plan {
+            until: Until::Time(time),
+            ..self.fresh()
+        }
+    }
+
     /// Returns a shortened plan, after which connections are open and scripts are loaded.
     pub fn warm_up(self) -> Plan {
         let short = match self.until {

@@ -47,6 +47,10 @@ struct Targets {
 /// The name of this library's locks.
 const OURS: &str = "lock-runtime";
 
+/// How long each contender runs before anything is measured: until then the server compiles what it runs often, and fills
+/// its caches.
+const SETTLING: Duration = Duration::from_secs(4);
+
 /// The outcomes of one contender in all rounds.
 struct Score {
     name: &'static str,
@@ -152,6 +156,11 @@ impl Engine {
             rounds: Vec::new(),
         };
         let mut scores: Vec<Score> = names.map(score).collect();
+        if !bench.quick {
+            for contender in &contenders {
+                runtime.block_on(contender.drive(plan.lasting(SETTLING)));
+            }
+        }
         for round in 0..bench.rounds(rounds) {
             for turn in 0..contenders.len() {
                 let next = (round + turn) % contenders.len();
