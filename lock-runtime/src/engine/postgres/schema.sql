@@ -50,18 +50,19 @@ BEGIN
     IF number < present - 100000 THEN
         -- One at a time, or the slower one could move it back. The lock is not the transaction's, which may stay open if
         -- its client is cut off: all locks would wait for it.
-        PERFORM pg_advisory_lock(mutex);
         BEGIN
+            -- A request that is canceled while it waits may have the mutex nevertheless.
+            PERFORM pg_advisory_lock(mutex);
             -- A scan of the sequence would be compiled, since scans are dear: that takes 40 ms.
             IF coalesce(pg_sequence_last_value('distributed_lock.fence'), 0) < present - 100000 THEN
                 PERFORM setval('distributed_lock.fence', present);
             END IF;
             number := nextval('distributed_lock.fence');
+            PERFORM pg_advisory_unlock(mutex);
         EXCEPTION WHEN OTHERS OR query_canceled THEN
             PERFORM pg_advisory_unlock(mutex);
             RAISE;
         END;
-        PERFORM pg_advisory_unlock(mutex);
     END IF;
     RETURN number;
 END $$;
