@@ -148,6 +148,14 @@ CREATE OR REPLACE FUNCTION distributed_lock.end_1(lock_name text, mine text) RET
 DECLARE
     until timestamptz;
 BEGIN
+    -- Mostly no other transaction has the row.
+    DELETE FROM distributed_lock.held WHERE ctid = (
+        SELECT h.ctid FROM distributed_lock.held h
+            WHERE h.name = lock_name AND h.token = mine FOR UPDATE OF h SKIP LOCKED)
+        RETURNING expires_at INTO until;
+    IF FOUND THEN
+        RETURN until;
+    END IF;
     SELECT h.expires_at INTO until FROM distributed_lock.held h
         WHERE h.name = lock_name AND h.token = mine FOR NO KEY UPDATE;
     IF FOUND THEN
@@ -209,7 +217,10 @@ CREATE OR REPLACE FUNCTION distributed_lock.release_one_1(lock_name text, mine t
 LANGUAGE plpgsql AS $$
 DECLARE
     t timestamptz := clock_timestamp();
+    durably text;
     setting text;
+    until timestamptz;
+    told text[];
 BEGIN
     IF distributed_lock.begin_one_1(lock_name) THEN
         DELETE FROM distributed_lock.held WHERE ctid = (
@@ -221,6 +232,14 @@ BEGIN
             setting := set_config('synchronous_commit', 'off', true);
             RETURN ARRAY[distributed_lock.micros_1(t)::text, '1'];
         END IF;
+        -- The general function would look for that again.
+        durably := current_setting('synchronous_commit');
+        setting := set_config('synchronous_commit', 'off', true);
+        until := distributed_lock.end_1(lock_name, mine);
+        IF until IS NOT NULL THEN
+            told := distributed_lock.admit_1(lock_name, NULL, durably);
+        END IF;
+        RETURN ARRAY[distributed_lock.micros_1(t)::text, coalesce(until > t, false)::int::text] || told;
     END IF;
     RETURN (SELECT ARRAY[r.at::text, r.held[1]::int::text] || r.told
         FROM distributed_lock.release_1(ARRAY[lock_name], ARRAY[mine], ARRAY[false]) r);

@@ -160,6 +160,7 @@ DECLARE
     passed bigint := 0;
     t timestamptz;
     lease bigint;
+    setting text;
     told text[] := '{}';
 BEGIN
     FOR entered IN 1..100 LOOP
@@ -193,7 +194,7 @@ BEGIN
         INSERT INTO distributed_lock.held VALUES (lock_name, first.token, first.max_holders,
             distributed_lock.number_1(), t + lease * interval '1 microsecond')
             ON CONFLICT (name, token) DO NOTHING;
-        PERFORM set_config('synchronous_commit', durably, true);
+        setting := set_config('synchronous_commit', durably, true);
         IF first.token IS DISTINCT FROM asker AND first.channel IS NOT NULL THEN
             told := told || format('%s grant %s %s %s %s', first.channel, first.token,
                 distributed_lock.micros_1(t), lease, lock_name);
