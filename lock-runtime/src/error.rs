@@ -198,7 +198,7 @@ impl fmt::Display for LockError {
             } => write!(
                 f,
                 "cannot connect to `{server}`; the source of this error names the cause: check the \
-                 address, that the server runs, and with `rediss://` the certificates"
+                 address, that the server runs, and with TLS the certificates"
             ),
             LockError::NotInitialized => write!(
                 f,

@@ -4,6 +4,7 @@ use lock_runtime::LockError;
 
 use super::fixture::Fixture;
 use lock_test_support::manager::connected;
+use lock_test_support::postgres::Postgres;
 use lock_test_support::time::{millis, patient};
 
 /// Keys that a column, an index or an encoding could confuse.
@@ -29,7 +30,7 @@ fn strange() -> Vec<String> {
         "\r\n\t",
         &long,
         &format!("{long}k"),
-        &format!("{long}…"),
+        &format!("{long}..."),
         &wide,
         &format!("{}ue", &wide[..wide.len() - 2]),
     ]
@@ -55,6 +56,20 @@ async fn strange_keys_are_locks_of_their_own() {
         guard.release().await.unwrap();
     }
     other.shutdown().await;
+}
+
+/// What replaces the end of a long key needs no Unicode.
+#[tokio::test]
+async fn long_key_is_stored_in_any_encoding() {
+    let server = Postgres::start();
+    server.execute(
+        "CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'",
+    );
+    let url = format!("postgres://postgres@127.0.0.1:{}/latin", server.port());
+    let locks = connected(patient(url)).await;
+    let guard = locks.lock("k".repeat(5000)).acquire().await.unwrap();
+    guard.release().await.unwrap();
+    locks.shutdown().await;
 }
 
 /// A grant is a message, which must carry any name.

@@ -115,8 +115,8 @@ pub(crate) struct ReadOnly(pub(crate) String);
 
 impl Default for ReadOnly {
     fn default() -> Self {
-        let words = "the server is read-only, as a standby is; name the primary in the URL, or all servers: \
-                     `postgres://h1,h2/db`";
+        let words = "the server accepts only reads: it is a standby, or `default_transaction_read_only` is set; \
+                     name the primary in the URL, or all servers, `postgres://h1,h2/db`, or reset the setting";
         ReadOnly(words.to_owned())
     }
 }

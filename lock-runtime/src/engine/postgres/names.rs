@@ -24,7 +24,7 @@ pub(crate) fn stored(name: &str) -> Cow<'_, str> {
     // An escape stays whole, or goes.
     let backslashes = short.len() - short.trim_end_matches('\\').len();
     short.truncate(short.len() - backslashes % 2);
-    short.push('…');
+    short.push_str("...");
     for byte in Sha256::digest(escaped.as_bytes()) {
         // Writing to a string never fails.
         let _ = write!(short, "{byte:02x}");
