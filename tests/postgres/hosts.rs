@@ -84,7 +84,10 @@ async fn an_error_names_each_host() {
     let (error, text) = refusal(url_at(&[standby.port(), nobody]), "no secret").await;
     assert!(error.is_unavailable(), "{error:?}");
     for words in [
-        format!("127.0.0.1:{}`: the server accepts only reads", standby.port()),
+        format!(
+            "127.0.0.1:{}`: the server accepts only reads",
+            standby.port()
+        ),
         format!("127.0.0.1:{nobody}`: "),
     ] {
         assert!(text.contains(&words), "no `{words}` in: {text}");

@@ -1,7 +1,6 @@
 //! The guards that own a hold, one after the other; readers also side by side.
 
 use crate::engine::lease::Lease;
-use crate::engine::request::Claim;
 use crate::error::LostCause;
 use crate::limit::Limit;
 use crate::lock::hold::{Hold, Phase, State};
@@ -108,14 +107,6 @@ impl Hold {
     pub(crate) fn keep_for(&self, min_hold: Duration) {
         let mut state = self.state();
         state.keep_until = state.keep_until.max(Some(deadline_in(min_hold)));
-    }
-
-    /// Records that a transaction may rely on the guard, and maybe outlive it. From then on the hold passes to no other
-    /// guard without a request: the server passes it on when the transaction has ended. Returns the claim.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn begin_ensure(&self) -> Claim {
-        self.state().ensured = true;
-        self.claim()
     }
 
     /// Reports a loss in `span` from now on.

@@ -141,6 +141,14 @@ impl Hold {
         self.claim_in(&self.state())
     }
 
+    /// Records that a transaction may rely on the guard, and maybe outlive it. From then on the hold passes to no other
+    /// guard without a request: the server passes it on when the transaction has ended. Returns the claim.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn begin_ensure(&self) -> Claim {
+        self.state().ensured = true;
+        self.claim()
+    }
+
     fn claim_in(&self, state: &State) -> Claim {
         Claim {
             name: self.name.clone(),
