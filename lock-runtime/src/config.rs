@@ -5,6 +5,9 @@ use crate::options::{ReleaseMode, validate_duration};
 use std::fmt;
 use std::time::Duration;
 
+/// A timeout that is as good as none, and that engines may add to an instant, or multiply.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// The address of the lock server, and the defaults for its locks.
 ///
 /// A URL converts into a configuration with defaults for everything else:
@@ -200,19 +203,20 @@ impl Config {
         self
     }
 
-    /// Sets the timeout for establishing a connection. The default is 2 s.
+    /// Sets the timeout for establishing a connection. The default is 2 s; more than a year counts as a year.
     ///
     /// The first attempts to replace a broken connection, and to make one that the first waiter needs, are shorter,
     /// from 250 ms: an attempt that is never answered must not use up a short lease.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.connect_timeout = timeout.min(LONGEST_TIMEOUT);
         self
     }
 
     /// Sets the timeout of requests that no `wait` bounds: a single try, and a confirmed release. A
-    /// connection without a reply for this long is replaced. The default is 500 ms.
+    /// connection without a reply for this long is replaced. The default is 500 ms; more than a year counts as a
+    /// year.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
-        self.command_timeout = timeout;
+        self.command_timeout = timeout.min(LONGEST_TIMEOUT);
         self
     }
 

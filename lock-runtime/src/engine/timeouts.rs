@@ -14,14 +14,11 @@ pub(crate) struct Timeouts {
 impl Timeouts {
     pub(crate) fn of(config: &Config) -> Timeouts {
         Timeouts {
-            connect: config.connect_timeout.min(LONGEST),
-            command: config.command_timeout.min(LONGEST),
+            connect: config.connect_timeout,
+            command: config.command_timeout,
         }
     }
 }
-
-/// A timeout that is as good as none, and that engines may add to an instant, or multiply.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// How long a claim stays in a queue without polling.
 pub(crate) const WAITER_TTL: Duration = Duration::from_secs(25);
