@@ -458,17 +458,14 @@ impl<T> LocalLock<T> {
 
     /// Returns `true` if the hold with that token was recorded.
     fn remove_holder(&mut self, token: Token) -> bool {
-        let mut further = self.more.as_mut().map(|more| &mut more.holders);
+        let was_recorded = self.holders().any(|holder| holder == token);
+        let further = self.more.as_mut().map(|more| &mut more.holders);
         if self.holder == Some(token) {
             self.holder = further.and_then(Vec::pop);
-            return true;
+        } else if let Some(further) = further {
+            further.retain(|holder| *holder != token);
         }
-        let at = |holders: &mut &mut Vec<Token>| holders.iter().position(|it| *it == token);
-        let at = further.as_mut().and_then(at);
-        further
-            .zip(at)
-            .map(|(holders, at)| holders.swap_remove(at))
-            .is_some()
+        was_recorded
     }
 
     /// Returns the number of callers that wait, without the readers that follow a try.

@@ -8,7 +8,7 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::Claim;
 use crate::engine::traits::{Engine, Shard};
 use crate::lock::context::Context;
-use crate::util::clock::Timestamp;
+use crate::util::clock::{Timestamp, nanos};
 use crate::util::io_thread::kept;
 use crate::util::panics::caught;
 use crate::util::sync::{Mutex, MutexGuard};
@@ -131,7 +131,7 @@ impl Watchdog {
     /// renewals due at nearly the same time form one batch. The width of a grid is a power of two, so that holds
     /// with different delays share grid points.
     pub(crate) fn align_to_grid(&self, delay: Duration) -> Instant {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4);
+        let nanos = |time| nanos(time).min(u64::MAX / 4);
         let below_grid = (1 << (nanos(delay).max(32) / 32).ilog2()) - 1;
         let point = (nanos(elapsed_since(self.origin) + delay) + below_grid) & !below_grid;
         self.origin + Duration::from_nanos(point)

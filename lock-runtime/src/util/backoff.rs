@@ -1,5 +1,6 @@
 //! Delays between retries.
 
+use crate::util::clock::nanos;
 use once_cell::sync::Lazy;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -39,8 +40,7 @@ pub(crate) fn fraction(whole: Duration) -> Duration {
     let mut random = SEQUENCE.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
     random = (random ^ (random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     random = (random ^ (random >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    let nanos = u64::try_from(whole.as_nanos()).unwrap_or(u64::MAX);
-    let part = (u128::from(nanos) * u128::from(random)) >> 64;
+    let part = (u128::from(nanos(whole)) * u128::from(random)) >> 64;
     Duration::from_nanos(part as u64)
 }
 

@@ -21,7 +21,8 @@ impl Timestamp {
     }
 }
 
-fn nanos(time: Duration) -> u64 {
+/// Returns a time in nanoseconds, at most those of 584 years.
+pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
