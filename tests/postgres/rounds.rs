@@ -1,7 +1,5 @@
 //! Requests that are sent before the replies to earlier ones have come.
 
-use tokio_postgres::NoTls;
-
 use lock_test_support::manager::warmed_up;
 use lock_test_support::postgres::{Postgres, url_at};
 use lock_test_support::proxy::Proxy;
@@ -14,8 +12,7 @@ async fn acquisition_is_not_repeated_after_its_release() {
     let server = Postgres::start();
     let proxy = Proxy::recording(server.port());
     let locks = warmed_up(patient(url_at(proxy.port()))).await;
-    let (other, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let other = server.client().await;
     let mutex = "SELECT pg_advisory_lock(hashtextextended('distributed_lock lock:one', 0))";
     other.batch_execute(mutex).await.unwrap();
     let acquire = |key| tokio::spawn(locks.lock(key).wait(millis(20_000)).acquire());
