@@ -311,6 +311,12 @@ impl From<&str> for Config {
     }
 }
 
+impl From<&String> for Config {
+    fn from(url: &String) -> Config {
+        Config::new(url)
+    }
+}
+
 impl From<String> for Config {
     fn from(url: String) -> Config {
         Config::new(url)
