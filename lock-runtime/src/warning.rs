@@ -111,7 +111,7 @@ impl WarningKind {
             ),
             WarningKind::ConnectedToReplica => (
                 "replicas reject writes, or lose locks written to them on the next sync",
-                "connect to the master, or use `redis-sentinel://`",
+                "connect to the server that accepts writes, which `redis-sentinel://` finds for Redis",
             ),
             WarningKind::WrongTopology => (
                 "this URL reaches only part of the deployment",

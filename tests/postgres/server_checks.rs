@@ -129,7 +129,10 @@ async fn server_that_became_read_only_is_reported() {
         panic!("{warnings:?}");
     };
     assert_eq!(warning.kind(), WarningKind::ConnectedToReplica);
-    assert!(warning.to_string().contains("read-only"), "{warning}");
+    assert!(
+        warning.to_string().contains("accepts only reads"),
+        "{warning}"
+    );
 }
 
 /// A transaction that reads keeps the rows that it may see, and one that writes those that it may delete.
