@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::fixture::{ensure, run};
 use lock_runtime::{Ensure, LockError, LockGuard, LockManager};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_postgres::{Client, NoTls, Transaction};
 
 use lock_test_support::manager::connected;
@@ -224,6 +224,36 @@ async fn release_beside_an_ensured_transaction_hands_on_at_its_end() {
     transaction.rollback().await.unwrap();
     let guard = is_served(waiter).await;
     guard.release().await.unwrap();
+}
+
+/// Releases that are sent together end at once, but for that of a lock which a transaction has.
+#[tokio::test]
+async fn releases_sent_together_pass_an_ensured_transaction() {
+    let mut pinned = Pinned::start().await;
+    let names = ["first", "second", "account", "last"];
+    let transaction = pinned.client.transaction().await.unwrap();
+    let mut guards = Vec::new();
+    for name in names {
+        let guard = pinned.locks.lock(name).acquire().await.unwrap();
+        if name == "account" {
+            ensure(&transaction, &guard).await.unwrap();
+        }
+        guards.push(guard);
+    }
+    let releases: JoinSet<_> = guards.into_iter().map(LockGuard::release).collect();
+    for released in within(millis(1000) + NOISE, releases.join_all()).await {
+        released.unwrap();
+    }
+    for name in names {
+        let acquired = pinned.other.lock(name).try_acquire().await.unwrap();
+        assert_eq!(acquired.is_some(), name != "account", "{name}");
+    }
+    transaction.commit().await.unwrap();
+    let guard = pinned.other.lock("account").try_acquire().await.unwrap();
+    assert!(
+        guard.is_some(),
+        "the release takes effect at the end of the transaction"
+    );
 }
 
 /// The body ends before its transaction, as one does that is canceled during the commit. A waiter of the same process

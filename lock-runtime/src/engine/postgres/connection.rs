@@ -114,8 +114,7 @@ impl Connection {
     /// would be set for others, too.
     async fn prepare(&self) -> Result<(), EngineError> {
         // No version knows all of these timeouts.
-        let settings = "SET default_transaction_isolation = 'read committed'; \
-                        SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', \
+        let settings = "SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', \
                             'idle_session_timeout', 'transaction_timeout']) name \
                             WHERE current_setting(name, true) IS NOT NULL; \
                         SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; \

@@ -18,9 +18,10 @@ BEGIN
         RAISE EXCEPTION 'the request came too late' USING ERRCODE = 'DL002';
     END IF;
     IF cardinality(names) = 1 OR cardinality(names) = (SELECT count(DISTINCT n COLLATE "C") FROM unnest(names) n) THEN
-        contended := ARRAY(SELECT u.call FROM unnest(names, calls) u(name, call) WHERE EXISTS (
-            SELECT FROM distributed_lock.held h WHERE h.name = u.name
-            UNION ALL SELECT FROM distributed_lock.waiting w WHERE w.name = u.name LIMIT 1));
+        -- Not `EXISTS`, for which the server may read the whole table at once.
+        contended := ARRAY(SELECT u.call FROM unnest(names, calls) u(name, call)
+            WHERE (SELECT true FROM distributed_lock.held h WHERE h.name = u.name LIMIT 1)
+                OR (SELECT true FROM distributed_lock.waiting w WHERE w.name = u.name LIMIT 1));
         -- No request for these locks runs beside this one: the number is greater than that of every hold before.
         number := distributed_lock.number_1();
         INSERT INTO distributed_lock.held
@@ -176,29 +177,32 @@ LANGUAGE plpgsql AS $$
 DECLARE
     durably text := distributed_lock.begin_1(names, 0);
     t timestamptz := clock_timestamp();
-    ended int[];
     rows tid[];
+    ended int;
     until timestamptz;
     changed boolean;
 BEGIN
     at := distributed_lock.micros_1(t);
     -- A release that a crash of the server undoes costs others a ttl, and gives no lock to two holders.
     PERFORM set_config('synchronous_commit', 'off', true);
-    -- At once: the locks for which nothing waits, and whose rows neither a renewal nor a transaction of a user has. The
-    -- subquery makes the server look each of them up, whatever the size of the table.
-    SELECT array_agg(i), array_agg(own.ctid) INTO ended, rows FROM generate_series(1, cardinality(names)) i, LATERAL (
-        SELECT h.ctid FROM distributed_lock.held h
-            WHERE h.name = names[i] AND h.token = tokens[i] AND h.expires_at > t AND NOT leaves[i]
-                AND NOT EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = names[i])
-            FOR UPDATE OF h SKIP LOCKED) own;
+    -- At once: the locks for which nothing waits, and whose rows no transaction has, or has had. The subqueries make the
+    -- server look each of them up, whatever the size of the table.
+    rows := ARRAY(SELECT CASE WHEN (SELECT true FROM distributed_lock.waiting w WHERE w.name = names[i] LIMIT 1) IS NULL
+        THEN (SELECT h.ctid FROM distributed_lock.held h
+            WHERE h.name = names[i] AND h.token = tokens[i] AND h.expires_at > t AND h.xmax = 0 AND NOT leaves[i])
+        END FROM generate_series(1, cardinality(names)) i);
     DELETE FROM distributed_lock.held h WHERE h.ctid = ANY (rows);
+    GET DIAGNOSTICS ended = ROW_COUNT;
     held := array_fill(true, ARRAY[cardinality(names)]);
-    IF cardinality(ended) = cardinality(names) THEN
+    IF ended = cardinality(names) THEN
         RETURN;
+    END IF;
+    IF ended < cardinality(array_remove(rows, NULL)) THEN
+        RAISE EXCEPTION 'a transaction has changed a holder meanwhile' USING ERRCODE = '55P03';
     END IF;
     told := '{}';
     FOR i IN 1..cardinality(names) LOOP
-        CONTINUE WHEN i = ANY (ended);
+        CONTINUE WHEN rows[i] IS NOT NULL;
         changed := false;
         IF leaves[i] THEN
             DELETE FROM distributed_lock.waiting w WHERE w.name = names[i] AND w.token = tokens[i];
@@ -223,11 +227,9 @@ DECLARE
     told text[];
 BEGIN
     IF distributed_lock.begin_one_1(lock_name) THEN
-        DELETE FROM distributed_lock.held WHERE ctid = (
-            SELECT h.ctid FROM distributed_lock.held h
-                WHERE h.name = lock_name AND h.token = mine AND h.expires_at > t
-                    AND NOT EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = lock_name)
-                FOR UPDATE OF h SKIP LOCKED);
+        DELETE FROM distributed_lock.held h
+            WHERE h.name = lock_name AND h.token = mine AND h.expires_at > t AND h.xmax = 0
+                AND NOT EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = lock_name);
         IF FOUND THEN
             setting := set_config('synchronous_commit', 'off', true);
             RETURN ARRAY[distributed_lock.micros_1(t)::text, '1'];

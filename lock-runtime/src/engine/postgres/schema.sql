@@ -37,7 +37,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS distributed_lock.waiting (
         autovacuum_vacuum_cost_delay = 0);
 
 CREATE OR REPLACE FUNCTION distributed_lock.micros_1(t timestamptz) RETURNS bigint LANGUAGE sql STABLE AS
-$$ SELECT (extract(epoch FROM t) * 1000000)::bigint $$;
+$$ SELECT (date_part('epoch', t) * 1000000)::bigint $$;
 
 -- A number greater than all before it, also than those that a failover has lost: it is moved up to the clock, in
 -- microseconds, if it is more than 0.1 s behind. It never gets ahead, since numbers are drawn less often.
@@ -81,15 +81,17 @@ CREATE OR REPLACE FUNCTION distributed_lock.set_1(is_local boolean) RETURNS void
 BEGIN
     PERFORM set_config('enable_seqscan', 'off', is_local), set_config('enable_bitmapscan', 'off', is_local),
         set_config('enable_hashjoin', 'off', is_local), set_config('enable_mergejoin', 'off', is_local),
+        set_config('enable_indexscan', 'on', is_local), set_config('enable_tidscan', 'on', is_local),
         set_config('plan_cache_mode', 'force_generic_plan', is_local), set_config('jit', 'off', is_local),
-        set_config('lock_timeout', '150ms', is_local);
+        set_config('lock_timeout', '150ms', is_local),
+        set_config('default_transaction_isolation', 'read committed', is_local),
+        set_config('distributed_lock.settings', 'set', is_local);
 END $$;
 
 -- Whether a connection of its own, with the settings of requests, now has the mutex of a lock: this is what most requests
 -- find. It is part of the expression that it stands in.
 CREATE OR REPLACE FUNCTION distributed_lock.begin_one_1(lock_name text) RETURNS boolean LANGUAGE sql AS $$
-    SELECT current_setting('transaction_isolation') = 'read committed' AND current_setting('lock_timeout') = '150ms'
-        AND current_setting('enable_seqscan') = 'off' AND current_setting('synchronous_commit') <> 'off'
+    SELECT current_setting('distributed_lock.settings', true) = 'set' AND current_setting('synchronous_commit') <> 'off'
         AND pg_try_advisory_xact_lock(hashtextextended('distributed_lock ' || lock_name, 0))
 $$;
 
@@ -100,11 +102,11 @@ DECLARE
     give_up constant timestamptz := clock_timestamp() + interval '150 ms';
     mutex bigint;
 BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION 'locks need the isolation level READ COMMITTED' USING ERRCODE = '25001';
-    END IF;
-    -- A connection that is not shared has them already.
-    IF current_setting('lock_timeout') <> '150ms' OR current_setting('enable_seqscan') <> 'off' THEN
+    -- A connection that is not shared has its settings already.
+    IF current_setting('distributed_lock.settings', true) IS DISTINCT FROM 'set' THEN
+        IF current_setting('transaction_isolation') <> 'read committed' THEN
+            RAISE EXCEPTION 'locks need the isolation level READ COMMITTED' USING ERRCODE = '25001';
+        END IF;
         PERFORM distributed_lock.set_1(true);
     END IF;
     IF current_setting('synchronous_commit') = 'off' THEN
