@@ -149,6 +149,11 @@ impl Request {
     }
 }
 
+/// From this number of requests on, a round is of releases, or of others: of those which are more.
+const MANY: usize = 8;
+/// … unless some of the fewer have waited for that many rounds.
+const PATIENCE: u64 = 4;
+
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
@@ -158,10 +163,42 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct State {
-    requests: VecDeque<Request>,
+    /// Each with the number of the round that was the next when it came.
+    releases: VecDeque<(u64, Request)>,
+    others: VecDeque<(u64, Request)>,
+    /// The number of the next round.
+    round: u64,
     /// Why there is no connection, after an attempt to make one.
     down: Option<EngineError>,
     closed: bool,
+}
+
+impl State {
+    fn len(&self) -> usize {
+        self.releases.len() + self.others.len()
+    }
+
+    fn list(&mut self, releases: bool) -> &mut VecDeque<(u64, Request)> {
+        match releases {
+            true => &mut self.releases,
+            false => &mut self.others,
+        }
+    }
+
+    /// Returns whether the next round is of releases, or of others; none if it is of all requests, since they are few.
+    /// The server does less for each lock of a statement that is about more of them.
+    fn next(&self) -> Option<bool> {
+        if self.len() < MANY {
+            return None;
+        }
+        let first = |list: &VecDeque<(u64, _)>| list.front().map_or(u64::MAX, |(since, _)| *since);
+        let (released, other) = (first(&self.releases), first(&self.others));
+        let waits_long = self.round.saturating_sub(released.min(other)) >= PATIENCE;
+        Some(match waits_long {
+            true => released <= other,
+            false => self.releases.len() > self.others.len(),
+        })
+    }
 }
 
 impl Queue {
@@ -169,7 +206,9 @@ impl Queue {
     pub(crate) fn push(&self, request: Request) {
         let mut state = self.state();
         let Some(error) = state.down.clone() else {
-            state.requests.push_back(request);
+            let releases = matches!(request, Request::Release(_));
+            let since = state.round;
+            state.list(releases).push_back((since, request));
             drop(state);
             return self.changed.notify_one();
         };
@@ -177,37 +216,52 @@ impl Queue {
         request.fail(error);
     }
 
-    /// Takes requests for up to `most` locks, or a few more.
+    /// Takes the requests of a round, for up to `most` locks, or a few more.
     pub(crate) fn take(&self, most: usize) -> Vec<Request> {
         let (mut taken, mut left, mut size) = (Vec::new(), Vec::new(), 0);
         let mut state = self.state();
-        while size < most
-            && let Some(request) = state.requests.pop_front()
-        {
-            match request.is_wanted() {
-                true => {
-                    size += request.size();
-                    taken.push(request);
+        // The callers of all the requests of a round may have left.
+        while taken.is_empty() && state.len() > 0 {
+            let next = state.next();
+            for releases in [true, false] {
+                if next.is_some_and(|next| next != releases) {
+                    continue;
                 }
-                false => left.push(request),
+                while size < most
+                    && let Some((_, request)) = state.list(releases).pop_front()
+                {
+                    match request.is_wanted() {
+                        true => {
+                            size += request.size();
+                            taken.push(request);
+                        }
+                        false => left.push(request),
+                    }
+                }
             }
         }
+        state.round += 1;
         drop(state);
         taken
     }
 
-    /// Returns the number of requests.
+    /// Returns the number of requests for the next round.
     pub(crate) fn len(&self) -> usize {
-        self.state().requests.len()
+        let mut state = self.state();
+        match state.next() {
+            Some(releases) => state.list(releases).len(),
+            None => state.len(),
+        }
     }
 
     /// Fails all requests, and those to come until there is a connection.
     pub(crate) fn set_down(&self, error: &EngineError) {
         let mut state = self.state();
         state.down = Some(error.clone());
-        let requests = std::mem::take(&mut state.requests);
+        let releases = std::mem::take(&mut state.releases);
+        let others = std::mem::take(&mut state.others);
         drop(state);
-        for request in requests {
+        for (_, request) in releases.into_iter().chain(others) {
             request.fail(error.clone());
         }
     }
@@ -228,5 +282,77 @@ impl Queue {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(queue: &Queue, releases: usize, others: usize) {
+        for _ in 0..releases {
+            queue.push(Request::Release(Release {
+                name: "row".into(),
+                token: Token::random(),
+                leaves: false,
+                reply: ReleaseReply::Repeat,
+            }));
+        }
+        for _ in 0..others {
+            queue.push(Request::Tell(Vec::new()));
+        }
+    }
+
+    /// Returns how many releases were taken, and how many others.
+    fn take(queue: &Queue, most: usize) -> (usize, usize) {
+        let taken = queue.take(most);
+        let is_release = |request: &&Request| matches!(request, Request::Release(_));
+        let releases = taken.iter().filter(is_release).count();
+        (releases, taken.len() - releases)
+    }
+
+    #[test]
+    fn a_round_is_of_those_which_are_more() {
+        let queue = Queue::default();
+        push(&queue, 20, 7);
+        assert_eq!(queue.len(), 20);
+        assert_eq!(take(&queue, 10), (10, 0));
+        push(&queue, 0, 4);
+        assert_eq!(take(&queue, 20), (0, 11));
+        assert_eq!(take(&queue, 20), (10, 0));
+        assert_eq!((queue.len(), take(&queue, 20)), (0, (0, 0)));
+    }
+
+    #[test]
+    fn requests_whose_callers_have_left_keep_no_others_back() {
+        let queue = Queue::default();
+        for _ in 0..20 {
+            let (reply, _) = oneshot::channel();
+            queue.push(Request::Renew(Renew {
+                names: Vec::new(),
+                tokens: Vec::new(),
+                ttls: Vec::new(),
+                replicas: 0,
+                reply,
+            }));
+        }
+        push(&queue, 1, 0);
+        assert_eq!(take(&queue, 10), (1, 0));
+    }
+
+    #[test]
+    fn the_fewer_wait_for_some_rounds_only() {
+        let queue = Queue::default();
+        push(&queue, 1, 100);
+        let rounds: Vec<_> = (0..PATIENCE + 2).map(|_| take(&queue, 10)).collect();
+        let (others, releases) = ((0, 10), (1, 0));
+        assert_eq!(rounds, [others, others, others, others, releases, others]);
+    }
+
+    #[test]
+    fn few_requests_are_taken_together() {
+        let queue = Queue::default();
+        push(&queue, 3, MANY - 4);
+        assert_eq!(take(&queue, 10), (3, MANY - 4));
     }
 }
