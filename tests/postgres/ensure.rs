@@ -307,6 +307,22 @@ async fn downgrade_beside_an_ensured_transaction_admits_readers_at_its_end() {
     reader.release().await.unwrap();
 }
 
+/// Nor does a reader of the same process, whom the release of the downgraded lock would let in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn local_reader_gets_a_downgraded_lock_after_an_ensured_transaction() {
+    let mut pinned = Pinned::start().await;
+    let guard = pinned.locks.lock("account").acquire().await.unwrap();
+    let transaction = pinned.client.transaction().await.unwrap();
+    ensure(&transaction, &guard).await.unwrap();
+    let mut reader = tokio::spawn(pinned.locks.lock("account").read().wait(LONG).acquire());
+    tokio::task::block_in_place(|| pinned.server.until_waiting("account", 1));
+    guard.downgrade().await.unwrap().release().await.unwrap();
+    let early = tokio::time::timeout(millis(300), &mut reader).await;
+    assert!(early.is_err(), "a reader beside an exclusive holder");
+    transaction.commit().await.unwrap();
+    is_served(reader).await.release().await.unwrap();
+}
+
 /// What else holders do with their locks does not take the proof away from one that still holds its own.
 #[tokio::test]
 async fn ensure_of_a_holder_outlasts_other_requests() {

@@ -35,7 +35,7 @@ impl Hold {
         if let Some(loss) = self.check_lost() {
             return Err(loss);
         }
-        let (options, hard_limit, keep_until, fencing_token) = {
+        let (options, hard_limit, keep_until, fencing_token, ensured) = {
             let state = self.state();
             let options = LockOptions {
                 renew: state.renew,
@@ -47,6 +47,7 @@ impl Hold {
                 state.hard_limit.clone(),
                 state.keep_until,
                 state.fencing_token,
+                state.ensured,
             )
         };
         let next = Hold::new(self.shared.clone(), self.name.clone(), token, options);
@@ -58,6 +59,8 @@ impl Hold {
         state.hard_limit = hard_limit;
         state.keep_until = keep_until;
         state.fencing_token = fencing_token;
+        // A transaction may still run under the exclusive lock: who comes next asks the server.
+        state.ensured = ensured;
         next.reschedule(&mut state, (time::now(), now));
         drop(state);
         Ok(next)
