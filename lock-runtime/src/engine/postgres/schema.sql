@@ -85,13 +85,13 @@ BEGIN
         set_config('plan_cache_mode', 'force_generic_plan', is_local), set_config('jit', 'off', is_local),
         set_config('lock_timeout', '150ms', is_local),
         set_config('default_transaction_isolation', 'read committed', is_local),
-        set_config('distributed_lock.settings', 'set', is_local);
+        set_config('lock_runtime.settings', 'set', is_local);
 END $$;
 
 -- Whether a connection of its own, with the settings of requests, now has the mutex of a lock: this is what most requests
 -- find. It is part of the expression that it stands in.
 CREATE OR REPLACE FUNCTION distributed_lock.begin_one_1(lock_name text) RETURNS boolean LANGUAGE sql AS $$
-    SELECT current_setting('distributed_lock.settings', true) = 'set' AND current_setting('synchronous_commit') <> 'off'
+    SELECT current_setting('lock_runtime.settings', true) = 'set' AND current_setting('synchronous_commit') <> 'off'
         AND pg_try_advisory_xact_lock(hashtextextended('distributed_lock ' || lock_name, 0))
 $$;
 
@@ -103,7 +103,7 @@ DECLARE
     mutex bigint;
 BEGIN
     -- A connection that is not shared has its settings already.
-    IF current_setting('distributed_lock.settings', true) IS DISTINCT FROM 'set' THEN
+    IF current_setting('lock_runtime.settings', true) IS DISTINCT FROM 'set' THEN
         IF current_setting('transaction_isolation') <> 'read committed' THEN
             RAISE EXCEPTION 'locks need the isolation level READ COMMITTED' USING ERRCODE = '25001';
         END IF;

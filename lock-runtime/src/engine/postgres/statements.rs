@@ -7,9 +7,12 @@ use crate::engine::postgres::recent::Released;
 use crate::engine::postgres::schema::Schema;
 use crate::engine::postgres::unanswered::Unanswered;
 use crate::engine::token::Token;
+use futures_core::Stream;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_postgres::types::{FromSql, ToSql, Type};
-use tokio_postgres::{Error, Row};
+use tokio_postgres::{Error, Row, RowStream};
 
 pub(crate) struct Round<'a> {
     connection: &'a Connection,
@@ -78,7 +81,11 @@ impl<'a> Round<'a> {
             }
             None => {
                 let statement = self.schema.sql(statement);
-                client.query_typed(&statement, parameters).await
+                let parameters = parameters.iter().map(|(value, of)| (*value, of.clone()));
+                match client.query_typed_raw(&statement, parameters).await {
+                    Ok(stream) => collect(stream).await,
+                    Err(error) => Err(error),
+                }
             }
         };
         let rows = rows.map_err(|error| self.failed(&error))?;
@@ -153,4 +160,20 @@ impl<'a> Round<'a> {
     fn lock(&self) -> MutexGuard<'_, Outcome> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the rows, or the error once the server is ready for the next statement. It sends the error before it says so,
+/// and PgBouncer would take that for the end of a statement which follows at once: if the client left then, another one
+/// would get the reply.
+async fn collect(stream: RowStream) -> Result<Vec<Row>, Error> {
+    let (mut stream, mut rows) = (pin!(stream), Ok(Vec::new()));
+    while let Some(row) = poll_fn(|context| stream.as_mut().poll_next(context)).await {
+        match (&mut rows, row) {
+            (Ok(rows), Ok(row)) => rows.push(row),
+            (Ok(_), Err(error)) => rows = Err(error),
+            // The connection has broken.
+            (Err(_), _) => break,
+        }
+    }
+    rows
 }
