@@ -3,8 +3,9 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::names::stored;
 use crate::engine::postgres::prepared::WAIT;
-use crate::engine::postgres::queue::{
-    Acquire, Parameter, Queue, Release, ReleaseReply, Renew, Reply, Request, Single,
+use crate::engine::postgres::queue::Queue;
+use crate::engine::postgres::request::{
+    Acquire, Parameter, Release, ReleaseReply, Renew, Reply, Request, Single,
 };
 use crate::engine::postgres::values::{
     duration, get, limit, micros, parameter, replicas, text, unexpected,

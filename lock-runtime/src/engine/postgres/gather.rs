@@ -3,7 +3,7 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::error::Failure;
 use crate::engine::postgres::prepared::{ACQUIRE, ACQUIRE_ONE, RELEASE, RELEASE_ONE, RENEW};
-use crate::engine::postgres::queue::{Acquire, Release, Renew};
+use crate::engine::postgres::request::{Acquire, Release, Renew};
 use crate::engine::postgres::statements::{Parameters, Round};
 use crate::engine::postgres::values::{limit, text};
 use crate::engine::token::Token;

@@ -2,7 +2,7 @@
 
 use crate::engine::postgres::gather::Gathered;
 use crate::engine::postgres::prepared::TELL;
-use crate::engine::postgres::queue::{Acquire, Release, Renew, Request, Single};
+use crate::engine::postgres::request::{Acquire, Release, Renew, Request, Single};
 use crate::engine::postgres::statements::Round;
 use crate::util::join_all::join_all;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The rounds that are under way on one connection, in the order in which they were sent.
 
-use crate::engine::postgres::queue::Request;
 use crate::engine::postgres::recent::Released;
+use crate::engine::postgres::request::Request;
 use crate::engine::postgres::statements::Round;
 use crate::engine::postgres::unanswered::Gain;
 use crate::engine::token::Token;

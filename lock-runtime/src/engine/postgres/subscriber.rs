@@ -5,7 +5,8 @@
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::postgres::connection::AbortOnDrop;
 use crate::engine::postgres::messages::parse;
-use crate::engine::postgres::queue::{Queue, Request};
+use crate::engine::postgres::queue::Queue;
+use crate::engine::postgres::request::Request;
 use crate::engine::postgres::subscription::{Event, Subscription, subscribe};
 use crate::engine::postgres::target::Target;
 use crate::engine::timeouts::{GRANT_TTL, Timeouts, WAITER_TTL};

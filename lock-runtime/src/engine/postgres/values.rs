@@ -1,7 +1,7 @@
 //! Values as the tables and functions of the schema have them.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::queue::Parameter;
+use crate::engine::postgres::request::Parameter;
 use crate::engine::token::Token;
 use std::time::Duration;
 use tokio_postgres::Row;
