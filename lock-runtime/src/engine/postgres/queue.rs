@@ -42,6 +42,17 @@ impl State {
         }
     }
 
+    fn pop(&mut self, releases: Option<bool>) -> Option<Request> {
+        let first = match releases {
+            Some(releases) => self.list(releases).pop_front(),
+            None => self
+                .releases
+                .pop_front()
+                .or_else(|| self.others.pop_front()),
+        };
+        first.map(|(_, request)| request)
+    }
+
     /// Returns whether the next round is of releases, or of others; none if it is of all requests, since they are few.
     /// The server does less for each lock of a statement that is about more of them.
     fn next(&self) -> Option<bool> {
@@ -80,20 +91,15 @@ impl Queue {
         // The callers of all the requests of a round may have left.
         while taken.is_empty() && state.len() > 0 {
             let next = state.next();
-            for releases in [true, false] {
-                if next.is_some_and(|next| next != releases) {
-                    continue;
-                }
-                while size < most
-                    && let Some((_, request)) = state.list(releases).pop_front()
-                {
-                    match request.is_wanted() {
-                        true => {
-                            size += request.size();
-                            taken.push(request);
-                        }
-                        false => left.push(request),
+            while size < most
+                && let Some(request) = state.pop(next)
+            {
+                match request.is_wanted() {
+                    true => {
+                        size += request.size();
+                        taken.push(request);
                     }
+                    false => left.push(request),
                 }
             }
         }
