@@ -14,7 +14,7 @@ const PATIENCE: u64 = 4;
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
-    /// Something has changed, for the one task that sends the requests.
+    /// There is a round to send, for the one task that sends them, or the queue is closed.
     pub(crate) changed: Notify,
 }
 
@@ -25,6 +25,8 @@ struct State {
     others: VecDeque<(u64, Request)>,
     /// The number of the next round.
     round: u64,
+    /// How many requests the next round has at least.
+    least: usize,
     /// Why there is no connection, after an attempt to make one.
     down: Option<EngineError>,
     closed: bool,
@@ -67,6 +69,16 @@ impl State {
             false => self.releases.len() > self.others.len(),
         })
     }
+
+    /// Returns whether the next round has its least number of requests.
+    fn is_due(&self) -> bool {
+        let size = match self.next() {
+            Some(true) => self.releases.len(),
+            Some(false) => self.others.len(),
+            None => self.len(),
+        };
+        size >= self.least
+    }
 }
 
 impl Queue {
@@ -77,8 +89,12 @@ impl Queue {
             let releases = matches!(request, Request::Release(_));
             let since = state.round;
             state.list(releases).push_back((since, request));
+            let is_due = state.is_due();
             drop(state);
-            return self.changed.notify_one();
+            if is_due {
+                self.changed.notify_one();
+            }
+            return;
         };
         drop(state);
         request.fail(error);
@@ -108,13 +124,11 @@ impl Queue {
         taken
     }
 
-    /// Returns the number of requests for the next round.
-    pub(crate) fn len(&self) -> usize {
+    /// Returns whether there are that many requests for the next round. If not, `changed` says when there are.
+    pub(crate) fn is_due(&self, least: usize) -> bool {
         let mut state = self.state();
-        match state.next() {
-            Some(releases) => state.list(releases).len(),
-            None => state.len(),
-        }
+        state.least = least;
+        state.is_due()
     }
 
     /// Fails all requests, and those to come until there is a connection.
@@ -153,6 +167,9 @@ mod tests {
     use super::*;
     use crate::engine::postgres::request::{Release, ReleaseReply, Renew};
     use crate::engine::token::Token;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
     use tokio::sync::oneshot;
 
     fn push(queue: &Queue, releases: usize, others: usize) {
@@ -181,12 +198,12 @@ mod tests {
     fn a_round_is_of_those_which_are_more() {
         let queue = Queue::default();
         push(&queue, 20, 7);
-        assert_eq!(queue.len(), 20);
+        assert!(queue.is_due(20) && !queue.is_due(21));
         assert_eq!(take(&queue, 10), (10, 0));
         push(&queue, 0, 4);
         assert_eq!(take(&queue, 20), (0, 11));
         assert_eq!(take(&queue, 20), (10, 0));
-        assert_eq!((queue.len(), take(&queue, 20)), (0, (0, 0)));
+        assert_eq!(take(&queue, 20), (0, 0));
     }
 
     #[test]
@@ -213,6 +230,23 @@ mod tests {
         let rounds: Vec<_> = (0..PATIENCE + 2).map(|_| take(&queue, 10)).collect();
         let (others, releases) = ((0, 10), (1, 0));
         assert_eq!(rounds, [others, others, others, others, releases, others]);
+    }
+
+    #[test]
+    fn the_sender_wakes_once_the_round_has_its_least_number() {
+        let queue = Queue::default();
+        let wakes = || {
+            let changed = pin!(queue.changed.notified());
+            let mut context = Context::from_waker(Waker::noop());
+            changed.poll(&mut context).is_ready()
+        };
+        push(&queue, 1, 0);
+        assert!(wakes());
+        assert!(!queue.is_due(3));
+        push(&queue, 0, 1);
+        assert!(!wakes());
+        push(&queue, 1, 0);
+        assert!(wakes() && queue.is_due(3));
     }
 
     #[test]

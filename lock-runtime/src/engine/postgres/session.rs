@@ -240,7 +240,7 @@ impl Driver {
     /// server more for each lock. Messages do not wait.
     fn is_due(&self, rounds: &Rounds<'_>) -> bool {
         let least = rounds.0.front().map_or(0, |sent| sent.size);
-        self.queue.len() >= least || !self.told.is_empty()
+        self.queue.is_due(least) || !self.told.is_empty()
     }
 
     /// Takes what is to be sent, and of it what is to be sent again if it is not answered.
