@@ -12,6 +12,7 @@ pub(crate) mod handoff;
 pub(crate) mod hold;
 pub(crate) mod inner;
 pub(crate) mod lease;
+pub(crate) mod local_lock;
 pub(crate) mod local_queue;
 pub(crate) mod loss;
 pub(crate) mod read_holds;
