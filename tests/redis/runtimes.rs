@@ -350,22 +350,19 @@ fn malformed_grant_messages_are_ignored() {
     });
     let other_waits = other.lock("taken").wait(Duration::from_secs(20));
     let other_waits = runtime.spawn(async move { other_waits.acquire().await?.release().await });
-    let mut channels: Vec<String> = Vec::new();
-    eventually(
-        Duration::from_secs(5),
-        "both processes are subscribed",
-        || {
-            channels = server.query("PUBSUB CHANNELS *grants*");
-            channels.len() == 2
-        },
-    );
+    // Then they are subscribed to stay: a process that connects subscribes for a moment, too.
+    eventually(Duration::from_secs(5), "both processes wait", || {
+        server.query::<usize>("ZCARD é:::queue:taken") == 2
+    });
+    let channels: Vec<String> = server.query("PUBSUB CHANNELS *grants*");
+    assert_eq!(channels.len(), 2);
     let token = "0123456789abcdef0123456789abcdef";
     for channel in &channels {
         for name in ["x", "\u{ea}:x", "xé", "", "é", "grant", "é:", "é:x"] {
             for number in ["1", "18446744073709551615"] {
                 let message = format!("grant {token} {number} {number} {name}");
                 let heard: usize = server.ask(&["PUBLISH", channel, &message]).unwrap();
-                assert_eq!(heard, 1, "the process is still subscribed");
+                assert!(heard > 0, "the process is still subscribed");
             }
         }
     }
