@@ -154,10 +154,12 @@ impl Watchdog {
         Some(due.into_values().flatten().collect())
     }
 
-    /// Returns the next wake-up.
+    /// Returns the next wake-up. One that was set stays although its hold has been released, as most are: later holds
+    /// are due later, and need not wake the task.
     fn next_wakeup(&self) -> Instant {
         let mut schedule = self.locked();
-        schedule.next_wakeup = schedule.holds.keys().next().copied();
+        let set = schedule.next_wakeup.filter(|wakeup| *wakeup > now());
+        schedule.next_wakeup = set.or_else(|| schedule.holds.keys().next().copied());
         let next = schedule.next_wakeup;
         next.unwrap_or_else(|| deadline_in(Duration::MAX))
     }
@@ -261,6 +263,55 @@ fn fetch(holds: &[Arc<dyn Renewable>]) {
 mod tests {
     use super::*;
     use crate::api::manager::LockManager;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{self, Waker};
+
+    struct Scheduled(AtomicUsize);
+
+    impl Renewable for Scheduled {
+        fn name(&self) -> &str {
+            "row"
+        }
+
+        fn place(&self) -> &AtomicUsize {
+            &self.0
+        }
+
+        fn on_due(self: Arc<Self>, _: Instant, _: Timestamp) -> Option<Renewal> {
+            None
+        }
+
+        fn on_renewed(self: Arc<Self>, _: Timestamp, _: Timestamp, _: bool) {}
+
+        fn on_renewal_failed(self: Arc<Self>, _: &EngineError) {}
+    }
+
+    #[test]
+    fn locks_that_are_released_soon_wake_the_task_once() {
+        let watchdog = Watchdog {
+            origin: now(),
+            schedule: Mutex::default(),
+            wake: Notify::new(),
+        };
+        let wakes = || {
+            let mut context = task::Context::from_waker(Waker::noop());
+            pin!(watchdog.wake.notified()).poll(&mut context).is_ready()
+        };
+        let begin = deadline_in(Duration::from_secs(10));
+        for n in 0..3 {
+            let due = begin + Duration::from_secs(n);
+            let hold = Arc::new(Scheduled(AtomicUsize::new(0)));
+            watchdog.schedule(None, due, hold.clone());
+            assert_eq!(wakes(), n == 0);
+            watchdog.unschedule(due, &*hold);
+            assert!(watchdog.take_due().is_some_and(|due| due.is_empty()));
+            assert_eq!(watchdog.next_wakeup(), begin);
+        }
+        let soon = begin - Duration::from_secs(5);
+        watchdog.schedule(None, soon, Arc::new(Scheduled(AtomicUsize::new(0))));
+        assert!(wakes());
+    }
 
     #[tokio::test]
     async fn short_leases_are_renewed_in_batches_of_their_own() {
