@@ -76,11 +76,11 @@ impl Exchange {
         }
     }
 
-    /// Returns `true` once before each write, unless the request is alone: then the other tasks that are ready
-    /// add theirs first. This multiplies the throughput under load, and delays no lone request.
+    /// Returns `true` once before each write, unless no other task is known to use the connection: then the other tasks
+    /// that are ready add their requests first. This multiplies the throughput under load, and delays no lone request.
     fn steps_back(&mut self, pipeline: &Pipeline) -> bool {
         let slots = pipeline.slots();
-        let may = slots.has_unsent() && slots.in_use() > 1;
+        let may = slots.has_unsent() && !slots.are_all_unsent();
         may && !replace(&mut self.stepped_back, true)
     }
 

@@ -180,9 +180,9 @@ impl Slots {
         self.unsent.acquisitions.len()
     }
 
-    /// Returns the number of requests whose slots are in use.
-    pub(crate) fn in_use(&self) -> usize {
-        self.slots.in_use()
+    /// Returns `true` if no request waits for its reply, or for its caller to take that.
+    pub(crate) fn are_all_unsent(&self) -> bool {
+        self.slots.in_use() == self.unsent.len()
     }
 
     /// Returns `true` if a request is to be written, or waits for its reply.
@@ -331,6 +331,11 @@ impl Slots {
     }
 
     #[cfg(test)]
+    pub(crate) fn in_use(&self) -> usize {
+        self.slots.in_use()
+    }
+
+    #[cfg(test)]
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
@@ -345,7 +350,11 @@ impl Unsent {
         }
     }
 
+    fn len(&self) -> usize {
+        self.releases.len() + self.acquisitions.len() + self.commands.len()
+    }
+
     fn is_empty(&self) -> bool {
-        self.releases.is_empty() && self.acquisitions.is_empty() && self.commands.is_empty()
+        self.len() == 0
     }
 }

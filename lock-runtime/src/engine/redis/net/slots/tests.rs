@@ -251,6 +251,23 @@ fn replies_belong_to_requests_in_the_order_of_writing() {
 }
 
 #[test]
+fn a_lone_task_with_a_background_release_is_known_to_be_alone() {
+    let mut bench = Bench::new();
+    let held = bench.put(acquire("row"));
+    assert!(bench.slots.are_all_unsent());
+    bench.write();
+    assert!(!bench.slots.are_all_unsent());
+    bench.execute();
+    bench.read();
+    let other = bench.put(acquire("other"));
+    assert!(!bench.slots.are_all_unsent(), "one takes its reply next");
+    bench.leave(held);
+    assert!(bench.slots.are_all_unsent(), "a release and an acquisition");
+    bench.leave(other);
+    assert!(bench.slots.are_all_unsent());
+}
+
+#[test]
 fn releases_are_written_first_and_in_batches() {
     let mut bench = Bench::new();
     bench.put(command(b"c"));
