@@ -14,7 +14,7 @@ const PATIENCE: u64 = 4;
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
-    /// There is a round to send, for the one task that sends them, or the queue is closed.
+    /// There is a round to send, the connection has ended, or the queue is closed: for the one task that sends the rounds.
     pub(crate) changed: Notify,
 }
 
