@@ -1,12 +1,11 @@
 //! etcd.
 
-use super::{Engine, OURS, Targets};
+use super::{Engine, OURS, REST, Targets};
 use crate::contenders::connect;
 use crate::contenders::etcd::{LockCalls, Puts, client};
 use crate::contenders::ours::Ours;
 use crate::load::clock;
 use crate::servers::etcd::start;
-use crate::work::handoff::REST;
 use std::time::Duration;
 
 pub const ENGINE: Engine = Engine {

@@ -12,8 +12,12 @@ use crate::numbers::{Summary, median, micros};
 use crate::report::Table;
 use crate::runtime::Flavor;
 use crate::servers::Servers;
-use crate::work::handoff::{self, Pair, REST};
+use crate::work::handoff::{self, Pair};
 use std::time::Duration;
+
+/// The time after which the other process waits before its turn: several times that of a write, since it acquires only
+/// once its own release is confirmed, and is to wait before the lock is released.
+const REST: Duration = Duration::from_millis(15);
 
 pub const ALL: &[Engine] = &[
     postgres::ENGINE,
@@ -122,7 +126,7 @@ impl Engine {
 
     /// A release in one process, and the beginning of the body in another.
     fn hand_off(&self, bench: &mut Bench, url: &str, title: &str) {
-        let passes = if bench.quick { 20 } else { 100 };
+        let passes = if bench.quick { 20 } else { 50 };
         let runtime = Flavor::Threads.build();
         let mut bare = Vec::new();
         let mut ours = Pair::start(ContenderKind::Ours, url);

@@ -1,12 +1,11 @@
 //! PostgreSQL.
 
-use super::{Engine, OURS, Targets};
+use super::{Engine, OURS, REST, Targets};
 use crate::contenders::connect;
 use crate::contenders::ours::Ours;
 use crate::contenders::postgres::{Advised, Advisory, Sqlx, Updates, client};
 use crate::load::clock;
 use crate::servers::postgres::start;
-use crate::work::handoff::REST;
 use std::time::Duration;
 use tokio_postgres::{AsyncMessage, NoTls};
 

@@ -1,12 +1,11 @@
 //! ZooKeeper.
 
-use super::{Engine, OURS, Targets};
+use super::{Engine, OURS, REST, Targets};
 use crate::contenders::connect;
 use crate::contenders::ours::Ours;
 use crate::contenders::zookeeper::{Creates, Recipe, client, create};
 use crate::load::clock;
 use crate::servers::zookeeper::start;
-use crate::work::handoff::REST;
 use std::time::Duration;
 
 pub const ENGINE: Engine = Engine {
