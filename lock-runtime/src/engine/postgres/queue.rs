@@ -32,22 +32,24 @@ struct State {
     closed: bool,
 }
 
+/// The requests that a round is of.
+#[derive(Clone, Copy)]
+enum Kind {
+    Releases,
+    Others,
+    All,
+}
+
 impl State {
     fn len(&self) -> usize {
         self.releases.len() + self.others.len()
     }
 
-    fn list(&mut self, releases: bool) -> &mut VecDeque<(u64, Request)> {
-        match releases {
-            true => &mut self.releases,
-            false => &mut self.others,
-        }
-    }
-
-    fn pop(&mut self, releases: Option<bool>) -> Option<Request> {
-        let first = match releases {
-            Some(releases) => self.list(releases).pop_front(),
-            None => self
+    fn pop(&mut self, kind: Kind) -> Option<Request> {
+        let first = match kind {
+            Kind::Releases => self.releases.pop_front(),
+            Kind::Others => self.others.pop_front(),
+            Kind::All => self
                 .releases
                 .pop_front()
                 .or_else(|| self.others.pop_front()),
@@ -55,27 +57,31 @@ impl State {
         first.map(|(_, request)| request)
     }
 
-    /// Returns whether the next round is of releases, or of others; none if it is of all requests, since they are few.
-    /// The server does less for each lock of a statement that is about more of them.
-    fn next(&self) -> Option<bool> {
+    /// Returns what the next round is of: of all requests only if they are few, since the server does less for each lock
+    /// of a statement that is about more of them.
+    fn next(&self) -> Kind {
         if self.len() < MANY {
-            return None;
+            return Kind::All;
         }
         let first = |list: &VecDeque<(u64, _)>| list.front().map_or(u64::MAX, |(since, _)| *since);
         let (released, other) = (first(&self.releases), first(&self.others));
         let waits_long = self.round.saturating_sub(released.min(other)) >= PATIENCE;
-        Some(match waits_long {
+        let is_of_releases = match waits_long {
             true => released <= other,
             false => self.releases.len() > self.others.len(),
-        })
+        };
+        match is_of_releases {
+            true => Kind::Releases,
+            false => Kind::Others,
+        }
     }
 
     /// Returns whether the next round has its least number of requests.
     fn is_due(&self) -> bool {
         let size = match self.next() {
-            Some(true) => self.releases.len(),
-            Some(false) => self.others.len(),
-            None => self.len(),
+            Kind::Releases => self.releases.len(),
+            Kind::Others => self.others.len(),
+            Kind::All => self.len(),
         };
         size >= self.least
     }
@@ -86,9 +92,12 @@ impl Queue {
     pub(crate) fn push(&self, request: Request) {
         let mut state = self.state();
         let Some(error) = state.down.clone() else {
-            let releases = matches!(request, Request::Release(_));
             let since = state.round;
-            state.list(releases).push_back((since, request));
+            let list = match request {
+                Request::Release(_) => &mut state.releases,
+                _ => &mut state.others,
+            };
+            list.push_back((since, request));
             let is_due = state.is_due();
             drop(state);
             if is_due {
