@@ -31,7 +31,8 @@ use tokio::time::Instant;
 #[derive(Default)]
 pub(crate) struct Slots {
     slots: Slab,
-    unsent: Unsent,
+    /// The requests to be written, in the order in which they came.
+    unsent: Vec<usize>,
     owed: OwedReplies,
     /// No request that is waited for has an earlier deadline.
     next_deadline: Option<Instant>,
@@ -41,15 +42,6 @@ pub(crate) struct Slots {
     driver_sleeps: bool,
     ended: bool,
     pub(crate) many: Many,
-}
-
-/// The requests to be written, by their order in one write. What is released can be acquired by others, so
-/// that comes first.
-#[derive(Default)]
-struct Unsent {
-    releases: Vec<usize>,
-    acquisitions: Vec<usize>,
-    commands: Vec<usize>,
 }
 
 /// From this number of requests on, an idle server first gets half of them.
@@ -104,7 +96,7 @@ impl Slots {
             return Err(waiter);
         }
         let at = self.slots.insert(request, waiter);
-        self.unsent.of(&self.slots[at].request).push(at);
+        self.unsent.push(at);
         Ok(at)
     }
 
@@ -146,8 +138,7 @@ impl Slots {
         match &slot.state {
             State::Free => Vec::new(),
             State::Unsent => {
-                let unsent = self.unsent.of(&slot.request);
-                unsent.retain(|unsent| *unsent != at);
+                self.unsent.retain(|unsent| *unsent != at);
                 self.slots.free(at);
                 Vec::new()
             }
@@ -177,7 +168,8 @@ impl Slots {
 
     /// Returns the number of acquisitions to be written, each of which needs a token.
     pub(crate) fn unsent_acquisitions(&self) -> usize {
-        self.unsent.acquisitions.len()
+        let requests = self.unsent.iter().map(|at| &self.slots[*at].request);
+        requests.filter(|it| it.is_acquisition()).count()
     }
 
     /// Returns `true` if no request waits for its reply, or for its caller to take that.
@@ -198,7 +190,7 @@ impl Slots {
     /// Writes the unsent requests: releases, acquisitions, then the others. `tokens` are at least
     /// [`unsent_acquisitions`](Self::unsent_acquisitions). If that was all, the next request has to wake the driver.
     ///
-    /// Of many requests to an idle server, half are written, so that it executes them while the callers of the
+    /// Of many requests to an idle server, the first half are written, so that it executes them while the callers of the
     /// others are served: otherwise the two would take turns.
     pub(crate) fn write(
         &mut self,
@@ -212,13 +204,17 @@ impl Slots {
             return;
         }
         self.silent_since.get_or_insert_with(now);
-        let all = self.unsent.releases.len() + self.unsent.acquisitions.len();
+        let all = self.unsent.len();
         let most = match self.owed.is_empty() && all >= self.many.0 {
             true => all.div_ceil(2),
             false => all,
         };
-        let releases = take_first(&mut self.unsent.releases, most);
-        for at in &releases {
+        let mut requests = take_first(&mut self.unsent, most);
+        // What is released can be acquired by others.
+        requests.sort_by_key(|at| self.slots[*at].request.place_in_write());
+        let of_releases = |at: &usize| self.slots[*at].request.release().is_some();
+        let (releases, others) = requests.split_at(requests.partition_point(of_releases));
+        for at in releases {
             self.slots[*at].state = State::Sent;
         }
         let mut batch = Vec::new();
@@ -235,20 +231,18 @@ impl Slots {
         }
         let mut tokens = tokens.into_iter();
         let mut awaits_replicas = false;
-        let acquisitions = take_first(&mut self.unsent.acquisitions, most - releases.len());
-        for at in acquisitions {
-            let Some(token) = tokens.next() else {
-                self.unsent.acquisitions.push(at);
-                continue;
-            };
-            let await_replicas = self.slots[at].request.set_token(token);
+        for at in others {
+            let request = &mut self.slots[*at].request;
+            if request.is_acquisition() {
+                let Some(token) = tokens.next() else {
+                    self.unsent.push(*at);
+                    continue;
+                };
+                request.set_token(token);
+            }
+            let await_replicas = request.awaits_replicas();
             awaits_replicas |= await_replicas;
-            self.write_one(at, await_replicas, encoder);
-        }
-        for at in take(&mut self.unsent.commands) {
-            let await_replicas = self.slots[at].request.awaits_replicas();
-            awaits_replicas |= await_replicas;
-            self.write_one(at, await_replicas, encoder);
+            self.write_one(*at, await_replicas, encoder);
         }
         if awaits_replicas {
             encoder.wait_for_replicas();
@@ -324,7 +318,7 @@ impl Slots {
     /// over.
     pub(crate) fn end(&mut self, effects: &mut Effects) {
         self.ended = true;
-        self.unsent = Unsent::default();
+        self.unsent = Vec::new();
         self.owed = OwedReplies::default();
         self.silent_since = None;
         self.slots.end(effects);
@@ -338,23 +332,5 @@ impl Slots {
     #[cfg(test)]
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
-    }
-}
-
-impl Unsent {
-    fn of(&mut self, request: &Request) -> &mut Vec<usize> {
-        match request {
-            Request::Release { .. } => &mut self.releases,
-            Request::Acquire { .. } => &mut self.acquisitions,
-            Request::Command { .. } => &mut self.commands,
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.releases.len() + self.acquisitions.len() + self.commands.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }

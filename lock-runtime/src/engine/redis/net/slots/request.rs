@@ -75,12 +75,24 @@ impl Request {
         }
     }
 
-    /// Gives an acquisition its token. Returns `true` if replicas have to acknowledge it.
-    pub(super) fn set_token(&mut self, drawn: Token) -> bool {
+    pub(super) fn is_acquisition(&self) -> bool {
+        matches!(self, Request::Acquire { .. })
+    }
+
+    /// Requests with a lower number come first in a write.
+    pub(super) fn place_in_write(&self) -> u8 {
+        match self {
+            Request::Release { .. } => 0,
+            Request::Acquire { .. } => 1,
+            Request::Command { .. } => 2,
+        }
+    }
+
+    /// Gives an acquisition its token.
+    pub(super) fn set_token(&mut self, drawn: Token) {
         if let Request::Acquire { attempt, token, .. } = self {
             *token = Some(drawn.with_limit(attempt.limit));
         }
-        self.awaits_replicas()
     }
 
     pub(super) fn token(&self) -> Option<Token> {

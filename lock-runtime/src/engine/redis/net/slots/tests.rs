@@ -329,6 +329,34 @@ fn half_of_many_requests_are_written_to_an_idle_server() {
 }
 
 #[test]
+fn the_half_that_is_written_first_came_first() {
+    let mut bench = Bench::new();
+    let Many(many) = bench.slots.many;
+    for n in 0..many {
+        let claim = attempt(&n.to_string(), 0).claim(Token::random());
+        let release = bench.background(claim);
+        assert!(bench.slots.put_background(release).is_ok());
+        bench.put(acquire(&n.to_string()));
+    }
+    for half in [0..many / 2, many / 2..many] {
+        let written = bench.write();
+        let is_acquisition = |written: &&Written| matches!(written, Written::Acquire(..));
+        assert_eq!(written.iter().filter(is_acquisition).count(), half.len());
+        // Each after the release of its lock.
+        let names = written.into_iter().flat_map(|written| match written {
+            Written::Releases(batch) => batch.into_iter().map(|(name, _)| name).collect(),
+            Written::Acquire(name, _) => vec![name],
+            other => panic!("{other:?}"),
+        });
+        let expected: Vec<_> = half.map(|n| n.to_string()).collect();
+        assert_eq!(
+            names.collect::<Vec<_>>(),
+            [expected.clone(), expected].concat()
+        );
+    }
+}
+
+#[test]
 fn an_unsent_request_that_is_left_is_never_written() {
     let mut bench = Bench::new();
     let [left, stays] = [bench.put(acquire("a")), bench.put(acquire("b"))];
