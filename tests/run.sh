@@ -62,9 +62,12 @@ cargo build "${all[@]}" --bins --examples
 mkdir -p target/chaos
 rm -f target/chaos/chaos
 cp "${CARGO_TARGET_DIR:-target}/debug/chaos" target/chaos/chaos
+# In a process group of its own, so that its servers end with it if a step fails.
+set -m
 ${prompt[@]+"${prompt[@]}"} target/chaos/chaos --minutes 2 >target/chaos/log 2>&1 &
 chaos=$!
-trap 'kill "$chaos" 2>/dev/null || true' EXIT
+set +m
+trap 'kill -- "-$chaos" 2>/dev/null || true' EXIT
 
 step "build of the tests"
 nice -n 19 cargo test "${all[@]}" --no-run
