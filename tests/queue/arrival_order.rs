@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, block_in_place};
 
 use super::fixture::{LONG, fair, managers_with, waits};
 use lock_test_support::manager::connected;
@@ -39,13 +39,13 @@ async fn grants_follow_arrival_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn returning_waiter_queues_last() {
     const ROUNDS: usize = 30;
-    let server = Server::start();
+    let server = Arc::new(Server::start());
     let managers = managers_with(4, || fair(&server.url())).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = JoinSet::new();
     for (n, locks) in managers.iter().enumerate() {
-        let (locks, order) = (locks.clone(), order.clone());
+        let (locks, order, queue) = (locks.clone(), order.clone(), server.clone());
         waiters.spawn(async move {
             let mut next = waits(&locks, "door");
             for _ in 0..ROUNDS {
@@ -53,7 +53,7 @@ async fn returning_waiter_queues_last() {
                 order.lock().unwrap().push(n);
                 // It queues again before it releases.
                 let again = waits(&locks, "door");
-                tokio::time::sleep(millis(5)).await;
+                block_in_place(|| queue.until_waiting("door", 4));
                 guard.release().await.unwrap();
                 next = again;
             }
