@@ -3,30 +3,11 @@
 use lock_runtime::LockManager;
 
 use super::members::Members;
-use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, eventually, millis};
-
-fn replica_of(master: &Server) -> Server {
-    let port = master.port().to_string();
-    let options = [
-        "--replicaof",
-        "127.0.0.1",
-        &port,
-        "--repl-diskless-sync-delay",
-        "0",
-    ];
-    let replica = Server::with(None, |_, _| options.map(str::to_owned).into());
-    eventually(millis(20_000), "the replica follows", || {
-        let replication: String = master.query("INFO replication");
-        replication.contains("state=online")
-    });
-    replica
-}
+use lock_test_support::replica::{master, replica_of};
+use lock_test_support::time::{NOISE, millis};
 
 #[tokio::test]
 async fn member_counts_only_with_acknowledging_replica() {
-    let at_once = ["--repl-diskless-sync-delay", "0"];
-    let master = || Server::with(None, |_, _| at_once.map(str::to_owned).into());
     let members = Members((0..3).map(|_| master()).collect());
     let mut replicas: Vec<_> = members.0.iter().map(replica_of).collect();
     let both = [members.connect().await, members.connect().await];

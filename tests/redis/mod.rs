@@ -15,5 +15,6 @@ mod outage;
 mod permissions;
 mod polling;
 mod processes;
+mod replicas;
 mod runtimes;
 mod scale;

@@ -12,6 +12,7 @@ pub mod pgbouncer;
 pub mod postgres;
 pub mod proxy;
 pub mod refusing;
+pub mod replica;
 pub mod resp;
 pub mod rng;
 pub mod sentinel;

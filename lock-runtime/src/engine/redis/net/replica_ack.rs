@@ -40,7 +40,9 @@ impl ReplicaAckConnections {
             if let SendMode::Pipelined(Pipelining { wait, .. }) = &mut connector.send_mode {
                 *wait = Some(wait_command(replicas, self.connector.timeouts));
             }
-            Arc::new(ReconnectingConnection::connect_in_background(connector))
+            // The deadline of the first request is the limit of the first attempt.
+            let (connection, _) = ReconnectingConnection::connect_lazily(connector);
+            Arc::new(connection)
         };
         Some(connections.entry(replicas).or_insert_with(open).clone())
     }
