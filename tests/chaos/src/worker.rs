@@ -22,6 +22,10 @@ use lock_test_support::worker::{Worker, next_order, report_event};
 /// A shutdown that takes longer counts as hanging.
 const LONGEST_SHUTDOWN: Duration = millis(20_000);
 
+/// For how long a fault may prevent a worker from connecting. Less than the pool waits for its workers, so that the
+/// error is shown.
+const LONGEST_FAULT: Duration = millis(60_000);
+
 /// Starts the process. It reports `ready` and, at its end, `over`; its orders are `drop`, which drops its
 /// runtimes, and `end`.
 pub fn start(instructions: &Instructions, environment: &[(&str, String)]) -> Worker {
@@ -162,14 +166,17 @@ fn new_runtime(instructions: &Instructions, rng: &mut Rng) -> Runtime {
 
 /// Connects as soon as the servers permit it.
 pub async fn connect(config: &Config) -> LockManager {
+    let end = Instant::now() + LONGEST_FAULT;
     loop {
         // A server may be unavailable, or permit too little for now.
         match LockManager::connect(config.clone()).await {
             Ok(locks) => return locks,
-            Err(LockError::Unavailable { .. } | LockError::InvalidConfig { .. }) => {
+            Err(LockError::Unavailable { .. } | LockError::InvalidConfig { .. })
+                if Instant::now() < end =>
+            {
                 tokio::time::sleep(millis(20)).await;
             }
-            Err(error) => panic!("{error}"),
+            Err(error) => panic!("no connection: {error}"),
         }
     }
 }
