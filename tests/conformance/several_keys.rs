@@ -148,7 +148,7 @@ pub async fn dropped_call_frees_all_keys(fixture: Fixture) {
 
 pub async fn lost_key_loses_the_guard(fixture: Fixture) {
     let names = keys(&fixture, &["a", "b", "c"]);
-    let lock = fixture.locks().lock_all(&names).ttl(millis(600));
+    let lock = fixture.locks().lock_all(&names).ttl(millis(2400));
     let guard = lock.acquire().await.unwrap();
     if !fixture.deleted(&names[2]) {
         return;

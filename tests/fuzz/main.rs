@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
+use lock_test_support::manager::connected;
 use lock_test_support::rng::Rng;
 use lock_test_support::server::Server;
 use lock_test_support::time::{eventually, millis, within};
@@ -57,7 +58,7 @@ async fn lied_to(
     let everybody = |percent| liars.iter().for_each(|liar| liar.lie(percent));
     while sent() < lies {
         everybody(0);
-        let before = connect().await.expect("an honest server");
+        let before = connected(config.clone()).await;
         everybody(percent);
         // This manager gets false replies from the beginning.
         let connected = report.call("connect", millis(400), connect()).await;
@@ -96,7 +97,7 @@ async fn lied_to(
         }
     }
     everybody(0);
-    client::is_well(&connect().await.unwrap()).await;
+    client::is_well(&connected(config.clone()).await).await;
     let lies: Vec<_> = liars.iter().map(|liar| &liar.sent).collect();
     report.end(&lies);
     servers.iter().for_each(clean);

@@ -170,6 +170,8 @@ async fn lock_acquired_by_canceled_waiter_is_released() {
         granted,
     );
     waiter.abort();
+    // The reply may have come first.
+    drop(waiter.await);
     server.until_gone("lock:door", NOISE);
     assert_eq!(server.waiting("door"), 0);
 }
@@ -223,13 +225,10 @@ async fn timed_out_waiter_leaves_no_queue_entry() {
     let server = Server::start();
     let managers = managers(&server.url(), 2).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();
-    let lock = managers[1].lock("door").wait(millis(200));
+    let lock = managers[1].lock("door").wait(NOISE);
     let waiter = tokio::spawn(lock.acquire());
     server.until_waiting("door", 1);
-    let error = within(millis(200) + NOISE, waiter)
-        .await
-        .unwrap()
-        .unwrap_err();
+    let error = within(NOISE * 2, waiter).await.unwrap().unwrap_err();
     assert!(error.is_busy(), "{error}");
     server.until_waiting("door", 0);
     holder.release().await.unwrap();
@@ -265,11 +264,13 @@ fn lock_granted_to_dropped_runtime_is_released() {
             .build()
             .unwrap();
         let waiter = theirs.spawn(managers[1].lock("door").wait(LONG).acquire());
+        let (queued, seen) = tokio::sync::oneshot::channel();
         let thread = std::thread::spawn(move || {
-            theirs.block_on(async { tokio::time::sleep(millis(100)).await });
+            theirs.block_on(seen).unwrap();
             theirs
         });
         server.until_waiting("door", 1);
+        queued.send(()).unwrap();
         let theirs = thread.join().unwrap();
         holder.release().await.unwrap();
         // The lock is granted, and the waiter is never polled again.

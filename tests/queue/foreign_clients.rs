@@ -70,11 +70,11 @@ async fn lock_without_expiry_is_busy_until_deleted() {
     let server = Server::start();
     let locks = connected(server.url()).await;
     server.query::<()>("SET lock:door other-client");
-    let busy = locks.lock("door").wait(millis(300)).acquire().await;
+    let busy = locks.lock("door").wait(NOISE).acquire().await;
     assert!(busy.unwrap_err().is_busy());
     server.query::<()>("DEL lock:door");
     server.query::<()>("HSET lock:door field value");
-    let busy = locks.lock("door").wait(millis(300)).acquire().await;
+    let busy = locks.lock("door").wait(NOISE).acquire().await;
     assert!(
         busy.unwrap_err().is_busy(),
         "a key of another type counts as held"
@@ -95,14 +95,14 @@ async fn key_of_wrong_type_loses_only_its_lock() {
     let locks = connected(server.url()).await;
     let mut guards = Vec::new();
     for n in 0..10 {
-        let lock = locks.lock(format!("row:{n}")).ttl(millis(1000));
+        let lock = locks.lock(format!("row:{n}")).ttl(millis(2500));
         guards.push(lock.acquire().await.unwrap());
     }
     server.query::<()>("DEL lock:row:4");
     server.query::<()>("HSET lock:row:4 field value");
-    let lost = within(millis(1000) + NOISE, guards[4].lost()).await;
+    let lost = within(millis(2500) + NOISE, guards[4].lost()).await;
     assert!(lost.is_lost(), "{lost}");
-    tokio::time::sleep(millis(1500)).await;
+    tokio::time::sleep(millis(3000)).await;
     let valid: Vec<_> = guards.iter().map(|guard| guard.is_valid()).collect();
     assert_eq!(
         valid.iter().filter(|valid| !**valid).count(),

@@ -39,7 +39,7 @@ async fn take_turns(managers: &[LockManager], rounds: usize) -> Duration {
 async fn lost_messages_delay_waiters_briefly() {
     let server = Server::start();
     let proxy = Proxy::losing_messages(server.port(), 5);
-    let managers = managers_with(4, || fair(&proxy.url())).await;
+    let managers = managers_with(4, || patient(fair(&proxy.url()))).await;
     let longest = take_turns(&managers, 60).await;
     let lost = proxy.lost_messages();
     println!("{lost} messages lost; the longest wait was {longest:?}");
@@ -100,7 +100,7 @@ async fn lost_grant_message_is_found_by_polling() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_subscriptions_delay_waiters_briefly() {
     let server = Arc::new(Server::start());
-    let managers = managers_with(4, || fair(&server.url())).await;
+    let managers = managers_with(4, || patient(fair(&server.url()))).await;
     let done = Arc::new(AtomicBool::new(false));
     let killer = std::thread::spawn({
         let (server, done) = (server.clone(), done.clone());

@@ -42,7 +42,7 @@ async fn late_votes_leave_no_lock() {
 async fn release_with_lost_replies_reports_success() {
     let members = Members::start(3);
     let proxies = members.proxies();
-    let locks = connected(through(&proxies)).await;
+    let locks = connected(through(&proxies).command_timeout(millis(3000))).await;
     let guard = locks.lock("door").acquire().await.unwrap();
     members.until_held_by("door", &[0, 1, 2], millis(3000));
     // All members have the script, so that the first request releases the lock. A release is sent to a

@@ -296,7 +296,7 @@ async fn invalid_duration_is_rejected() {
 async fn key_of_wrong_type_is_busy() {
     let fixture = Fixture::start().await;
     fixture.query::<()>("RPUSH lock:row a b");
-    let lock = fixture.locks().lock("row").wait(millis(100));
+    let lock = fixture.locks().lock("row").wait(NOISE);
     assert!(lock.acquire().await.unwrap_err().is_busy());
     fixture.query::<()>("DEL lock:row");
 }

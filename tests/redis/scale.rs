@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{Stopwatch, eventually, millis};
+use lock_test_support::time::{Stopwatch, eventually, millis, patient};
 use lock_test_support::worker::{Worker, arguments, next_order, report_event};
 
 /// The number of guards in each round. Memory is compared over the rounds of 2,000: the temporary needs of
@@ -116,7 +116,7 @@ fn take_each_name(url: &str, names: u64) {
         .enable_all()
         .build();
     runtime.unwrap().block_on(async {
-        let locks = connected(url).await;
+        let locks = connected(patient(url)).await;
         let mut early = 0;
         for tenth in 0..10 {
             let mut tasks = JoinSet::new();

@@ -38,9 +38,10 @@ async fn too_few(known: &str, attempt: impl AsyncFn() -> Result<(), LockError>) 
             let error = attempt().await.unwrap_err();
             assert!(error.is_unavailable(), "{error}");
             let source = error.source().unwrap().to_string();
-            match source.contains("reconnecting") {
-                true => {}
-                false => return assert!(source.contains(known), "{source}"),
+            // On a machine that stalled, the answer may be missing.
+            let passing = ["reconnecting", "no answer"];
+            if !passing.iter().any(|words| source.contains(words)) {
+                return assert!(source.contains(known), "{source}");
             }
         }
     };
@@ -138,7 +139,9 @@ async fn unreplicated_renewal_does_not_extend_lease() {
     };
     within(ttl + NOISE, lost).await;
     assert!(start.elapsed() < ttl + millis(100), "{:?}", start.elapsed());
-    assert!(known.release().await.unwrap_err().is_lost());
+    let error = known.release().await.unwrap_err();
+    // A stalled machine leaves the release without an answer within the short command timeout.
+    assert!(error.is_lost() || error.is_unavailable(), "{error}");
     assert!(plain.is_valid());
     plain.release().await.unwrap();
     paused.into_iter().for_each(|n| all.resume(n));
