@@ -40,7 +40,8 @@ impl ReplicaAckConnections {
             if let SendMode::Pipelined(Pipelining { wait, .. }) = &mut connector.send_mode {
                 *wait = Some(wait_command(replicas, self.connector.timeouts));
             }
-            // The deadline of the first request is the limit of the first attempt.
+            // The first attempt may last for the connect timeout: no lease depends on it yet, and each call waits for it
+            // until its own deadline.
             let (connection, _) = ReconnectingConnection::connect_lazily(connector);
             Arc::new(connection)
         };
