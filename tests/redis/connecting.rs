@@ -3,8 +3,10 @@
 use lock_runtime::{Config, LockManager};
 
 use lock_test_support::certificates::Certificates;
+use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
 use lock_test_support::server::{Server, tls_options};
-use lock_test_support::time::{NOISE, within};
+use lock_test_support::time::{NOISE, Stopwatch, millis, within};
 
 /// Asserts that a lock can be acquired, appears in `database`, and can be released.
 async fn works(server: &Server, config: impl Into<Config>, database: u32) {
@@ -113,4 +115,17 @@ async fn tls_1_2_and_1_3_are_accepted() {
         let config = Config::new(url).root_certificate(certificates.authority.clone());
         works(&server, config, 0).await;
     }
+}
+
+/// Each connection takes two round trips beside TCP's: for the handshake, and for all commands that set it up.
+#[tokio::test]
+async fn connect_takes_few_round_trips() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let round_trip = millis(200);
+    proxy.delay(round_trip / 2);
+    let clock = Stopwatch::start();
+    connected(Config::new(proxy.url())).await;
+    let took = clock.elapsed();
+    assert!(took < 8 * round_trip, "connecting took {took:?}");
 }

@@ -69,19 +69,26 @@ impl Refusal {
                 let request: Vec<_> = requests.drain(..length).collect();
                 let meant = words.join(" ").to_uppercase().starts_with(self.command);
                 let less = |left: usize| left.checked_sub(1);
-                // A client that receives a refusal has no other request under way.
                 let passed = if meant && self.left.fetch_update(Relaxed, Relaxed, less).is_ok() {
-                    client.write_all(format!("-{}\r\n", self.error).as_bytes())
+                    self.refusal()
                 } else {
                     self.carried_out.fetch_add(usize::from(meant), Relaxed);
-                    server.write_all(&request)
+                    request
                 };
-                if passed.is_err() {
+                if server.write_all(&passed).is_err() {
                     return;
                 }
             }
         }
         let _ = server.shutdown(Shutdown::Both);
+    }
+
+    /// Returns a request to which the server replies with the error, so that all replies stay in order.
+    fn refusal(&self) -> Vec<u8> {
+        let script = "return redis.error_reply(ARGV[1])";
+        let mut command = redis::cmd("EVAL");
+        command.arg(script).arg(0).arg(self.error);
+        command.get_packed_command()
     }
 }
 

@@ -3,6 +3,8 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::commands::{LockCommands, Via};
 use crate::engine::redis::net::error::redis_error;
+use crate::engine::request::EngineFuture;
+use crate::util::join_all::join_all;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
@@ -15,39 +17,58 @@ const COMMANDS: &str = "+@connection +set +get +mget +del +pexpire +pexpireat +p
 impl LockCommands {
     /// Fails if the server cannot store locks. A command that cannot be tried now counts as permitted.
     pub(crate) async fn check_permissions(&self, deadline: Instant) -> Result<(), EngineError> {
-        let name = self.keys.never();
-        let send = async |command: Cmd| {
-            let sent = self.send::<Value>(Via::IoThread, &name, &command, deadline);
-            sent.await
-        };
-        if let Err(error) = send(redis::cmd("HELLO")).await
-            && is_unknown_command(&error)
-        {
-            let words =
-                "the server does not support RESP3, which grants require; use Redis 6 or newer";
-            return Err(EngineError::new(EngineErrorKind::Rejected, words));
+        let checks: [EngineFuture<'_, ()>; 4] = [
+            Box::pin(self.check_protocol(deadline)),
+            Box::pin(self.check_scripts(deadline)),
+            Box::pin(self.check_client_commands(deadline)),
+            Box::pin(self.check_subscription(deadline)),
+        ];
+        join_all(checks).await.into_iter().collect()
+    }
+
+    async fn check_protocol(&self, deadline: Instant) -> Result<(), EngineError> {
+        match self.try_command(&redis::cmd("HELLO"), deadline).await {
+            Err(error) if is_unknown_command(&error) => {
+                let words =
+                    "the server does not support RESP3, which grants require; use Redis 6 or newer";
+                Err(EngineError::new(EngineErrorKind::Rejected, words))
+            }
+            _ => Ok(()),
         }
-        let arguments = |command: &mut Cmd| {
-            command.arg(&name).arg(&self.subscription.channel);
-        };
+    }
+
+    /// Tries all commands of the scripts, and both ways to call a script.
+    async fn check_scripts(&self, deadline: Instant) -> Result<(), EngineError> {
         let script = &self.scripts.check_permissions;
-        let mut by_source = script.eval(1);
-        arguments(&mut by_source);
-        self.reject_if_permanent(send(by_source).await)?;
-        let by_digest = self.eval(Via::IoThread, script, (&name, 1), deadline, arguments);
-        self.reject_if_permanent::<Value>(by_digest.await)?;
+        for mut call in [script.eval(1), script.evalsha(1)] {
+            call.arg(self.keys.never()).arg(&self.subscription.channel);
+            self.reject_if_permanent(self.try_command(&call, deadline).await)?;
+        }
+        Ok(())
+    }
+
+    async fn check_client_commands(&self, deadline: Instant) -> Result<(), EngineError> {
         let mut info = redis::cmd("CLIENT");
         info.arg("INFO");
         let mut kill = redis::cmd("CLIENT");
         kill.arg("KILL").arg("ID").arg(i64::MAX);
         for command in [info, kill] {
-            match send(command).await {
+            match self.try_command(&command, deadline).await {
                 // Some proxies know only their own connections.
                 Err(error) if is_unknown_command(&error) => {}
                 answer => self.reject_if_permanent(answer)?,
             }
         }
+        Ok(())
+    }
+
+    async fn check_subscription(&self, deadline: Instant) -> Result<(), EngineError> {
         self.reject_if_permanent(self.subscription.try_once(deadline).await)
+    }
+
+    async fn try_command(&self, command: &Cmd, deadline: Instant) -> Result<Value, EngineError> {
+        let name = self.keys.never();
+        self.send(Via::IoThread, &name, command, deadline).await
     }
 
     /// Fails if the server will never carry out the command.

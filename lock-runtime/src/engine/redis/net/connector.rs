@@ -13,10 +13,13 @@ use crate::engine::redis::net::pipeline::Pipeline;
 use crate::engine::redis::net::socket::{self, Lent};
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
+use crate::util::join_all::join_all;
 use crate::util::panics::catch;
 use crate::util::time::deadline_in;
 use redis::aio::{MultiplexedConnection, SendError};
-use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, PushKind, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, FromRedisValue, ProtocolVersion, PushInfo, PushKind, Value,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -160,12 +163,7 @@ impl Connector {
         if endpoint.requires_master_role() {
             require_master(redis).await?;
         }
-        self.kill_previous_client(redis).await?;
-        let description: Result<String, _> =
-            redis::cmd("CLIENT").arg("INFO").query_async(redis).await;
-        let description = ok_unless_rejected(description)?;
-        self.previous_client = description.as_deref().and_then(ClientId::parse);
-        self.run_setup_commands(redis).await?;
+        self.set_up(redis).await?;
         if let Some(handler) = &self.push_handler {
             (handler.connected)();
         }
@@ -246,37 +244,56 @@ impl Connector {
         Ok(Opened { redis, lent: None })
     }
 
-    /// Requests that are still on their way on the previous connection must not be carried out after those
-    /// on the new one: a late acquisition would hold the lock without a holder.
-    async fn kill_previous_client(
-        &self,
-        redis: &mut MultiplexedConnection,
-    ) -> Result<(), EngineError> {
-        if let Some(previous) = &self.previous_client {
-            ok_unless_rejected(previous.kill().exec_async(redis).await)?;
-            self.broken.remove(previous);
-        }
-        Ok(())
-    }
-
-    async fn run_setup_commands(
-        &self,
-        redis: &mut MultiplexedConnection,
-    ) -> Result<(), EngineError> {
-        for command in &self.setup_commands {
-            command.exec_async(redis).await.map_err(connect_error)?;
-        }
-        for command in &self.optional_commands {
-            match command.exec_async(redis).await {
-                Err(error) if is_broken(&error) || is_auth_error(&error) => {
+    /// Sends all commands that set the connection up at once, so that it takes one round trip.
+    async fn set_up(&mut self, redis: &MultiplexedConnection) -> Result<(), EngineError> {
+        // Requests that are still on their way on the previous connection must not be carried out after those
+        // on the new one: a late acquisition would hold the lock without a holder.
+        let kill = self.previous_client.as_ref().map(ClientId::kill);
+        let mut identify = redis::cmd("CLIENT");
+        identify.arg("INFO");
+        let commands = (kill.iter().map(|command| (Purpose::KillPrevious, command)))
+            .chain([(Purpose::Identify, &identify)])
+            .chain(self.setup_commands.iter().map(|it| (Purpose::Required, it)))
+            .chain(
+                self.optional_commands
+                    .iter()
+                    .map(|it| (Purpose::Optional, it)),
+            );
+        let replies = join_all(commands.map(|(purpose, command)| {
+            let mut redis = redis.clone();
+            async move { (purpose, command.query_async::<Value>(&mut redis).await) }
+        }));
+        for (purpose, reply) in replies.await {
+            match (purpose, reply) {
+                (Purpose::KillPrevious, reply) => {
+                    ok_unless_rejected(reply)?;
+                    if let Some(previous) = &self.previous_client {
+                        self.broken.remove(previous);
+                    }
+                }
+                (Purpose::Identify, reply) => {
+                    let description = ok_unless_rejected(reply)?.map(String::from_redis_value);
+                    let description = description.and_then(Result::ok);
+                    self.previous_client = description.as_deref().and_then(ClientId::parse);
+                }
+                (Purpose::Required, reply) => drop(reply.map_err(connect_error)?),
+                (Purpose::Optional, Err(error)) if is_broken(&error) || is_auth_error(&error) => {
                     return Err(connect_error(error));
                 }
                 // A server that does not load scripts ahead gets their source when they are called.
-                _ => {}
+                (Purpose::Optional, _) => {}
             }
         }
         Ok(())
     }
+}
+
+/// The purpose of a command that sets a connection up.
+enum Purpose {
+    KillPrevious,
+    Identify,
+    Required,
+    Optional,
 }
 
 /// Fails unless the server confirms that it is a master.
