@@ -231,12 +231,15 @@ impl LockCommands {
         let request = Request::release(claim);
         let released = self.router.send(&claim.name, &request, deadline).await;
         match released.and_then(|reply| reply.decode::<u8>()) {
+            // Boxed: few releases are repeated.
             Err(error) if is_server_error(&error, ServerErrorKind::NoScript) => {
                 let script = &self.scripts.release;
-                self.release_by(script, claim, deadline).await
+                Box::pin(self.release_by(script, claim, deadline)).await
             }
             // While the slot moves between nodes, a script can use one key, but not several.
-            Err(error) if is_try_again(&error) => self.delete_if_owner(claim, deadline).await,
+            Err(error) if is_try_again(&error) => {
+                Box::pin(self.delete_if_owner(claim, deadline)).await
+            }
             released => released.map(|released| released == 1),
         }
     }
