@@ -13,7 +13,7 @@ use crate::lock::remote_wait;
 use crate::lock::scope::OuterHold;
 use crate::options::LockOptions;
 use crate::util::backoff::Backoff;
-use crate::util::time::{deadline_in, elapsed_since, now};
+use crate::util::time::{deadline_after, deadline_in, elapsed_since, now};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -34,7 +34,8 @@ pub(crate) struct Acquire {
 impl Acquire {
     pub(crate) async fn acquire(&self) -> Result<HoldGuard, LockError> {
         self.check_nesting()?;
-        self.acquire_until(deadline_in(self.wait)).await
+        let deadline = deadline_after(self.started, self.wait);
+        self.acquire_until(deadline).await
     }
 
     /// Acquires the lock by the deadline; with no time to wait, tries once.
@@ -47,9 +48,6 @@ impl Acquire {
             && let Some(guard) = Box::pin(self.acquire_within_body(deadline)).await?
         {
             return Ok(guard);
-        }
-        if deadline <= now() {
-            return Err(self.busy());
         }
         self.acquire_or_wait(false, deadline).await
     }

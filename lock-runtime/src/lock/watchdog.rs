@@ -12,7 +12,7 @@ use crate::util::clock::{Timestamp, nanos};
 use crate::util::io_thread::kept;
 use crate::util::panics::caught;
 use crate::util::sync::{Mutex, MutexGuard};
-use crate::util::time::{deadline_in, elapsed_since, now, timeout_at};
+use crate::util::time::{deadline_in, now, timeout_at};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -127,13 +127,14 @@ impl Watchdog {
         drop(removed);
     }
 
-    /// Returns the instant after `delay`, rounded up to a grid by at most a thirty-second of `delay`, so that
-    /// renewals due at nearly the same time form one batch. The width of a grid is a power of two, so that holds
-    /// with different delays share grid points.
-    pub(crate) fn align_to_grid(&self, delay: Duration) -> Instant {
+    /// Rounds `due`, the end of `delay`, up to a grid by at most a thirty-second of `delay`, so that renewals due
+    /// at nearly the same time form one batch. The width of a grid is a power of two, so that holds with
+    /// different delays share grid points.
+    pub(crate) fn align_to_grid(&self, due: Instant, delay: Duration) -> Instant {
         let nanos = |time| nanos(time).min(u64::MAX / 4);
         let below_grid = (1 << (nanos(delay).max(32) / 32).ilog2()) - 1;
-        let point = (nanos(elapsed_since(self.origin) + delay) + below_grid) & !below_grid;
+        let due = due.saturating_duration_since(self.origin);
+        let point = (nanos(due) + below_grid) & !below_grid;
         self.origin + Duration::from_nanos(point)
     }
 

@@ -442,7 +442,7 @@ async fn a_renewal_is_attempted_several_times_before_the_deadline() {
         assert!(hold.activate(options, Lease::without_margin(stage.clock.now(), left)));
         let mut tried = 0;
         let renew = || {
-            let due = hold.next_renewal().unwrap();
+            let due = hold.renews_at().unwrap();
             hold.clone().on_due(due, stage.clock.now())
         };
         while let Some(renewal) = renew() {
@@ -455,7 +455,7 @@ async fn a_renewal_is_attempted_several_times_before_the_deadline() {
             assert!(patience <= left / 3 + Duration::from_millis(1));
             hold.clone()
                 .on_renewal_failed(&EngineError::new(EngineErrorKind::Indeterminate, "script"));
-            let pause = hold.next_renewal().unwrap() - crate::util::time::now();
+            let pause = hold.renews_at().unwrap() - crate::util::time::now();
             stage.clock.advance(pause, pause);
         }
         assert!(tries.contains(&tried), "{tried} tries within {left:?}");
@@ -473,7 +473,7 @@ async fn a_grant_offered_again_does_not_outlast_a_renewal_for_the_first_waiter()
     let hold = Hold::new(shared, "b".into(), Token::random(), long);
     let lease = Lease::from_request(stage.clock.now(), TTL);
     assert!(hold.activate(short, lease));
-    let due = hold.next_renewal().unwrap();
+    let due = hold.renews_at().unwrap();
     assert!(hold.clone().on_due(due, stage.clock.now()).is_some());
     assert!(!hold.activate(long, lease));
     assert!(hold.remaining() <= short.ttl);

@@ -25,6 +25,11 @@ pub(crate) fn elapsed_since(then: Instant) -> Duration {
 
 /// Returns the instant after `time`; at most 30 years from now, which every clock can represent.
 pub(crate) fn deadline_in(time: Duration) -> Instant {
+    deadline_after(now(), time)
+}
+
+/// Returns the instant `time` after `start`; at most 30 years after it.
+pub(crate) fn deadline_after(start: Instant, time: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
-    now() + time.min(FAR)
+    start + time.min(FAR)
 }

@@ -8,9 +8,10 @@ use crate::lock::lease::HeldLease;
 use crate::options::LockOptions;
 use crate::trace::SpanHandle;
 use crate::util::clock::Timestamp;
-use crate::util::time::{self, deadline_in, elapsed_since};
+use crate::util::time::{self, deadline_in};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 impl Hold {
     /// Records that the server has granted the lock for `lease`. Returns `false` if the lease has ended, or
@@ -22,17 +23,19 @@ impl Hold {
             return false;
         }
         self.shared.observer.on_held(&self.name, self.token);
+        let instant = time::now();
         let mut state = self.state();
         match state.phase {
             Phase::Requested => {
                 state.phase = Phase::Held;
                 state.lease = HeldLease::new(lease, options.ttl);
+                state.held_since = Some(instant);
             }
             // An earlier waiter left before it received the hold; renewals for it may be in flight.
             Phase::Held => {}
             _ => return false,
         }
-        self.begin_guard(&mut state, options, now)
+        self.begin_guard(&mut state, options, (instant, now))
     }
 
     /// Hands the hold to another guard of this process, with `options`, without a request to the server.
@@ -52,7 +55,7 @@ impl Hold {
             && (remote_waiters == Some(false)
                 || (may_pass
                     && state.handoffs < limits.max_count
-                    && elapsed_since(state.held_since) < limits.max_time));
+                    && state.held_for() < limits.max_time));
         let replicated = options.replicas <= state.replicas;
         if state.phase != Phase::Held
             || state.replaced
@@ -61,7 +64,7 @@ impl Hold {
             || !within_limits
             || !state.is_long_enough(options, now)
             || !replicated
-            || !self.begin_guard(&mut state, options, now)
+            || !self.begin_guard(&mut state, options, (time::now(), now))
         {
             return false;
         }
@@ -84,7 +87,7 @@ impl Hold {
             && options.max_hold.is_none()
             && state.hard_limit.is_none()
             && state.handoffs < limits.max_count
-            && elapsed_since(state.held_since) < limits.max_time
+            && state.held_for() < limits.max_time
             && state.is_long_enough(options, now);
         if joins {
             state.guards += 1;
@@ -128,12 +131,12 @@ impl Hold {
     }
 
     /// Starts the limits of a new guard. Returns `false`, and changes nothing, if the lease cannot have its
-    /// ttl.
+    /// ttl. `instant` and `now` are the same point in time.
     fn begin_guard(
         self: &Arc<Self>,
         state: &mut State,
         options: LockOptions,
-        now: Timestamp,
+        (instant, now): (Instant, Timestamp),
     ) -> bool {
         let remaining = state.lease.remaining(now);
         if !state.lease.agree(options.ttl, now) {
@@ -157,11 +160,11 @@ impl Hold {
         // of the previous guard may be longer.
         let expected = Lease::from_request(now, options.ttl).remaining(now);
         let tolerance = options.ttl / 10 + Duration::from_millis(5);
-        let instant = time::now();
         if remaining > expected + tolerance {
             state.renew_at = Some(instant);
         } else if state.renew_at.is_none() && (options.renew || remaining + tolerance < expected) {
-            state.renew_at = Some(self.next_renewal_with(state.lease.remaining(now)));
+            let remaining = state.lease.remaining(now);
+            state.renew_at = Some(self.next_renewal(instant, remaining));
         }
         self.reschedule(state, (instant, now));
         true

@@ -53,7 +53,8 @@ struct State {
     guards: u32,
     /// How often the hold was handed from guard to guard, or joined.
     handoffs: u32,
-    held_since: Instant,
+    /// When the server granted the lock; `None` before that.
+    held_since: Option<Instant>,
     /// The end of the longest `min_hold` of its guards so far.
     keep_until: Option<Instant>,
     /// The fencing token of the guards that own the hold, once it is known.
@@ -85,7 +86,6 @@ impl Hold {
         token: Token,
         options: LockOptions,
     ) -> Arc<Hold> {
-        let now = shared.context.clock.now();
         Arc::new(Hold {
             name,
             lost: Notify::new(),
@@ -94,7 +94,7 @@ impl Hold {
             place: AtomicUsize::default(),
             state: Mutex::new(State {
                 phase: Phase::Requested,
-                lease: HeldLease::new(Lease::without_margin(now, Duration::ZERO), options.ttl),
+                lease: HeldLease::new(Lease::NONE, options.ttl),
                 renew: options.renew,
                 replicas: options.replicas,
                 hard_limit: None,
@@ -102,7 +102,7 @@ impl Hold {
                 scheduled_at: None,
                 guards: 0,
                 handoffs: 0,
-                held_since: time::now(),
+                held_since: None,
                 keep_until: None,
                 fencing_token: None,
                 replaced: false,
@@ -244,6 +244,11 @@ impl Hold {
 }
 
 impl State {
+    /// Returns for how long the lock has been held.
+    fn held_for(&self) -> Duration {
+        self.held_since.map_or(Duration::ZERO, time::elapsed_since)
+    }
+
     /// Returns for how long the lock must stay held.
     fn rest_of_min_hold(&self) -> Option<Duration> {
         let rest = self.keep_until?.saturating_duration_since(time::now());

@@ -16,14 +16,14 @@ use tokio::time::Instant;
 
 impl Hold {
     #[cfg(test)]
-    pub(crate) fn next_renewal(&self) -> Option<Instant> {
+    pub(crate) fn renews_at(&self) -> Option<Instant> {
         self.state().renew_at
     }
 
-    /// Returns when a lease that remains for that long is renewed.
-    pub(super) fn next_renewal_with(&self, remaining: Duration) -> Instant {
+    /// Returns when a lease that remains for that long from `instant` on is renewed.
+    pub(super) fn next_renewal(&self, instant: Instant, remaining: Duration) -> Instant {
         let delay = renewal_timing::delay(remaining);
-        self.shared.watchdog.align_to_grid(delay)
+        self.shared.watchdog.align_to_grid(instant + delay, delay)
     }
 
     /// Schedules the hold for its next renewal, or its end. `instant` and `now` are the same point in time.
@@ -69,7 +69,7 @@ impl Renewable for Hold {
         let renewal = state.renew_at.is_some_and(|at| at <= instant).then(|| {
             // What the lease will be if the renewal succeeds.
             let whole = Lease::from_request(now, state.lease.ttl()).remaining(now);
-            state.renew_at = state.renew.then(|| self.next_renewal_with(whole));
+            state.renew_at = state.renew.then(|| self.next_renewal(instant, whole));
             state.lease.sends_renewal();
             let timeout = renewal_timing::timeout(state.lease.remaining(now));
             Renewal {
@@ -101,24 +101,26 @@ impl Renewable for Hold {
         if is_whole && state.renew_at.is_some() && state.scheduled_at == state.renew_at {
             return;
         }
+        let instant = time::now();
         if state.renew {
-            state.renew_at = Some(self.next_renewal_with(state.lease.remaining(now)));
+            let remaining = state.lease.remaining(now);
+            state.renew_at = Some(self.next_renewal(instant, remaining));
         }
-        self.reschedule(&mut state, (time::now(), now));
+        self.reschedule(&mut state, (instant, now));
     }
 
     /// Schedules the next attempt. The lease stays as it is.
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError) {
-        let now = self.now();
+        let (instant, now) = (time::now(), self.now());
         let mut state = self.state();
         if state.phase != Phase::Held || state.replaced {
             return;
         }
         let remaining = state.lease.remaining(now);
         let delay = renewal_timing::retry_delay(remaining);
-        let retry = self.shared.watchdog.align_to_grid(delay);
+        let retry = self.shared.watchdog.align_to_grid(instant + delay, delay);
         state.renew_at = Some(state.renew_at.map_or(retry, |at| at.min(retry)));
-        self.reschedule(&mut state, (time::now(), now));
+        self.reschedule(&mut state, (instant, now));
         drop(state);
         trace::renewal_failed(self.key(), error, remaining);
     }
