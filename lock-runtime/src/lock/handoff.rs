@@ -143,7 +143,7 @@ impl HoldObserver for LocalQueues<HoldGuard> {
         self.set_holder(name, token);
     }
 
-    fn on_vacated(&self, name: &str, token: Token) {
+    fn on_vacated(&self, name: &Arc<str>, token: Token) {
         self.clear_holder(name, token);
     }
 }

@@ -13,6 +13,7 @@ use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -257,16 +258,16 @@ impl<T> LocalQueues<T> {
     }
 
     /// Records that this process no longer holds the lock with `token`.
-    pub(crate) fn clear_holder(&self, name: &str, token: Token) {
+    pub(crate) fn clear_holder(&self, name: &Arc<str>, token: Token) {
         let mut locks = self.locked();
-        let Some(lock) = locks.get_mut(name) else {
+        let Entry::Occupied(mut lock) = locks.entry(name.clone()) else {
             return;
         };
-        if lock.remove_holder(token) {
-            lock.queues().iter().for_each(LocalQueue::wake);
+        if lock.get_mut().remove_holder(token) {
+            lock.get().queues().iter().for_each(LocalQueue::wake);
         }
-        if lock.is_unused() {
-            locks.remove(name);
+        if lock.get().is_unused() {
+            lock.remove();
         }
     }
 

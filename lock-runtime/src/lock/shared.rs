@@ -21,7 +21,7 @@ pub(crate) struct Shared {
 pub(crate) trait HoldObserver: Send + Sync {
     fn on_held(&self, name: &Arc<str>, token: Token);
 
-    fn on_vacated(&self, name: &str, token: Token);
+    fn on_vacated(&self, name: &Arc<str>, token: Token);
 }
 
 impl Shared {

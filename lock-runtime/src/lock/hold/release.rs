@@ -9,6 +9,7 @@ use std::time::Duration;
 
 /// What the release of a hold has to do.
 struct Release {
+    claim: Claim,
     /// `true` if the lock was held until now.
     was_held: bool,
     /// The time for which the lock must stay held.
@@ -23,9 +24,9 @@ impl Hold {
         let Some(release) = self.begin_release() else {
             return loss.map_or(Ok(()), Err);
         };
-        let claim = self.claim();
+        let claim = release.claim;
         if let Some(rest) = release.rest_of_min_hold {
-            return self.end_after(claim, rest).await;
+            return Box::pin(self.end_after(claim, rest)).await;
         }
         let deadline = deadline_in(self.context().command_timeout);
         let effort = Effort::InCall { deadline };
@@ -48,8 +49,8 @@ impl Hold {
         if let Some(release) = self.begin_release() {
             let releaser = &self.shared.releaser;
             match release.rest_of_min_hold {
-                Some(rest) => releaser.end_in_background(self.claim(), rest),
-                None => releaser.release_in_background(self.claim(), release.was_held),
+                Some(rest) => releaser.end_in_background(release.claim, rest),
+                None => releaser.release_in_background(release.claim, release.was_held),
             }
         }
     }
@@ -81,11 +82,13 @@ impl Hold {
             return None;
         }
         state.phase = Phase::Releasing;
+        let claim = self.claim_in(&state);
         let _span = std::mem::take(&mut state.span);
         drop(state);
         self.shared.observer.on_vacated(&self.name, self.token);
         let was_held = before == Phase::Held;
         Some(Release {
+            claim,
             was_held,
             // After a failed attempt the phase is no longer `Held`, and the rest is still to be waited for.
             rest_of_min_hold: rest.filter(|_| matches!(before, Phase::Held | Phase::Releasing)),
