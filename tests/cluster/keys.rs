@@ -45,8 +45,8 @@ fn servers_compute_the_same_slots() {
             let slot = cluster.slot(&lock);
             assert_eq!(hash_slot::slot_of(&lock), slot, "{lock:?}");
             let others = [
-                keys.queue(&lock),
-                keys.waiters(&lock),
+                keys.queue(&lock).to_string(),
+                keys.waiters(&lock).to_string(),
                 keys.tombstone(&lock, TOKEN),
                 keys.fencing_counter(&lock),
                 keys.absent_key(&lock).unwrap(),

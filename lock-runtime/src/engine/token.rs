@@ -58,18 +58,20 @@ impl Token {
 
     /// Returns the token as the server stores it.
     pub(crate) fn encode(self, buffer: &mut [u8; 37]) -> &str {
-        let mut length = self.id.simple().encode_lower(buffer).len();
-        if let Some(number) = self.limit.number() {
-            buffer[length] = b'/';
-            length += 1;
-            let mut unit = 1000;
-            while unit > 0 {
-                if number >= unit {
-                    buffer[length] = b'0' + (number / unit % 10) as u8;
-                    length += 1;
-                }
-                unit /= 10;
+        let id = self.id.simple();
+        let Some(number) = self.limit.number() else {
+            return id.encode_lower(buffer);
+        };
+        let mut length = id.encode_lower(buffer).len();
+        buffer[length] = b'/';
+        length += 1;
+        let mut unit = 1000;
+        while unit > 0 {
+            if number >= unit {
+                buffer[length] = b'0' + (number / unit % 10) as u8;
+                length += 1;
             }
+            unit /= 10;
         }
         // Only ASCII was written.
         std::str::from_utf8(&buffer[..length]).unwrap_or_default()

@@ -368,8 +368,8 @@ impl LockCommands {
     pub(crate) fn queue_keys(&self, command: &mut Cmd, claim: &Claim) {
         command
             .arg(&*claim.name)
-            .arg(self.keys.queue(&claim.name))
-            .arg(self.keys.waiters(&claim.name));
+            .arg(self.keys.queue(&claim.name).to_string())
+            .arg(self.keys.waiters(&claim.name).to_string());
     }
 
     pub(crate) fn tombstone(&self, claim: &Claim) -> String {

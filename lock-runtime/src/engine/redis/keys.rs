@@ -1,6 +1,7 @@
 //! The names of keys and channels.
 
 use super::hash_slot::{hash_tag_for, slot_of};
+use std::fmt;
 
 /// The naming scheme of keys and channels. A lock never has the name of another key, since no lock's key
 /// begins with `::`.
@@ -8,6 +9,15 @@ use super::hash_slot::{hash_tag_for, slot_of};
 pub(crate) struct Keys {
     prefix: String,
     cluster: bool,
+}
+
+/// A key that belongs to a lock.
+pub(crate) struct DerivedKey<'a> {
+    prefix: &'a str,
+    kind: &'a str,
+    /// Puts the key into the lock's slot; empty without a cluster.
+    tag: String,
+    rest: &'a str,
 }
 
 impl Keys {
@@ -33,37 +43,23 @@ impl Keys {
     }
 
     /// Returns the key of the lock's queue, in order of arrival.
-    pub(crate) fn queue(&self, lock: &str) -> String {
-        let mut key = String::new();
-        self.append_queue(lock, &mut key);
-        key
-    }
-
-    /// Appends the key of the lock's queue.
-    pub(crate) fn append_queue(&self, lock: &str, to: &mut String) {
-        self.append_derived_key(lock, "queue:", self.key(lock), to);
+    pub(crate) fn queue<'a>(&'a self, lock: &'a str) -> DerivedKey<'a> {
+        self.derived_key(lock, "queue:", self.key(lock))
     }
 
     /// Returns the key of the waiters' data.
-    pub(crate) fn waiters(&self, lock: &str) -> String {
-        let mut key = String::new();
-        self.append_waiters(lock, &mut key);
-        key
-    }
-
-    /// Appends the key of the waiters' data.
-    pub(crate) fn append_waiters(&self, lock: &str, to: &mut String) {
-        self.append_derived_key(lock, "waiters:", self.key(lock), to);
+    pub(crate) fn waiters<'a>(&'a self, lock: &'a str) -> DerivedKey<'a> {
+        self.derived_key(lock, "waiters:", self.key(lock))
     }
 
     /// Returns the key that marks a token as canceled.
     pub(crate) fn tombstone(&self, lock: &str, token: &str) -> String {
-        self.derived_key(lock, "gone:", token)
+        self.derived_key(lock, "gone:", token).to_string()
     }
 
     /// Returns the key of the counter of fencing tokens.
     pub(crate) fn fencing_counter(&self, lock: &str) -> String {
-        self.derived_key(lock, "fence", "")
+        self.derived_key(lock, "fence", "").to_string()
     }
 
     /// In a cluster, returns a key in the lock's slot that never exists. A script that names it fails as a
@@ -97,20 +93,27 @@ impl Keys {
         lock.strip_prefix(&*self.prefix).unwrap_or(lock)
     }
 
-    fn derived_key(&self, lock: &str, kind: &str, rest: &str) -> String {
-        let mut key = String::new();
-        self.append_derived_key(lock, kind, rest, &mut key);
-        key
-    }
-
-    fn append_derived_key(&self, lock: &str, kind: &str, rest: &str, to: &mut String) {
-        let tag = self
-            .cluster
-            .then(|| format!("{{{}}}", hash_tag_for(slot_of(lock))));
-        let tag = tag.as_deref().unwrap_or_default();
-        for part in [&self.prefix, "::", kind, tag, rest] {
-            to.push_str(part);
+    fn derived_key<'a>(&'a self, lock: &str, kind: &'a str, rest: &'a str) -> DerivedKey<'a> {
+        let tag = || format!("{{{}}}", hash_tag_for(slot_of(lock)));
+        DerivedKey {
+            prefix: &self.prefix,
+            kind,
+            tag: self.cluster.then(tag).unwrap_or_default(),
+            rest,
         }
+    }
+}
+
+impl DerivedKey<'_> {
+    /// Returns the parts that make up the key.
+    pub(crate) fn parts(&self) -> [&str; 5] {
+        [self.prefix, "::", self.kind, &self.tag, self.rest]
+    }
+}
+
+impl fmt::Display for DerivedKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts().iter().try_for_each(|part| f.write_str(part))
     }
 }
 
@@ -124,8 +127,8 @@ mod tests {
     fn all_of(keys: &Keys, lock: &str) -> Vec<String> {
         let mut all = vec![
             lock.to_owned(),
-            keys.queue(lock),
-            keys.waiters(lock),
+            keys.queue(lock).to_string(),
+            keys.waiters(lock).to_string(),
             keys.tombstone(lock, TOKEN),
             keys.fencing_counter(lock),
         ];
@@ -168,7 +171,8 @@ mod tests {
     fn the_example_in_the_protocol_document() {
         let keys = Keys::new("lock:", true).unwrap();
         assert_eq!(slot_of("lock:order:42"), 1507);
-        assert_eq!(keys.queue("lock:order:42"), "lock:::queue:{2245}order:42");
+        let queue = keys.queue("lock:order:42").to_string();
+        assert_eq!(queue, "lock:::queue:{2245}order:42");
     }
 
     #[test]
@@ -266,7 +270,7 @@ mod tests {
         for key in random_keys(100_000) {
             let lock = format!("lock:{key}");
             for name in [keys.queue(&lock), keys.waiters(&lock)] {
-                if let Some(other) = seen.insert(name, lock.clone()) {
+                if let Some(other) = seen.insert(name.to_string(), lock.clone()) {
                     assert_eq!(other, lock);
                 }
             }

@@ -1,6 +1,6 @@
 //! Turns requests into bytes: acquisitions and releases directly, and other commands as the driver packs them.
 
-use crate::engine::redis::keys::Keys;
+use crate::engine::redis::keys::{DerivedKey, Keys};
 use crate::engine::redis::net::slots::request::{Encoder, Request};
 use crate::engine::token::Token;
 use std::sync::Arc;
@@ -27,8 +27,6 @@ pub(super) struct Output {
     wait: Vec<u8>,
     bytes: Vec<u8>,
     written: usize,
-    /// The name of a key, while it is written.
-    key: String,
 }
 
 impl Output {
@@ -38,7 +36,6 @@ impl Output {
             wait,
             bytes: Vec::new(),
             written: 0,
-            key: String::new(),
         }
     }
 
@@ -58,37 +55,39 @@ impl Output {
     }
 
     fn array(&mut self, length: usize) {
-        self.number(b'*', length);
+        self.header(b'*', length);
     }
 
     fn bulk(&mut self, bytes: &[u8]) {
-        self.number(b'$', bytes.len());
-        self.bytes.extend_from_slice(bytes);
+        self.bulk_of([bytes]);
+    }
+
+    /// Writes one string, of which these are the parts.
+    fn bulk_of<const N: usize>(&mut self, parts: [&[u8]; N]) {
+        self.header(b'$', parts.iter().map(|part| part.len()).sum());
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
         self.bytes.extend_from_slice(b"\r\n");
     }
 
     fn bulk_number(&mut self, number: u64) {
-        let (digits, start) = decimal(number);
-        self.bulk(&digits[start..]);
+        self.bulk(itoa::Buffer::new().format(number).as_bytes());
     }
 
     fn bulk_token(&mut self, token: Token) {
         self.bulk(token.encode(&mut [0; 37]).as_bytes());
     }
 
-    /// Writes a key whose name `append` appends to an empty string.
-    fn bulk_key(&mut self, append: impl FnOnce(&Keys, &mut String)) {
-        let mut key = std::mem::take(&mut self.key);
-        key.clear();
-        append(&self.encoding.keys, &mut key);
-        self.bulk(key.as_bytes());
-        self.key = key;
+    fn bulk_key(&mut self, key: DerivedKey<'_>) {
+        self.bulk_of(key.parts().map(str::as_bytes));
     }
 
-    fn number(&mut self, kind: u8, number: usize) {
-        let (digits, start) = decimal(number as u64);
+    fn header(&mut self, kind: u8, length: usize) {
         self.bytes.push(kind);
-        self.bytes.extend_from_slice(&digits[start..]);
+        let mut digits = itoa::Buffer::new();
+        self.bytes
+            .extend_from_slice(digits.format(length).as_bytes());
         self.bytes.extend_from_slice(b"\r\n");
     }
 }
@@ -117,10 +116,10 @@ impl Encoder for Output {
             self.bulk(lock.as_bytes());
         }
         for (lock, _) in batch {
-            self.bulk_key(|keys, key| keys.append_queue(lock, key));
+            self.bulk_key(encoding.keys.queue(lock));
         }
         for (lock, _) in batch {
-            self.bulk_key(|keys, key| keys.append_waiters(lock, key));
+            self.bulk_key(encoding.keys.waiters(lock));
         }
         if let Some(absent) = absent {
             self.bulk(absent.as_bytes());
@@ -144,7 +143,7 @@ impl Encoder for Output {
                 self.bulk_number(2 * locks as u64);
                 for name in attempt.names() {
                     self.bulk(name.as_bytes());
-                    self.bulk_key(|keys, key| keys.append_queue(name, key));
+                    self.bulk_key(encoding.keys.queue(name));
                 }
                 self.bulk_number(milliseconds(attempt.ttl));
                 for nth in 0..locks as u32 {
@@ -180,19 +179,6 @@ impl Encoder for Output {
 
 pub(crate) fn milliseconds(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Returns the digits of a number, which begin at the second value.
-fn decimal(mut number: u64) -> ([u8; 20], usize) {
-    let (mut digits, mut start) = ([b'0'; 20], 20);
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return (digits, start);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -348,8 +334,8 @@ mod tests {
             "digest",
             "4",
             "lock:a",
-            &keys.queue("lock:a"),
-            &keys.waiters("lock:a"),
+            &keys.queue("lock:a").to_string(),
+            &keys.waiters("lock:a").to_string(),
             &keys.absent_key("lock:a").unwrap(),
             TOKEN,
         ]);
