@@ -8,6 +8,7 @@ use crate::engine::redis::net::slots::request::Request;
 use crate::engine::redis::net::slots::slab::Outcome;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::future::Future;
+use std::mem::take;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -26,19 +27,18 @@ impl Pipeline {
         *self.driver() = Some(driver);
     }
 
-    /// Submits a request. An acquisition has a supervisor: if its caller leaves early, it is released.
+    /// Submits a request, once the ticket is polled. An acquisition has a supervisor: if its caller leaves early, it is
+    /// released.
     pub(crate) fn submit<'a>(
         &'a self,
         request: Request,
         deadline: Instant,
         supervisor: Option<&'a Arc<dyn ReleaseSupervisor>>,
     ) -> Ticket<'a> {
-        let mut slots = self.slots();
-        let slot = slots.put(request, deadline);
-        self.wake_driver_for(slots);
         Ticket {
             pipeline: self,
-            slot,
+            deadline,
+            stage: Stage::New(request),
             supervisor,
         }
     }
@@ -83,32 +83,56 @@ impl Pipeline {
     }
 }
 
-/// A submitted request, which resolves to what became of it. Dropping it early leaves the request.
+/// A request, which resolves to what became of it. Dropping it early leaves the request.
 pub(crate) struct Ticket<'a> {
     pipeline: &'a Pipeline,
-    /// `None` if the connection had ended, and once the reply is taken.
-    slot: Option<usize>,
+    deadline: Instant,
+    stage: Stage,
     supervisor: Option<&'a Arc<dyn ReleaseSupervisor>>,
+}
+
+#[derive(Default)]
+enum Stage {
+    New(Request),
+    /// Submitted in that slot.
+    Submitted(usize),
+    /// The connection had ended, or the reply is taken.
+    #[default]
+    Ended,
 }
 
 impl Future for Ticket<'_> {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        let Some(slot) = self.slot else {
-            return Poll::Ready(Outcome::NotSent);
-        };
-        let polled = self.pipeline.slots().poll(slot, context.waker());
-        if let Poll::Ready(Outcome::Reply(..)) = polled {
-            self.slot = None;
+        let mut slots = self.pipeline.slots();
+        match take(&mut self.stage) {
+            Stage::New(request) => {
+                let Some(slot) = slots.put(request, self.deadline) else {
+                    return Poll::Ready(Outcome::NotSent);
+                };
+                self.stage = Stage::Submitted(slot);
+                let polled = slots.poll(slot, context.waker());
+                self.pipeline.wake_driver_for(slots);
+                polled
+            }
+            Stage::Submitted(slot) => {
+                let polled = slots.poll(slot, context.waker());
+                if !matches!(polled, Poll::Ready(Outcome::Reply(..))) {
+                    self.stage = Stage::Submitted(slot);
+                }
+                polled
+            }
+            Stage::Ended => Poll::Ready(Outcome::NotSent),
         }
-        polled
     }
 }
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        let Some(slot) = self.slot else { return };
+        let Stage::Submitted(slot) = self.stage else {
+            return;
+        };
         let left = self.pipeline.slots().leave(slot);
         let Some(supervisor) = self.supervisor else {
             return;

@@ -110,13 +110,10 @@ impl Slots {
     pub(crate) fn poll(&mut self, at: usize, present: &Waker) -> Poll<Outcome> {
         let slot = &mut self.slots[at];
         match (&mut slot.state, &mut slot.waiter) {
-            (State::Done(Outcome::Reply(..)), _) => {
-                let answered = self.slots.free(at);
-                match answered.state {
-                    State::Done(outcome) => Poll::Ready(outcome),
-                    _ => Poll::Ready(Outcome::Unanswered),
-                }
-            }
+            (State::Done(Outcome::Reply(..)), _) => match self.slots.free(at) {
+                State::Done(outcome) => Poll::Ready(outcome),
+                _ => Poll::Ready(Outcome::Unanswered),
+            },
             (State::Done(Outcome::NotSent), _) => Poll::Ready(Outcome::NotSent),
             (State::Done(_), _) => Poll::Ready(Outcome::Unanswered),
             (_, Waiter::Caller { expired: true, .. }) => Poll::Ready(Outcome::Expired),
@@ -152,11 +149,12 @@ impl Slots {
                     Outcome::NotSent => false,
                     Outcome::Unanswered | Outcome::Expired => true,
                 };
-                let left = self.slots.free(at);
-                match may_hold {
-                    true => left.request.claims(),
+                let left = match may_hold {
+                    true => slot.request.claims(),
                     false => Vec::new(),
-                }
+                };
+                self.slots.free(at);
+                left
             }
         }
     }

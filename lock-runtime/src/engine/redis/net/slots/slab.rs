@@ -5,7 +5,7 @@ use crate::engine::redis::net::slots::effects::Effects;
 use crate::engine::redis::net::slots::request::Request;
 use crate::engine::token::Token;
 use redis::Value;
-use std::mem::replace;
+use std::mem::take;
 use std::ops::{Index, IndexMut};
 use std::task::Waker;
 use tokio::time::Instant;
@@ -19,19 +19,23 @@ pub(super) struct Slab {
     free: Vec<usize>,
 }
 
+#[derive(Default)]
 pub(super) struct Slot {
     pub(super) request: Request,
     pub(super) state: State,
     pub(super) waiter: Waiter,
 }
 
+#[derive(Default)]
 pub(super) enum State {
+    #[default]
     Free,
     Unsent,
     Sent,
     Done(Outcome),
 }
 
+#[derive(Default)]
 pub(super) enum Waiter {
     Caller {
         waker: Option<Waker>,
@@ -41,6 +45,7 @@ pub(super) enum Waiter {
     /// No caller awaits the reply to this release.
     Background(BackgroundRelease),
     /// The caller has left.
+    #[default]
     None,
 }
 
@@ -60,36 +65,28 @@ pub(crate) enum Outcome {
 impl Slab {
     /// Puts a request into a free slot, and returns the slot.
     pub(super) fn insert(&mut self, request: Request, waiter: Waiter) -> usize {
-        let slot = Slot {
-            request,
-            state: State::Unsent,
-            waiter,
-        };
-        match self.free.pop() {
-            Some(at) => {
-                self.slots[at] = slot;
-                at
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() - 1
-            }
-        }
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() - 1
+        });
+        let slot = &mut self.slots[at];
+        slot.request = request;
+        slot.state = State::Unsent;
+        slot.waiter = waiter;
+        at
     }
 
-    /// Frees a slot for the next request, and returns what it contained.
-    pub(super) fn free(&mut self, at: usize) -> Slot {
-        let free = Slot {
-            request: Request::default(),
-            state: State::Free,
-            waiter: Waiter::None,
-        };
-        let freed = replace(&mut self.slots[at], free);
+    /// Frees a slot for the next request, and returns the state in which it was.
+    pub(super) fn free(&mut self, at: usize) -> State {
+        let slot = &mut self.slots[at];
+        slot.request = Request::default();
+        slot.waiter = Waiter::None;
+        let state = take(&mut slot.state);
         self.free.push(at);
         if self.in_use() == 0 && self.slots.len() > MAX_IDLE {
             *self = Slab::default();
         }
-        freed
+        state
     }
 
     pub(super) fn in_use(&self) -> usize {
@@ -103,7 +100,7 @@ impl Slab {
     /// Gives a request its reply. The slot is free if no caller takes the reply.
     pub(super) fn answer(&mut self, at: usize, reply: Value, effects: &mut Effects) {
         let slot = &mut self.slots[at];
-        match replace(&mut slot.waiter, Waiter::None) {
+        match take(&mut slot.waiter) {
             Waiter::Caller { waker, .. } => {
                 effects.wakers.extend(waker);
                 slot.state = State::Done(Outcome::Reply(reply, slot.request.token()));
@@ -137,7 +134,7 @@ impl Slab {
 
     fn end_one(&mut self, at: usize, outcome: Outcome, effects: &mut Effects) {
         let slot = &mut self.slots[at];
-        match replace(&mut slot.waiter, Waiter::None) {
+        match take(&mut slot.waiter) {
             Waiter::Caller { waker, .. } => {
                 effects.wakers.extend(waker);
                 slot.state = State::Done(outcome);
