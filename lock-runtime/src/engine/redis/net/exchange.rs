@@ -76,12 +76,10 @@ impl Exchange {
         }
     }
 
-    /// Returns `true` once before each write, unless no other task is known to use the connection: then the other tasks
-    /// that are ready add their requests first. This multiplies the throughput under load, and delays no lone request.
+    /// Returns `true` once before each write if more requests are expected: then the other tasks that are ready add
+    /// theirs first. This multiplies the throughput under load, and delays no lone request.
     fn steps_back(&mut self, pipeline: &Pipeline) -> bool {
-        let slots = pipeline.slots();
-        let may = slots.has_unsent() && !slots.are_all_unsent();
-        may && !replace(&mut self.stepped_back, true)
+        pipeline.slots().expects_more() && !replace(&mut self.stepped_back, true)
     }
 
     /// Encodes all unsent requests.

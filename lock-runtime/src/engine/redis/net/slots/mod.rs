@@ -49,9 +49,12 @@ pub(crate) struct Many(pub(crate) usize);
 
 impl Default for Many {
     fn default() -> Many {
-        Many(16)
+        Many(40)
     }
 }
+
+/// This number of requests is worth a write, even if other tasks are about to submit more.
+const PORTION: usize = 12;
 
 fn take_first(requests: &mut Vec<usize>, most: usize) -> Vec<usize> {
     match requests.len() <= most {
@@ -100,9 +103,10 @@ impl Slots {
         Ok(at)
     }
 
-    /// Returns `true` if the driver has to be woken, once for all requests submitted since it slept.
+    /// Returns `true` if the driver has to be woken: for the first request since it slept, and for each portion.
     pub(crate) fn wakes_driver(&mut self) -> bool {
-        replace(&mut self.driver_sleeps, false)
+        let is_portion = self.unsent.len().is_multiple_of(PORTION) && self.has_unsent();
+        replace(&mut self.driver_sleeps, false) || is_portion
     }
 
     /// Returns what became of a request, and frees its slot if the server has answered. Otherwise the caller
@@ -170,9 +174,11 @@ impl Slots {
         requests.filter(|it| it.is_acquisition()).count()
     }
 
-    /// Returns `true` if no request waits for its reply, or for its caller to take that.
-    pub(crate) fn are_all_unsent(&self) -> bool {
-        self.slots.in_use() == self.unsent.len()
+    /// Returns `true` if there is little to write, and other tasks are known to use the connection: some requests wait
+    /// for their reply, or for their caller to take that.
+    pub(crate) fn expects_more(&self) -> bool {
+        let others = self.slots.in_use() - self.unsent.len();
+        self.has_unsent() && self.unsent.len() < PORTION && others > 0
     }
 
     /// Returns `true` if a request is to be written, or waits for its reply.

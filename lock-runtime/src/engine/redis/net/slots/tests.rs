@@ -254,17 +254,29 @@ fn replies_belong_to_requests_in_the_order_of_writing() {
 fn a_lone_task_with_a_background_release_is_known_to_be_alone() {
     let mut bench = Bench::new();
     let held = bench.put(acquire("row"));
-    assert!(bench.slots.are_all_unsent());
-    bench.write();
-    assert!(!bench.slots.are_all_unsent());
-    bench.execute();
-    bench.read();
+    assert!(!bench.slots.expects_more());
+    bench.run();
     let other = bench.put(acquire("other"));
-    assert!(!bench.slots.are_all_unsent(), "one takes its reply next");
+    assert!(bench.slots.expects_more(), "one takes its reply next");
     bench.leave(held);
-    assert!(bench.slots.are_all_unsent(), "a release and an acquisition");
+    assert!(!bench.slots.expects_more(), "a release and an acquisition");
     bench.leave(other);
-    assert!(bench.slots.are_all_unsent());
+    assert!(!bench.slots.expects_more());
+}
+
+#[test]
+fn a_portion_is_written_without_waiting_for_more() {
+    let mut bench = Bench::new();
+    bench.put(acquire("other"));
+    bench.write();
+    for n in 1..PORTION {
+        bench.put(acquire(&n.to_string()));
+        assert_eq!(bench.slots.wakes_driver(), n == 1);
+        assert!(bench.slots.expects_more());
+    }
+    bench.put(acquire("row"));
+    assert!(bench.slots.wakes_driver());
+    assert!(!bench.slots.expects_more());
 }
 
 #[test]
