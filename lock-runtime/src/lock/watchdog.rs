@@ -29,6 +29,9 @@ const MAX_BATCH: usize = 200;
 /// of all of them to be near, and for other tasks to run in between.
 const MAX_AT_ONCE: usize = 10 * MAX_BATCH;
 
+/// The greatest number of vectors that are kept for later holds: most locks are released long before their renewal.
+const MAX_SPARE: usize = 256;
+
 /// A held lock, as the watchdog sees it.
 pub(crate) trait Renewable: Send + Sync {
     fn name(&self) -> &str;
@@ -65,6 +68,8 @@ pub(crate) struct Watchdog {
 struct Schedule {
     /// The holds that are due at the same instant, each at its [place](Renewable::place).
     holds: BTreeMap<Instant, Vec<Arc<dyn Renewable>>>,
+    /// Vectors of holds that were released, for those that come next.
+    spare: Vec<Vec<Arc<dyn Renewable>>>,
     /// The instant at which the task wakes next.
     next_wakeup: Option<Instant>,
     closed: bool,
@@ -72,8 +77,8 @@ struct Schedule {
 
 impl Schedule {
     fn insert(&mut self, due: Instant, hold: Arc<dyn Renewable>) {
-        let holds = self.holds.entry(due);
-        let holds = holds.or_insert_with(|| Vec::with_capacity(1));
+        let spare = || self.spare.pop().unwrap_or_else(|| Vec::with_capacity(1));
+        let holds = self.holds.entry(due).or_insert_with(spare);
         hold.place().store(holds.len(), Ordering::Relaxed);
         holds.push(hold);
     }
@@ -89,7 +94,12 @@ impl Schedule {
         let removed = holds.swap_remove(place);
         match holds.get(place) {
             Some(moved) => moved.place().store(place, Ordering::Relaxed),
-            None if holds.is_empty() => drop(entry.remove()),
+            None if holds.is_empty() => {
+                let holds = entry.remove();
+                if self.spare.len() < MAX_SPARE {
+                    self.spare.push(holds);
+                }
+            }
             None => {}
         }
         Some(removed)
