@@ -70,7 +70,7 @@ pub fn one_at_a_time(
 /// Many locks at a time: the throughput, and the work of client and server for each lock.
 pub fn many(bench: &mut Bench) {
     for flavor in [Flavor::Current, Flavor::Threads] {
-        for tasks in [8, 64, 256, 1024] {
+        for tasks in [8, 32, 64, 256, 1024] {
             many_of(bench, flavor, tasks);
         }
     }
