@@ -3,6 +3,7 @@
 use crate::engine::redis::net::encoder::Output;
 use crate::engine::redis::net::pipeline::Pipeline;
 use crate::engine::redis::net::reply;
+use crate::engine::redis::net::slots::Slots;
 use crate::engine::redis::net::slots::effects::Effects;
 use crate::engine::redis::net::socket::Stream;
 use crate::engine::token::Token;
@@ -54,23 +55,26 @@ impl Exchange {
         helps: bool,
     ) -> Poll<Broken> {
         loop {
+            // While the socket was full, more requests may have come.
+            let mut again = true;
             if self.output.rest().is_empty() {
-                if !helps && self.steps_back(pipeline) {
+                let mut slots = pipeline.slots();
+                if !helps && self.steps_back(&slots) {
+                    drop(slots);
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                if self.take_requests(pipeline).is_err() {
+                if self.take_requests(&mut slots).is_err() {
                     return Poll::Ready(Broken);
                 }
+                again = slots.has_unsent();
             }
-            let had_output = !self.output.rest().is_empty();
             let written = self.poll_write(context);
             let read = self.poll_read(pipeline, context);
             match (written, read) {
                 (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => return Poll::Ready(Broken),
                 (_, Poll::Ready(Ok(()))) => {}
-                // More requests may have come while the socket was full.
-                (Poll::Ready(Ok(())), _) if had_output && pipeline.slots().has_unsent() => {}
+                (Poll::Ready(Ok(())), _) if again => {}
                 _ => return Poll::Pending,
             }
         }
@@ -78,14 +82,13 @@ impl Exchange {
 
     /// Returns `true` once before each write if more requests are expected: then the other tasks that are ready add
     /// theirs first. This multiplies the throughput under load, and delays no lone request.
-    fn steps_back(&mut self, pipeline: &Pipeline) -> bool {
-        pipeline.slots().expects_more() && !replace(&mut self.stepped_back, true)
+    fn steps_back(&mut self, slots: &Slots) -> bool {
+        slots.expects_more() && !replace(&mut self.stepped_back, true)
     }
 
-    /// Encodes all unsent requests.
-    fn take_requests(&mut self, pipeline: &Pipeline) -> Result<(), Broken> {
+    /// Encodes the unsent requests.
+    fn take_requests(&mut self, slots: &mut Slots) -> Result<(), Broken> {
         self.stepped_back = false;
-        let mut slots = pipeline.slots();
         // One system call for the tokens of a whole write. No random byte is kept for later: a virtual machine
         // that is cloned must not repeat a token.
         self.random.clear();

@@ -17,14 +17,12 @@ use tokio::time::Instant;
 #[derive(Default)]
 pub(crate) struct Pipeline {
     slots: Mutex<Slots>,
-    /// Wakes the driver; `None` once the connection has ended.
-    driver: Mutex<Option<Waker>>,
 }
 
 impl Pipeline {
     /// Sets the waker of the driver, before any request is submitted.
     pub(crate) fn set_driver(&self, driver: Waker) {
-        *self.driver() = Some(driver);
+        self.slots().driver = Some(driver);
     }
 
     /// Submits a request, once the ticket is polled. An acquisition has a supervisor: if its caller leaves early, it is
@@ -50,26 +48,15 @@ impl Pipeline {
     ) -> Result<(), BackgroundRelease> {
         let mut slots = self.slots();
         let put = slots.put_background(release);
-        self.wake_driver_for(slots);
+        wake_driver(slots);
         put
-    }
-
-    fn wake_driver_for(&self, mut slots: MutexGuard<'_, Slots>) {
-        let wakes = slots.wakes_driver();
-        drop(slots);
-        if wakes {
-            let driver = self.driver().clone();
-            if let Some(driver) = driver {
-                driver.wake();
-            }
-        }
     }
 
     /// Ends the connection: no request is accepted any more, and none under way gets a reply.
     pub(crate) fn end(&self) {
         let mut effects = Effects::default();
-        self.slots().end(&mut effects);
-        let driver = self.driver().take();
+        let driver = self.slots().end(&mut effects);
+        // Outside the mutex: it owns the driver.
         drop(driver);
         effects.perform();
     }
@@ -77,9 +64,15 @@ impl Pipeline {
     pub(crate) fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn driver(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.driver.lock().unwrap_or_else(PoisonError::into_inner)
+/// Wakes the driver, if requests were submitted for which it has to be.
+fn wake_driver(mut slots: MutexGuard<'_, Slots>) {
+    let wakes = slots.wakes_driver();
+    let driver = wakes.then(|| slots.driver.clone()).flatten();
+    drop(slots);
+    if let Some(driver) = driver {
+        driver.wake();
     }
 }
 
@@ -113,7 +106,7 @@ impl Future for Ticket<'_> {
                 };
                 self.stage = Stage::Submitted(slot);
                 let polled = slots.poll(slot, context.waker());
-                self.pipeline.wake_driver_for(slots);
+                wake_driver(slots);
                 polled
             }
             Stage::Submitted(slot) => {

@@ -40,6 +40,8 @@ pub(crate) struct Slots {
     silent_since: Option<Instant>,
     /// `true` once the driver has taken all unsent requests: the next one must wake it.
     driver_sleeps: bool,
+    /// Wakes the driver; `None` once the connection has ended.
+    pub(crate) driver: Option<Waker>,
     ended: bool,
     pub(crate) many: Many,
 }
@@ -319,13 +321,14 @@ impl Slots {
     }
 
     /// Ends the connection. Callers learn that they get no reply; releases that no caller awaits are handed
-    /// over.
-    pub(crate) fn end(&mut self, effects: &mut Effects) {
+    /// over. Returns the driver's waker.
+    pub(crate) fn end(&mut self, effects: &mut Effects) -> Option<Waker> {
         self.ended = true;
         self.unsent = Vec::new();
         self.owed = OwedReplies::default();
         self.silent_since = None;
         self.slots.end(effects);
+        self.driver.take()
     }
 
     #[cfg(test)]
