@@ -250,6 +250,10 @@ impl Acquire {
         let options = self.options;
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
         let mut replication_error = None;
+        let mut begun = now();
+        if deadline <= begun {
+            return Err(self.busy());
+        }
         loop {
             if context.is_closed() {
                 return Err(context.shutting_down(&self.name));
@@ -263,7 +267,7 @@ impl Acquire {
                 others: others.clone(),
             };
             let sent = context.clock.now();
-            let try_deadline = deadline_in(context.command_timeout).min(deadline);
+            let try_deadline = deadline_after(begun, context.command_timeout).min(deadline);
             let acquired = context
                 .engine
                 .acquire(&attempt, &shared.supervisor, try_deadline);
@@ -313,6 +317,7 @@ impl Acquire {
                 return Ok(None);
             }
             context.io.sleep_until(next).await;
+            begun = next;
         }
     }
 

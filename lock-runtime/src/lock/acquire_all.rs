@@ -5,7 +5,7 @@ use crate::error::LockError;
 use crate::lock::acquire::Acquire;
 use crate::lock::handoff::HoldGuard;
 use crate::util::join_all::join_all;
-use crate::util::time::{deadline_in, now};
+use crate::util::time::deadline_in;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -63,9 +63,6 @@ async fn acquire_next(
         .map(|call| call.name.clone())
         .collect();
     if together.is_empty() {
-        if !call.wait.is_zero() && deadline <= now() {
-            return Err(call.busy());
-        }
         guards.push(call.acquire_until(deadline).await?);
         return Ok(());
     }

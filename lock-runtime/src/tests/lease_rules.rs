@@ -429,6 +429,18 @@ async fn renewals_are_sent_and_retried_until_one_is_answered() {
     assert!(guard.remaining() > left);
 }
 
+/// Before its first request: one that is sent too late would be reported as unanswered.
+#[tokio::test]
+async fn a_wait_that_is_over_at_once_is_busy() {
+    let stage = stage([]);
+    for keys in [vec!["b"], vec!["b", "c"]] {
+        let lock = stage.locks.lock_all(keys).wait(Duration::from_nanos(1));
+        let error = lock.acquire().await.unwrap_err();
+        assert!(error.is_busy(), "{error}");
+    }
+    assert!(stage.seen.borrow().is_empty());
+}
+
 /// However little time is left, an unanswered attempt leaves time for more, at shorter and shorter intervals.
 #[tokio::test]
 async fn a_renewal_is_attempted_several_times_before_the_deadline() {
