@@ -77,6 +77,9 @@ fn wake_driver(mut slots: MutexGuard<'_, Slots>) {
 }
 
 /// A request, which resolves to what became of it. Dropping it early leaves the request.
+///
+/// The waker of a caller is cloned and dropped outside of the mutex: it belongs to an executor, and its last owner may
+/// drop a task with a guard in it.
 pub(crate) struct Ticket<'a> {
     pipeline: &'a Pipeline,
     deadline: Instant,
@@ -98,26 +101,30 @@ impl Future for Ticket<'_> {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        let mut slots = self.pipeline.slots();
-        match take(&mut self.stage) {
-            Stage::New(request) => {
-                let Some(slot) = slots.put(request, self.deadline) else {
-                    return Poll::Ready(Outcome::NotSent);
-                };
-                self.stage = Stage::Submitted(slot);
-                let polled = slots.poll(slot, context.waker());
-                wake_driver(slots);
-                polled
+        let pipeline = self.pipeline;
+        if let Stage::Submitted(slot) = self.stage {
+            let mut polled = pipeline.slots().poll(slot, &mut None);
+            if polled.is_pending() {
+                let mut waker = Some(context.waker().clone());
+                polled = pipeline.slots().poll(slot, &mut waker);
             }
-            Stage::Submitted(slot) => {
-                let polled = slots.poll(slot, context.waker());
-                if !matches!(polled, Poll::Ready(Outcome::Reply(..))) {
-                    self.stage = Stage::Submitted(slot);
-                }
-                polled
+            if let Poll::Ready(Outcome::Reply(..)) = polled {
+                self.stage = Stage::Ended;
             }
-            Stage::Ended => Poll::Ready(Outcome::NotSent),
+            return polled;
         }
+        let mut waker = Some(context.waker().clone());
+        let Stage::New(request) = take(&mut self.stage) else {
+            return Poll::Ready(Outcome::NotSent);
+        };
+        let mut slots = pipeline.slots();
+        let Some(slot) = slots.put(request, self.deadline) else {
+            return Poll::Ready(Outcome::NotSent);
+        };
+        self.stage = Stage::Submitted(slot);
+        let polled = slots.poll(slot, &mut waker);
+        wake_driver(slots);
+        polled
     }
 }
 
@@ -126,7 +133,7 @@ impl Drop for Ticket<'_> {
         let Stage::Submitted(slot) = self.stage else {
             return;
         };
-        let left = self.pipeline.slots().leave(slot);
+        let (left, _waker) = self.pipeline.slots().leave(slot);
         let Some(supervisor) = self.supervisor else {
             return;
         };
@@ -137,5 +144,80 @@ impl Drop for Ticket<'_> {
                 release.hand_over(false);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::redis::net::slots::tests::{Log, command};
+    use crate::util::time::{deadline_in, now};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::mpsc;
+    use std::task::Wake;
+    use std::time::Duration;
+
+    /// A caller's waker that needs the pipeline when it is dropped: the last one of a task may drop a guard.
+    struct Needy {
+        pipeline: Arc<Pipeline>,
+        dropped: Arc<AtomicU32>,
+    }
+
+    impl Wake for Needy {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Needy {
+        fn drop(&mut self) {
+            let (pipeline, (sender, receiver)) = (self.pipeline.clone(), mpsc::channel());
+            std::thread::spawn(move || {
+                drop(pipeline.slots());
+                let _ = sender.send(());
+            });
+            let is_free = receiver.recv_timeout(Duration::from_secs(5)).is_ok();
+            assert!(is_free, "a waker is dropped under the mutex");
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn wakers_are_dropped_outside_of_the_mutex() {
+        let pipeline = Arc::new(Pipeline::default());
+        let dropped = Arc::<AtomicU32>::default();
+        let needy = || {
+            Waker::from(Arc::new(Needy {
+                pipeline: pipeline.clone(),
+                dropped: dropped.clone(),
+            }))
+        };
+        let deadline = deadline_in(Duration::from_secs(10));
+        let polled = |waker: &Waker| {
+            let mut ticket = Box::pin(pipeline.submit(command(b"c"), deadline, None));
+            let polled = ticket.as_mut().poll(&mut Context::from_waker(waker));
+            assert!(polled.is_pending());
+            ticket
+        };
+        let write = || pipeline.slots().write([], &mut Log::default(), now);
+        // Left before and after the request is written.
+        drop(polled(&needy()));
+        let left = polled(&needy());
+        write();
+        drop(left);
+        // Replaced by another one.
+        let mut moved = polled(&needy());
+        let waker = needy();
+        for _ in 0..2 {
+            let polled = moved.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+        assert_eq!(dropped.load(Ordering::Relaxed), 3);
+        // Still there at the end.
+        pipeline.end();
+        drop((moved, waker));
+        assert_eq!(dropped.load(Ordering::Relaxed), 4);
+        let mut late = Box::pin(pipeline.submit(command(b"c"), deadline, None));
+        let polled = late.as_mut().poll(&mut Context::from_waker(&needy()));
+        assert_eq!(polled, Poll::Ready(Outcome::NotSent));
+        assert_eq!(dropped.load(Ordering::Relaxed), 5);
     }
 }

@@ -23,7 +23,7 @@ use crate::engine::redis::net::slots::slab::{Outcome, Slab, State, Waiter};
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use redis::Value;
-use std::mem::{replace, take};
+use std::mem::{replace, swap, take};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -112,8 +112,9 @@ impl Slots {
     }
 
     /// Returns what became of a request, and frees its slot if the server has answered. Otherwise the caller
-    /// still has to [`leave`](Self::leave).
-    pub(crate) fn poll(&mut self, at: usize, present: &Waker) -> Poll<Outcome> {
+    /// still has to [`leave`](Self::leave). While nothing is decided, the waker takes the place of an earlier one, which
+    /// is returned in it.
+    pub(crate) fn poll(&mut self, at: usize, present: &mut Option<Waker>) -> Poll<Outcome> {
         let slot = &mut self.slots[at];
         match (&mut slot.state, &mut slot.waiter) {
             (State::Done(Outcome::Reply(..)), _) => match self.slots.free(at) {
@@ -124,9 +125,8 @@ impl Slots {
             (State::Done(_), _) => Poll::Ready(Outcome::Unanswered),
             (_, Waiter::Caller { expired: true, .. }) => Poll::Ready(Outcome::Expired),
             (_, Waiter::Caller { waker, .. }) => {
-                match waker {
-                    Some(waker) => waker.clone_from(present),
-                    None => *waker = Some(present.clone()),
+                if present.is_some() {
+                    swap(waker, present);
                 }
                 Poll::Pending
             }
@@ -135,34 +135,34 @@ impl Slots {
     }
 
     /// Ends a caller's interest in its request. Returns the claims of an acquisition that may have been carried
-    /// out, or still may be: they have to be released.
-    pub(crate) fn leave(&mut self, at: usize) -> Vec<Claim> {
+    /// out, or still may be: they have to be released. Returns the caller's waker, too.
+    pub(crate) fn leave(&mut self, at: usize) -> (Vec<Claim>, Option<Waker>) {
         let slot = &mut self.slots[at];
-        match &slot.state {
-            State::Free => Vec::new(),
+        let waker = match &mut slot.waiter {
+            Waiter::Caller { waker, .. } => waker.take(),
+            Waiter::Background(_) | Waiter::None => None,
+        };
+        let may_hold = match &slot.state {
+            State::Free | State::Unsent | State::Done(Outcome::NotSent) => false,
+            State::Done(Outcome::Reply(reply, _)) => granted(reply) > 0,
+            State::Sent | State::Done(Outcome::Unanswered | Outcome::Expired) => true,
+        };
+        let left = match may_hold {
+            true => slot.request.claims(),
+            false => Vec::new(),
+        };
+        match slot.state {
+            State::Free => {}
+            State::Sent => slot.waiter = Waiter::None,
             State::Unsent => {
                 self.unsent.retain(|unsent| *unsent != at);
                 self.slots.free(at);
-                Vec::new()
             }
-            State::Sent => {
-                slot.waiter = Waiter::None;
-                slot.request.claims()
-            }
-            State::Done(outcome) => {
-                let may_hold = match outcome {
-                    Outcome::Reply(reply, _) => granted(reply) > 0,
-                    Outcome::NotSent => false,
-                    Outcome::Unanswered | Outcome::Expired => true,
-                };
-                let left = match may_hold {
-                    true => slot.request.claims(),
-                    false => Vec::new(),
-                };
+            State::Done(_) => {
                 self.slots.free(at);
-                left
             }
         }
+        (left, waker)
     }
 
     /// Returns `true` if there is anything to write.

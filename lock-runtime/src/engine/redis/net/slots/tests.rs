@@ -212,12 +212,12 @@ impl Bench {
     }
 
     fn poll(&mut self, at: usize) -> Poll<Outcome> {
-        self.slots.poll(at, Waker::noop())
+        self.slots.poll(at, &mut Some(Waker::noop().clone()))
     }
 
     /// Leaves a request, and releases what it may have acquired.
     fn leave(&mut self, at: usize) {
-        for claim in self.slots.leave(at) {
+        for claim in self.slots.leave(at).0 {
             let release = self.background(claim);
             if let Err(release) = self.slots.put_background(release) {
                 release.hand_over(false);
