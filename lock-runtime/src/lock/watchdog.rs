@@ -96,7 +96,8 @@ impl Schedule {
             Some(moved) => moved.place().store(place, Ordering::Relaxed),
             None if holds.is_empty() => {
                 let holds = entry.remove();
-                if self.spare.len() < MAX_SPARE {
+                // A large one would keep its memory.
+                if holds.capacity() <= 4 && self.spare.len() < MAX_SPARE {
                     self.spare.push(holds);
                 }
             }
