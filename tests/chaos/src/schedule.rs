@@ -4,9 +4,8 @@ use std::panic::catch_unwind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::clock;
-use crate::deployment::{Deployment, Limits, Topology};
-use crate::fault::{Fault, FaultTarget, Keys, Kind};
+use crate::deployment::{Deployment, Topology};
+use crate::fault::{Fault, FaultTarget, Keys};
 use crate::history::{History, Promises};
 use crate::instructions::{Instructions, Workload};
 use crate::journal::{self, CallKind};
@@ -104,11 +103,10 @@ impl Schedule {
         let processes = (0..limits.processes)
             .map(|process| (deployment.urls(process), deployment.environment(process)));
         let mut pool = WorkerPool::start(instructions, processes.collect());
-        let (since, served) = (clock::now(), serving(deployment));
         let witness = Witness::start(deployment.witnessed(), limits.keys);
         let mut nemesis = Nemesis::new(deployment, &mut pool);
         nemesis.play(&plan, self.lasts);
-        let mut faults = nemesis.recover()?;
+        let (mut faults, mut failovers) = nemesis.recover()?;
         if limits.changes {
             faults.iter_mut().for_each(let_fail_over);
         }
@@ -132,9 +130,7 @@ impl Schedule {
             .collect();
         history.writes = resource.writes();
         history.left.extend(left(deployment));
-        if serving(deployment) != served {
-            history.faults.extend(failed_over(&limits, &history, since));
-        }
+        history.faults.extend(failovers.unplanned(deployment));
         Some(RunResult {
             topology: self.topology,
             scene: None,
@@ -192,25 +188,4 @@ fn let_fail_over(fault: &mut Fault) {
     if fault.forgotten == Some(Keys::All) {
         fault.until += FAILOVER;
     }
-}
-
-/// Returns the server that serves each lock.
-fn serving(deployment: &dyn Deployment) -> Vec<Option<usize>> {
-    let keys = 0..deployment.limits().keys;
-    keys.map(|key| deployment.serving(key)).collect()
-}
-
-/// Returns a fault for a failover that no step caused: on a busy machine servers take one another for dead.
-fn failed_over(limits: &Limits, history: &History, since: u64) -> Option<Fault> {
-    let mut faults = history.faults.iter();
-    let is_known = faults.any(|fault| fault.forgotten == Some(Keys::All));
-    (!is_known && !limits.exclusive).then(|| Fault {
-        kind: Kind::Failover,
-        target: "of itself".to_owned(),
-        from: since,
-        until: clock::now(),
-        workers: Vec::new(),
-        forgotten: Some(Keys::All),
-        away: true,
-    })
 }

@@ -1,6 +1,7 @@
 //! Injects the planned faults and records them.
 
 mod command;
+mod failovers;
 mod inject;
 mod recover;
 
@@ -12,6 +13,7 @@ use crate::deployment::Deployment;
 use crate::fault::{Fault, Keys, Kind};
 use crate::plan::{Plan, Step, Target};
 use crate::worker_pool::WorkerPool;
+pub use failovers::Failovers;
 use lock_test_support::time::millis;
 use recover::{Recovery, UnderWay};
 
@@ -23,6 +25,7 @@ pub struct Nemesis<'a> {
     /// The servers that have a fault, each with the end of its effect.
     trouble: Vec<(usize, Instant)>,
     faults: Vec<Fault>,
+    failovers: Failovers,
 }
 
 const LONG: Duration = millis(45_000);
@@ -33,6 +36,7 @@ const NOTICED: Duration = millis(500);
 impl<'a> Nemesis<'a> {
     pub fn new(deployment: &'a mut dyn Deployment, pool: &'a mut WorkerPool) -> Self {
         Self {
+            failovers: Failovers::new(deployment),
             deployment,
             pool,
             under_way: Vec::new(),
@@ -47,14 +51,15 @@ impl<'a> Nemesis<'a> {
         let start = Instant::now();
         for step in &plan.steps {
             self.recover_until(start + step.at);
+            self.notice_failover();
             self.begin(step);
         }
         self.recover_until(start + lasts);
     }
 
-    /// Ends all faults that still last. Returns all faults, or `None` if the servers do not agree on a
-    /// topology.
-    pub fn recover(mut self) -> Option<Vec<Fault>> {
+    /// Ends all faults that still last. Returns all faults, and what notices failovers from then on; or `None` if
+    /// the servers do not agree on a topology.
+    pub fn recover(mut self) -> Option<(Vec<Fault>, Failovers)> {
         let start = Instant::now();
         let mut is_well = false;
         while !is_well && start.elapsed() < LONG {
@@ -65,7 +70,16 @@ impl<'a> Nemesis<'a> {
         for called in std::mem::take(&mut self.called) {
             self.faults.extend(called.join().unwrap());
         }
-        is_well.then_some(self.faults)
+        self.notice_failover();
+        is_well.then_some((self.faults, self.failovers))
+    }
+
+    fn notice_failover(&mut self) {
+        self.faults
+            .extend(self.failovers.unplanned(&*self.deployment));
+        for it in &self.under_way {
+            self.failovers.expect(&it.fault);
+        }
     }
 
     fn recover_until(&mut self, time: Instant) {
@@ -92,6 +106,7 @@ impl<'a> Nemesis<'a> {
     }
 
     fn later(&mut self, fault: Fault, lasts: Duration, recovery: Recovery) {
+        self.failovers.expect(&fault);
         let since = Instant::now();
         self.under_way.push(UnderWay {
             fault,
