@@ -16,12 +16,6 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// The lease of a lock that is not held yet.
-    pub(crate) const NONE: Lease = Lease {
-        from: Timestamp::MIN,
-        duration: Duration::ZERO,
-    };
-
     /// Returns the lease acquired by a request sent at `sent`.
     pub(crate) fn from_request(sent: Timestamp, ttl: Duration) -> Lease {
         let margin = ttl / 100 + Duration::from_millis(2);

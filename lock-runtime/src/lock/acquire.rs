@@ -1,7 +1,7 @@
 //! One acquire call: it tries once, or waits in the local queue.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::request::{Acquired, Attempt};
+use crate::engine::request::{Acquired, Attempt, Claim};
 use crate::error::LockError;
 use crate::limit::Limit;
 use crate::lock::context::Context;
@@ -13,6 +13,7 @@ use crate::lock::remote_wait;
 use crate::lock::scope::OuterHold;
 use crate::options::LockOptions;
 use crate::util::backoff::Backoff;
+use crate::util::clock::Timestamp;
 use crate::util::time::{deadline_after, deadline_in, elapsed_since, now};
 use std::sync::Arc;
 use std::time::Duration;
@@ -242,10 +243,7 @@ impl Acquire {
         deadline: Instant,
     ) -> Result<Option<(HoldGuard, Vec<HoldGuard>)>, LockError> {
         let ManagerInner {
-            context,
-            shared,
-            queues,
-            ..
+            context, shared, ..
         } = &*self.inner;
         let options = self.options;
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
@@ -274,23 +272,12 @@ impl Acquire {
             let error = match acquired.await {
                 Ok(Some(Acquired { token, count })) => {
                     let claims = attempt.claims(token).take(count);
-                    let mut guards = claims.map(|claim| {
-                        let hold = Hold::new(shared.clone(), claim.name, claim.token, options);
-                        HoldGuard::new(hold, queues.clone())
-                    });
-                    let first = guards.next();
+                    let mut guards = claims.map(|claim| self.granted(claim, sent));
+                    let first = guards.next().flatten();
                     let others: Vec<_> = guards.collect();
-                    let activate = |guard: &HoldGuard| {
-                        let token = guard.hold().token();
-                        let lease = context.engine.lease(token, sent, options.ttl);
-                        let active = guard.hold().activate(options, lease);
-                        if active {
-                            self.inner.read_holds.publish(guard.hold());
-                        }
-                        active
-                    };
-                    if first.iter().chain(&others).all(activate) {
-                        return Ok(first.map(|first| (first, others)));
+                    let others: Option<Vec<_>> = others.into_iter().collect();
+                    if let (Some(first), Some(others)) = (first, others) {
+                        return Ok(Some((first, others)));
                     }
                     // The lease expired before the answer arrived.
                     None
@@ -318,6 +305,23 @@ impl Acquire {
             }
             context.io.sleep_until(next).await;
             begun = next;
+        }
+    }
+
+    /// Returns the guard of a lock that the server has granted to a request sent at `sent`. Returns `None`, and releases
+    /// the lock, if its lease has ended.
+    fn granted(&self, claim: Claim, sent: Timestamp) -> Option<HoldGuard> {
+        let (inner, options) = (&*self.inner, self.options);
+        let lease = inner.context.engine.lease(claim.token, sent, options.ttl);
+        match Hold::granted(inner.shared.clone(), claim, options, lease) {
+            Ok(hold) => {
+                inner.read_holds.publish(&hold);
+                Some(HoldGuard::new(hold, inner.queues.clone()))
+            }
+            Err(claim) => {
+                inner.shared.releaser.release_in_background(claim, false);
+                None
+            }
         }
     }
 

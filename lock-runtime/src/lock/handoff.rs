@@ -68,7 +68,8 @@ impl HoldGuard {
 
     /// Reports a loss of the hold in `span`, unless another guard does.
     pub(crate) fn set_span(&self, span: SpanHandle) {
-        if !self.joined {
+        // A new hold has no span.
+        if !self.joined && !span.is_none() {
             self.hold.set_span(span);
         }
     }
@@ -148,15 +149,15 @@ impl HoldObserver for LocalQueues<HoldGuard> {
     }
 }
 
-/// Hands a held lock to the local waiter at the front, if the limits allow it. Returns `false` if no waiter
-/// took it.
+/// Hands a held lock to the local waiter at the front, if the limits allow it. Returns `false` if no waiter took it:
+/// then this process no longer counts as its holder.
 fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
     let alone = hold.context().engine.is_alone();
     let may_take = |options, remote_waiters| {
         let remote_waiters = if alone { Some(false) } else { remote_waiters };
         hold.try_reassign(options, remote_waiters)
     };
-    while let Some(waiter) = queues.pop_front_if(&hold.name, hold.limit(), may_take) {
+    while let Some(waiter) = queues.pop_front_or_clear_holder(&hold.name, hold.token(), may_take) {
         if deliver_to_all(queues, waiter, hold) {
             return true;
         }
@@ -170,7 +171,7 @@ fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
 pub(crate) fn grant_to_front(
     queues: &Arc<LocalQueues<HoldGuard>>,
     (name, limit): (&str, Limit),
-    activate: impl Fn(LockOptions) -> Option<Arc<Hold>>,
+    mut activate: impl FnMut(LockOptions) -> Option<Arc<Hold>>,
 ) -> bool {
     loop {
         let Some(waiter) = queues.pop_front(name, limit) else {

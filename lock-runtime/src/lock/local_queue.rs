@@ -13,7 +13,7 @@ use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -192,6 +192,25 @@ impl<T> LocalQueues<T> {
         locks.get_mut(name)?.pop_front_if(limit, condition)
     }
 
+    /// Removes the waiter at the front under the same conditions, for the hold with `token`. If there is none, records
+    /// that this process no longer holds the lock with `token`.
+    pub(crate) fn pop_front_or_clear_holder(
+        &self,
+        name: &Arc<str>,
+        token: Token,
+        condition: impl FnOnce(LockOptions, Option<bool>) -> bool,
+    ) -> Option<Waiter<T>> {
+        let mut locks = self.locked();
+        let Entry::Occupied(mut lock) = locks.entry(name.clone()) else {
+            return None;
+        };
+        let waiter = lock.get_mut().pop_front_if(token.limit(), condition);
+        if waiter.is_none() {
+            remove_holder(lock, token);
+        }
+        waiter
+    }
+
     pub(crate) fn pop_front(&self, name: &str, limit: Limit) -> Option<Waiter<T>> {
         self.with(name, limit, LocalQueue::pop_front)?
     }
@@ -260,14 +279,8 @@ impl<T> LocalQueues<T> {
     /// Records that this process no longer holds the lock with `token`.
     pub(crate) fn clear_holder(&self, name: &Arc<str>, token: Token) {
         let mut locks = self.locked();
-        let Entry::Occupied(mut lock) = locks.entry(name.clone()) else {
-            return;
-        };
-        if lock.get_mut().remove_holder(token) {
-            lock.get().queues().iter().for_each(LocalQueue::wake);
-        }
-        if lock.get().is_unused() {
-            lock.remove();
+        if let Entry::Occupied(lock) = locks.entry(name.clone()) {
+            remove_holder(lock, token);
         }
     }
 
@@ -333,6 +346,16 @@ impl<T> LocalQueues<T> {
 
     fn locked(&self) -> MutexGuard<'_, HashMap<Arc<str>, LocalLock<T>>> {
         self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes a holder, and wakes the tasks that wait in the server queue.
+fn remove_holder<T>(mut lock: OccupiedEntry<'_, Arc<str>, LocalLock<T>>, token: Token) {
+    if lock.get_mut().remove_holder(token) {
+        lock.get().queues().iter().for_each(LocalQueue::wake);
+    }
+    if lock.get().is_unused() {
+        lock.remove();
     }
 }
 

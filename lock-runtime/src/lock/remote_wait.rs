@@ -352,18 +352,23 @@ impl RemoteWait {
     /// returns it to the server.
     fn deliver_grant(&self, claim: &Claim, lease: Lease) {
         let ManagerInner { shared, queues, .. } = &*self.inner;
-        let hold = std::cell::OnceCell::new();
+        let mut hold: Option<Arc<Hold>> = None;
         let delivered = grant_to_front(queues, (&self.name, self.limit), |options| {
             if options.replicas > claim.replicas {
                 return None;
             }
-            let hold: &Arc<Hold> = hold
-                .get_or_init(|| Hold::new(shared.clone(), self.name.clone(), claim.token, options));
-            hold.activate(options, lease).then(|| hold.clone())
+            if let Some(hold) = &hold {
+                return hold.offer_again(options).then(|| hold.clone());
+            }
+            hold = Hold::granted(shared.clone(), claim.clone(), options, lease).ok();
+            hold.clone()
         });
         if !delivered {
-            match hold.get() {
-                Some(hold) => hold.release_in_background(),
+            match hold {
+                Some(hold) => {
+                    hold.vacate();
+                    hold.release_in_background();
+                }
                 None => shared.releaser.cancel_in_background(claim.clone(), false),
             }
         }

@@ -8,6 +8,7 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::Claim;
 use crate::engine::traits::{Engine, Shard};
 use crate::lock::context::Context;
+use crate::lock::renewal_timing;
 use crate::util::clock::{Timestamp, nanos};
 use crate::util::io_thread::kept;
 use crate::util::panics::caught;
@@ -136,6 +137,12 @@ impl Watchdog {
         let removed = self.locked().remove(due, hold);
         // Drop outside the mutex: the last hold owns the watchdog.
         drop(removed);
+    }
+
+    /// Returns when a lease that remains for that long from `instant` on is renewed.
+    pub(crate) fn next_renewal(&self, instant: Instant, remaining: Duration) -> Instant {
+        let delay = renewal_timing::delay(remaining);
+        self.align_to_grid(instant + delay, delay)
     }
 
     /// Rounds `due`, the end of `delay`, up to a grid by at most a thirty-second of `delay`, so that renewals due

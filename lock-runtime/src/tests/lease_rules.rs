@@ -441,6 +441,18 @@ async fn a_wait_that_is_over_at_once_is_busy() {
     assert!(stage.seen.borrow().is_empty());
 }
 
+fn granted(stage: &Stage, options: LockOptions, lease: Lease) -> Arc<Hold> {
+    let claim = Claim {
+        name: "b".into(),
+        token: Token::random(),
+        ttl: options.ttl,
+        replicas: 0,
+    };
+    let shared = stage.locks.inner.shared.clone();
+    let granted = Hold::granted(shared, claim, options, lease);
+    granted.expect("the lease has not ended")
+}
+
 /// However little time is left, an unanswered attempt leaves time for more, at shorter and shorter intervals.
 #[tokio::test]
 async fn a_renewal_is_attempted_several_times_before_the_deadline() {
@@ -449,9 +461,8 @@ async fn a_renewal_is_attempted_several_times_before_the_deadline() {
     let options = LockOptions::new(Limit::EXCLUSIVE, Duration::from_secs(600));
     for (left, tries) in [(20_000, 10..40), (1_300, 6..25), (100, 2..10)] {
         let left = Duration::from_millis(left);
-        let shared = stage.locks.inner.shared.clone();
-        let hold = Hold::new(shared, "b".into(), Token::random(), options);
-        assert!(hold.activate(options, Lease::without_margin(stage.clock.now(), left)));
+        let lease = Lease::without_margin(stage.clock.now(), left);
+        let hold = granted(&stage, options, lease);
         let mut tried = 0;
         let renew = || {
             let due = hold.renews_at().unwrap();
@@ -481,13 +492,11 @@ async fn a_grant_offered_again_does_not_outlast_a_renewal_for_the_first_waiter()
     let stage = stage([(Request::Renew, Turn::Hangs)]);
     let [long, short] =
         [TTL, Duration::from_millis(800)].map(|ttl| LockOptions::new(Limit::EXCLUSIVE, ttl));
-    let shared = stage.locks.inner.shared.clone();
-    let hold = Hold::new(shared, "b".into(), Token::random(), long);
     let lease = Lease::from_request(stage.clock.now(), TTL);
-    assert!(hold.activate(short, lease));
+    let hold = granted(&stage, short, lease);
     let due = hold.renews_at().unwrap();
     assert!(hold.clone().on_due(due, stage.clock.now()).is_some());
-    assert!(!hold.activate(long, lease));
+    assert!(!hold.offer_again(long));
     assert!(hold.remaining() <= short.ttl);
     hold.release_in_background();
 }

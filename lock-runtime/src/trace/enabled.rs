@@ -64,6 +64,13 @@ impl Drop for LockSpan {
 /// A hold's span with its subscriber. Dropping the handle calls the subscriber.
 pub(crate) struct SpanHandle(Span);
 
+impl SpanHandle {
+    /// Returns `true` if no subscriber records the span.
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
 impl Default for SpanHandle {
     fn default() -> SpanHandle {
         SpanHandle(Span::none())

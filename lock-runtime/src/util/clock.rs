@@ -10,9 +10,6 @@ pub(crate) struct Timestamp {
 }
 
 impl Timestamp {
-    /// Is earlier than all readings.
-    pub(crate) const MIN: Timestamp = Timestamp { boot: 0, wall: 0 };
-
     /// Returns the time since `earlier`, by the clock that shows more.
     ///
     /// After a virtual machine was paused or restored, possibly only its wall clock has advanced. A wall clock

@@ -4,38 +4,25 @@ use crate::engine::lease::Lease;
 use crate::error::LostCause;
 use crate::limit::Limit;
 use crate::lock::hold::{Hold, Phase, State};
-use crate::lock::lease::HeldLease;
+use crate::lock::watchdog::Watchdog;
 use crate::options::LockOptions;
 use crate::trace::SpanHandle;
 use crate::util::clock::Timestamp;
 use crate::util::time::{self, deadline_in};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
 impl Hold {
-    /// Records that the server has granted the lock for `lease`. Returns `false` if the lease has ended, or
-    /// cannot have these options.
-    pub(crate) fn activate(self: &Arc<Self>, options: LockOptions, lease: Lease) -> bool {
-        let now = self.now();
-        if lease.remaining(now).is_zero() {
-            self.state().phase = Phase::Releasing;
-            return false;
-        }
-        self.shared.observer.on_held(&self.name, self.token);
-        let instant = time::now();
+    /// Offers a granted lock to another waiter, since the one before left before it received the hold. Returns `false`
+    /// if the lease has ended, or cannot have these options: renewals for the waiter before may be in flight.
+    pub(crate) fn offer_again(self: &Arc<Self>, options: LockOptions) -> bool {
+        let times = (time::now(), self.now());
         let mut state = self.state();
-        match state.phase {
-            Phase::Requested => {
-                state.phase = Phase::Held;
-                state.lease = HeldLease::new(lease, options.ttl);
-                state.held_since = Some(instant);
-            }
-            // An earlier waiter left before it received the hold; renewals for it may be in flight.
-            Phase::Held => {}
-            _ => return false,
-        }
-        self.begin_guard(&mut state, options, (instant, now))
+        state.phase == Phase::Held
+            && !state.lease.remaining(times.1).is_zero()
+            && self.begin_guard(&mut state, options, times)
     }
 
     /// Hands the hold to another guard of this process, with `options`, without a request to the server.
@@ -79,7 +66,6 @@ impl Hold {
         let mut state = self.state();
         let limits = self.context().handoff;
         let joins = state.phase == Phase::Held
-            && state.guards > 0
             && self.limit() == Limit::UNLIMITED
             && options.ttl == state.lease.ttl()
             && options.replicas <= state.replicas
@@ -88,9 +74,9 @@ impl Hold {
             && state.hard_limit.is_none()
             && state.handoffs < limits.max_count
             && state.held_for() < limits.max_time
-            && state.is_long_enough(options, now);
+            && state.is_long_enough(options, now)
+            && self.add_guard();
         if joins {
-            state.guards += 1;
             state.handoffs += 1;
         }
         joins
@@ -98,12 +84,8 @@ impl Hold {
 
     /// Adds a guard within the body that runs under this hold. Returns `false` if the hold has ended.
     pub(crate) fn share(&self) -> bool {
-        let mut state = self.state();
-        let shares = state.phase == Phase::Held && state.guards > 0 && !state.replaced;
-        if shares {
-            state.guards += 1;
-        }
-        shares
+        let state = self.state();
+        state.phase == Phase::Held && !state.replaced && self.add_guard()
     }
 
     /// Keeps the lock for at least that long from now on, on every path.
@@ -121,37 +103,69 @@ impl Hold {
     /// Records that a guard has ended. Returns `true` if it was the last one: the hold must be handed on or
     /// released. `owns_span`: a loss is reported in that guard's span.
     pub(crate) fn leave(&self, owns_span: bool) -> bool {
+        let alone = self.change_guards(|guards| (guards == 1).then_some(0));
+        if alone.is_some() {
+            return true;
+        }
         let mut state = self.state();
-        state.guards = state.guards.saturating_sub(1);
-        let is_last = state.guards == 0;
+        let is_last = self.change_guards(|guards| guards.checked_sub(1)) == Some(1);
         let _ended = (owns_span && !is_last).then(|| std::mem::take(&mut state.span));
         // Before the span ends, which may call a subscriber.
         drop(state);
         is_last
     }
 
-    /// Starts the limits of a new guard. Returns `false`, and changes nothing, if the lease cannot have its
-    /// ttl. `instant` and `now` are the same point in time.
+    /// Gives the hold to a new guard. Returns `false`, and changes nothing, if the lease cannot have its ttl. `times` are
+    /// the same point in time.
     fn begin_guard(
         self: &Arc<Self>,
         state: &mut State,
         options: LockOptions,
+        times: (Instant, Timestamp),
+    ) -> bool {
+        let begins = state.begin_guard(&self.shared.watchdog, options, times);
+        if begins {
+            self.guards.store(1, Ordering::Release);
+            self.reschedule(state, times);
+        }
+        begins
+    }
+
+    /// Adds a guard beside those that own the hold. Returns `false` if none does any more.
+    fn add_guard(&self) -> bool {
+        let added = self.change_guards(|guards| (guards > 0).then_some(guards + 1));
+        added.is_some()
+    }
+
+    /// Changes the number of guards, unless `change` returns `None`. Returns the number before.
+    fn change_guards(&self, change: impl FnMut(u32) -> Option<u32>) -> Option<u32> {
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        self.guards.fetch_update(set, fetch, change).ok()
+    }
+}
+
+impl State {
+    /// Starts the limits of a new guard. Returns `false`, and changes nothing, if the lease cannot have its
+    /// ttl. `instant` and `now` are the same point in time.
+    pub(super) fn begin_guard(
+        &mut self,
+        watchdog: &Watchdog,
+        options: LockOptions,
         (instant, now): (Instant, Timestamp),
     ) -> bool {
-        let remaining = state.lease.remaining(now);
-        if !state.lease.agree(options.ttl, now) {
+        let remaining = self.lease.remaining(now);
+        if !self.lease.agree(options.ttl, now) {
             return false;
         }
-        state.renew = options.renew;
-        state.replicas = options.replicas;
-        state.guards = 1;
-        state.fencing_token = None;
+        self.renew = options.renew;
+        self.replicas = options.replicas;
+        self.fencing_token = None;
         let by_ttl =
             (!options.renew).then(|| (Lease::from_request(now, options.ttl), LostCause::Expired));
         let by_max_hold = options
             .max_hold
             .map(|max_hold| (Lease::without_margin(now, max_hold), LostCause::MaxHold));
-        state.hard_limit = [by_ttl, by_max_hold]
+        self.hard_limit = [by_ttl, by_max_hold]
             .into_iter()
             .flatten()
             .min_by_key(|(limit, _)| limit.remaining(now))
@@ -161,17 +175,14 @@ impl Hold {
         let expected = Lease::from_request(now, options.ttl).remaining(now);
         let tolerance = options.ttl / 10 + Duration::from_millis(5);
         if remaining > expected + tolerance {
-            state.renew_at = Some(instant);
-        } else if state.renew_at.is_none() && (options.renew || remaining + tolerance < expected) {
-            let remaining = state.lease.remaining(now);
-            state.renew_at = Some(self.next_renewal(instant, remaining));
+            self.renew_at = Some(instant);
+        } else if self.renew_at.is_none() && (options.renew || remaining + tolerance < expected) {
+            let remaining = self.lease.remaining(now);
+            self.renew_at = Some(watchdog.next_renewal(instant, remaining));
         }
-        self.reschedule(state, (instant, now));
         true
     }
-}
 
-impl State {
     /// Returns `true` if the rest of the lease is worth another guard.
     fn is_long_enough(&self, options: LockOptions, now: Timestamp) -> bool {
         let remaining = self.lease.remaining(now);

@@ -1,5 +1,5 @@
-//! One held lock, from the request until the server stores nothing of it any more. Within the process it may
-//! be handed from guard to guard, and a read hold may have several guards at once.
+//! One held lock, from the server's grant until the last guard has ended. Within the process it may be handed from
+//! guard to guard, and a read hold may have several guards at once.
 
 mod fencing;
 mod guards;
@@ -19,7 +19,7 @@ use crate::options::LockOptions;
 use crate::trace::{self, SpanHandle};
 use crate::util::clock::Timestamp;
 use crate::util::panics::contain;
-use crate::util::sync::{Mutex, MutexGuard};
+use crate::util::sync::{AtomicU32, Mutex, MutexGuard};
 use crate::util::time;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError};
@@ -34,6 +34,8 @@ pub(crate) struct Hold {
     token: Token,
     /// The hold's place in the watchdog's schedule.
     place: AtomicUsize,
+    /// The guards that own the hold: one, or several readers; none while it ends.
+    guards: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -49,12 +51,9 @@ struct State {
     renew_at: Option<Instant>,
     /// The instant for which the watchdog has scheduled the hold.
     scheduled_at: Option<Instant>,
-    /// The guards that own the hold: one, or several readers; none while it ends.
-    guards: u32,
     /// How often the hold was handed from guard to guard, or joined.
     handoffs: u32,
-    /// When the server granted the lock; `None` before that.
-    held_since: Option<Instant>,
+    held_since: Instant,
     /// The end of the longest `min_hold` of its guards so far.
     keep_until: Option<Instant>,
     /// The fencing token of the guards that own the hold, once it is known.
@@ -69,47 +68,59 @@ struct State {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Phase {
-    Requested,
     Held,
     Lost(LostCause, std::time::Instant),
-    /// The guard has ended; the server may not have released the lock yet.
-    Releasing,
-    /// The server stores nothing of the hold any more.
-    Released,
+    /// The last guard has ended. The server may not have released the lock yet.
+    Ended,
 }
 
 impl Hold {
-    /// Creates a hold that is about to be requested with `token`.
-    pub(crate) fn new(
+    /// Creates the hold of a lock that the server has just granted for `lease`, with its first guard. Returns the claim
+    /// if the lease has ended.
+    pub(crate) fn granted(
         shared: Arc<Shared>,
-        name: Arc<str>,
-        token: Token,
+        claim: Claim,
         options: LockOptions,
-    ) -> Arc<Hold> {
-        Arc::new(Hold {
+        lease: Lease,
+    ) -> Result<Arc<Hold>, Claim> {
+        let now = shared.context.clock.now();
+        if lease.remaining(now).is_zero() {
+            return Err(claim);
+        }
+        let Claim { name, token, .. } = claim;
+        let times = (time::now(), now);
+        let mut state = State {
+            phase: Phase::Held,
+            lease: HeldLease::new(lease, options.ttl),
+            renew: options.renew,
+            replicas: options.replicas,
+            hard_limit: None,
+            renew_at: None,
+            scheduled_at: None,
+            handoffs: 0,
+            held_since: times.0,
+            keep_until: None,
+            fencing_token: None,
+            replaced: false,
+            ensured: false,
+            span: SpanHandle::default(),
+        };
+        // No renewal is unanswered, so the lease can have any ttl.
+        state.begin_guard(&shared.watchdog, options, times);
+        let due = state.next_due(times);
+        state.scheduled_at = Some(due);
+        shared.observer.on_held(&name, token);
+        let hold = Arc::new(Hold {
             name,
             lost: Notify::new(),
             shared,
             token,
             place: AtomicUsize::default(),
-            state: Mutex::new(State {
-                phase: Phase::Requested,
-                lease: HeldLease::new(Lease::NONE, options.ttl),
-                renew: options.renew,
-                replicas: options.replicas,
-                hard_limit: None,
-                renew_at: None,
-                scheduled_at: None,
-                guards: 0,
-                handoffs: 0,
-                held_since: None,
-                keep_until: None,
-                fencing_token: None,
-                replaced: false,
-                ensured: false,
-                span: SpanHandle::default(),
-            }),
-        })
+            guards: AtomicU32::new(1),
+            state: Mutex::new(state),
+        });
+        hold.shared.watchdog.schedule(None, due, hold.clone());
+        Ok(hold)
     }
 
     pub(crate) fn context(&self) -> &Context {
@@ -176,19 +187,21 @@ impl Hold {
 
     /// Checks the clock. Returns the loss of the lease, if it is lost.
     pub(crate) fn check_lost(&self) -> Option<LockError> {
-        let now = self.now();
-        let state = self.state();
-        let phase = match state.phase {
-            Phase::Held if state.remaining(now).is_zero() => {
-                self.mark_expired(state, now);
-                self.state().phase
-            }
-            phase => phase,
-        };
-        match phase {
+        match self.checked_state().phase {
             Phase::Lost(cause, since) => Some(self.lost_error(cause, since)),
             _ => None,
         }
+    }
+
+    /// Checks the clock, and returns the state.
+    fn checked_state(&self) -> MutexGuard<'_, State> {
+        let now = self.now();
+        let state = self.state();
+        if state.phase != Phase::Held || !state.remaining(now).is_zero() {
+            return state;
+        }
+        self.mark_expired(state, now);
+        self.state()
     }
 
     pub(crate) fn ensure_valid_for(&self, duration: Duration) -> Result<(), LockError> {
@@ -220,10 +233,15 @@ impl Hold {
         self.unschedule(&mut state);
         let span = std::mem::take(&mut state.span);
         drop(state);
-        self.shared.observer.on_vacated(&self.name, self.token);
+        self.vacate();
         // The wakers belong to the caller's executor, and may panic.
         contain(|| self.lost.notify_waiters());
         trace::lost(&span, self.key(), cause);
+    }
+
+    /// Records that this process no longer holds the lock.
+    pub(crate) fn vacate(&self) {
+        self.shared.observer.on_vacated(&self.name, self.token);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -246,7 +264,7 @@ impl Hold {
 impl State {
     /// Returns for how long the lock has been held.
     fn held_for(&self) -> Duration {
-        self.held_since.map_or(Duration::ZERO, time::elapsed_since)
+        time::elapsed_since(self.held_since)
     }
 
     /// Returns for how long the lock must stay held.

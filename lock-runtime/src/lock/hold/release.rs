@@ -3,15 +3,16 @@
 use crate::engine::request::Claim;
 use crate::error::LockError;
 use crate::lock::context::Effort;
-use crate::lock::hold::{Hold, Phase};
+use crate::lock::hold::{Hold, Phase, State};
+use crate::util::sync::MutexGuard;
 use crate::util::time::deadline_in;
 use std::time::Duration;
 
 /// What the release of a hold has to do.
 struct Release {
     claim: Claim,
-    /// `true` if the lock was held until now.
-    was_held: bool,
+    /// The phase of the hold until now.
+    phase: Phase,
     /// The time for which the lock must stay held.
     rest_of_min_hold: Option<Duration>,
 }
@@ -20,38 +21,34 @@ impl Hold {
     /// Releases the lock and returns the result. If this fails or is dropped, the caller must call
     /// [`release_in_background`](Self::release_in_background).
     pub(crate) async fn release(&self) -> Result<(), LockError> {
-        let loss = self.check_lost();
-        let Some(release) = self.begin_release() else {
-            return loss.map_or(Ok(()), Err);
-        };
-        let claim = release.claim;
-        if let Some(rest) = release.rest_of_min_hold {
+        let Release {
+            claim,
+            phase,
+            rest_of_min_hold,
+        } = self.begin_release(self.checked_state());
+        if let Some(rest) = rest_of_min_hold {
             return Box::pin(self.end_after(claim, rest)).await;
         }
         let deadline = deadline_in(self.context().command_timeout);
         let effort = Effort::InCall { deadline };
-        let was_held = loss.is_none();
-        match self.shared.releaser.release(&claim, effort, was_held).await {
-            Ok(was_owner) => {
-                self.state().phase = Phase::Released;
-                match loss {
-                    Some(loss) => Err(loss),
-                    None if was_owner => Ok(()),
-                    None => Err(self.not_owner_error()),
-                }
-            }
-            Err(error) => Err(self.context().unavailable(&self.name, error)),
+        let was_held = phase == Phase::Held;
+        let released = self.shared.releaser.release(&claim, effort, was_held).await;
+        match (released, phase) {
+            (Ok(_), Phase::Lost(cause, since)) => Err(self.lost_error(cause, since)),
+            (Ok(true), _) => Ok(()),
+            (Ok(false), _) => Err(self.not_owner_error()),
+            (Err(error), _) => Err(self.context().unavailable(&self.name, error)),
         }
     }
 
-    /// Releases the lock in the background, unless it is released already.
+    /// Releases the lock in the background. As for [`release`](Self::release), this process no longer counts as the
+    /// holder: after a handoff that no waiter took, or [`vacate`](Self::vacate).
     pub(crate) fn release_in_background(&self) {
-        if let Some(release) = self.begin_release() {
-            let releaser = &self.shared.releaser;
-            match release.rest_of_min_hold {
-                Some(rest) => releaser.end_in_background(release.claim, rest),
-                None => releaser.release_in_background(release.claim, release.was_held),
-            }
+        let release = self.begin_release(self.state());
+        let (releaser, was_held) = (&self.shared.releaser, release.phase == Phase::Held);
+        match release.rest_of_min_hold {
+            Some(rest) => releaser.end_in_background(release.claim, rest),
+            None => releaser.release_in_background(release.claim, was_held),
         }
     }
 
@@ -60,38 +57,26 @@ impl Hold {
         let deadline = deadline_in(self.context().command_timeout);
         let effort = Effort::InCall { deadline };
         match self.shared.releaser.end_after(&claim, rest, effort).await {
-            Ok(true) => {
-                self.state().phase = Phase::Released;
-                Ok(())
-            }
-            Ok(false) => {
-                self.state().phase = Phase::Released;
-                Err(self.not_owner_error())
-            }
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.not_owner_error()),
             Err(error) => Err(self.context().unavailable(&self.name, error)),
         }
     }
 
-    /// Stops renewing. Returns `None` if the server stores nothing of the hold any more.
-    fn begin_release(&self) -> Option<Release> {
-        let mut state = self.state();
-        let before = state.phase;
-        let rest = state.rest_of_min_hold();
+    /// Stops renewing.
+    fn begin_release(&self, mut state: MutexGuard<'_, State>) -> Release {
         self.unschedule(&mut state);
-        if before == Phase::Released {
-            return None;
-        }
-        state.phase = Phase::Releasing;
+        let phase = std::mem::replace(&mut state.phase, Phase::Ended);
         let claim = self.claim_in(&state);
+        let rest = state.rest_of_min_hold();
         let _span = std::mem::take(&mut state.span);
+        // Before the span ends, which may call a subscriber.
         drop(state);
-        self.shared.observer.on_vacated(&self.name, self.token);
-        let was_held = before == Phase::Held;
-        Some(Release {
+        Release {
             claim,
-            was_held,
+            phase,
             // After a failed attempt the phase is no longer `Held`, and the rest is still to be waited for.
-            rest_of_min_hold: rest.filter(|_| matches!(before, Phase::Held | Phase::Releasing)),
-        })
+            rest_of_min_hold: rest.filter(|_| matches!(phase, Phase::Held | Phase::Ended)),
+        }
     }
 }

@@ -11,7 +11,6 @@ use crate::util::clock::Timestamp;
 use crate::util::time;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 use tokio::time::Instant;
 
 impl Hold {
@@ -20,20 +19,13 @@ impl Hold {
         self.state().renew_at
     }
 
-    /// Returns when a lease that remains for that long from `instant` on is renewed.
-    pub(super) fn next_renewal(&self, instant: Instant, remaining: Duration) -> Instant {
-        let delay = renewal_timing::delay(remaining);
-        self.shared.watchdog.align_to_grid(instant + delay, delay)
-    }
-
     /// Schedules the hold for its next renewal, or its end. `instant` and `now` are the same point in time.
     pub(super) fn reschedule(
         self: &Arc<Self>,
         state: &mut State,
         (instant, now): (Instant, Timestamp),
     ) {
-        let end = instant + state.remaining(now);
-        let due = state.renew_at.map_or(end, |renew| renew.min(end));
+        let due = state.next_due((instant, now));
         let before = state.scheduled_at.replace(due);
         if before != Some(due) {
             self.shared.watchdog.schedule(before, due, self.clone());
@@ -45,6 +37,14 @@ impl Hold {
         if let Some(due) = state.scheduled_at.take() {
             self.shared.watchdog.unschedule(due, self);
         }
+    }
+}
+
+impl State {
+    /// Returns when the hold is renewed next, or ends. `instant` and `now` are the same point in time.
+    pub(super) fn next_due(&self, (instant, now): (Instant, Timestamp)) -> Instant {
+        let end = instant + self.remaining(now);
+        self.renew_at.map_or(end, |renew| renew.min(end))
     }
 }
 
@@ -69,7 +69,8 @@ impl Renewable for Hold {
         let renewal = state.renew_at.is_some_and(|at| at <= instant).then(|| {
             // What the lease will be if the renewal succeeds.
             let whole = Lease::from_request(now, state.lease.ttl()).remaining(now);
-            state.renew_at = state.renew.then(|| self.next_renewal(instant, whole));
+            let next = || self.shared.watchdog.next_renewal(instant, whole);
+            state.renew_at = state.renew.then(next);
             state.lease.sends_renewal();
             let timeout = renewal_timing::timeout(state.lease.remaining(now));
             Renewal {
@@ -104,7 +105,8 @@ impl Renewable for Hold {
         let instant = time::now();
         if state.renew {
             let remaining = state.lease.remaining(now);
-            state.renew_at = Some(self.next_renewal(instant, remaining));
+            let next = self.shared.watchdog.next_renewal(instant, remaining);
+            state.renew_at = Some(next);
         }
         self.reschedule(&mut state, (instant, now));
     }

@@ -8,6 +8,7 @@ use crate::lock::hold::{Hold, Phase};
 use crate::options::LockOptions;
 use crate::util::time;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Hold {
     /// Ends the renewals, since a read hold is about to replace this one. Returns its claim. Fails if the lease is
@@ -17,7 +18,7 @@ impl Hold {
             return Err(loss);
         }
         let mut state = self.state();
-        if state.guards > 1 {
+        if self.guards.load(Ordering::Acquire) > 1 {
             return Err(LockError::InvalidOption {
                 option: "mode",
                 reason: "a nested call with `reentrant = true` shares this hold; only its last guard can \
@@ -50,10 +51,12 @@ impl Hold {
                 state.ensured,
             )
         };
-        let next = Hold::new(self.shared.clone(), self.name.clone(), token, options);
-        if !next.activate(options, lease) {
-            return Err(self.lost_error(LostCause::Expired, std::time::Instant::now()));
-        }
+        let claim = Claim {
+            token,
+            ..self.claim()
+        };
+        let next = Hold::granted(self.shared.clone(), claim, options, lease)
+            .map_err(|_| self.lost_error(LostCause::Expired, std::time::Instant::now()))?;
         let now = self.now();
         let mut state = next.state();
         state.hard_limit = hard_limit;
@@ -70,14 +73,15 @@ impl Hold {
     pub(crate) fn end_replaced(&self) {
         let mut state = self.state();
         self.unschedule(&mut state);
-        state.phase = Phase::Released;
+        state.phase = Phase::Ended;
         drop(state);
-        self.shared.observer.on_vacated(&self.name, self.token);
+        self.vacate();
     }
 
     /// Ends this hold, and another claim that may have replaced it, in the background.
     pub(crate) fn end_both_in_background(&self, other: Claim) {
         let rest = self.state().rest_of_min_hold();
+        self.vacate();
         self.release_in_background();
         let releaser = &self.shared.releaser;
         match rest {

@@ -1,5 +1,6 @@
 //! Remote waits: one claim waits in the server queue for a whole local queue.
 
+use crate::api::lock::Lock;
 use crate::error::LockError;
 use crate::tests::shuttle::explore::{explore, join_all, with_turn_limit};
 use crate::tests::shuttle::server::Server;
@@ -44,6 +45,21 @@ fn the_only_waiter_leaves_as_the_lock_is_granted() {
         let holder = other.take("a").await.unwrap();
         let ends = spawn(async move { holder.end() });
         join_all([process.spawn_quitter("a", 8), ends]).await;
+        join_all([other.spawn_holder("a")]).await;
+        server.end([process, other]).await;
+        server.assert_all_released();
+    });
+}
+
+#[test]
+fn the_only_readers_leave_as_the_lock_is_granted() {
+    explore(MOMENT, || async {
+        let server = Server::start();
+        let (process, other) = (server.process(), server.process());
+        let holder = other.take("a").await.unwrap();
+        let ends = spawn(async move { holder.end() });
+        let readers = [(); 2].map(|()| process.spawn_quitter_with("a", 8, Lock::read));
+        join_all(readers.into_iter().chain([ends])).await;
         join_all([other.spawn_holder("a")]).await;
         server.end([process, other]).await;
         server.assert_all_released();

@@ -72,6 +72,38 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
+/// A count that is changed step by step.
+pub(crate) struct AtomicU32(std::sync::atomic::AtomicU32);
+
+impl AtomicU32 {
+    pub(crate) fn new(value: u32) -> AtomicU32 {
+        AtomicU32(std::sync::atomic::AtomicU32::new(value))
+    }
+
+    pub(crate) fn load(&self, order: Ordering) -> u32 {
+        yield_point();
+        let _yield = YieldOnDrop;
+        self.0.load(order)
+    }
+
+    pub(crate) fn store(&self, value: u32, order: Ordering) {
+        yield_point();
+        let _yield = YieldOnDrop;
+        self.0.store(value, order);
+    }
+
+    pub(crate) fn fetch_update(
+        &self,
+        set: Ordering,
+        fetch: Ordering,
+        update: impl FnMut(u32) -> Option<u32>,
+    ) -> Result<u32, u32> {
+        yield_point();
+        let _yield = YieldOnDrop;
+        self.0.fetch_update(set, fetch, update)
+    }
+}
+
 pub(crate) struct AtomicBool(std::sync::atomic::AtomicBool);
 
 impl AtomicBool {

@@ -1,6 +1,7 @@
 //! A connection as the server identifies it, and the connections that must be killed.
 
 use redis::Cmd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Clone, PartialEq)]
@@ -12,7 +13,11 @@ pub(crate) struct ClientId {
 /// The clients whose connections broke with requests under way, which the server may still execute. The
 /// locks that they may acquire are released once the server has closed the connections.
 #[derive(Default)]
-pub(crate) struct BrokenClients(Mutex<Vec<ClientId>>);
+pub(crate) struct BrokenClients {
+    clients: Mutex<Vec<ClientId>>,
+    /// How many they are, to be known without the mutex: mostly there are none.
+    count: AtomicUsize,
+}
 
 impl ClientId {
     /// Parses the reply to `CLIENT INFO`.
@@ -42,20 +47,30 @@ impl ClientId {
 
 impl BrokenClients {
     pub(crate) fn add(&self, client: ClientId) {
-        self.clients().push(client);
+        self.change(|clients| clients.push(client));
     }
 
     /// Returns one of them.
     pub(crate) fn first(&self) -> Option<ClientId> {
+        // A caller whose connection has broken sees its client: that was added before the caller learned of the end.
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
         self.clients().first().cloned()
     }
 
     /// Records that the server has closed that connection.
     pub(crate) fn remove(&self, client: &ClientId) {
-        self.clients().retain(|other| other != client);
+        self.change(|clients| clients.retain(|other| other != client));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<ClientId>)) {
+        let mut clients = self.clients();
+        change(&mut clients);
+        self.count.store(clients.len(), Ordering::Release);
     }
 
     fn clients(&self) -> MutexGuard<'_, Vec<ClientId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,6 +6,7 @@
 use crate::engine::redis::net::connection::Connection;
 use crate::engine::redis::net::connector::{Connector, Pipelining, SendMode};
 use crate::engine::redis::net::socket;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::runtime::{Handle, Id};
@@ -16,6 +17,20 @@ const MIN_REQUESTS: u32 = 16;
 /// The number of runtimes without a connection that are remembered. A process that creates one runtime after
 /// the other must not fill its memory.
 const MAX_COUNTING: usize = 1000;
+
+/// The number of connections that a thread remembers: enough for the members of a quorum.
+const MAX_USED: usize = 16;
+
+thread_local! {
+    /// The connections that this thread has used, to be found without a mutex.
+    static USED: RefCell<Vec<Used>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Used {
+    connections: Weak<RuntimeConnections>,
+    runtime: Id,
+    connection: Weak<Connection>,
+}
 
 pub(crate) struct RuntimeConnections {
     connector: Connector,
@@ -79,9 +94,15 @@ impl RuntimeConnections {
     /// Returns the connection of the calling runtime, if it has one.
     pub(crate) fn current(self: &Arc<Self>) -> Option<Arc<Connection>> {
         let runtime = Handle::try_current().ok()?;
+        if let Some(connection) = self.used(runtime.id()) {
+            return Some(connection);
+        }
         let mut entries = self.entries();
         let times = match entries.visit(runtime.id()) {
-            Ok(connection) => return Some(connection),
+            Ok(connection) => {
+                self.remember(runtime.id(), &connection);
+                return Some(connection);
+            }
             Err(times) => times,
         };
         let io = self.connector.io;
@@ -98,6 +119,34 @@ impl RuntimeConnections {
             io.spawn_detached(run(Arc::downgrade(self), runtime.id(), connector));
         }
         None
+    }
+
+    /// Returns the connection of the runtime if this thread has used it before.
+    fn used(self: &Arc<Self>, runtime: Id) -> Option<Arc<Connection>> {
+        let is_it = |it: &&Used| {
+            it.runtime == runtime && std::ptr::eq(it.connections.as_ptr(), Arc::as_ptr(self))
+        };
+        let find = |used: &RefCell<Vec<Used>>| {
+            let used = used.borrow();
+            used.iter().find(is_it)?.connection.upgrade()
+        };
+        // A thread that ends remembers nothing.
+        USED.try_with(find).ok().flatten()
+    }
+
+    fn remember(self: &Arc<Self>, runtime: Id, connection: &Arc<Connection>) {
+        let _ = USED.try_with(|used| {
+            let mut used = used.borrow_mut();
+            used.retain(|it| it.connection.strong_count() > 0);
+            if used.len() == MAX_USED {
+                used.clear();
+            }
+            used.push(Used {
+                connections: Arc::downgrade(self),
+                runtime,
+                connection: Arc::downgrade(connection),
+            });
+        });
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
