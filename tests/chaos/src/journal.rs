@@ -177,6 +177,11 @@ impl CallKind {
         )
     }
 
+    /// Returns `true` if the body releases the guard itself, and reports the result.
+    pub fn is_released_by_hand(self) -> bool {
+        self.is_by_hand() || self == Self::Watches
+    }
+
     /// Returns `true` if a call of this kind waits in the queue of one lock until it acquires that lock.
     pub fn queues(self) -> bool {
         !matches!(self, Self::TriesOnce | Self::Downgraded | Self::Transfers)

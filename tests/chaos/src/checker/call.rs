@@ -63,8 +63,10 @@ impl Call {
         let after = self.looks.iter().find(|look| look.at > proof.at);
         let lost = match (&self.ended, after) {
             (_, Some(look)) => Some((look.at, look.boot)),
-            // A guard held by hand is released by hand, and its loss may be reported only then.
-            (Some(end), None) if end.outcome == Outcome::Lost && !self.kind.is_by_hand() => {
+            // A release by hand may be what reports the loss.
+            (Some(end), None)
+                if end.outcome == Outcome::Lost && !self.kind.is_released_by_hand() =>
+            {
                 Some((end.at, end.boot))
             }
             _ => None,
