@@ -56,6 +56,21 @@ async fn settled(locks: &LockManager, server: &Server) {
     often(locks).await;
 }
 
+/// A future that is set aside still owns the connection that it used.
+#[tokio::test]
+async fn runtime_gets_new_connection_beside_future_of_broken_one() {
+    let server = Server::start();
+    let locks = connected(server.url()).await;
+    settled(&locks, &server).await;
+    let mut aside = Box::pin(locks.lock("aside").acquire());
+    let polled = poll_fn(|context| Poll::Ready(aside.as_mut().poll(context))).await;
+    assert!(polled.is_pending());
+    assert!(server.query::<u64>("CLIENT KILL TYPE normal SKIPME yes") > 0);
+    settled(&locks, &server).await;
+    drop(aside);
+    locks.shutdown().await;
+}
+
 /// The guards of one task are dropped together, so their releases go out together.
 #[tokio::test]
 async fn releases_share_a_script_call() {

@@ -160,6 +160,14 @@ impl Connection {
         }
     }
 
+    /// Returns `true` if the connection is known to have ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        match &self.transport {
+            Transport::Pipelined(_, driver) => driver.has_ended(),
+            Transport::Direct(..) => false,
+        }
+    }
+
     /// Waits until the connection has ended; forever if only its requests reveal that.
     pub(crate) async fn ended(&self) {
         match &self.transport {

@@ -89,6 +89,11 @@ impl Driver {
         self.0.end();
     }
 
+    /// Returns `true` if the driver has ended, or is about to.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.ends.load(Ordering::SeqCst)
+    }
+
     /// Waits for the driver's end.
     pub(crate) async fn ended(&self) {
         self.0.ended.notified().await;

@@ -32,6 +32,14 @@ struct Used {
     connection: Weak<Connection>,
 }
 
+impl Used {
+    /// Returns the connection, unless it has ended: a future that is set aside still owns one that has.
+    fn present(&self) -> Option<Arc<Connection>> {
+        let connection = self.connection.upgrade()?;
+        (!connection.has_ended()).then_some(connection)
+    }
+}
+
 pub(crate) struct RuntimeConnections {
     connector: Connector,
     entries: Mutex<Entries>,
@@ -128,7 +136,7 @@ impl RuntimeConnections {
         };
         let find = |used: &RefCell<Vec<Used>>| {
             let used = used.borrow();
-            used.iter().find(is_it)?.connection.upgrade()
+            used.iter().find(is_it)?.present()
         };
         // A thread that ends remembers nothing.
         USED.try_with(find).ok().flatten()
@@ -137,7 +145,7 @@ impl RuntimeConnections {
     fn remember(self: &Arc<Self>, runtime: Id, connection: &Arc<Connection>) {
         let _ = USED.try_with(|used| {
             let mut used = used.borrow_mut();
-            used.retain(|it| it.connection.strong_count() > 0);
+            used.retain(|it| it.present().is_some());
             if used.len() == MAX_USED {
                 used.clear();
             }
