@@ -60,6 +60,22 @@ pub async fn min_hold_keeps_lock_on_every_exit_path(fixture: Fixture) {
     tokio::join!(released, dropped, in_background, panics, long);
 }
 
+/// The leases of those that share a lock are shortened one by one.
+pub async fn shared_lock_is_free_after_min_hold(fixture: Fixture) {
+    if !fixture.has_permits() {
+        return;
+    }
+    let job = fixture.key("job");
+    let permits = fixture.both().map(|locks| {
+        let lock = locks.lock(&*job).permits(2).min_hold(MIN_HOLD);
+        tokio::spawn(lock.acquire())
+    });
+    for permit in permits {
+        permit.await.unwrap().unwrap().release().await.unwrap();
+    }
+    fixture.until_free(&job, MIN_HOLD + NOISE * 3).await;
+}
+
 pub async fn min_hold_is_validated(fixture: Fixture) {
     let lock = || fixture.locks().lock(fixture.key("job"));
     for lock in [

@@ -117,6 +117,7 @@ const CASES: &[(&str, Case)] = cases! {
         siblings_exclude_each_other;
     options:
         min_hold_keeps_lock_on_every_exit_path
+        shared_lock_is_free_after_min_hold
         min_hold_is_validated
         max_waiters_makes_further_callers_busy
         canceled_call_keeps_no_lock_for_min_hold;

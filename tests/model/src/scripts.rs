@@ -71,7 +71,7 @@ pub const DOWNGRADE: &str = script!(
         "downgrade.lua"
     ]
 );
-pub const RENEW: &str = script!(["renew.lua"]);
+pub const RENEW: &str = script!(["renew.lua", "lib_holders.lua", "tail_renew.lua"]);
 pub const FENCING_TOKEN: &str = script!(["lib_holders.lua", "fencing_token.lua"]);
 /// Of a quorum's members, as are those below.
 pub const VOTE: &str = script!(

@@ -46,6 +46,7 @@ impl Scripts {
             include_str!("tail_release.lua"),
         );
         let (take, take_tail) = (include_str!("take.lua"), include_str!("tail_take.lua"));
+        let (renew, renew_tail) = (include_str!("renew.lua"), include_str!("tail_renew.lua"));
         let holder_ttl = include_str!("lib_holder_ttl.lua");
         let blocked = include_str!("lib_blocked.lua");
         Scripts {
@@ -61,7 +62,7 @@ impl Scripts {
             ]),
             cancel: queued(&[holders, queue, grant_next, cancel]),
             release: queued(&[release, holders, queue, grant_next, release_tail]),
-            renew: script(&[include_str!("renew.lua")]),
+            renew: script(&[renew, holders, renew_tail]),
             fencing_token: script(&[holders, include_str!("fencing_token.lua")]),
             downgrade: queued(&[holders, queue, grant_next, include_str!("downgrade.lua")]),
             delete_if_owner: script(&[holders, include_str!("delete_if_owner.lua")]),

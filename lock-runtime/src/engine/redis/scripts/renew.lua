@@ -1,6 +1,6 @@
 -- KEYS the locks   ARGV[2i-1] the token of the i-th, ARGV[2i] its ttl in milliseconds
 -- A digit for each: 1 if the token holds the lock, and its whole ttl is restored; 0 if not.
-local renewed, now = {}, nil
+local renewed, shorter, now = {}, {}, nil
 for i, key in ipairs(KEYS) do
   local token, ttl = ARGV[2 * i - 1], ARGV[2 * i]
   local holder = redis.pcall('GET', key)
@@ -20,8 +20,13 @@ for i, key in ipairs(KEYS) do
       redis.call('PEXPIREAT', key, string.format('%.0f', now + left))
       redis.call('ZADD', key, 'XX', string.format('%.0f', score - score % 2 ^ 42 + now + ttl), token)
       renewed[i] = 1
+      if left > tonumber(ttl) then
+        shorter[#shorter + 1] = key
+      end
     end
   end
 end
 -- One string: 200 numbers cost the client, and the server, a reply each.
-return table.concat(renewed)
+if #shorter == 0 then
+  return table.concat(renewed)
+end
