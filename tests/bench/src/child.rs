@@ -17,7 +17,7 @@ pub struct Child {
 impl Child {
     /// Starts a process of this program for that kind of work, and waits until it is ready.
     pub fn start(kind: &str, arguments: &[&str]) -> Child {
-        Child::spawn(command(false), kind, arguments)
+        Child::spawn(command(None), kind, arguments)
     }
 
     /// Starts a process of any program that follows orders.
@@ -75,9 +75,9 @@ impl Drop for Child {
 }
 
 /// Returns the command that starts a child of this program.
-pub fn command(one_core: bool) -> Command {
+pub fn command(core: Option<usize>) -> Command {
     let program = std::env::current_exe().unwrap();
-    let mut command = process::command(program.to_str().unwrap(), one_core);
+    let mut command = process::command(program.to_str().unwrap(), core);
     command.arg(CHILD);
     command
 }

@@ -66,7 +66,7 @@ fn main() {
     }
     let options = Options::read(arguments);
     let mut bench = Bench {
-        server: Server::start(false),
+        server: Server::start(None),
         report: Report::default(),
         time: options.time(),
         quick: options.quick,

@@ -43,12 +43,12 @@ pub fn heap() -> u64 {
     (all - free.map(|it| it.size).sum::<usize>()) as u64
 }
 
-/// Returns a command for a program, pinned to one core if `one_core` is set.
-pub fn command(program: &str, one_core: bool) -> Command {
-    if !one_core {
+/// Returns a command for a program, which runs on that core if there is one.
+pub fn command(program: &str, core: Option<usize>) -> Command {
+    let Some(core) = core else {
         return Command::new(program);
-    }
+    };
     let mut command = Command::new("taskset");
-    command.args(["--cpu-list", "0", program]);
+    command.args(["--cpu-list", &core.to_string(), program]);
     command
 }

@@ -20,7 +20,7 @@ pub struct Size {
     /// The number of clients of each process; they share nothing.
     pub clients: usize,
     pub flavor: Flavor,
-    pub one_core: bool,
+    pub core: Option<usize>,
 }
 
 impl Size {
@@ -29,7 +29,7 @@ impl Size {
             processes,
             clients: 1,
             flavor: Flavor::Threads,
-            one_core: false,
+            core: None,
         }
     }
 }
@@ -42,7 +42,7 @@ impl ProcessGroup {
             size.flavor.to_string(),
         ];
         let [name, clients, flavor] = &words;
-        let command = || contender.command(size.one_core);
+        let command = || contender.command(size.core);
         let child = |_| Child::spawn(command(), KIND, &[name, clients, flavor, url]);
         ProcessGroup {
             children: (0..size.processes).map(child).collect(),

@@ -36,8 +36,8 @@ impl Sub for Usage {
 }
 
 impl Server {
-    pub fn start(one_core: bool) -> Server {
-        let name = format!("lock-bench-{}-{one_core}", std::process::id());
+    pub fn start(core: Option<usize>) -> Server {
+        let name = format!("lock-bench-{}-{core:?}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).unwrap();
         let port = TcpListener::bind("127.0.0.1:0")
@@ -45,7 +45,7 @@ impl Server {
             .local_addr()
             .unwrap()
             .port();
-        let process = process::command("redis-server", one_core)
+        let process = process::command("redis-server", core)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--dir"])
             .arg(&directory)

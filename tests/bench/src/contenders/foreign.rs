@@ -78,7 +78,7 @@ impl Language {
     }
 
     /// Returns the command that starts the program, which has been built.
-    pub fn command(self, one_core: bool) -> Command {
+    pub fn command(self, core: Option<usize>) -> Command {
         let folder = self.folder().unwrap();
         let file = |name: &str| folder.join(name).into_os_string().into_string().unwrap();
         match self {
@@ -87,7 +87,7 @@ impl Language {
                     Ok(home) => format!("{home}/bin/java"),
                     Err(_) => "java".to_owned(),
                 };
-                let mut command = process::command(&java, one_core);
+                let mut command = process::command(&java, core);
                 command
                     // The CPU time of threads that have ended cannot be read.
                     .arg("-XX:-UseDynamicNumberOfCompilerThreads")
@@ -96,7 +96,7 @@ impl Language {
                     .arg("Peer");
                 command
             }
-            Language::Go => process::command(&file("peer"), one_core),
+            Language::Go => process::command(&file("peer"), core),
         }
     }
 

@@ -115,10 +115,10 @@ impl ContenderKind {
     }
 
     /// Returns the command that starts a process of the contender.
-    pub fn command(self, one_core: bool) -> Command {
+    pub fn command(self, core: Option<usize>) -> Command {
         match self {
-            ContenderKind::Foreign(foreign) => foreign.language().command(one_core),
-            _ => child::command(one_core),
+            ContenderKind::Foreign(foreign) => foreign.language().command(core),
+            _ => child::command(core),
         }
     }
 

@@ -4,6 +4,7 @@ use crate::Bench;
 use crate::contenders::{ContenderKind, FREE};
 use crate::load::Plan;
 use crate::process_group::Size;
+use crate::report::Report;
 use crate::round::{self, Score, Turn};
 use crate::runtime::Flavor;
 use crate::server::Server;
@@ -12,13 +13,13 @@ use std::time::Duration;
 /// One lock at a time: its cost for a caller. On one core, all work adds up. On several, waking another core
 /// may cost more than the lock, and the system's choice of cores changes from time to time.
 pub fn alone(bench: &mut Bench) {
-    for one_core in [true, false] {
-        let cores = if one_core { "one core" } else { "any core" };
+    for core in [Some(0), None] {
+        let cores = core.map_or("any core", |_| "one core");
         for flavor in [Flavor::Threads, Flavor::Current] {
             let title = format!("1 task, {flavor}, {cores}");
             let size = Size {
                 flavor,
-                one_core,
+                core,
                 ..Size::processes(1)
             };
             let scores = one_at_a_time(bench, &FREE, size, bench.time / 4);
@@ -60,39 +61,49 @@ pub fn one_at_a_time(
     let plan = Plan::free(1, time);
     let with_plan = |contender: &ContenderKind| (*contender, size, plan);
     let contenders: Vec<_> = contenders.iter().map(with_plan).collect();
-    if size.one_core {
-        round::run(&Server::start(true), &contenders, bench.rounds(15))
+    if size.core.is_some() {
+        round::run(&Server::start(size.core), &contenders, bench.rounds(15))
     } else {
         round::run(&bench.server, &contenders, bench.rounds(45))
     }
 }
 
 /// Many locks at a time: the throughput, and the work of client and server for each lock.
+///
+/// Callers on one thread have a core of their own, and the server another one. The system would put both on the same
+/// core for a part of each turn, where a few callers are twice as fast, since no core has to be woken.
 pub fn many(bench: &mut Bench) {
+    let apart = Server::start(Some(0));
     for flavor in [Flavor::Current, Flavor::Threads] {
+        let (server, core) = match flavor {
+            Flavor::Current => (&apart, Some(1)),
+            Flavor::Threads => (&bench.server, None),
+        };
+        let size = Size {
+            flavor,
+            core,
+            ..Size::processes(1)
+        };
         for tasks in [8, 32, 64, 256, 1024] {
-            many_of(bench, flavor, tasks);
+            let plan = Plan::free(tasks, bench.time);
+            let contenders = FREE.map(|contender| (contender, size, plan));
+            let scores = round::run(server, &contenders, bench.rounds(11));
+            report_many(&mut bench.report, flavor, tasks, &scores);
         }
     }
 }
 
-fn many_of(bench: &mut Bench, flavor: Flavor, tasks: usize) {
-    let plan = Plan::free(tasks, bench.time);
-    let size = Size {
-        flavor,
-        ..Size::processes(1)
-    };
-    let contenders = FREE.map(|contender| (contender, size, plan));
-    let scores = round::run(&bench.server, &contenders, bench.rounds(11));
+type PerLock = fn(&Turn) -> f64;
+
+fn report_many(report: &mut Report, flavor: Flavor, tasks: usize, scores: &[Score]) {
     let title = format!("{tasks} tasks, distinct keys, {flavor}");
-    round::print(&title, &scores);
+    round::print(&title, scores);
     let [raw, ours, background] = [
         ContenderKind::Raw,
         ContenderKind::Ours,
         ContenderKind::Background,
     ]
-    .map(|kind| round::of(&scores, kind));
-    let report = &mut bench.report;
+    .map(|kind| round::of(scores, kind));
     let ratio = ours.ratio(raw, Turn::rate);
     report.target(
         &format!("{title}, locks/s"),
@@ -100,7 +111,7 @@ fn many_of(bench: &mut Bench, flavor: Flavor, tasks: usize) {
         "≥ 1.0 × raw",
         ratio >= 1.0,
     );
-    let (peer, ratio) = against_peers(ours, &scores, Turn::rate, f64::min);
+    let (peer, ratio) = against_peers(ours, scores, Turn::rate, f64::min);
     report.target(
         &format!("{title}, locks/s beside the best peer"),
         format!("{ratio:.2} × {peer}"),
@@ -114,7 +125,7 @@ fn many_of(bench: &mut Bench, flavor: Flavor, tasks: usize) {
         "≥ 1.1 × confirmed",
         ratio >= 1.1,
     );
-    let sides: [(&str, fn(&Turn) -> f64); 2] = [
+    let sides: [(&str, PerLock); 2] = [
         ("client", Turn::client_cpu_per_lock),
         ("server", Turn::server_cpu_per_lock),
     ];

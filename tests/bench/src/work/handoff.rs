@@ -92,7 +92,7 @@ pub struct Pair {
 impl Pair {
     pub fn start(contender: ContenderKind, url: &str) -> Pair {
         let name = contender.to_string();
-        let start = |()| Child::spawn(contender.command(false), KIND, &[url, &name]);
+        let start = |()| Child::spawn(contender.command(None), KIND, &[url, &name]);
         Pair {
             contender,
             processes: [(); 2].map(start),

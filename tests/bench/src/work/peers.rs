@@ -65,11 +65,11 @@ fn is_built(language: Language) -> bool {
 }
 
 fn uncontended(bench: &mut Bench, contenders: &[ContenderKind]) {
-    for one_core in [true, false] {
-        let cores = if one_core { "one core" } else { "any core" };
+    for core in [Some(0), None] {
+        let cores = core.map_or("any core", |_| "one core");
         let title = format!("1 task, other languages, {cores}");
         let size = Size {
-            one_core,
+            core,
             ..Size::processes(1)
         };
         // Longer turns than those of the Rust contenders: a JVM takes longer to resume its full speed.

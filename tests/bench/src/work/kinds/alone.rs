@@ -14,10 +14,10 @@ const ALL: [ContenderKind; 4] = [
 ];
 
 pub fn alone(bench: &mut Bench) {
-    for one_core in [true, false] {
-        let cores = if one_core { "one core" } else { "any core" };
+    for core in [Some(0), None] {
+        let cores = core.map_or("any core", |_| "one core");
         let size = Size {
-            one_core,
+            core,
             ..Size::processes(1)
         };
         let scores = free::one_at_a_time(bench, &ALL, size, bench.time / 4);
