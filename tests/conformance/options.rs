@@ -66,13 +66,13 @@ pub async fn shared_lock_is_free_after_min_hold(fixture: Fixture) {
         return;
     }
     let job = fixture.key("job");
-    let permits = fixture.both().map(|locks| {
+    let [one, two] = fixture.both().map(|locks| {
         let lock = locks.lock(&*job).permits(2).min_hold(MIN_HOLD);
-        tokio::spawn(lock.acquire())
+        lock.acquire()
     });
-    for permit in permits {
-        permit.await.unwrap().unwrap().release().await.unwrap();
-    }
+    let (one, two) = tokio::try_join!(one, two).unwrap();
+    one.release().await.unwrap();
+    two.release().await.unwrap();
     fixture.until_free(&job, MIN_HOLD + NOISE * 3).await;
 }
 

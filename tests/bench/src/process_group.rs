@@ -20,6 +20,7 @@ pub struct Size {
     /// The number of clients of each process; they share nothing.
     pub clients: usize,
     pub flavor: Flavor,
+    /// The core that the processes run on; any if `None`.
     pub core: Option<usize>,
 }
 

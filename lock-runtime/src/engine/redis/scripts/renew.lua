@@ -20,7 +20,7 @@ for i, key in ipairs(KEYS) do
       redis.call('PEXPIREAT', key, string.format('%.0f', now + left))
       redis.call('ZADD', key, 'XX', string.format('%.0f', score - score % 2 ^ 42 + now + ttl), token)
       renewed[i] = 1
-      if left > tonumber(ttl) then
+      if score % 2 ^ 42 > now + ttl then
         shorter[#shorter + 1] = key
       end
     end
