@@ -1,7 +1,7 @@
 //! Lost messages delay waiters and have no other effect.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
@@ -102,10 +102,10 @@ async fn killed_subscriptions_delay_waiters_briefly() {
     let server = Arc::new(Server::start());
     let managers = managers_with(4, || patient(fair(&server.url()))).await;
     let done = Arc::new(AtomicBool::new(false));
+    let killed = Arc::new(AtomicUsize::new(0));
     let killer = std::thread::spawn({
-        let (server, done) = (server.clone(), done.clone());
+        let (server, done, killed) = (server.clone(), done.clone(), killed.clone());
         move || {
-            let mut killed = 0;
             while !done.load(Relaxed) {
                 let now = server.query::<usize>("CLIENT KILL TYPE pubsub");
                 // On a slow machine, the processes need longer to subscribe again. Some connections do not come back:
@@ -114,17 +114,19 @@ async fn killed_subscriptions_delay_waiters_briefly() {
                     let clients = server.query::<String>("CLIENT LIST TYPE pubsub");
                     clients.lines().count() >= now || done.load(Relaxed)
                 });
-                killed += now;
+                killed.fetch_add(now, Relaxed);
                 std::thread::sleep(millis(100));
             }
-            killed
         }
     });
-    let longest = take_turns(&managers, 150).await;
+    let mut longest = Duration::ZERO;
+    // On a fast machine, the turns may be over before many subscriptions are killed.
+    while killed.load(Relaxed) <= 5 {
+        longest = longest.max(take_turns(&managers, 150).await);
+    }
     done.store(true, Relaxed);
-    let killed = killer.join().unwrap();
-    println!("{killed} subscriptions killed; the longest wait was {longest:?}");
-    assert!(killed > 5, "{killed} subscriptions killed");
+    killer.join().unwrap();
+    println!("{killed:?} subscriptions killed; the longest wait was {longest:?}");
     assert!(
         longest < Duration::from_secs(4),
         "{longest:?} for one turn of four"
