@@ -11,6 +11,7 @@ mod fencing;
 mod fixture;
 mod keys;
 mod lease;
+mod log;
 mod loss;
 mod lost_replies;
 mod nesting;

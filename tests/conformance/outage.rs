@@ -1,12 +1,17 @@
 //! During an outage calls fail within their `wait`. After it, locks work again soon, and what was not confirmed is
 //! released.
 
+use std::time::{Duration, Instant};
+
 use lock_runtime::LockError;
 
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
+use super::log;
 use super::network::AGAIN;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+
+const LONG: Duration = Duration::from_secs(60);
 
 pub async fn calls_fail_in_time_during_an_outage_and_work_after_it(fixture: Fixture) {
     let Some((network, locks)) = fixture.over_a_network().await else {
@@ -31,6 +36,73 @@ pub async fn calls_fail_in_time_during_an_outage_and_work_after_it(fixture: Fixt
         fixture.until_free(&row, AGAIN).await;
     }
     locks.shutdown().await;
+}
+
+/// However often connecting fails, and however often the connection breaks.
+pub async fn lost_connection_and_its_return_are_logged_once(fixture: Fixture) {
+    const PERIOD: Duration = millis(5000);
+    const LOST: &str = "WARN lock_runtime::trace::enabled: connection lost";
+    const RESTORED: &str = "INFO lock_runtime::trace::enabled: connection restored";
+    const REQUESTS: &str = "carries=\"requests\"";
+    const MESSAGES: &str = "carries=\"messages\"";
+    log::record();
+    let Some((network, locks)) = fixture.over_a_network().await else {
+        return;
+    };
+    // A process that waits may have a connection for messages.
+    let taken = fixture.key("taken");
+    let _holder = fixture.other().lock(&*taken).acquire().await.unwrap();
+    let waiter = tokio::spawn(locks.lock(&*taken).wait(LONG).acquire());
+    let logged = |words: &[&str]| {
+        let counts = network.0.iter().map(|proxy| log::count(proxy, words));
+        counts.collect::<Vec<_>>()
+    };
+    // An idle connection is restored only when it is needed.
+    let until_each = async |words: &[&str], least: &[usize]| {
+        let all = async {
+            while logged(words)
+                .iter()
+                .zip(least)
+                .any(|(has, least)| has < least)
+            {
+                let probe = locks.lock(fixture.key("probe")).wait(millis(50));
+                drop(probe.acquire().await);
+            }
+        };
+        within(AGAIN, all).await;
+    };
+    let begun = Instant::now();
+    network.each(Proxy::cut);
+    let once = vec![1; network.0.len()];
+    until_each(&[LOST, REQUESTS], &once).await;
+    let refused = network.count(Proxy::refused);
+    network
+        .until_more_than(refused + 5 * once.len(), Proxy::refused)
+        .await;
+    assert_eq!(logged(&[LOST, REQUESTS]), once);
+    network.each(Proxy::heal);
+    for carried in [REQUESTS, MESSAGES] {
+        let lost = logged(&[LOST, carried]);
+        assert!(lost.iter().all(|count| *count <= 1), "{carried}: {lost:?}");
+        until_each(&[RESTORED, carried], &lost).await;
+        assert_eq!(logged(&[RESTORED, carried]), lost);
+    }
+    for _ in 0..6 {
+        let refused = network.count(Proxy::refused);
+        network.each(Proxy::cut);
+        network.until_more_than(refused, Proxy::refused).await;
+        network.each(Proxy::heal);
+        let probe = locks.lock(fixture.key("probe")).wait(AGAIN);
+        drop(within(AGAIN, probe.acquire()).await.unwrap());
+    }
+    let most = 1 + (begun.elapsed().as_secs_f64() / PERIOD.as_secs_f64()) as usize;
+    for carried in [REQUESTS, MESSAGES] {
+        let (lost, restored) = (logged(&[LOST, carried]), logged(&[RESTORED, carried]));
+        assert!(lost.iter().all(|count| *count <= most), "{lost:?}");
+        assert!(restored.iter().zip(&lost).all(|(back, lost)| back <= lost));
+    }
+    waiter.abort();
+    within(AGAIN, locks.shutdown()).await;
 }
 
 /// The servers end all connections, again and again.

@@ -97,6 +97,7 @@ const CASES: &[(&str, Case)] = cases! {
         timed_out_acquire_leaves_no_lock;
     outage:
         calls_fail_in_time_during_an_outage_and_work_after_it
+        lost_connection_and_its_return_are_logged_once
         broken_connections_are_replaced
         release_during_outage_is_retried_until_recovery
         shutdown_waits_for_retried_release

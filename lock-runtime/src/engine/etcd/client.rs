@@ -5,6 +5,7 @@ use crate::engine::etcd::connection::Connection;
 use crate::engine::etcd::connector::Connector;
 use crate::engine::etcd::failure::Failure;
 use crate::engine::url::format_address;
+use crate::trace;
 use crate::util::backoff::{Backoff, fraction};
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, sleep_until};
@@ -133,6 +134,7 @@ async fn keep_connected(
     let spread = fraction(Duration::from_secs(count.into()));
     let mut next = usize::try_from(spread.as_secs()).unwrap_or(0);
     let mut is_first = true;
+    let mut log = trace::Connection::default();
     loop {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(200));
         let mut timeout = match is_first {
@@ -152,7 +154,11 @@ async fn keep_connected(
                 }
                 next += 1;
             }
-            if !change(&state, State::Down(summary(failures, is_first))) {
+            let error = summary(failures, is_first);
+            if !is_first {
+                log.failed(&connector.endpoints, "requests", &error);
+            }
+            if !change(&state, State::Down(error)) {
                 return;
             }
             is_first = false;
@@ -163,6 +169,7 @@ async fn keep_connected(
             return;
         }
         is_first = false;
+        log.made(&connector.endpoints, "requests");
         on_connect();
         let mut changes = state.subscribe();
         let closed = changes.wait_for(|state| matches!(state, State::Closed));

@@ -19,6 +19,7 @@ use crate::engine::postgres::target::Target;
 use crate::engine::postgres::unanswered::Unanswered;
 use crate::engine::postgres::values::micros;
 use crate::engine::timeouts::Timeouts;
+use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::clock::{Clock, Timestamp};
 use crate::util::io_thread::{IoThread, pause};
@@ -124,6 +125,7 @@ impl Driver {
     async fn run(&mut self) {
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
         let mut timeout = self.timeouts.connect.min(MIN_TIMEOUT);
+        let mut log = trace::Connection::default();
         while !self.queue.is_closed() {
             let time = match self.first {
                 Some(_) => self.timeouts.connect,
@@ -132,6 +134,7 @@ impl Driver {
             let error = match self.connect(time).await {
                 Ok((connection, clock)) => {
                     self.queue.set_up();
+                    log.made(&self.target.server, "requests");
                     if let Some(first) = self.first.take() {
                         let _ = first.send(Ok(()));
                     }
@@ -148,6 +151,7 @@ impl Driver {
                 let _ = first.send(Err(error));
                 return;
             }
+            log.failed(&self.target.server, "requests", &error);
             self.queue.set_down(&error);
             timeout = (timeout * 2).min(self.timeouts.connect);
             sleep_until(deadline_in(backoff.pause())).await;

@@ -2,6 +2,7 @@
 //!
 //! The one before is kept until no claim in a queue names its channel any more.
 
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::postgres::connection::AbortOnDrop;
 use crate::engine::postgres::messages::parse;
@@ -10,6 +11,7 @@ use crate::engine::postgres::request::Request;
 use crate::engine::postgres::subscription::{Event, Subscription, subscribe};
 use crate::engine::postgres::target::Target;
 use crate::engine::timeouts::{GRANT_TTL, Timeouts, WAITER_TTL};
+use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, elapsed_since, now, timeout_at};
@@ -65,6 +67,8 @@ pub(crate) struct Subscriber {
     present: Option<Box<Subscription>>,
     /// The one before, and until when it is kept.
     before: Option<(Box<Subscription>, Instant)>,
+    /// `None` until messages have arrived once: behind a pooler they never do.
+    log: Option<trace::Connection>,
 }
 
 impl Subscriber {
@@ -93,6 +97,7 @@ impl Subscriber {
             backoff: pauses(),
             present: None,
             before: None,
+            log: None,
         }
     }
 
@@ -159,7 +164,7 @@ impl Subscriber {
         };
     }
 
-    fn on_opened(&mut self, of: u64, opened: Option<Box<Subscription>>) {
+    fn on_opened(&mut self, of: u64, opened: Result<Box<Subscription>, EngineError>) {
         let Attempt::UnderWay {
             number,
             until,
@@ -171,13 +176,13 @@ impl Subscriber {
         };
         match opened {
             _ if *number != of => {}
-            Some(opened) => {
+            Ok(opened) => {
                 let echo = format!("{} echo", opened.channel);
                 *until = deadline_in(ECHO);
                 *subscription = Some(opened);
                 self.queue.push(Request::Tell(vec![echo]));
             }
-            None => self.on_failure(),
+            Err(error) => self.on_failure(&error),
         }
     }
 
@@ -193,6 +198,8 @@ impl Subscriber {
             self.status
                 .send_replace(Status::Listening(heard.channel.clone()));
             self.attempt = Attempt::None;
+            let log = self.log.get_or_insert_default();
+            log.made(&self.target.listen, "messages");
             self.backoff = pauses();
             self.keep_as_before();
             self.present = Some(heard);
@@ -214,11 +221,14 @@ impl Subscriber {
             self.tell_that_it_is_down();
         }
         if matches!(&self.attempt, Attempt::UnderWay { number, .. } if *number == of) {
-            self.on_failure();
+            self.on_failure(&failed("the connection has ended"));
         }
     }
 
-    fn on_failure(&mut self) {
+    fn on_failure(&mut self, error: &EngineError) {
+        if let Some(log) = &mut self.log {
+            log.failed(&self.target.listen, "messages", error);
+        }
         self.attempt = Attempt::At(deadline_in(self.backoff.pause()));
         // It was to be replaced.
         self.keep_as_before();
@@ -272,10 +282,16 @@ impl Subscriber {
         }
         match &self.attempt {
             Attempt::At(time) if *time <= now => self.connect(),
-            Attempt::UnderWay { until, .. } if *until <= now => self.on_failure(),
+            Attempt::UnderWay { until, .. } if *until <= now => {
+                self.on_failure(&failed("no message has arrived"));
+            }
             _ => {}
         }
     }
+}
+
+fn failed(words: &str) -> EngineError {
+    EngineError::new(EngineErrorKind::NotConnected, words)
 }
 
 fn pauses() -> Backoff {

@@ -1,6 +1,8 @@
 //! A connection that listens on a channel of its own, with an advisory lock, which tells others that this process lives.
 
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::connection::Connection;
+use crate::engine::postgres::error::connecting;
 use crate::engine::postgres::target::Target;
 use crate::engine::token::Token;
 use crate::util::io_thread::IoThread;
@@ -19,7 +21,7 @@ pub(crate) enum Event {
     /// The listener has been dropped.
     Closed,
     /// The attempt of that number has ended.
-    Opened(u64, Option<Box<Subscription>>),
+    Opened(u64, Result<Box<Subscription>, EngineError>),
     /// A message on the connection of that number.
     Message(u64, String),
     /// The connection of that number has ended.
@@ -41,7 +43,8 @@ pub(crate) async fn subscribe(
     timeout: Duration,
     number: u64,
     sender: &mpsc::UnboundedSender<Event>,
-) -> Option<Subscription> {
+) -> Result<Subscription, EngineError> {
+    let failed = |words: &str| EngineError::new(EngineErrorKind::NotConnected, words);
     let token = Token::random();
     let channel = format!("lock_{}", token.encode(&mut [0; 37]));
     let sender = sender.clone();
@@ -55,10 +58,10 @@ pub(crate) async fn subscribe(
         });
     });
     let open = Connection::open(io, &target.listen, target, timeout, on_message);
-    let connection = open.await.ok()?;
+    let connection = open.await?;
     // No message passes a pooler, and what is set there stays.
     if !connection.backend.is_own {
-        return None;
+        return Err(failed("no message passes a pooler"));
     }
     let listen = target.schema.sql(&format!(
         "SET lock_timeout = '1s'; \
@@ -67,12 +70,13 @@ pub(crate) async fn subscribe(
     ));
     let listen = connection.client.batch_execute(&listen);
     match timeout_at(deadline_in(timeout), listen).await {
-        Ok(Ok(())) => Some(Subscription {
+        Ok(Ok(())) => Ok(Subscription {
             number,
             channel: channel.into(),
             since: now(),
             _connection: connection,
         }),
-        _ => None,
+        Ok(Err(error)) => Err(connecting(&error)),
+        Err(_) => Err(failed("the server did not answer in time")),
     }
 }

@@ -7,6 +7,7 @@ use crate::engine::zookeeper::net::exchange::End;
 use crate::engine::zookeeper::net::messages::{Hello, Welcome};
 use crate::engine::zookeeper::net::proof::Proof;
 use crate::engine::zookeeper::net::session::{Phase, Session, Surroundings};
+use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::clock::Timestamp;
 use crate::util::time::{deadline_in, now, timeout_at};
@@ -38,6 +39,7 @@ impl Session {
         };
         // So that sessions spread over the servers.
         let mut next = Uuid::new_v4().as_u128() as usize % address.hosts.len().max(1);
+        let mut log = trace::Connection::default();
         loop {
             if self.is_idle(&hello) {
                 return;
@@ -47,6 +49,7 @@ impl Session {
             let connected = address.connect(host, &hello, limit.min(timeouts.connect));
             let error = match connected.await {
                 Ok((stream, welcome)) => {
+                    log.made(address, "requests");
                     if welcome.session == 0 && hello.session != 0 {
                         return;
                     }
@@ -64,6 +67,9 @@ impl Session {
                 }
                 Err(error) => {
                     limit = (limit * 2).min(timeouts.connect);
+                    if hello.session != 0 {
+                        log.failed(address, "requests", &error);
+                    }
                     error.to_string()
                 }
             };
