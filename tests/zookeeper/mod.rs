@@ -3,6 +3,7 @@
 mod access;
 mod bad_input;
 mod curator;
+mod deleted_claims;
 mod keys;
 mod kinds;
 mod outage;

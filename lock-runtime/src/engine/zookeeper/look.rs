@@ -8,7 +8,7 @@ use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::in_flight::Watcher;
 use crate::engine::zookeeper::net::reply::Reply;
 use crate::engine::zookeeper::net::request::Request;
-use crate::engine::zookeeper::net::session::{Session, done};
+use crate::engine::zookeeper::net::session::{Session, Submitted, done};
 use crate::engine::zookeeper::nodes::Node;
 use crate::limit::Limit;
 use tokio::time::Instant;
@@ -51,7 +51,8 @@ impl Claims {
     }
 
     /// Returns where the claim stands. If it waits and is to be told, it is when that may have changed. If only one claim
-    /// was in its way, and is gone, it holds the lock: no claim can have come before it meanwhile.
+    /// was in its way, and is gone, it holds the lock: no claim can have come before it meanwhile. Its own node has a
+    /// watch, too, whose event would come first if that node had been deleted first.
     pub(crate) async fn standing(
         &self,
         node: &Node,
@@ -59,7 +60,9 @@ impl Claims {
         tells: bool,
         deadline: Instant,
     ) -> Result<Standing, Failure> {
-        if tells && node.take_passage() {
+        let session = &node.session;
+        let own = node.path(name);
+        if tells && node.take_passage() && session.is_watched(&own) {
             return Ok(Standing::Holds);
         }
         let shares = !node.token().limit().is_exclusive();
@@ -67,7 +70,7 @@ impl Claims {
         for _ in 0..MAX_LOOKS {
             let was_alone = node.is_alone();
             let watcher_of_all = (tells && was_alone).then(watcher);
-            let line = read(&node.session, &node.lock, watcher_of_all, deadline).await?;
+            let line = read(session, &node.lock, watcher_of_all, deadline).await?;
             let Some(mut line) = line else {
                 return Ok(Standing::Absent);
             };
@@ -78,8 +81,7 @@ impl Claims {
                 && let Some(first) = first
             {
                 let path = node.path(&first);
-                let Some(data) = data(&node.session, path, tells.then(watcher), deadline).await?
-                else {
+                let Some(data) = data(session, path, tells.then(watcher), deadline).await? else {
                     continue;
                 };
                 if let Some(limit) = shared_limit(&data) {
@@ -104,13 +106,18 @@ impl Claims {
                 _ => None,
             };
             let mut is_armed = was_alone || !all;
+            let watch_own = || submit_data(session, own.clone(), Some(Watcher::silent()), deadline);
+            let own = (last.is_some() && !session.is_watched(&own)).then(watch_own);
             for other in behind.iter().filter(|other| !all || Some(*other) == last) {
                 let (path, watcher) = (node.path(other), watcher());
                 if last == Some(other) {
                     node.set_passage(watcher.saw_end.clone());
                 }
-                let data = data(&node.session, path, Some(watcher), deadline).await?;
+                let data = data(session, path, Some(watcher), deadline).await?;
                 is_armed &= data.is_some();
+            }
+            if let Some(own) = own {
+                is_armed &= answered_data(own).await?.is_some();
             }
             if is_armed {
                 return Ok(standing);
@@ -155,9 +162,21 @@ async fn data(
     watcher: Option<Watcher>,
     deadline: Instant,
 ) -> Result<Option<Vec<u8>>, Failure> {
+    answered_data(submit_data(session, path, watcher, deadline)).await
+}
+
+fn submit_data(
+    session: &Session,
+    path: String,
+    watcher: Option<Watcher>,
+    deadline: Instant,
+) -> Submitted<'_> {
     let watch = watcher.is_some();
-    let request = Request::Data { path, watch };
-    match session.submit(request, watcher, deadline).answer().await {
+    session.submit(Request::Data { path, watch }, watcher, deadline)
+}
+
+async fn answered_data(submitted: Submitted<'_>) -> Result<Option<Vec<u8>>, Failure> {
+    match submitted.answer().await {
         Ok(Reply::Data(data)) => Ok(Some(data)),
         Ok(_) => Err(Failure::Malformed),
         Err(Failure::NoNode) => Ok(None),

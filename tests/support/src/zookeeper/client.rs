@@ -107,6 +107,36 @@ impl Client {
         self.call(2, &body).is_ok()
     }
 
+    /// Deletes all of these nodes in one transaction. Returns `false` if one of them is missing.
+    pub fn delete_together(&mut self, paths: &[String]) -> bool {
+        self.together(paths.iter().map(|path| (2, &**path, -1)))
+    }
+
+    /// Deletes a node if another one exists whose data has never changed.
+    pub fn delete_beside(&mut self, path: &str, other: &str) -> bool {
+        self.together([(13, other, 0), (2, path, -1)].into_iter())
+    }
+
+    /// Carries out all of these operations or none, each with a path and the version that it must have.
+    fn together<'a>(&mut self, operations: impl Iterator<Item = (i32, &'a str, i32)>) -> bool {
+        let header = |operation: i32, is_end: bool| {
+            let mut header = operation.to_be_bytes().to_vec();
+            header.push(is_end.into());
+            header.extend((-1_i32).to_be_bytes());
+            header
+        };
+        let mut body = Vec::new();
+        for (operation, path, version) in operations {
+            body.extend(header(operation, false));
+            body.extend(text(path));
+            body.extend(version.to_be_bytes());
+        }
+        body.extend(header(-1, true));
+        // If one is refused, the first result is an error.
+        let result = self.call(14, &body);
+        result.is_ok_and(|results| results.get(..4).is_some_and(|kind| kind != [0xff; 4]))
+    }
+
     pub fn exists(&mut self, path: &str) -> bool {
         let mut body = text(path);
         body.push(0);

@@ -180,7 +180,7 @@ impl Session {
                 let flags = watchers.iter().map(|watcher| &watcher.saw_end);
                 flags.for_each(|flag| flag.store(true, Ordering::Release));
             }
-            told.extend(watchers.into_iter().map(|watcher| watcher.token));
+            told.extend(watchers.into_iter().filter_map(|watcher| watcher.token));
         }
         drop(state);
         for token in told {

@@ -28,18 +28,28 @@ pub(crate) struct Waiting {
     pub(crate) watcher: Option<Watcher>,
 }
 
-/// A claim that is told when the watch fires that a request leaves.
+/// What is told when the watch fires that a request leaves.
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
-    pub(crate) token: Token,
+    /// `None` if no claim is: the watch shows only that its node exists.
+    pub(crate) token: Option<Token>,
     /// Is set before that if the node whose data is watched was deleted.
     pub(crate) saw_end: Arc<AtomicBool>,
 }
 
 impl Watcher {
+    /// Returns a watcher that tells a claim.
     pub(crate) fn new(token: Token) -> Watcher {
         Watcher {
-            token,
+            token: Some(token),
+            saw_end: Arc::default(),
+        }
+    }
+
+    /// Returns a watcher that tells no claim.
+    pub(crate) fn silent() -> Watcher {
+        Watcher {
+            token: None,
             saw_end: Arc::default(),
         }
     }
@@ -187,7 +197,7 @@ mod tests {
         let answered = in_flight.answer(reply(1, Ok(&[0; 4]))).unwrap().unwrap();
         let watch = Watch::Node("/a".into());
         let (watched, watcher) = answered.watch.unwrap();
-        assert_eq!((watched, watcher.token), (watch, one));
+        assert_eq!((watched, watcher.token), (watch, Some(one)));
         let answered = in_flight.answer(reply(2, Err(Failure::NoNode)));
         assert!(
             answered.unwrap().unwrap().watch.is_none(),

@@ -126,6 +126,13 @@ impl Session {
         self.submit(request, None, deadline).answer().await
     }
 
+    /// Returns `true` if the server has a watch at the node, which has not fired: the node exists, after all events that
+    /// have been received.
+    pub(crate) fn is_watched(&self, node: &str) -> bool {
+        let watch = Watch::Node(node.to_owned());
+        self.state().watches.contains_key(&watch)
+    }
+
     /// Returns `true` once the session has ended, and with it all its nodes.
     pub(crate) fn is_ended(&self) -> bool {
         self.state().phase == Phase::Ended
