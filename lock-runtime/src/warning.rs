@@ -42,6 +42,8 @@ pub enum WarningKind {
     DeadRows,
     /// Waiters are not told when they get a lock.
     Pooler,
+    /// No caller can wait for a lock.
+    NoQueue,
     /// The user lacks a permission that locks need.
     Permission,
     /// The cluster stops with one or few of its members.
@@ -111,7 +113,8 @@ impl WarningKind {
             ),
             WarningKind::ConnectedToReplica => (
                 "replicas reject writes, or lose locks written to them on the next sync",
-                "connect to the server that accepts writes, which `redis-sentinel://` finds for Redis",
+                "connect to the server that accepts writes: `redis-sentinel://` finds it for Redis, and the names of \
+                 all servers, `postgres://h1,h2/db`, for PostgreSQL",
             ),
             WarningKind::WrongTopology => (
                 "this URL reaches only part of the deployment",
@@ -142,6 +145,10 @@ impl WarningKind {
                 "messages do not pass it, so a process that waits has to ask, up to 0.5 s late",
                 "name the server itself for messages: `?listen=host:5432`",
             ),
+            WarningKind::NoQueue => (
+                "a call that finds its lock held fails, however long it would wait",
+                "correct the cause, or drop the schema while no locks are held: the next connection makes it again",
+            ),
             WarningKind::Permission => (
                 "requests that need it will fail",
                 "grant the user the permissions listed in `PROTOCOL.md`",
@@ -168,7 +175,7 @@ impl WarningKind {
             ),
             WarningKind::NotChecked => (
                 "it could not be checked",
-                "check that the server can be reached, and grant the user `+info +time +config|get`",
+                "check that the server can be reached, and that the user may read its settings",
             ),
         }
     }

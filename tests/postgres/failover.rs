@@ -60,6 +60,29 @@ async fn lock_survives_failover_to_synchronous_standby() {
     guard.release().await.unwrap();
 }
 
+/// The standby has replayed how the schema was made, and has had no restartpoint since, which would have written it to the
+/// disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_are_served_by_a_standby_that_is_promoted_right_after_the_schema_was_made() {
+    let mut server = Postgres::start();
+    let mut standby = server.standby();
+    let url = url_of(&[&server, &standby]);
+    let locks = connected(patient(url.as_str())).await;
+    server.until_replayed_by(&standby);
+    server.kill();
+    standby.promote();
+    let other = connected(patient(url)).await;
+    for _ in 0..3 {
+        let guard = locks.lock("row").wait(millis(8000)).acquire();
+        let guard = within(millis(10_000), guard).await.unwrap();
+        let waiter = tokio::spawn(other.lock("row").wait(millis(8000)).acquire());
+        standby.until_waiting("row", 1);
+        guard.release().await.unwrap();
+        let guard = within(millis(3000), waiter).await.unwrap().unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
 /// An asynchronous standby may not have the last locks: two callers may hold one, and the fencing token tells
 /// which is the later.
 #[tokio::test]

@@ -25,3 +25,32 @@ async fn request_sees_the_holder_that_it_waited_for() {
     assert!(acquired.is_none(), "two holders");
     server.delete_lock("row");
 }
+
+/// With that setting a backslash is an escape in the texts of functions, too.
+#[tokio::test]
+async fn replicas_are_counted_whatever_a_backslash_means() {
+    let mut server = Postgres::with(&[
+        ("standard_conforming_strings", "off"),
+        ("escape_string_warning", "off"),
+    ]);
+    connected(server.url()).await.shutdown().await;
+    let _standby = server.standby();
+    server.wait_for_standby();
+    let locks = connected(patient(server.url())).await;
+    for (names, replicas, enough) in [
+        ("*", 1, true),
+        ("FIRST 1 (standby)", 1, true),
+        ("ANY 1 (standby, other)", 1, true),
+        ("1(standby)", 1, true),
+        ("FIRST 1 (standby)", 2, false),
+    ] {
+        server.alter("synchronous_standby_names", names);
+        let acquire = locks.lock("row").replicas(replicas).wait(millis(2000));
+        match acquire.acquire().await {
+            Ok(guard) if enough => guard.release().await.unwrap(),
+            Err(error) if !enough => assert!(error.is_unavailable(), "{error:?}"),
+            other => panic!("`{names}` with {replicas}: {other:?}"),
+        }
+    }
+    locks.shutdown().await;
+}

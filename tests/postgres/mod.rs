@@ -20,4 +20,5 @@ mod pooler;
 mod rounds;
 mod schema;
 mod server_checks;
+mod upgrade;
 mod waiting;

@@ -8,18 +8,18 @@ use lock_test_support::postgres::Postgres;
 use lock_test_support::time::{NOISE, eventually, millis, patient, within};
 
 /// The rights that the guide gives to a service.
-const RIGHTS: &str = "
+pub const RIGHTS: &str = "
     GRANT USAGE ON SCHEMA distributed_lock TO clerk;
     GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA distributed_lock TO clerk;
     GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA distributed_lock TO clerk;
     GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA distributed_lock TO clerk";
 
-fn role(server: &Postgres) {
+pub fn role(server: &Postgres) {
     server.execute("CREATE ROLE clerk LOGIN; REVOKE CREATE ON DATABASE postgres FROM PUBLIC");
 }
 
 /// Acquires, waits, renews and releases: everything that a service needs.
-async fn works(url: &str) {
+pub async fn works(url: &str) {
     let (locks, other) = (connected(patient(url)).await, connected(patient(url)).await);
     let guard = locks.lock("row").ttl(millis(3000)).acquire().await.unwrap();
     let waiter = tokio::spawn(other.lock("row").wait(millis(10_000)).acquire());
@@ -159,18 +159,25 @@ async fn schema_is_not_made_against_the_users_will() {
 }
 
 #[tokio::test]
-async fn schema_of_another_version_is_rejected() {
+async fn schema_of_a_later_version_is_used_as_it_is() {
     let server = Postgres::start();
     works(&server.url()).await;
-    server.execute("COMMENT ON SCHEMA distributed_lock IS 'distributed locks, version 99'");
-    let (error, text) = refusal(server.url(), "no secret").await;
-    assert!(
-        matches!(error, LockError::InvalidConfig { .. }),
-        "{error:?}"
+    let version = "SELECT obj_description('distributed_lock.waiting'::regclass, 'pg_class')";
+    server.execute("COMMENT ON TABLE distributed_lock.waiting IS 'distributed locks, version 99'");
+    works(&server.url()).await;
+    assert_eq!(
+        server.query::<String>(version),
+        "distributed locks, version 99"
     );
-    assert!(text.contains("99"), "{text}");
-    // A schema of the same name that has nothing to do with locks is left alone.
-    server.execute("DROP SCHEMA distributed_lock CASCADE; CREATE SCHEMA distributed_lock; CREATE TABLE distributed_lock.held (name int)");
+    server.execute("COMMENT ON TABLE distributed_lock.waiting IS NULL");
+    server.execute("COMMENT ON SCHEMA distributed_lock IS 'distributed locks, version 99'");
+    works(&server.url()).await;
+}
+
+#[tokio::test]
+async fn schema_of_something_else_is_left_alone() {
+    let server = Postgres::start();
+    server.execute("CREATE SCHEMA distributed_lock; CREATE TABLE distributed_lock.held (name int)");
     let (error, text) = refusal(server.url(), "no secret").await;
     assert!(
         matches!(error, LockError::InvalidConfig { .. }),

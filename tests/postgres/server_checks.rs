@@ -179,6 +179,45 @@ async fn server_that_does_not_answer_is_reported_in_time() {
     assert_eq!(kinds, [WarningKind::NotChecked], "{warnings:?}");
 }
 
+/// Most calls do not wait, and would not show it.
+#[tokio::test]
+async fn queue_that_does_not_work_is_found_at_once() {
+    let server = Postgres::start();
+    let locks = connected(patient(server.url())).await;
+    server.execute(
+        "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN RAISE EXCEPTION ''bad magic number'' USING ERRCODE = ''XX000''; END';
+         CREATE TRIGGER broken BEFORE INSERT ON distributed_lock.waiting EXECUTE FUNCTION broken()",
+    );
+    let warnings = locks.check_servers().await;
+    let kinds: Vec<_> = warnings.iter().map(|warning| warning.kind()).collect();
+    assert_eq!(kinds, [WarningKind::NoQueue], "{warnings:?}");
+    let text = warnings[0].to_string();
+    assert!(text.contains("bad magic number"), "{text}");
+    let error = LockManager::connect(patient(server.url())).await;
+    let error = error.unwrap_err();
+    let text = format!("{error} {error:?}");
+    assert!(
+        error.is_unavailable() && text.contains("bad magic number"),
+        "{text}"
+    );
+    assert!(server.leftovers().is_empty());
+}
+
+/// The server's own words, and no advice for Redis.
+#[tokio::test]
+async fn settings_that_cannot_be_read_are_reported_with_the_cause() {
+    let server = Postgres::start();
+    let locks = connected(patient(server.url())).await;
+    server.execute("ALTER FUNCTION distributed_lock.replicas_1() RENAME TO gone");
+    let warnings = locks.check_servers().await;
+    let text: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    let not_checked = text.iter().find(|text| text.contains("can't be read"));
+    let not_checked = not_checked.unwrap_or_else(|| panic!("{text:?}"));
+    assert!(not_checked.contains("replicas_1()"), "{not_checked}");
+    assert!(!not_checked.contains("+info"), "{not_checked}");
+}
+
 #[tokio::test]
 async fn autovacuum_off_is_reported() {
     let server = Postgres::with(&[("autovacuum", "off")]);

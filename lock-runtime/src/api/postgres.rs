@@ -3,7 +3,7 @@
 use crate::engine::postgres::schema::Schema;
 
 /// Returns the SQL statements that make the schema of that name, in which locks are kept, for a migration tool. They can
-/// be run again.
+/// be run again, and upgrade an earlier version, whose clients go on meanwhile.
 ///
 /// The name that a URL without `?schema=` uses is `distributed_lock`. A name consists of lowercase letters, digits and
 /// underscores; for any other name, the statements fail with an error that says so.

@@ -2,8 +2,9 @@
 
 use crate::engine::inspection::Inspection;
 use crate::engine::postgres::connection::Connection;
-use crate::engine::postgres::error::is_read_only;
+use crate::engine::postgres::error::{connecting, is_read_only};
 use crate::engine::postgres::target::Target;
+use crate::engine::postgres::trial::try_waiting;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, timeout_at};
 use crate::warning::{Warning, WarningKind};
@@ -54,18 +55,31 @@ pub(crate) async fn inspect(
     };
     let query = target.schema.sql(QUERY);
     let row = connection.client.query_typed_one(&query, &[]);
-    let not_read = |why| format!("its settings can't be read ({why})");
+    let not_read = |why: String| format!("its settings can't be read ({why})");
+    let late = || format!("it did not answer within {timeout:?}");
     match timeout_at(deadline, row).await {
         Ok(row) => match row.and_then(|row| warnings(&row, replicas)) {
             Ok(warnings) => warnings
                 .into_iter()
                 .for_each(|(kind, finding)| add(kind, finding)),
-            Err(error) => add(WarningKind::NotChecked, not_read(error.to_string())),
+            Err(error) => add(
+                WarningKind::NotChecked,
+                not_read(connecting(&error).to_string()),
+            ),
         },
         Err(_) => {
-            let why = format!("it did not answer within {timeout:?}");
-            add(WarningKind::NotChecked, not_read(why));
+            add(WarningKind::NotChecked, not_read(late()));
+            return found;
         }
+    }
+    let tried = try_waiting(&connection.client, &target.schema);
+    match timeout_at(deadline, tried).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => add(WarningKind::NoQueue, error.to_string()),
+        Err(_) => add(
+            WarningKind::NotChecked,
+            format!("it is unknown whether callers can wait ({})", late()),
+        ),
     }
     if !connection.backend.is_own {
         add(

@@ -29,6 +29,7 @@ pub(crate) mod subscription;
 pub(crate) mod target;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
+pub(crate) mod trial;
 pub(crate) mod unanswered;
 pub(crate) mod values;
 

@@ -349,5 +349,16 @@ BEGIN
     RETURN holders = 1000 OR waiters = 1000;
 END $$;
 
--- What tells clients which version of this is there; it comes last.
+-- Version 1 drew places from a sequence of the table. Last, since it waits for the transactions that use the table, and
+-- others wait for it.
+DO $$ BEGIN
+    IF (SELECT attidentity FROM pg_attribute WHERE attrelid = 'distributed_lock.waiting'::regclass AND attname = 'place') <> ''
+    THEN
+        ALTER TABLE distributed_lock.waiting ALTER COLUMN place DROP IDENTITY;
+        ALTER TABLE distributed_lock.waiting ALTER COLUMN place SET DEFAULT distributed_lock.number_1();
+    END IF;
+END $$;
+
+-- What tells clients that this is there: those of version 1 know no other text. The comment of the table tells the version.
 COMMENT ON SCHEMA distributed_lock IS 'distributed locks, version 1';
+COMMENT ON TABLE distributed_lock.waiting IS 'distributed locks, version 2';

@@ -4,8 +4,8 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::error::connecting;
 use tokio_postgres::{Client, Error, types::Type};
 
-/// The version that this client knows.
-const COMMENT: &str = "distributed locks, version 1";
+/// The version that this client needs.
+const VERSION: u32 = 2;
 
 /// The name of a schema: lowercase letters, digits and underscores.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,54 +54,71 @@ impl Schema {
         ))
     }
 
-    /// Checks that the schema is there, with the version that this client knows, and that the role may use it; makes it
-    /// if it is not, and `create`.
+    /// Checks that the schema is there, in the version that this client knows or a later one, and that the role may use it.
+    /// Makes it if it is not, or upgrades an earlier one, if `create`.
     pub(crate) async fn prepare(&self, client: &Client, create: bool) -> Result<(), EngineError> {
-        if !self.is_ready(client).await? {
-            self.make(client, create).await?;
+        let found = self.find(client).await?;
+        if found < Some(VERSION) {
+            self.make(client, create, found).await?;
         }
         self.check_rights(client).await
     }
 
-    async fn is_ready(&self, client: &Client) -> Result<bool, EngineError> {
-        let query = "SELECT obj_description(to_regnamespace($1)::oid, 'pg_namespace'), \
-                            EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace($1)::oid)";
-        let name = self.name();
+    /// Returns the version that is there.
+    async fn find(&self, client: &Client) -> Result<Option<u32>, EngineError> {
+        let query = "SELECT obj_description(schema, 'pg_namespace'), \
+                            (SELECT obj_description(oid, 'pg_class') FROM pg_class \
+                                WHERE relnamespace = schema AND relname = 'waiting'), \
+                            EXISTS (SELECT FROM pg_class WHERE relnamespace = schema) \
+                     FROM (SELECT to_regnamespace($1)::oid AS schema) s";
         let row = client
             .query_typed_one(query, &[(&self.quoted(), Type::TEXT)])
             .await;
-        let (comment, is_used): (Option<String>, bool) = row
-            .and_then(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        let (of_schema, of_table, is_used): (Option<String>, Option<String>, bool) = row
+            .and_then(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
             .map_err(|error| connecting(&error))?;
-        match comment {
-            Some(comment) if comment == COMMENT => Ok(true),
-            Some(other) if other.starts_with("distributed locks, version ") => {
-                Err(rejected(format!(
-                    "the schema `{name}` is for `{other}`, and this client needs `{COMMENT}`; use the version of \
-                     `lock-runtime` that made it, or another schema: `?schema=`"
-                )))
-            }
-            _ if is_used => Err(rejected(format!(
-                "the schema `{name}` has tables of something else; name another schema: `?schema=`"
-            ))),
-            _ => Ok(false),
+        let first = version(of_schema);
+        if first.is_none() && is_used {
+            return Err(rejected(format!(
+                "the schema `{}` has tables of something else; name another schema: `?schema=`",
+                self.name()
+            )));
         }
+        Ok(first.map(|first| version(of_table).map_or(first, |last| last.max(first))))
     }
 
-    async fn make(&self, client: &Client, create: bool) -> Result<(), EngineError> {
+    /// `found`: the version that is there.
+    async fn make(
+        &self,
+        client: &Client,
+        create: bool,
+        found: Option<u32>,
+    ) -> Result<(), EngineError> {
         let name = self.name();
-        let remedy = format!(
-            "run the statements that `lock_runtime::postgres::schema(\"{name}\")` returns as a role that may"
-        );
+        let statements =
+            format!("run the statements that `lock_runtime::postgres::schema(\"{name}\")` returns");
+        let (what, remedy) = match found {
+            None => (
+                format!("the schema `{name}` of locks can't be made"),
+                format!("{statements} as a role that may"),
+            ),
+            Some(found) => (
+                format!(
+                    "the schema `{name}` of locks has version {found}, and can't be upgraded to {VERSION}, which \
+                     this client needs"
+                ),
+                format!(
+                    "{statements} as the owner of the schema; clients of earlier versions go on"
+                ),
+            ),
+        };
         if !create {
-            return Err(rejected(format!(
-                "there is no schema `{name}` of locks, and `create_schema` is off; {remedy}"
-            )));
+            let words = format!("{what}, since `create_schema` is off; {remedy}");
+            return Err(rejected(words));
         }
         let impossible = |error: &Error| {
             let error = connecting(error);
-            let words = format!("the schema `{name}` of locks can't be made: {error}; {remedy}");
-            EngineError::new(error.kind, words)
+            EngineError::new(error.kind, format!("{what}: {error}; {remedy}"))
         };
         // One transaction: two clients that define a function at once would fail. A client that has gone is noticed
         // only when its statement ends.
@@ -112,9 +129,9 @@ impl Schema {
         let begun = client.batch_execute(&begin).await;
         begun.map_err(|error| impossible(&error))?;
         // Another client may have made it meanwhile, in another version, or as another role.
-        let definition = match self.is_ready(client).await? {
-            true => String::new(),
-            false => self.definition(),
+        let definition = match self.find(client).await? < Some(VERSION) {
+            true => self.definition(),
+            false => String::new(),
         };
         let made = client.batch_execute(&(definition + "COMMIT")).await;
         made.map_err(|error| impossible(&error))
@@ -152,6 +169,15 @@ impl Schema {
     }
 }
 
+/// Returns the version that a comment tells.
+fn version(comment: Option<String>) -> Option<u32> {
+    let comment = comment?;
+    comment
+        .strip_prefix("distributed locks, version ")?
+        .parse()
+        .ok()
+}
+
 fn rejected(reason: String) -> EngineError {
     EngineError::new(EngineErrorKind::Rejected, reason)
 }
@@ -175,7 +201,8 @@ mod tests {
         let schema = Schema("shop".to_owned()).definition();
         assert!(schema.contains("CREATE TABLE IF NOT EXISTS \"shop\".held"));
         assert!(!schema.contains("distributed_lock"));
-        assert!(schema.contains(COMMENT));
+        let comment = |version| format!("IS 'distributed locks, version {version}'");
+        assert!(schema.contains(&comment(1)) && schema.contains(&comment(VERSION)));
         assert!(schema.contains("('shop listens ' || first.channel, 0)"));
     }
 }

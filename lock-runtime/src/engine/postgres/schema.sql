@@ -1,4 +1,4 @@
--- Distributed locks, schema version 1. All of it can be run again.
+-- Distributed locks, schema version 2. All of it can be run again, also where version 1 is, whose clients go on.
 DO $$ BEGIN
     IF to_regnamespace('distributed_lock') IS NULL THEN
         CREATE SCHEMA distributed_lock;
@@ -19,21 +19,6 @@ CREATE TABLE IF NOT EXISTS distributed_lock.held (
     expires_at  timestamptz NOT NULL,
     PRIMARY KEY (name, token)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.1,
-        autovacuum_vacuum_cost_delay = 0);
-
--- The queues. A crash of the server empties them, and waiters ask again.
-CREATE UNLOGGED TABLE IF NOT EXISTS distributed_lock.waiting (
-    name        text COLLATE "C" NOT NULL,
-    place       bigint GENERATED ALWAYS AS IDENTITY,
-    token       text COLLATE "C" NOT NULL,
-    max_holders int         NOT NULL,
-    ttl         bigint      NOT NULL,
-    asked_at    timestamptz NOT NULL,
-    alive_until timestamptz NOT NULL,
-    -- Where the process listens; none if it does not.
-    channel     text,
-    PRIMARY KEY (name, place)
-) WITH (fillfactor = 70, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.1,
         autovacuum_vacuum_cost_delay = 0);
 
 CREATE OR REPLACE FUNCTION distributed_lock.micros_1(t timestamptz) RETURNS bigint LANGUAGE sql STABLE AS
@@ -67,11 +52,27 @@ BEGIN
     RETURN number;
 END $$;
 
--- How many standbys acknowledge a commit.
+-- The queues. A crash of the server empties them, and waiters ask again. A sequence of their own would be as unlogged,
+-- and a standby that is promoted before it has written that to its disk could not read it.
+CREATE UNLOGGED TABLE IF NOT EXISTS distributed_lock.waiting (
+    name        text COLLATE "C" NOT NULL,
+    place       bigint      NOT NULL DEFAULT distributed_lock.number_1(),
+    token       text COLLATE "C" NOT NULL,
+    max_holders int         NOT NULL,
+    ttl         bigint      NOT NULL,
+    asked_at    timestamptz NOT NULL,
+    alive_until timestamptz NOT NULL,
+    -- Where the process listens; none if it does not.
+    channel     text,
+    PRIMARY KEY (name, place)
+) WITH (fillfactor = 70, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.1,
+        autovacuum_vacuum_cost_delay = 0);
+
+-- How many standbys acknowledge a commit. Without backslashes, which may be escapes: `standard_conforming_strings`.
 CREATE OR REPLACE FUNCTION distributed_lock.replicas_1() RETURNS int LANGUAGE sql AS $$
     SELECT CASE
         WHEN current_setting('synchronous_commit') IN ('off', 'local') OR names = '' THEN 0
-        ELSE coalesce(substring(names FROM '^\s*(?:[a-zA-Z]+\s+)?(\d+)\s*\(')::int, 1)
+        ELSE coalesce(substring(names FROM '^[[:space:]]*(?:[a-zA-Z]+[[:space:]]+)?([0-9]+)[[:space:]]*[(]')::int, 1)
     END FROM current_setting('synchronous_standby_names') names
 $$;
 
@@ -105,7 +106,8 @@ BEGIN
     -- A connection that is not shared has its settings already.
     IF current_setting('lock_runtime.settings', true) IS DISTINCT FROM 'set' THEN
         IF current_setting('transaction_isolation') <> 'read committed' THEN
-            RAISE EXCEPTION 'locks need the isolation level READ COMMITTED' USING ERRCODE = '25001';
+            RAISE EXCEPTION 'locks need the isolation level READ COMMITTED: set `default_transaction_isolation` for the role'
+                USING ERRCODE = '25001';
         END IF;
         PERFORM distributed_lock.set_1(true);
     END IF;

@@ -16,6 +16,7 @@ use crate::engine::postgres::request::{Release, ReleaseReply, Request};
 use crate::engine::postgres::rounds::{Carried, Rounds, Sent};
 use crate::engine::postgres::statements::Round;
 use crate::engine::postgres::target::Target;
+use crate::engine::postgres::trial::try_waiting;
 use crate::engine::postgres::unanswered::Unanswered;
 use crate::engine::postgres::values::micros;
 use crate::engine::timeouts::Timeouts;
@@ -169,6 +170,7 @@ impl Driver {
             }
         });
         let read = self.clock.now();
+        let is_first = self.first.is_some();
         let target = self.target.clone();
         let deadline = deadline_in(timeout);
         let mut connection =
@@ -180,6 +182,10 @@ impl Driver {
             }
             let schema = &target.schema;
             schema.prepare(client, target.create_schema).await?;
+            // A connection that replaces another one has locks to renew, which need no queue.
+            if is_first {
+                try_waiting(client, schema).await?;
+            }
             match connection.backend.is_own {
                 true => Prepared::new(client, schema)
                     .await

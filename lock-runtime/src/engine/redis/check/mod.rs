@@ -3,9 +3,10 @@
 pub(crate) mod info;
 pub(crate) mod rules;
 
+use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
 use crate::engine::redis::check::info::ServerInfo;
-use crate::engine::redis::check::rules::{Failover, ServerChecks};
+use crate::engine::redis::check::rules::{Failover, NEEDED, ServerChecks};
 use crate::engine::redis::net::target::Target;
 use crate::engine::redis::topology::Topology;
 use crate::engine::timeouts::Timeouts;
@@ -85,7 +86,10 @@ impl Inspector {
                     found.add_server(server.identity());
                     servers.push(server);
                 }
-                Err((target, error)) => found.add_unreachable(&target.to_string().into(), &error),
+                Err((target, error)) => {
+                    let error = EngineError::new(error.kind, format!("{error}; {NEEDED}"));
+                    found.add_unreachable(&target.to_string().into(), &error);
+                }
             }
         }
         servers

@@ -4,6 +4,8 @@ use crate::engine::redis::check::info::ServerInfo;
 use crate::warning::{Warning, WarningKind};
 use std::time::Duration;
 
+pub(crate) const NEEDED: &str = "the check needs the permissions `+info +time +config|get`";
+
 /// A failover, in which another server replaces a master.
 #[derive(Clone, Debug)]
 pub(crate) struct Failover {
@@ -133,7 +135,8 @@ impl<'a> ServerChecks<'a> {
     }
 
     pub(crate) fn not_checked(&mut self, what: &str, error: &str) {
-        self.warn(WarningKind::NotChecked, format!("{what} ({error})"));
+        let found = format!("{what} ({error}; {NEEDED})");
+        self.warn(WarningKind::NotChecked, found);
     }
 }
 

@@ -1,0 +1,26 @@
+//! Tries to wait for a lock: as long as no two callers want one, nothing else shows that it is impossible.
+
+use crate::engine::error::EngineError;
+use crate::engine::postgres::error::connecting;
+use crate::engine::postgres::schema::Schema;
+use tokio_postgres::Client;
+
+/// A holder, a waiter behind it, and a release that hands the lock on; all of it is undone.
+const STATEMENTS: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
+    SELECT distributed_lock.set_1(true);
+    SELECT distributed_lock.acquire_one_1(name, 'holder', 1, 1000000, 0, at),
+            distributed_lock.wait_1(name, 'waiter', 1, 1000000, NULL, 1000000, at),
+            distributed_lock.release_one_1(name, 'holder')
+        FROM (SELECT 'distributed_lock trial ' || pg_backend_pid(),
+            distributed_lock.micros_1(clock_timestamp()) + 60000000) trial(name, at);
+    ROLLBACK";
+
+/// Fails if no caller could wait. The connection is of no more use then.
+pub(crate) async fn try_waiting(client: &Client, schema: &Schema) -> Result<(), EngineError> {
+    let tried = client.batch_execute(&schema.sql(STATEMENTS)).await;
+    tried.map_err(|error| {
+        let error = connecting(&error);
+        let words = format!("no caller could wait for a lock: {error}");
+        EngineError::new(error.kind, words)
+    })
+}
