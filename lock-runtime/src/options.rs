@@ -95,10 +95,14 @@ fn validate_key(key: &str) -> Result<(), LockError> {
     } else {
         return Ok(());
     };
-    Err(LockError::InvalidKey {
+    Err(invalid_key(key, reason))
+}
+
+pub(crate) fn invalid_key(key: &str, reason: &'static str) -> LockError {
+    LockError::InvalidKey {
         key: key.chars().take(64).collect::<String>().into(),
         reason,
-    })
+    }
 }
 
 pub(crate) fn validate_duration(option: &'static str, duration: Duration) -> Result<(), LockError> {

@@ -72,6 +72,32 @@ async fn long_key_is_stored_in_any_encoding() {
     locks.shutdown().await;
 }
 
+/// Only the server knows its encoding.
+#[tokio::test]
+async fn key_that_the_encoding_lacks_is_invalid() {
+    let server = Postgres::start();
+    server.execute(
+        "CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'",
+    );
+    let url = format!("postgres://postgres@127.0.0.1:{}/latin", server.port());
+    let locks = connected(patient(url)).await;
+    let waits = locks.lock("名").wait(millis(3000)).acquire().await;
+    let tries = locks.lock("名").try_acquire().await;
+    let several = locks.lock_all(["a", "名"]).acquire().await;
+    for error in [waits.unwrap_err(), tries.unwrap_err(), several.unwrap_err()] {
+        assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");
+        assert!(error.to_string().contains("UTF8"), "{error}");
+    }
+    // Neither does it fail the requests beside it.
+    let guards = ["ä", "名", "b"].map(|key| tokio::spawn(locks.lock(key).acquire()));
+    let [umlaut, lacking, ascii] = guards;
+    assert!(lacking.await.unwrap().is_err());
+    for guard in [umlaut, ascii] {
+        guard.await.unwrap().unwrap().release().await.unwrap();
+    }
+    locks.shutdown().await;
+}
+
 /// A grant is a message, which must carry any name.
 #[tokio::test]
 async fn waiters_of_strange_keys_are_served() {

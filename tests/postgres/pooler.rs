@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use lock_test_support::manager::{connected, warmed_up};
+use lock_runtime::LockError;
+use lock_test_support::manager::{connected, refusal, warmed_up};
 use lock_test_support::pgbouncer::PgBouncer;
 use lock_test_support::postgres::{Postgres, url_at};
 use lock_test_support::proxy::Proxy;
@@ -38,6 +39,30 @@ async fn locks_exclude_each_other_behind_a_pooler() {
     within(LONG, tasks.join_all()).await;
     one.shutdown().await;
     two.shutdown().await;
+}
+
+/// A statement can't choose the level of the transaction that it is.
+#[tokio::test]
+async fn isolation_level_of_the_role_is_refused_with_the_remedy() {
+    let server = Postgres::start();
+    connected(server.url()).await.shutdown().await;
+    server.execute("ALTER ROLE postgres SET default_transaction_isolation = 'serializable'");
+    let (error, text) = {
+        let pooler = PgBouncer::to(server.port());
+        refusal(pooler.url(), "no secret").await
+    };
+    assert!(
+        matches!(error, LockError::InvalidConfig { .. }),
+        "{error:?}"
+    );
+    let remedy = "ALTER ROLE \"postgres\" SET default_transaction_isolation = 'read committed'";
+    assert!(text.contains(remedy), "{text}");
+    server.execute(remedy);
+    let pooler = PgBouncer::to(server.port());
+    let locks = connected(patient(pooler.url())).await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    guard.release().await.unwrap();
+    locks.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

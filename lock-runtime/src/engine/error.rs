@@ -23,6 +23,8 @@ pub(crate) enum EngineErrorKind {
     NotReady,
     /// The server declined for good, for example because a permission is missing.
     Rejected,
+    /// The server cannot store the name of the lock.
+    InvalidKey,
 }
 
 impl EngineError {
@@ -38,7 +40,10 @@ impl EngineError {
 
     /// Returns `true` if the same request may succeed a moment later.
     pub(crate) fn is_retryable(&self) -> bool {
-        self.kind != EngineErrorKind::Rejected
+        !matches!(
+            self.kind,
+            EngineErrorKind::Rejected | EngineErrorKind::InvalidKey
+        )
     }
 }
 

@@ -7,7 +7,7 @@ use crate::engine::retry::Retry;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::lock::tasks::TaskTracker;
-use crate::options::ReleaseMode;
+use crate::options::{ReleaseMode, invalid_key};
 use crate::trace;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
@@ -112,6 +112,12 @@ impl Context {
     }
 
     pub(crate) fn unavailable(&self, name: &str, error: EngineError) -> LockError {
+        if error.kind == EngineErrorKind::InvalidKey {
+            return invalid_key(
+                self.key_of(name),
+                "the server cannot store one of its characters; use others, or a database in the encoding UTF8",
+            );
+        }
         LockError::Unavailable {
             key: Some(self.key_of(name).into()),
             server: self.server.clone(),

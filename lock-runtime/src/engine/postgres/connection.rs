@@ -138,14 +138,16 @@ impl Backend {
                             coalesce((SELECT (extract(epoch FROM backend_start) * 1000000)::bigint \
                                       FROM pg_stat_activity WHERE pid = pg_backend_pid()), 0), \
                             (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, \
-                            current_setting('server_version_num')::int, version()";
+                            current_setting('server_version_num')::int, version(), \
+                            current_setting('transaction_isolation'), current_user::text";
         let read = async {
             let row = client.query_typed_one(query, &[]).await?;
             let backend: (i32, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             let version: (i32, String) = (row.try_get(3)?, row.try_get(4)?);
-            Ok((backend, version))
+            let role: (String, String) = (row.try_get(5)?, row.try_get(6)?);
+            Ok((backend, version, role))
         };
-        let ((pid, started, at), (number, version)) = read
+        let ((pid, started, at), (number, version), (isolation, role)) = read
             .await
             .map_err(|error: tokio_postgres::Error| connecting(&error))?;
         if number < 120_000 || !version.starts_with("PostgreSQL") {
@@ -155,10 +157,22 @@ impl Backend {
                 format!("the server is `{version}`; locks need PostgreSQL 12 or newer"),
             ));
         }
+        let is_own = announced(client).await == Some(pid);
+        // A connection of its own sets that itself.
+        if !is_own && isolation != "read committed" {
+            return Err(EngineError::new(
+                EngineErrorKind::Rejected,
+                format!(
+                    "behind a pooler the role `{role}` has the isolation level `{isolation}`, and locks need \
+                     `read committed`; run `ALTER ROLE \"{role}\" SET default_transaction_isolation = 'read \
+                     committed'`, and let the pooler connect again"
+                ),
+            ));
+        }
         Ok(Backend {
             pid,
             started,
-            is_own: announced(client).await == Some(pid),
+            is_own,
             at,
         })
     }

@@ -64,6 +64,8 @@ fn kind(code: &str) -> EngineErrorKind {
     match code {
         "DL003" => EngineErrorKind::NotReplicated,
         "25001" | "42501" | "0A000" => EngineErrorKind::Rejected,
+        // The encoding of the database lacks a character.
+        "22P05" | "22021" => EngineErrorKind::InvalidKey,
         _ => match code.get(..2) {
             Some("22" | "28" | "3D" | "42" | "3F") => EngineErrorKind::Rejected,
             _ => EngineErrorKind::NotReady,
@@ -192,6 +194,7 @@ mod tests {
             ("42501", EngineErrorKind::Rejected),
             ("28P01", EngineErrorKind::Rejected),
             ("3D000", EngineErrorKind::Rejected),
+            ("22P05", EngineErrorKind::InvalidKey),
         ] {
             assert_eq!(kind(code), expected, "{code}");
             assert!(!is_unanswered(code), "{code}");

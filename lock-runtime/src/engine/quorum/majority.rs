@@ -74,7 +74,7 @@ impl fmt::Display for MemberReply {
                     EngineErrorKind::Indeterminate => "no answer",
                     EngineErrorKind::NotReplicated => "not acknowledged",
                     EngineErrorKind::NotReady => "not ready",
-                    EngineErrorKind::Rejected => "refused",
+                    EngineErrorKind::Rejected | EngineErrorKind::InvalidKey => "refused",
                 };
                 write!(f, "{words} ({error})")
             }
