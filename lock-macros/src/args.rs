@@ -1,18 +1,18 @@
 //! The options of the attribute.
 
-use std::time::Duration;
+use std::ops::RangeInclusive;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
-use quote::{ToTokens, quote_spanned};
+use quote::quote_spanned;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprLit, Ident, Lit, Path, Token, parse_quote};
+use syn::{Error, Expr, Ident, Lit, Path, Token, parse_quote};
 
-use crate::duration;
 use crate::key::Key;
 use crate::suggest::closest_match;
-use crate::tokens::{borrow, error, ungrouped};
+use crate::tokens::{borrow, error};
+use crate::values::{DurationArg, parse_choice, parse_count};
 
 const OPTIONS: [&str; 18] = [
     "key",
@@ -35,8 +35,8 @@ const OPTIONS: [&str; 18] = [
     "crate",
 ];
 
-/// The greatest number of permits.
-const MAX_PERMITS: u32 = 2046;
+/// The numbers of permits, as `lock_runtime` checks them.
+const PERMITS: RangeInclusive<u64> = 1..=2046;
 
 pub(crate) struct Args {
     pub(crate) key: Key,
@@ -175,13 +175,15 @@ impl Options {
             "max_hold" => self.max_hold = Some(DurationArg::parse(input, &name)?),
             "min_hold" => self.min_hold = Some(DurationArg::parse(input, &name)?),
             "mode" => self.read = Some(parse_choice(input, &name, ["\"write\"", "\"read\""])?),
-            "permits" => self.permits = Some(parse_permits(input, &name)?),
-            "max_waiters" => self.max_waiters = Some(parse_count(input, &name)?),
+            "permits" => self.permits = Some(parse_count(input, &name, PERMITS)?),
+            "max_waiters" => self.max_waiters = Some(parse_count(input, &name, 0..=u64::MAX)?),
             "reentrant" => {
                 self.reentrant = Some(parse_choice(input, &name, ["false", "true"])?);
             }
             "renew" => self.renew = Some(parse_choice(input, &name, ["false", "true"])?),
-            "replicas" => self.replicas = Some(parse_count(input, &name)?),
+            "replicas" => {
+                self.replicas = Some(parse_count(input, &name, 0..=u32::MAX.into())?);
+            }
             "release" => {
                 let words = ["\"confirmed\"", "\"background\""];
                 self.background_release = Some(parse_choice(input, &name, words)?);
@@ -292,130 +294,6 @@ impl Options {
         }
         calls
     }
-}
-
-enum DurationArg {
-    Literal(Duration, Span),
-    Expr(Expr),
-}
-
-impl DurationArg {
-    fn parse(input: ParseStream, name: &Ident) -> syn::Result<Self> {
-        let literal = match ungrouped(input.parse()?) {
-            Expr::Lit(ExprLit {
-                lit: Lit::Str(literal),
-                ..
-            }) => literal,
-            Expr::Lit(other) => {
-                return Err(error(
-                    other.span(),
-                    format!("`{name}` needs a unit"),
-                    DURATION_HELP,
-                ));
-            }
-            value => return Ok(Self::Expr(value)),
-        };
-        let text = literal.value();
-        if name == "wait" && text == "forever" {
-            return Ok(Self::Literal(Duration::MAX, literal.span()));
-        }
-        let length = duration::parse(&text)
-            .map_err(|problem| error(literal.span(), problem, DURATION_HELP))?;
-        let too_short = |help| {
-            Err(error(
-                literal.span(),
-                format!("`{name} = \"{text}\"` is too short"),
-                help,
-            ))
-        };
-        if name == "ttl" && length < Duration::from_millis(10) {
-            too_short(
-                "a lease lasts at least 10ms, and is renewed while the body runs: `ttl = \"30s\"` suits most",
-            )
-        } else if name == "max_hold" && length.is_zero() {
-            too_short("`max_hold` limits the time of the body; without it there is no limit")
-        } else if name == "min_hold" && length < Duration::from_millis(10) {
-            too_short("`min_hold` is at least 10ms; without it the lock is free after the body")
-        } else {
-            Ok(Self::Literal(length, literal.span()))
-        }
-    }
-
-    fn to_tokens(&self, krate: &Path) -> TokenStream {
-        let mixed = Span::mixed_site();
-        match self {
-            Self::Literal(Duration::MAX, _) => {
-                quote_spanned!(mixed=> #krate::__private::Duration::MAX)
-            }
-            Self::Literal(length, _) => {
-                let millis = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-                quote_spanned!(mixed=> #krate::__private::Duration::from_millis(#millis))
-            }
-            Self::Expr(value) => quote_spanned!(mixed=> #value),
-        }
-    }
-}
-
-const DURATION_HELP: &str = "write for example `\"250ms\"`, `\"30s\"`, `\"1m 30s\"` or `\"2h\"`";
-
-/// Parses a number, or an expression that may evaluate to one.
-fn parse_count(input: ParseStream, name: &Ident) -> syn::Result<Expr> {
-    let value = ungrouped(input.parse()?);
-    let is_count = match &value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Int(number),
-            ..
-        }) => number.base10_parse::<u32>().is_ok(),
-        Expr::Lit(_) => false,
-        Expr::Unary(negated) => !matches!(*negated.expr, Expr::Lit(_)),
-        _ => true,
-    };
-    match is_count {
-        true => Ok(value),
-        false => Err(error(
-            value.span(),
-            format!("`{name}` is a whole number"),
-            &format!("write for example `{name} = 1`"),
-        )),
-    }
-}
-
-/// Parses the number of permits, or an expression that may evaluate to one.
-fn parse_permits(input: ParseStream, name: &Ident) -> syn::Result<Expr> {
-    let value = parse_count(input, name)?;
-    if let Expr::Lit(ExprLit {
-        lit: Lit::Int(number),
-        ..
-    }) = &value
-        && !number
-            .base10_parse()
-            .is_ok_and(|permits: u32| (1..=MAX_PERMITS).contains(&permits))
-    {
-        return Err(error(
-            value.span(),
-            format!("`permits = {number}` is out of range"),
-            &format!("a lock has from 1 to {MAX_PERMITS} permits"),
-        ));
-    }
-    Ok(value)
-}
-
-/// Parses one of two words. Returns `true` if it is the second.
-fn parse_choice(input: ParseStream, name: &Ident, words: [&str; 2]) -> syn::Result<bool> {
-    let value: Expr = input.parse()?;
-    let word = ungrouped(value.clone()).to_token_stream().to_string();
-    words
-        .iter()
-        .position(|known| *known == word)
-        .map(|at| at == 1)
-        .ok_or_else(|| {
-            let [first, second] = words;
-            error(
-                value.span(),
-                format!("`{name}` cannot be `{word}`"),
-                &format!("write `{name} = {first}` or `{name} = {second}`"),
-            )
-        })
 }
 
 fn unknown_option(name: &Ident) -> Error {

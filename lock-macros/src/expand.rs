@@ -4,7 +4,7 @@
 //! `__distributed_lock`. The body can't see them, but in a pattern that name would refer to a user's constant
 //! of the same name: a function declared before them shadows it.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, TokenStreamExt, quote, quote_spanned};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, PatIdent, Signature, Stmt, Token, parse2, token};
@@ -88,11 +88,7 @@ fn wrap_body(
         .guard
         .as_ref()
         .map(|name| quote_spanned!(mixed=> let #name: &#krate::LockGuard = __distributed_lock;));
-    // With the location of the user's braces, for errors about the body's value, but not with their hygiene,
-    // which would trigger `unused_braces`.
-    let mut block = TokenStream::new();
-    token::Brace(brace.span.join().resolved_at(mixed))
-        .surround(&mut block, |tokens| tokens.extend(body));
+    let block = body_block(brace, body);
 
     let ended = quote_spanned! {mixed=>
         ::core::result::Result::unwrap_or_else(
@@ -126,6 +122,36 @@ fn wrap_body(
         let __distributed_lock = #lock;
         let __distributed_lock = #krate::__private::acquire(__distributed_lock).await;
         #last
+    }
+}
+
+/// Returns the body as a block with the location of the user's braces, for errors about the body's value, but not with
+/// their hygiene, which would trigger `unused_braces`. A body that is a block from a macro's call, `{ $body }`, has the
+/// braces of that block.
+fn body_block(brace: &token::Brace, body: TokenStream) -> TokenStream {
+    let (span, body) = match block_of_metavariable(&body) {
+        Some(block) => (block.span(), block.stream()),
+        None => (brace.span.join(), body),
+    };
+    let mut block = Group::new(Delimiter::Brace, body);
+    block.set_span(span.resolved_at(Span::mixed_site()));
+    TokenTree::from(block).into()
+}
+
+/// Returns the block that is the value of a `macro_rules!` metavariable, if the body is nothing else.
+fn block_of_metavariable(body: &TokenStream) -> Option<Group> {
+    let mut tokens = body.clone().into_iter();
+    match (tokens.next()?, tokens.next()) {
+        (TokenTree::Group(group), None) if group.delimiter() == Delimiter::None => {
+            let mut inner = group.stream().into_iter();
+            match (inner.next()?, inner.next()) {
+                (TokenTree::Group(block), None) if block.delimiter() == Delimiter::Brace => {
+                    Some(block)
+                }
+                _ => block_of_metavariable(&group.stream()),
+            }
+        }
+        _ => None,
     }
 }
 

@@ -4,10 +4,10 @@ use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path};
+use syn::{Error, Expr, Ident, Lit, LitStr, Path};
 
 use crate::suggest::closest_match;
-use crate::tokens::{borrow, error, respan, ungrouped};
+use crate::tokens::{borrow, error, inner, literal, respan};
 
 pub(crate) enum Key {
     /// A template that `format!` accepts unchanged, so that rustc reports errors inside the literal.
@@ -25,34 +25,28 @@ pub(crate) enum Key {
 
 impl Parse for Key {
     fn parse(input: ParseStream) -> syn::Result<Self> {
-        match ungrouped(input.parse()?) {
-            Expr::Lit(ExprLit {
-                lit: Lit::Str(literal),
-                ..
-            }) => Self::from_literal(literal),
+        let value: Expr = input.parse()?;
+        match inner(&value) {
             Expr::Array(list) if list.elems.is_empty() => Err(error(
                 list.span(),
                 "the list of keys is empty",
                 "name at least one lock, as in `[\"account:<from>\", \"account:<to>\"]`",
             )),
             Expr::Array(list) => {
-                let keys = list.elems.into_iter().map(Self::from_expr);
+                let keys = list.elems.iter().map(Self::from_expr);
                 Ok(Self::List(keys.collect::<syn::Result<_>>()?))
             }
-            value => Ok(Self::Expr(value)),
+            _ => Self::from_expr(&value),
         }
     }
 }
 
 impl Key {
-    /// Returns one key of a list.
-    fn from_expr(value: Expr) -> syn::Result<Self> {
-        match ungrouped(value) {
-            Expr::Lit(ExprLit {
-                lit: Lit::Str(literal),
-                ..
-            }) => Self::from_literal(literal),
-            value => Ok(Self::Expr(value)),
+    /// Returns one key, which is not a list.
+    fn from_expr(value: &Expr) -> syn::Result<Self> {
+        match literal(value) {
+            Some(Lit::Str(literal)) => Self::from_literal(literal.clone()),
+            _ => Ok(Self::Expr(value.clone())),
         }
     }
 
@@ -69,6 +63,15 @@ impl Key {
                 source.span(),
                 "the key is empty",
                 "name the lock, as in `\"order:<id>\"`",
+            ));
+        }
+        if let Some(Part::Text(first)) = parts.first()
+            && first.starts_with(':')
+        {
+            return Err(error(
+                source.span(),
+                "the key begins with `:`",
+                "such keys are reserved; choose another first character, as in `\"order:<id>\"`",
             ));
         }
         if parts.iter().all(Part::is_plain) && !text.contains("<<") {
@@ -157,7 +160,7 @@ impl Key {
             }
             Self::Expr(value) => {
                 let value = borrow(value);
-                quote_spanned!(mixed=> #krate::__private::ToString::to_string(#value))
+                quote_spanned!(mixed=> #krate::__private::key(#value))
             }
             Self::List(_) => self.value_expr(krate),
         }

@@ -11,6 +11,7 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod values;
 
 use proc_macro::TokenStream;
 

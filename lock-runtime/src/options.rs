@@ -107,12 +107,12 @@ pub(crate) fn invalid_key(key: &str, reason: &'static str) -> LockError {
 
 pub(crate) fn validate_duration(option: &'static str, duration: Duration) -> Result<(), LockError> {
     const MIN_DURATION: Duration = Duration::from_millis(10);
-    const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
     let reason = if duration < MIN_DURATION {
         "it is shorter than 10 ms; raise it"
     } else if duration > MAX_DURATION {
-        "it is longer than 100 years; lower it"
+        "it is longer than 365 days; lower it"
     } else {
         return Ok(());
     };

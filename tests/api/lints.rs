@@ -137,6 +137,32 @@ fn future(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, LockError>> + Send
     Box::pin(async move { Ok(id) })
 }
 
+#[distributed_lock(key = "sum:".to_owned() + id, ttl = TTL + TTL)]
+async fn sum(id: &str) -> Result<usize, LockError> {
+    Ok(id.len())
+}
+
+#[distributed_lock(key = "todo", wait = "0s")]
+async fn unwritten() -> Result<(), LockError> {
+    todo!()
+}
+
+macro_rules! locked {
+    ($name:ident($id:ident), $key:expr, $lock:ident, $body:block) => {
+        #[distributed_lock(key = $key, guard = $lock)]
+        async fn $name($id: u64) -> Result<u64, LockError> {
+            $body
+        }
+    };
+}
+
+locked!(generated(id), "generated:<id>", lock, {
+    Ok(id + u64::from(lock.is_valid()))
+});
+locked!(computed(id), 1 + id, lock, {
+    Ok(id + u64::from(lock.is_valid()))
+});
+
 struct Shop {
     tenant: String,
     locks: LockManager,
@@ -239,6 +265,10 @@ async fn annotated_functions_run_under_strict_lints() -> Result<(), LockError> {
     assert_eq!(diverging().await?, 1);
     assert_eq!(opaque(1).await?.to_string(), "10");
     assert_eq!(future(1).await?, 1);
+    assert_eq!(sum("1").await?, 1);
+    drop(unwritten());
+    assert_eq!(generated(1).await?, 2);
+    assert_eq!(computed(1).await?, 2);
     let mut shop = Shop {
         tenant: String::new(),
         locks,

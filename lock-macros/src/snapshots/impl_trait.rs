@@ -4,7 +4,7 @@ async fn pay<'a, const N: usize>(
     const fn __distributed_lock() {}
     let __distributed_lock = ::lock_runtime::__private::global_lock(
         ::core::stringify!(order_key(& ids)),
-        ::lock_runtime::__private::ToString::to_string(&order_key(&ids)),
+        ::lock_runtime::__private::key(&(order_key(&ids))),
     );
     let __distributed_lock = ::lock_runtime::__private::acquire(__distributed_lock)
         .await;

@@ -7,7 +7,7 @@ async fn transfer(from: u64, to: u64) -> Result<(), Error> {
             [
                 ::lock_runtime::__private::format!("account:{}", from),
                 ::lock_runtime::__private::format!("account:{to}"),
-                ::lock_runtime::__private::ToString::to_string(&ledger()),
+                ::lock_runtime::__private::key(&(ledger())),
             ],
         )
         .min_hold(::lock_runtime::__private::Duration::from_millis(5000u64))

@@ -1,6 +1,6 @@
 async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
     const fn __distributed_lock() {}
-    let __distributed_lock = match &self.locks {
+    let __distributed_lock = match &(self.locks) {
         __distributed_lock => {
             crate::lock_runtime::__private::lock_on(
                     __distributed_lock,

@@ -1,6 +1,6 @@
 async fn call(&self) -> Result<(), Error> {
     const fn __distributed_lock() {}
-    let __distributed_lock = match &self.locks {
+    let __distributed_lock = match &(self.locks) {
         __distributed_lock => {
             ::lock_runtime::__private::lock_on(
                     __distributed_lock,

@@ -35,15 +35,18 @@ use crate::error::LockError;
 #[diagnostic::on_unimplemented(
     message = "`#[distributed_lock]` cannot return a lock error from a function returning `{Self}`",
     label = "this type cannot carry a `LockError`",
-    note = "return a `Result<_, E>` where `E: From<LockError>`",
-    note = "or add `or_else = |error| …`, which converts any lock error into the function's value",
-    note = "or implement `lock_runtime::FromLockError` for the type"
+    note = "a `Result<_, E>` can, if `E: From<LockError>`; implement that for an error type of your own",
+    note = "for a type of another crate, such as `StatusCode` or tonic's `Status`, add `or_else = |error| Err(…)`, which \
+            converts any lock error into the function's value",
+    note = "for a return type of your own, implement `lock_runtime::FromLockError`"
 )]
 pub trait FromLockError {
     /// Returns the function's value for a lock that could not be acquired, or was lost.
     fn from_lock_error(error: LockError) -> Self;
 }
 
+// An error then names the return type, with these notes, instead of an unsatisfied `E: From<LockError>`.
+#[diagnostic::do_not_recommend]
 impl<T, E: From<LockError>> FromLockError for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {
         Err(error.into())

@@ -138,7 +138,7 @@ impl Lock {
     }
 
     /// Keeps the lock for at least this time, even if the guard ends earlier: a job that takes 50 ms does not run
-    /// again on a machine whose timer fires 200 ms later. From 10 ms to 100 years, and no longer than
+    /// again on a machine whose timer fires 200 ms later. From 10 ms to 365 days, and no longer than
     /// [`max_hold`](Self::max_hold); by default the lock is free at once.
     ///
     /// It holds on every path on which the guard ends, except for a crash, which the ttl heals.
@@ -155,7 +155,7 @@ impl Lock {
     }
 
     /// Sets the lease: how long the lock outlives a crashed holder. A live holder renews it after a third of
-    /// this time. From 10 ms to 100 years; the manager's default is 30 s.
+    /// this time. From 10 ms to 365 days; the manager's default is 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -169,7 +169,7 @@ impl Lock {
     }
 
     /// Limits the time for which the lock may be held. After it, the lease is no longer renewed and counts as
-    /// lost. From 10 ms to 100 years; by default there is no limit.
+    /// lost. From 10 ms to 365 days; by default there is no limit.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self

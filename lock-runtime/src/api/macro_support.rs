@@ -4,14 +4,38 @@
 pub use crate::api::guarded::Guarded;
 pub use core::time::Duration;
 pub use std::format;
-pub use std::string::{String, ToString};
 
 use crate::api::guard::LockGuard;
 use crate::api::lock::{Keys, Lock};
 use crate::api::manager::LockManager;
 use crate::error::LockError;
+use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
+
+/// The value of an expression for a key.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the key of a lock",
+    label = "this type does not implement `Display`",
+    note = "several keys are a list in brackets: `key = [\"account:<from>\", \"account:<to>\"]`",
+    note = "a lock on keys whose number is known only at run time: `LockManager::lock_all`"
+)]
+pub trait LockKey {
+    /// Returns the key.
+    fn to_key(&self) -> String;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Display + ?Sized> LockKey for T {
+    fn to_key(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Returns the key that an expression names.
+pub fn key<T: LockKey + ?Sized>(value: &T) -> String {
+    value.to_key()
+}
 
 /// Creates a lock of the global manager. If there is no global manager yet, acquiring the lock fails.
 pub fn global_lock(template: &'static str, key: String) -> Lock {

@@ -55,10 +55,10 @@ async fn above(Path(id): Path<u64>) -> Result<Json<u64>, Failure> {
     Ok(Json(id))
 }
 
-#[distributed_lock(key = "axum:below:<path.0>")]
+#[distributed_lock(key = "axum:below:<path.0>", guard = lock)]
 #[debug_handler]
 async fn below(path: Path<u64>) -> Result<Json<u64>, Failure> {
-    body("axum:below:1").await;
+    body(lock.key()).await;
     Ok(Json(path.0))
 }
 
@@ -79,6 +79,16 @@ async fn response(
 ) -> impl IntoResponse {
     body("axum:response:t:1").await;
     Result::<_, Failure>::Ok((StatusCode::ACCEPTED, format!("{tenant} {id}")))
+}
+
+#[distributed_lock(key = "axum:status:{id}", or_else = |_| Err(StatusCode::LOCKED))]
+async fn status(Path(id): Path<u64>) -> Result<StatusCode, StatusCode> {
+    body("axum:status:1").await;
+    if id == 1 {
+        Ok(StatusCode::ACCEPTED)
+    } else {
+        Err(StatusCode::NOT_FOUND)
+    }
 }
 
 #[distributed_lock(key = "axum:text:<text.len()>", or_else = |error| error.into_response())]
@@ -107,6 +117,7 @@ async fn serve() -> SocketAddr {
         .route("/below/{id}", get(below))
         .route("/state/{id}", get(state))
         .route("/response/{tenant}/{id}", get(response))
+        .route("/status/{id}", get(status))
         .route("/text", post(text))
         .route("/instrumented/{id}", get(instrumented))
         .with_state(app);
@@ -140,6 +151,7 @@ async fn axum_handlers_run_under_their_locks() {
         ("axum:below:1", "GET /below/1", "200 1"),
         ("axum:state:t:1", "GET /state/1", "201 t"),
         ("axum:response:t:1", "GET /response/t/1", "202 t 1"),
+        ("axum:status:1", "GET /status/1", "202 "),
         ("axum:text:4", "POST /text", "200 text"),
         ("axum:instrumented:1", "GET /instrumented/1", "200 t 1"),
     ] {

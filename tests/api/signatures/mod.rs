@@ -4,6 +4,7 @@ mod actix;
 mod axum;
 mod functions;
 mod futures;
+mod limits;
 mod methods;
 mod options;
 mod stacked;

@@ -1,3 +1,4 @@
+use axum::http::StatusCode;
 use lock_runtime::distributed_lock;
 
 #[distributed_lock(key = "order:<id>")]
@@ -8,6 +9,23 @@ async fn ship(id: u64) -> String {
 #[distributed_lock(key = "order:<id>")]
 async fn bill(id: u64) {
     let _ = id;
+}
+
+#[distributed_lock(key = "order:<id>")]
+async fn pack(id: u64) -> Result<u64, StatusCode> {
+    Ok(id)
+}
+
+#[distributed_lock(key = "order:<id>")]
+async fn send(id: u64) -> std::io::Result<u64> {
+    Ok(id)
+}
+
+struct Failure;
+
+#[distributed_lock(key = "order:<id>")]
+async fn store(id: u64) -> Result<u64, Failure> {
+    Ok(id)
 }
 
 fn main() {}

@@ -33,6 +33,30 @@ method! {
     }
 }
 
+/// The attribute and the function come from the macro, all but the body, and the names that it shares with its caller.
+macro_rules! locked {
+    ($name:ident($argument:ident), $key:expr, $lock:ident, $body:block) => {
+        #[distributed_lock(key = $key, guard = $lock)]
+        async fn $name($argument: &str) -> Result<usize, LockError> {
+            $body
+        }
+    };
+}
+
+locked!(label(id), "order:<id>", lock, { Ok(id.len() + lock.key().len()) });
+locked!(sum(id), "order:".to_owned() + id, lock, { Ok(id.len() + lock.key().len()) });
+locked!(list(id), ["order:<id>", "order:".to_owned() + id], lock, { Ok(id.len() + lock.keys().count()) });
+
+/// A macro that passes a body on.
+macro_rules! passed_on {
+    ($name:ident, $body:block) => {
+        locked!($name(_id), "passed", _lock, $body);
+    };
+}
+
+passed_on!(again, { Ok(1) });
+
 fn main() {
     let _ = (ship(1), bill(1), pack("1"), send(1));
+    let _ = (label("1"), sum("1"), list("1"), again("1"));
 }
