@@ -78,7 +78,6 @@ fn compile(case: &Path, options: &[&str]) -> Output {
         ])
         // The build with `tokio::main`.
         .args(["--extern", &library("tokio", "src/macros/select.rs")])
-        .args(["--extern", &library("axum", "src/extract/mod.rs")])
         .args(["--diagnostic-width", "140"])
         .args(options)
         .arg(case)

@@ -1,4 +1,3 @@
-use axum::http::StatusCode;
 use lock_runtime::distributed_lock;
 
 #[distributed_lock(key = "order:<id>")]
@@ -12,7 +11,7 @@ async fn bill(id: u64) {
 }
 
 #[distributed_lock(key = "order:<id>")]
-async fn pack(id: u64) -> Result<u64, StatusCode> {
+async fn pack(id: u64) -> Result<u64, std::fmt::Error> {
     Ok(id)
 }
 
