@@ -39,6 +39,32 @@ async fn unreachable_server_is_named() {
     );
 }
 
+/// The error is about the whole time, not about the last try.
+#[tokio::test]
+async fn each_unreachable_server_is_named_with_its_cause() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (closed, silent) = (free_port(), silent.local_addr().unwrap().port());
+    let url = format!("zookeeper://127.0.0.1:{closed},127.0.0.1:{silent}");
+    let config = Config::from(url).connect_timeout(millis(1500));
+    let (error, text) = refusal(config, SECRET).await;
+    assert!(error.is_unavailable(), "{error}");
+    let (before, second) = text.split_once("; `").unwrap_or_default();
+    let (_, first) = before
+        .rsplit_once("no server could be used within ")
+        .unwrap_or_default();
+    let refused = format!("`127.0.0.1:{closed}`: Connection refused");
+    assert!(
+        first.contains(&refused) && first.contains("tries)"),
+        "{text}"
+    );
+    let silent = format!("127.0.0.1:{silent}`: no reply within ");
+    assert!(second.starts_with(&silent), "{text}");
+    assert!(
+        second.contains("tries)") || second.contains("(1 try)"),
+        "{text}"
+    );
+}
+
 #[tokio::test]
 async fn server_without_majority_is_named() {
     let mut zookeeper = ZooKeeper::with(3, "");

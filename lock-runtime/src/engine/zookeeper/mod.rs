@@ -19,6 +19,7 @@ pub(crate) mod open;
 pub(crate) mod paths;
 pub(crate) mod prove;
 pub(crate) mod sessions;
+pub(crate) mod tries;
 
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::error::EngineError;

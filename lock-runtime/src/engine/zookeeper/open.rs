@@ -11,6 +11,7 @@ use crate::engine::zookeeper::net::connection::FIRST_TRY;
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::session::Surroundings;
 use crate::engine::zookeeper::sessions::{SessionLimits, Sessions};
+use crate::engine::zookeeper::tries::Tries;
 use crate::error::LockError;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::IoThread;
@@ -66,15 +67,16 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
     // Finds out whether the user may create nodes.
     let proven = on_io(io, limit, async move {
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+        let mut refused = None;
         loop {
-            match proving
-                .prove(&session, deadline)
-                .await
-                .map_err(Failure::into_error)
-            {
+            let proven = proving.prove(&session, deadline).await;
+            match proven.map_err(Failure::into_error) {
                 Err(error) if error.is_retryable() && now() < deadline => {
+                    refused = Some(error);
                     sleep_until(deadline_in(backoff.pause())).await;
                 }
+                // The last one had no time: an earlier one tells more.
+                Err(error) if error.is_retryable() => return Err(refused.unwrap_or(error)),
                 proven => return proven.map(drop),
             }
         }
@@ -111,10 +113,11 @@ async fn session_limits(
 ) -> Result<SessionLimits, EngineError> {
     let mut limit = FIRST_TRY;
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
-    let mut failed = None;
-    for host in address.hosts.iter().cycle() {
+    let mut tries = Tries::begin(address.hosts.len(), now());
+    for (number, host) in address.hosts.iter().enumerate().cycle() {
         let left = deadline.saturating_duration_since(now());
-        if left.is_zero() {
+        // A try that has no time tells less than the one before.
+        if left.is_zero() || (left < FIRST_TRY && tries.include_all()) {
             break;
         }
         let ask = async |timeout| address.negotiate(host, timeout, limit.min(left)).await;
@@ -125,13 +128,12 @@ async fn session_limits(
         };
         match asked {
             Ok((shortest, longest)) => return Ok(SessionLimits { shortest, longest }),
-            Err(error) => failed = Some(error),
+            Err(error) => tries.add(number, &error),
         }
         limit *= 2;
         sleep_until(deadline_in(backoff.pause()).min(deadline)).await;
     }
-    let failed = failed.map_or_else(|| "no reply in time".to_owned(), |error| error.to_string());
-    Err(EngineError::new(EngineErrorKind::NotConnected, failed))
+    Err(tries.into_error())
 }
 
 /// Fails if no lock can have the default ttl.
