@@ -32,9 +32,7 @@ impl Line {
 
     /// Returns the paths of all claims, the earliest first.
     fn claims(&self) -> Vec<String> {
-        let mut claims = self.zookeeper.client().children(LOCK);
-        claims.sort_by_key(|name| name[name.len() - 10..].to_owned());
-        claims.iter().map(|name| format!("{LOCK}/{name}")).collect()
+        self.zookeeper.client().line(LOCK)
     }
 
     fn until_claims(&self, count: usize) {

@@ -67,6 +67,8 @@ pub enum Kind {
     /// Messages on the processes' channels that no server would send.
     Nonsense,
     KeyDeleted,
+    /// Another client deletes the claim of the first waiter, behind an exclusive holder.
+    PlaceDeleted,
     KeyOverwritten,
     Flushed,
     ScriptsFlushed,
@@ -120,11 +122,12 @@ impl Kind {
         Self::ReplyLost,
         Self::MessagesLost,
     ];
-    pub const COMMAND: [Self; 9] = [
+    pub const COMMAND: [Self; 10] = [
         Self::ServerAsleep,
         Self::ClientsPaused,
         Self::SlowScript,
         Self::KeyDeleted,
+        Self::PlaceDeleted,
         Self::KeyOverwritten,
         Self::Flushed,
         Self::ScriptsFlushed,

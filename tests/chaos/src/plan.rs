@@ -180,7 +180,9 @@ impl Maker<'_> {
             (FaultTarget::Network, Links::OfWorkers) => Target::Link(process, server),
             (FaultTarget::Network, _) => Target::Door(key),
             (FaultTarget::Topology, _) => Target::Key(key),
-            _ if kind == Kind::KeyDeleted || kind == Kind::KeyOverwritten => Target::Key(key),
+            _ if [Kind::KeyDeleted, Kind::PlaceDeleted, Kind::KeyOverwritten].contains(&kind) => {
+                Target::Key(key)
+            }
             _ if limits.changes && !any => Target::Serving(key),
             _ => Target::Server(server),
         }

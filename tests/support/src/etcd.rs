@@ -1,8 +1,6 @@
 //! etcd with one member or three, on free ports, for a single test.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -11,6 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::certificates::Certificates;
+use crate::etcd_gateway::{ask, base64, delete_line};
 use crate::members::{Member, Members, Replicated};
 use crate::proxy::Proxy;
 use crate::server::{free_port, temporary};
@@ -236,28 +235,17 @@ impl Etcd {
                 let line = self.line(name);
                 let holder = line.first().expect("the lock is held");
                 let (key, value) = (base64(holder), base64(thief));
-                self.ask("kv/put", &format!(r#"{{"key":"{key}","value":"{value}"}}"#));
+                let put = format!(r#"{{"key":"{key}","value":"{value}"}}"#);
+                ask(self.gateway(), "kv/put", &put).expect("the claim is overwritten");
             }
-            None => {
-                let (first, end) = (base64(&format!("{name}/")), base64(&format!("{name}0")));
-                self.ask(
-                    "kv/deleterange",
-                    &format!(r#"{{"key":"{first}","range_end":"{end}"}}"#),
-                );
-            }
+            None => delete_line(self.gateway(), name).expect("the claims are deleted"),
         }
     }
 
-    /// Sends a request to the first member that runs, in JSON: sooner than `etcdctl` does.
-    fn ask(&self, method: &str, body: &str) {
+    /// Returns the port of the first member that runs.
+    fn gateway(&self) -> u16 {
         let member = self.serving().next().expect("a member runs");
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port(member))).unwrap();
-        let length = body.len();
-        let head = format!("POST /v3/{method} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n");
-        stream.write_all((head + body).as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.contains(" 200 OK"), "{answer}");
+        self.port(member)
     }
 
     /// Returns the number of the leader among the members.
@@ -350,18 +338,6 @@ fn command(number: usize, directory: &Path) -> Command {
         .stdout(Stdio::null())
         .stderr(log);
     command
-}
-
-fn base64(text: &str) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let chunk = |chunk: &[u8]| {
-        let bytes = [0, 1, 2].map(|at| u32::from(chunk.get(at).copied().unwrap_or(0)));
-        let number = bytes[0] << 16 | bytes[1] << 8 | bytes[2];
-        let digit = move |at: u32| char::from(DIGITS[(number >> (18 - 6 * at) & 63) as usize]);
-        let digits: String = (0..=chunk.len() as u32).map(digit).collect();
-        digits + &"=".repeat(3 - chunk.len())
-    };
-    text.as_bytes().chunks(3).map(chunk).collect()
 }
 
 impl Deref for Etcd {

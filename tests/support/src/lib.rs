@@ -5,6 +5,7 @@ pub mod clocks;
 pub mod cluster;
 pub mod database;
 pub mod etcd;
+pub mod etcd_gateway;
 pub mod exclusion;
 pub mod manager;
 pub mod members;

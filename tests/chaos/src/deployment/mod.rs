@@ -103,6 +103,9 @@ impl Topology {
     }
 }
 
+/// Returns `true` if something may have been deleted.
+pub type Deletion = Box<dyn FnOnce() -> bool + Send>;
+
 pub trait Deployment: Send {
     fn limits(&self) -> &Limits;
 
@@ -167,6 +170,11 @@ pub trait Deployment: Send {
     /// Ends the move. Returns `true` if that succeeded.
     fn end_move(&mut self, _move: Move) -> bool {
         true
+    }
+
+    /// Returns how another client deletes what is stored of the lock, unless that takes a Redis command.
+    fn deletion(&self, _kind: Kind, _key: u32, _server: usize) -> Option<Deletion> {
+        None
     }
 
     /// Begins a fault of a database or of what is in front of it.

@@ -1,17 +1,20 @@
 //! Servers of which a majority has every lock: etcd and ZooKeeper.
 
+use std::io::{ErrorKind, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::fault::Kind;
 use lock_test_support::etcd::Etcd;
+use lock_test_support::etcd_gateway;
 use lock_test_support::members;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
 use lock_test_support::time::millis;
 use lock_test_support::zookeeper::ZooKeeper;
+use lock_test_support::zookeeper::client::Client;
 
-use super::{Deployment, Host, Limits, Standalone};
+use super::{Deletion, Deployment, Host, Limits, Standalone, name};
 
 /// One server, or three.
 pub trait Servers: members::Replicated {
@@ -23,6 +26,12 @@ pub trait Servers: members::Replicated {
     fn start(servers: usize) -> Self;
 
     fn disturb(&self, _kind: Kind) {}
+
+    /// Deletes all claims on a lock, as a client of the server at that port.
+    fn delete_line(port: u16, lock: &str) -> Result<()>;
+
+    /// Deletes the claim of the first waiter behind an exclusive holder. Returns `false` if there is none.
+    fn delete_place(port: u16, lock: &str) -> Result<bool>;
 
     /// Returns the server at which a fault is aimed.
     fn target(&self) -> Option<usize>;
@@ -45,6 +54,14 @@ impl Servers for Etcd {
         self.compact();
     }
 
+    fn delete_line(port: u16, lock: &str) -> Result<()> {
+        etcd_gateway::delete_line(port, lock)
+    }
+
+    fn delete_place(port: u16, lock: &str) -> Result<bool> {
+        etcd_gateway::delete_place(port, lock)
+    }
+
     fn target(&self) -> Option<usize> {
         Some(0)
     }
@@ -57,9 +74,27 @@ impl Servers for ZooKeeper {
         ensemble(servers, 10)
     }
 
+    fn delete_line(port: u16, lock: &str) -> Result<()> {
+        let mut client = Client::connect(port)?;
+        // Those behind others first, as `deleteall` may do.
+        let mut claims = client.line(&path(lock));
+        claims.reverse();
+        client.delete_together(&claims);
+        Ok(())
+    }
+
+    fn delete_place(port: u16, lock: &str) -> Result<bool> {
+        Ok(Client::connect(port)?.delete_place(&path(lock)))
+    }
+
     fn target(&self) -> Option<usize> {
         self.leader_now()
     }
+}
+
+/// Returns the path of a lock in ZooKeeper.
+fn path(lock: &str) -> String {
+    format!("/{}", lock.replacen(':', "/", 1))
 }
 
 /// Starts servers of ZooKeeper that wait that number of ticks of 100 ms for one that is silent.
@@ -69,6 +104,9 @@ pub fn ensemble(servers: usize, sync_limit: u32) -> ZooKeeper {
     ensemble.warm_up();
     ensemble
 }
+
+/// How often a claim is looked for that may be deleted.
+const TRIES: usize = 20;
 
 pub struct Replicated<S> {
     /// For each worker process, one to each server.
@@ -85,6 +123,15 @@ struct Member<S> {
 impl<S: Servers> Replicated<S> {
     pub fn start(rng: &mut Rng) -> Self {
         let limits = Self::limits(if rng.one_in(2) { 1 } else { 3 });
+        let limits = match rng.one_in(4) {
+            true => Limits {
+                variant: "another client deletes locks",
+                can: [&limits.can[..], &[Kind::KeyDeleted]].concat(),
+                exclusive: false,
+                ..limits
+            },
+            false => limits,
+        };
         Self::with(S::start(limits.servers), limits)
     }
 
@@ -104,7 +151,7 @@ impl<S: Servers> Replicated<S> {
                 &Kind::PROCESS[..],
                 &[Kind::ServerKilled, Kind::ServerStopped],
                 &network,
-                &[Kind::ClockStepped],
+                &[Kind::ClockStepped, Kind::PlaceDeleted],
                 parted.as_slice(),
                 S::DISTURBANCES,
             ]
@@ -165,6 +212,21 @@ impl<S: Servers> Deployment for Replicated<S> {
 
     fn rejoin(&mut self) {
         self.members[0].servers().rejoin();
+    }
+
+    fn deletion(&self, kind: Kind, key: u32, server: usize) -> Option<Deletion> {
+        let (port, lock) = (self.members[server].servers().port(server), name(key));
+        match kind {
+            Kind::KeyDeleted => Some(Box::new(move || match S::delete_line(port, &lock) {
+                Err(error) => error.kind() != ErrorKind::ConnectionRefused,
+                Ok(()) => true,
+            })),
+            Kind::PlaceDeleted => Some(Box::new(move || {
+                let mut tries = (0..TRIES).map(|_| S::delete_place(port, &lock));
+                tries.any(|deleted| deleted.unwrap_or(true))
+            })),
+            _ => None,
+        }
     }
 
     fn disturb(&mut self, kind: Kind) {

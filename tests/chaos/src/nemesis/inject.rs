@@ -1,5 +1,6 @@
 //! Begins the faults.
 
+use std::thread;
 use std::time::Duration;
 
 use super::Nemesis;
@@ -164,6 +165,15 @@ impl Nemesis<'_> {
             }
             Kind::Flushed => fault.forgotten = Some(Keys::All),
             _ => {}
+        }
+        if let Some(delete) = self.deployment.deletion(step.kind, key, server) {
+            self.called.push(thread::spawn(move || {
+                fault.from = clock::now();
+                let deleted = delete();
+                fault.until = clock::now();
+                deleted.then_some(fault)
+            }));
+            return;
         }
         let Some(redis) = self.deployment.server(server).redis() else {
             return;

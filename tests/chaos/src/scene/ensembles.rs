@@ -72,3 +72,19 @@ pub fn claims_cut_off() -> Setting {
         ..Setting::of(&[Kind::ReplyLost, Kind::ConnectionsCut])
     })
 }
+
+/// Another client deletes claims that wait, while their holders release the lock to them.
+pub fn places_deleted() -> Setting {
+    let deleted = |n: u64| step(300 + n * 25, 0, Kind::PlaceDeleted, Target::Key(0));
+    in_zookeeper(Setting {
+        keys: 1,
+        workload: Workload {
+            tasks: 2,
+            calls: vec![CallKind::Waits],
+            wait_ms: Some(5000),
+            pace: BodyLength::Held { ms: 20 },
+            ..plain()
+        },
+        ..Setting::scripted((0..180).map(deleted).collect())
+    })
+}

@@ -42,7 +42,7 @@ scenes! {
     databases: crowded_row database_crashes late_releases_of_rows late_statements
         late_statements_of_a_pooler;
     lines: mixed_line late_writes releases_cut_off;
-    ensembles: frozen_leader late_claims claims_cut_off;
+    ensembles: frozen_leader late_claims claims_cut_off places_deleted;
     processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;
 }
 

@@ -266,6 +266,11 @@ pub const CLASSES: &[Class] = &[
         patch: "c51-releases-wait-for-transactions",
         finder: ServerTest("release_beside_an_ensured_transaction_hands_on_at_its_end"),
     },
+    Class {
+        name: "C52",
+        patch: "c52-ends-of-others-are-trusted-without-a-claim",
+        finder: Scene("places_deleted"),
+    },
 ];
 
 impl Class {

@@ -107,6 +107,27 @@ impl Client {
         self.call(2, &body).is_ok()
     }
 
+    /// Returns the paths of all claims on a lock, the earliest first.
+    pub fn line(&mut self, lock: &str) -> Vec<String> {
+        let mut claims = self.children(lock);
+        claims.sort_by_key(|name| name.get(name.len().saturating_sub(10)..).map(str::to_owned));
+        claims.iter().map(|name| format!("{lock}/{name}")).collect()
+    }
+
+    /// Deletes the claim of the first waiter if the one before it is exclusive, and still there.
+    pub fn delete_place(&mut self, lock: &str) -> bool {
+        let line = self.line(lock);
+        let [holder, waiter, ..] = &line[..] else {
+            return false;
+        };
+        // Behind its identity is the limit of a claim that shares the lock.
+        let identity = lock.len() + "/_c_".len() + 36;
+        let is_exclusive = holder
+            .get(identity..)
+            .is_some_and(|rest| rest.starts_with("-lock-"));
+        is_exclusive && self.delete_beside(waiter, holder)
+    }
+
     /// Deletes all of these nodes in one transaction. Returns `false` if one of them is missing.
     pub fn delete_together(&mut self, paths: &[String]) -> bool {
         self.together(paths.iter().map(|path| (2, &**path, -1)))
