@@ -2,6 +2,7 @@
 //! input, and transactions that the lock itself protects.
 
 mod bad_input;
+mod dead_waiters;
 mod ensure;
 mod failover;
 mod fencing;
@@ -13,6 +14,7 @@ mod keys;
 mod lease_loss;
 mod listener;
 mod lost_reply;
+mod min_hold;
 mod outage;
 mod pauses;
 mod plans;

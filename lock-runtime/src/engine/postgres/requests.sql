@@ -41,7 +41,7 @@ BEGIN
         CONTINUE WHEN calls[i] = refused;
         refused := calls[i];
         IF EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = names[i]) THEN
-            told := told || distributed_lock.admit_1(names[i], NULL, durably);
+            told := told || distributed_lock.admit_1(names[i], '', durably);
             -- A newcomer passes no waiter.
             CONTINUE WHEN EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = names[i]);
         END IF;
@@ -128,15 +128,10 @@ BEGIN
     SELECT count(*) FILTER (WHERE w.place < my_place), count(*) > 1 INTO ahead, others
         FROM distributed_lock.waiting w WHERE w.name = lock_name;
     SELECT * INTO first FROM distributed_lock.waiting w WHERE w.name = lock_name ORDER BY w.place LIMIT 1;
-    IF first.place < my_place AND first.asked_at < t - interval '3 s' AND distributed_lock.has_room_1(lock_name, most)
-    THEN
-        -- The first does not fit beside the holders, and may be dead: unless it asks, others pass it.
-        UPDATE distributed_lock.waiting w SET alive_until = least(w.alive_until, t + interval '190 ms')
-            WHERE w.name = lock_name AND w.place = first.place;
-        time_left := least(time_left, 190000);
-        IF first.channel IS NOT NULL THEN
-            told := told || format('%s free %s', first.channel, first.token);
-        END IF;
+    IF most > 1 AND first.place < my_place AND distributed_lock.has_room_1(lock_name, most) THEN
+        -- The first, which does not fit beside the holders, is in the way only as long as it asks.
+        until := least(first.alive_until, first.asked_at + interval '1.5 s');
+        time_left := least(time_left, CASE WHEN until > t THEN distributed_lock.micros_1(until) - at ELSE 190000 END);
     END IF;
     IF is_new AND ahead = 1 AND first.channel IS NOT NULL THEN
         told := told || format('%s others %s', first.channel, first.token);

@@ -156,12 +156,16 @@ BEGIN
 END $$;
 
 -- Gives a lock to the first in its queue, and to those right behind that fit. The others are granted it for 2 s at
--- first, and are to be told; `asker` knows.
+-- first, and are to be told; `asker` knows. It is null for a holder that hands the lock on, and '' for a newcomer: only a
+-- lease that ended by itself leaves room to an asker. The first should have asked then. If it has been silent, all who have
+-- been are woken at once, and those that do not ask within 0.19 s are passed over.
 CREATE OR REPLACE FUNCTION distributed_lock.admit_1(lock_name text, asker text, durably text)
 RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     first distributed_lock.waiting;
+    behind distributed_lock.waiting;
     passed bigint := 0;
+    fits boolean;
     t timestamptz;
     lease bigint;
     setting text;
@@ -189,11 +193,29 @@ BEGIN
             END IF;
             passed := first.place;
         END LOOP;
-        IF NOT distributed_lock.has_room_1(lock_name, first.max_holders) THEN
+        fits := distributed_lock.has_room_1(lock_name, first.max_holders);
+        t := clock_timestamp();
+        IF entered = 1 AND first.token <> asker AND first.asked_at < t - interval '1.5 s' THEN
+            SELECT * INTO behind FROM distributed_lock.waiting w WHERE w.name = lock_name AND w.token = asker;
+            IF fits OR distributed_lock.has_room_1(lock_name, coalesce(behind.max_holders, 0)) THEN
+                WITH woken AS (
+                    UPDATE distributed_lock.waiting w SET alive_until = t + interval '190 ms'
+                        WHERE w.name = lock_name AND w.place IN (
+                            SELECT x.place FROM distributed_lock.waiting x
+                                WHERE x.name = lock_name AND x.asked_at < t - interval '1.5 s'
+                                    AND x.alive_until > t + interval '190 ms'
+                                    AND (behind.place IS NULL OR x.place < behind.place)
+                                ORDER BY x.place LIMIT 100)
+                        RETURNING w.channel, w.token
+                ) SELECT told || coalesce(array_agg(format('%s free %s', channel, token)), '{}') INTO told
+                    FROM woken WHERE channel IS NOT NULL;
+                RETURN told;
+            END IF;
+        END IF;
+        IF NOT fits THEN
             RETURN told;
         END IF;
         DELETE FROM distributed_lock.waiting w WHERE w.name = lock_name AND w.place = first.place;
-        t := clock_timestamp();
         lease := CASE WHEN first.token = asker THEN first.ttl ELSE least(first.ttl, 2000000) END;
         INSERT INTO distributed_lock.held VALUES (lock_name, first.token, first.max_holders,
             distributed_lock.number_1(), t + lease * interval '1 microsecond')
