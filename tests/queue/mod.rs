@@ -13,6 +13,7 @@ mod lost_messages;
 mod lua;
 mod outage;
 mod previous_version;
+mod refusals;
 mod renewals;
 mod script_trace;
 mod scripts;

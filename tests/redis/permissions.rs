@@ -1,6 +1,8 @@
 //! Connecting checks the user's permissions and the commands that the server knows.
 
-use lock_runtime::{Config, LockError, LockManager};
+use std::time::Duration;
+
+use lock_runtime::{Config, LockError, LockGuard, LockManager};
 
 use lock_test_support::manager::connected;
 use lock_test_support::refusing::Refusing;
@@ -161,6 +163,47 @@ async fn waiter_survives_temporary_rejection() {
     server.query::<()>("DEL lock:door");
     let guard = within(LONG, waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
+}
+
+/// Returns one lock with one holder, and one that two share.
+async fn held(locks: &LockManager, ttl: Duration) -> [LockGuard; 3] {
+    let alone = locks.lock("alone").ttl(ttl).acquire();
+    let shared = || locks.lock("shared").permits(3).ttl(ttl).acquire();
+    let (alone, one, other) = tokio::join!(alone, shared(), shared());
+    [alone.unwrap(), one.unwrap(), other.unwrap()]
+}
+
+/// A refusal says nothing about the holder.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn command_refused_within_renewal_ends_no_lease() {
+    let server = Server::start();
+    let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
+    let locks = connected(config).await;
+    let refusals = || server.query::<Vec<redis::Value>>("ACL LOG").len();
+    for command in [
+        "get",
+        "zscore",
+        "time",
+        "pexpire",
+        "pttl",
+        "pexpireat",
+        "zadd",
+    ] {
+        let guards = held(&locks, millis(3000)).await;
+        server.query::<()>("ACL LOG RESET");
+        server.query::<()>(&format!("ACL SETUSER clerk -{command}"));
+        eventually(LONG, command, || refusals() > 0);
+        server.query::<()>(&format!("ACL SETUSER clerk +{command}"));
+        let renewed = || guards.iter().all(|it| it.remaining() > millis(2500));
+        let ended = || guards.iter().any(|it| !it.is_valid());
+        eventually(LONG, "each lease is renewed or one ends", || {
+            renewed() || ended()
+        });
+        for guard in guards {
+            guard.ensure_valid_for(Duration::ZERO).expect(command);
+            guard.release().await.expect(command);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -62,8 +62,10 @@ pub enum Kind {
     SubscribeRefused,
     /// … or may not use any channel, …
     ChannelsDenied,
-    /// … or run scripts.
+    /// … or run scripts, …
     ScriptsDenied,
+    /// … or call one of the commands within them.
+    CommandDenied,
     /// Messages on the processes' channels that no server would send.
     Nonsense,
     KeyDeleted,
@@ -135,11 +137,12 @@ impl Kind {
         Self::Nonsense,
     ];
     /// Commands to a standalone server or a member of a quorum that make it refuse the workers' requests.
-    pub const REFUSAL: [Self; 4] = [
+    pub const REFUSAL: [Self; 5] = [
         Self::BusyReplies,
         Self::SubscribeRefused,
         Self::ChannelsDenied,
         Self::ScriptsDenied,
+        Self::CommandDenied,
     ];
 
     pub const DATABASE: [Self; 4] = [

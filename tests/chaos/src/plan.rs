@@ -206,9 +206,10 @@ impl Maker<'_> {
             Kind::ServerStopped | Kind::ServerParted => up_to(limits.stop),
             Kind::ServerAsleep | Kind::ClientsPaused => up_to(limits.stop.min(millis(2000))),
             Kind::SlowScript | Kind::BusyReplies => up_to(millis(400)),
-            Kind::SubscribeRefused | Kind::ChannelsDenied | Kind::ScriptsDenied => {
-                millis(100) + up_to(limits.stop.min(millis(1500)))
-            }
+            Kind::SubscribeRefused
+            | Kind::ChannelsDenied
+            | Kind::ScriptsDenied
+            | Kind::CommandDenied => millis(100) + up_to(limits.stop.min(millis(1500))),
             Kind::KeyOverwritten => millis(50) + up_to(limits.ttl.min(millis(1500))),
             Kind::SlotMoved => up_to(millis(1000)),
             Kind::ClockStepped => up_to(limits.ttl * 2),

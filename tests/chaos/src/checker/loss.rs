@@ -2,7 +2,7 @@
 //!
 //! - A lease is lost only if a fault occurred, or if it was to end by itself; and not if there was a long
 //!   enough span without faults before its end. Killed connections alone are no cause: they can be replaced
-//!   at once.
+//!   at once. It is lost before its end only if a server may have lost the lock.
 //! - A lease that is not renewed ends when its ttl has passed, and nothing is proven after that.
 //! - When another call holds the lock and excludes it, the earlier holder has ended or ends shortly: its body is
 //!   canceled, and its release is confirmed or given up within the command timeout. A holder whose lock a server
@@ -18,6 +18,8 @@ use crate::journal::{CallKind, Outcome};
 const BEFORE: u64 = 1_000_000_000;
 /// A body reads its guard more often than this, unless it is kept from running.
 const UNSEEN: u64 = 60_000_000;
+/// A holder that a server has forgotten may notice that long before its lease ends, and no other.
+const EARLY: u64 = 100_000_000;
 /// A lease that ends within this time is due to be renewed …
 const DUE: u64 = 2_000_000_000;
 /// … and is renewed if no fault occurs for this long.
@@ -80,6 +82,19 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
             "{} lost the lock by {}, though no fault had occurred or all had ended in time",
             hold.name(),
             case.when(end.at)
+        );
+        verdict.broken(Rule::Loss, text);
+    }
+    let forgotten = || case.forgetting(hold.key).any(|fault| fault.from < end.at);
+    let early = hold
+        .proof()
+        .map_or(0, |proof| (proof.at + proof.left).saturating_sub(end.at));
+    if !by_itself && early > EARLY && !forgotten() && !case.slept(hold.worker, end.at) {
+        let text = format!(
+            "{} lost the lock by {}, {} before the end of its lease, though no server had lost the lock",
+            hold.name(),
+            case.when(end.at),
+            millis(early)
         );
         verdict.broken(Rule::Loss, text);
     }

@@ -134,6 +134,10 @@ impl Command {
             }
             (Kind::ChannelsDenied, _) => return denied("resetchannels", "allchannels"),
             (Kind::ScriptsDenied, _) => return denied("-@scripting", "+@scripting"),
+            (Kind::CommandDenied, _) => {
+                let command = IN_SCRIPTS[step.at.as_micros() as usize % IN_SCRIPTS.len()];
+                return denied(&format!("-{command}"), &format!("+{command}"));
+            }
             (Kind::Nonsense, _) => {
                 let script = ["EVAL", NONSENSE, "0"].map(str::to_owned);
                 return Self::once(Request::Words(script.to_vec()));
@@ -168,6 +172,35 @@ impl Command {
 fn words(text: &str) -> Request {
     Request::Words(text.split(' ').map(str::to_owned).collect())
 }
+
+/// The commands that scripts call.
+const IN_SCRIPTS: [&str; 25] = [
+    "get",
+    "mget",
+    "set",
+    "del",
+    "exists",
+    "pexpire",
+    "pexpireat",
+    "pttl",
+    "time",
+    "type",
+    "zadd",
+    "zcard",
+    "zpopmin",
+    "zrange",
+    "zrangebyscore",
+    "zrevrangebyscore",
+    "zremrangebyscore",
+    "zrank",
+    "zrem",
+    "zscore",
+    "hset",
+    "hget",
+    "hdel",
+    "hexists",
+    "publish",
+];
 
 /// Names without the prefix, or cut within a character of it; numbers that exceed every type; and texts that
 /// are no messages.

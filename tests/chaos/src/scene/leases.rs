@@ -109,3 +109,25 @@ pub fn releases_refused() -> Setting {
         )])
     }
 }
+
+/// The server refuses single commands within scripts, for less time than any lease has left.
+pub fn commands_denied() -> Setting {
+    Setting {
+        ttl: millis(6000),
+        keys: 8,
+        workload: Workload {
+            calls: vec![
+                CallKind::Waits,
+                CallKind::ThreePermits,
+                CallKind::Reads,
+                CallKind::Downgrades,
+            ],
+            wait_ms: Some(4000),
+            pace: BodyLength::Held { ms: 3000 },
+            ..plain()
+        },
+        lasts: millis(9000),
+        account: true,
+        ..Setting::of(&[Kind::CommandDenied])
+    }
+}

@@ -34,7 +34,8 @@ scenes! {
     protocol: all_is_well late_messages late_replies stopped_bodies lost_messages many_give_up
         late_requests late_releases killed_waiters killed_holders slow_clock requests_of_the_stopped
         requests_of_the_dead frozen_past_the_ttl callers_leave;
-    leases: several_ttls short_outages connections_killed releases_refused;
+    leases: several_ttls short_outages connections_killed releases_refused
+        commands_denied;
     rows: stopped_in_a_row cut_off_in_a_row killed_and_overheard killed_in_a_cluster;
     listeners: busy_when_subscribing subscriptions_refused channels_denied scripts_denied nonsense;
     sharing: readers_and_writers permits readers_killed several_ttls_of_readers downgrades transfers;

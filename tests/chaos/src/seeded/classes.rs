@@ -271,6 +271,11 @@ pub const CLASSES: &[Class] = &[
         patch: "c52-ends-of-others-are-trusted-without-a-claim",
         finder: Scene("places_deleted"),
     },
+    Class {
+        name: "C57",
+        patch: "c57-refusals-end-leases",
+        finder: Scene("commands_denied"),
+    },
 ];
 
 impl Class {

@@ -12,7 +12,7 @@ if sole ~= ARGV[1] then
   return 0
 end
 local limit, ttl = limit_of(ARGV[2]), tonumber(ARGV[3])
-drop_holder(ARGV[1])
+-- This overwrites the first token.
 add_holder(ARGV[2], limit, ttl, now, 0)
 grant_next(now, 1, limit)
 return ttl

@@ -103,6 +103,11 @@ local function add_holder(token, limit, lease, now, count)
     last_end = math.max(last_end, ends)
   end
   if sole then
+    -- A server that refuses one of the next commands does so while the holder is still stored.
+    redis.call('PEXPIREAT', lock, whole(sole_ends))
+    if not string.find(redis.pcall('ZADD', lock, 'XX', 1, '').err, 'WRONGTYPE', 1, true) then
+      redis.call('ZADD', lock, 'XX', 1, '')
+    end
     redis.call('DEL', lock)
     add(sole, limit_of(sole), sole_ends)
     sole = nil

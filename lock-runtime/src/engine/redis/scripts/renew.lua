@@ -1,15 +1,27 @@
 -- KEYS the locks   ARGV[2i-1] the token of the i-th, ARGV[2i] its ttl in milliseconds
 -- A digit for each: 1 if the token holds the lock, and its whole ttl is restored; 0 if not.
 local renewed, shorter, now = {}, {}, nil
+
+-- Returns the error of a command, unless it is that the key is of another type. A command that is refused says
+-- nothing about the holder.
+local function refusal(reply)
+  return type(reply) == 'table' and not string.find(reply.err, 'WRONGTYPE', 1, true) and reply
+end
+
 for i, key in ipairs(KEYS) do
   local token, ttl = ARGV[2 * i - 1], ARGV[2 * i]
   local holder = redis.pcall('GET', key)
   renewed[i] = 0
   if holder == token then
     renewed[i] = redis.call('PEXPIRE', key, ttl)
+  elseif refusal(holder) then
+    return holder
   elseif type(holder) == 'table' and string.find(token, '/', 1, true) then
     -- One of several holders: see lib_holders.lua.
     local score = redis.pcall('ZSCORE', key, token)
+    if refusal(score) then
+      return score
+    end
     if not now then
       local time = redis.call('TIME')
       now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -92,6 +92,19 @@ fn lease_lost_despite_time_to_renew_is_a_violation() {
 }
 
 #[test]
+fn lease_lost_before_its_end_is_a_violation() {
+    let text = "
+          0 1.1 asks
+          1 1.1 begins 1999
+        900 1.1 lost";
+    let mut history = history(text);
+    history.faults = vec![fault(Kind::CommandDenied, 500, 1500)];
+    assert_eq!(broken(&history), [Rule::Loss]);
+    history.faults.push(forgets(700, 701));
+    assert_eq!(broken(&history), []);
+}
+
+#[test]
 fn loss_after_killed_connections_is_a_violation() {
     let mut killed = lost_after_an_outage(501);
     let kill = |n: u64| fault(Kind::ClientsKilled, 100 + n * 20, 100 + n * 20);
