@@ -21,7 +21,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// | `rediss-sentinel://…` | the same over TLS, also to the Sentinels |
 /// | `redis-cluster://user:password@h1:6379,h2,h3` | the Redis Cluster that any of these nodes belongs to; ports are optional |
 /// | `rediss-cluster://…` | the same over TLS |
-/// | `postgres://user:password@host:5432/database` | a PostgreSQL database, with the feature `postgres`; several hosts are possible; see [Deployment](crate::guide::deployment) |
+/// | `postgres://user:password@host:5432/database` | a PostgreSQL database, with the feature `postgres`; several hosts are possible; see [Engines](crate::guide::engines) |
 /// | `etcd://user:password@h1:2379,h2,h3` | the etcd cluster of these members, with the feature `etcd`; ports are optional |
 /// | `etcds://…` | the same over TLS |
 /// | `zookeeper://user:password@h1:2181,h2,h3/root` | a ZooKeeper ensemble, with the feature `zookeeper`; user, ports and root are optional; see [Engines](crate::guide::engines) |
@@ -181,10 +181,11 @@ impl Config {
     ///
     /// Managers that share locks must use the same prefix. Managers that don't must use prefixes of which
     /// none begins with the other: with `shop:` and `shop:cart:`, the key `cart:1` of the first is the key
-    /// `1` of the second. (`lock` and `lock:` do not collide, since no key begins with `:`.)
+    /// `1` of the second. (`lock` and `lock:` do not collide, since no key begins with `:`.) The empty prefix shares
+    /// locks with clients that use none: on the server, such a lock has just its key as the name.
     ///
-    /// An ACL user needs access to the keys and channels with this prefix (`~lock:* &lock:*`),
-    /// `+@connection`, and the commands listed in `PROTOCOL.md`; a missing permission is reported when
+    /// An ACL user needs access to the keys and channels with this prefix (`~lock:* &lock:*`), and the
+    /// [permissions](crate::guide::deployment#permissions) of the deployment guide; a missing one is reported when
     /// connecting.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();

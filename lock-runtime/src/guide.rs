@@ -7,20 +7,33 @@
 //! - [`migration`]: moving from other lock crates and from hand-written scripts.
 //! - [`faq`]: questions and answers.
 
+// GitHub shows the guides, too, and follows the links to source files at their ends. Of two definitions of a link
+// Markdown takes the first, so here those in `links.txt` lead to the items.
+
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/guarantees.md")]
 pub mod guarantees {}
 
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/engines.md")]
 pub mod engines {}
 
-#[doc = include_str!("guide/deployment.md")]
+#[doc = include_str!("guide/links.txt")]
+// Its examples need these features.
+#[cfg_attr(
+    any(not(doctest), all(feature = "actix", feature = "axum")),
+    doc = include_str!("guide/deployment.md")
+)]
 pub mod deployment {}
 
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/testing.md")]
 pub mod testing {}
 
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/migration.md")]
 pub mod migration {}
 
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/faq.md")]
 pub mod faq {}

@@ -59,6 +59,7 @@ pub use config::Config;
 #[cfg(feature = "postgres")]
 pub use ensure::Ensure;
 pub use error::{LockError, LostCause};
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("api/attribute.md")]
 pub use lock_macros::distributed_lock;
 pub use options::{OnLost, ReleaseMode};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError};
+use lock_runtime::{Config, LockError, Warning, WarningKind};
 
 use super::shared;
 use lock_test_support::certificates::Certificates;
@@ -167,6 +167,9 @@ async fn documented_permissions_suffice() {
     (0..cluster.node_count()).for_each(|n| cluster.node(n).query(&user));
     let clerk = || Config::new(cluster.url()).credentials("clerk", SECRET);
     works(clerk()).await;
+    let warnings = connected(clerk()).await.check_servers().await;
+    let not_checked = |warning: &Warning| warning.kind() == WarningKind::NotChecked;
+    assert!(!warnings.iter().any(not_checked), "{warnings:?}");
     for n in 0..cluster.node_count() {
         cluster
             .node(n)

@@ -137,6 +137,7 @@ const CASES: &[(&str, Case)] = cases! {
         fencing_tokens_order_readers_and_writers;
     semaphore:
         permits_bound_the_holders_of_all_processes
+        permits_with_min_hold_limit_a_rate
         exclusive_holder_waits_for_all_permits
         lowest_number_of_permits_counts
         permits_are_validated

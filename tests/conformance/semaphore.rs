@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lock_runtime::{LockError, LockManager};
 use tokio::task::JoinSet;
@@ -38,6 +38,26 @@ pub async fn permits_bound_the_holders_of_all_processes(fixture: Fixture) {
     within(LONG, tasks.join_all()).await;
     assert_eq!(most.load(SeqCst), 3);
     fixture.until_free(&api, NOISE).await;
+}
+
+/// A rate limit: no more calls than there are permits acquire the lock within any `min_hold`.
+pub async fn permits_with_min_hold_limit_a_rate(fixture: Fixture) {
+    if !fixture.has_permits() {
+        return;
+    }
+    let api = fixture.key("api");
+    let period = millis(300);
+    let begun = Instant::now();
+    let mut calls = JoinSet::new();
+    for n in 0..9 {
+        let lock = fixture.both()[n % 2].lock(&*api).permits(3).wait(LONG);
+        calls.spawn(lock.min_hold(period).run(async |_| ()));
+    }
+    for ended in within(LONG, calls.join_all()).await {
+        ended.unwrap();
+    }
+    assert!(begun.elapsed() >= period * 2, "{:?}", begun.elapsed());
+    fixture.until_free(&api, period + NOISE).await;
 }
 
 pub async fn exclusive_holder_waits_for_all_permits(fixture: Fixture) {

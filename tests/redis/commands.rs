@@ -46,6 +46,29 @@ async fn every_hold_has_unique_token() {
     }
 }
 
+/// Shares locks with clients that use no prefix.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn empty_prefix_makes_the_key_the_name() {
+    let fixture = Fixture::start().await;
+    let config = || lock_runtime::Config::new(fixture.url()).prefix("");
+    let (locks, others) = (connected(config()).await, connected(config()).await);
+    let guard = locks.lock("row").acquire().await.unwrap();
+    assert!(fixture.query::<u64>("PTTL row") > 0);
+    assert!(
+        fixture
+            .query::<Option<String>>("SET row other NX")
+            .is_none()
+    );
+    let lock = others.lock("row").wait(std::time::Duration::from_secs(20));
+    let next = tokio::spawn(lock.acquire());
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    assert!(guard.fencing_token().await.unwrap() > 0);
+    guard.release().await.unwrap();
+    let guard = next.await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(fixture.query::<usize>("EXISTS row ::queue:row"), 0);
+}
+
 #[tokio::test]
 async fn configured_prefix_and_ttl_are_used() {
     let fixture = Fixture::start().await;

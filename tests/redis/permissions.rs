@@ -2,19 +2,15 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError, LockGuard, LockManager};
+use lock_runtime::{Config, LockError, LockGuard, LockManager, Warning, WarningKind};
 
 use lock_test_support::manager::connected;
+use lock_test_support::permissions;
 use lock_test_support::refusing::Refusing;
 use lock_test_support::server::Server;
 use lock_test_support::time::{NOISE, eventually, millis, within};
 
 const LONG: std::time::Duration = millis(20_000);
-
-/// The commands listed in the README and `PROTOCOL.md`.
-const COMMANDS: &str = "+@connection +set +get +mget +del +pexpire +pexpireat +pttl +time +type +exists +eval +evalsha \
-    +script|load +zadd +zcard +zpopmin +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zrank +zrem +zscore +hset +hget +hdel +hexists \
-    +publish +subscribe +pubsub|numsub";
 
 fn clerk(server: &Server, rules: &str) -> Config {
     let user = format!("ACL SETUSER clerk reset on >s3cret {rules}");
@@ -43,15 +39,66 @@ async fn passes_on(server: &Server, config: Config) {
     guard.release().await.unwrap();
 }
 
+/// Pastes the commands of the deployment guide into a shell.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documented_permissions_suffice() {
+    let server = Server::start();
+    permissions::paste(&server);
+    let config = Config::new(server.url()).credentials("locks", "password");
+    passes_on(&server, config.clone()).await;
+    let not_checked = |warning: &Warning| warning.kind() == WarningKind::NotChecked;
+    let warnings = connected(config).await.check_servers().await;
+    assert!(!warnings.iter().any(not_checked), "{warnings:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn minimal_permissions_suffice() {
     let server = Server::start();
-    let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
-    passes_on(&server, config).await;
-    // Without `PUBSUB NUMSUB`, the reply of `PUBLISH` approximates the number of subscribers.
-    let commands = COMMANDS.replace(" +pubsub|numsub", "");
+    let [commands, _] = permissions::commands();
     let config = clerk(&server, &format!("~lock:* &lock:* {commands}"));
     passes_on(&server, config).await;
+    // Without `PUBSUB NUMSUB`, the reply of `PUBLISH` approximates the number of subscribers.
+    let commands = commands.replace(" +pubsub|numsub", "");
+    let config = clerk(&server, &format!("~lock:* &lock:* {commands}"));
+    passes_on(&server, config).await;
+}
+
+/// The guide, the protocol and the error of a user without permissions list the same ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permissions_are_the_same_wherever_they_are_listed() {
+    let sorted = |text: &str| {
+        let words = text.split(|c: char| c.is_whitespace() || "`'".contains(c));
+        let rules = words.filter(|word| word.starts_with(['~', '&', '+']));
+        let mut rules: Vec<_> = rules.map(str::to_owned).collect();
+        rules.sort();
+        rules.dedup();
+        rules
+    };
+    let section = |text: &'static str, title| {
+        let (_, section) = text.split_once(title).unwrap();
+        sorted(
+            section
+                .split_once("\n# ")
+                .map_or(section, |(section, _)| section),
+        )
+    };
+    let (protocol, _) = include_str!("../../PROTOCOL.md")
+        .split_once("\n## PostgreSQL")
+        .unwrap();
+    let guide = include_str!("../../lock-runtime/src/guide/deployment.md");
+    assert_eq!(
+        section(guide, "# Permissions"),
+        section(protocol, "## Permissions")
+    );
+
+    let server = Server::start();
+    let words = refused(clerk(&server, "~lock:* &lock:* +@connection")).await;
+    let (_, advice) = words.split_once("ACL SETUSER").unwrap();
+    let [commands, _] = permissions::commands();
+    assert_eq!(
+        sorted(advice),
+        sorted(&format!("~lock:* &lock:* {commands}"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,19 +114,20 @@ async fn missing_channel_permission_is_reported_on_connect() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn missing_command_permission_is_named_on_connect() {
     let server = Server::start();
-    let tried = COMMANDS.split_whitespace().filter(|rule| {
+    let [all, _] = permissions::commands();
+    let tried = all.split_whitespace().filter(|rule| {
         // Locks work without these.
         !["+script|load", "+pubsub|numsub"].contains(rule)
     });
     // The server may have cached the scripts from another client.
     let _other = connected(server.url()).await;
     for rule in tried {
-        let commands = COMMANDS.replace(&format!("{rule} "), "");
+        let commands = format!("{all} ").replace(&format!("{rule} "), "");
         let words = refused(clerk(&server, &format!("~lock:* &lock:* {commands}"))).await;
         let named = rule[1..].replace("@connection", "client|");
         assert!(words.contains(&named), "without {rule}: {words}");
     }
-    let words = refused(clerk(&server, &format!("~other:* &lock:* {COMMANDS}"))).await;
+    let words = refused(clerk(&server, &format!("~other:* &lock:* {all}"))).await;
     assert!(words.contains("~lock:*"), "{words}");
 }
 
@@ -93,10 +141,8 @@ async fn permission_check_leaves_no_keys() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn revoked_permission_is_found_by_check() {
     let server = Server::start();
-    let config = clerk(
-        &server,
-        &format!("~lock:* &lock:* +info +config|get {COMMANDS}"),
-    );
+    let [commands, checks] = permissions::commands();
+    let config = clerk(&server, &format!("~lock:* &lock:* {commands} {checks}"));
     let locks = connected(config).await;
     let found = |words: &str, warnings: &[lock_runtime::Warning]| {
         warnings.iter().any(|it| it.to_string().contains(words))
@@ -111,7 +157,8 @@ async fn revoked_permission_is_found_by_check() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_without_publish_permission_succeeds() {
     let server = Server::start();
-    let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
+    let [commands, _] = permissions::commands();
+    let config = clerk(&server, &format!("~lock:* &lock:* {commands}"));
     let locks = connected(config).await;
     let other = connected(server.url()).await;
     let holder = locks.lock("door").acquire().await.unwrap();
@@ -135,7 +182,8 @@ async fn refused_for_a_moment(server: &Server) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rejected_release_is_retried() {
     let server = Server::start();
-    let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
+    let [commands, _] = permissions::commands();
+    let config = clerk(&server, &format!("~lock:* &lock:* {commands}"));
     let locks = connected(config).await;
     for awaited in [false, true] {
         let lock = locks.lock("door").ttl(LONG).renew(false);
@@ -153,7 +201,8 @@ async fn rejected_release_is_retried() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiter_survives_temporary_rejection() {
     let server = Server::start();
-    let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
+    let [commands, _] = permissions::commands();
+    let config = clerk(&server, &format!("~lock:* &lock:* {commands}"));
     let config = config.command_timeout(millis(5000));
     let locks = connected(config).await;
     server.query::<()>("SET lock:door other-client");
@@ -177,7 +226,8 @@ async fn held(locks: &LockManager, ttl: Duration) -> [LockGuard; 3] {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn command_refused_within_renewal_ends_no_lease() {
     let server = Server::start();
-    let config = clerk(&server, &format!("~lock:* &lock:* {COMMANDS}"));
+    let [commands, _] = permissions::commands();
+    let config = clerk(&server, &format!("~lock:* &lock:* {commands}"));
     let locks = connected(config).await;
     let refusals = || server.query::<Vec<redis::Value>>("ACL LOG").len();
     for command in [

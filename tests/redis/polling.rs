@@ -1,10 +1,14 @@
 //! For a lock that another process holds, one waiter of each process polls, at a low rate.
 
+use std::time::Duration;
+
 use tokio::task::JoinSet;
 
 use lock_test_support::manager::{connected, warmed_up};
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, eventually, millis, within};
+use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
+
+const LONG: Duration = Duration::from_secs(60);
 
 /// Returns the number of commands that `waiters` of one process send in half a second while they wait for a
 /// foreign lock.
@@ -75,4 +79,33 @@ async fn dropped_waiter_stops_polling_and_leaves_no_keys() {
         "no waiter polls"
     );
     server.query::<()>("DEL lock:door");
+}
+
+/// Returns the number of requests a second of processes that wait for one lock.
+async fn requests_a_second(processes: usize) -> f64 {
+    let server = Server::start();
+    let holder = connected(server.url()).await;
+    let _held = holder.lock("door").ttl(LONG).acquire().await.unwrap();
+    let mut waiting = JoinSet::new();
+    for _ in 0..processes {
+        let lock = connected(server.url()).await.lock("door");
+        waiting.spawn(lock.wait(LONG).acquire());
+    }
+    server.until_waiting("door", processes);
+    // Until the first in line polls at its lowest rate.
+    tokio::time::sleep(millis(1000)).await;
+    server.query::<()>("CONFIG RESETSTAT");
+    let clock = Stopwatch::start();
+    tokio::time::sleep(millis(4000)).await;
+    server.calls(&["set", "evalsha", "eval"]) as f64 / clock.elapsed().as_secs_f64()
+}
+
+/// The guide's answer to "How many requests does waiting cost?".
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_processes_poll_as_often_as_the_guide_says() {
+    let (one, ten) = tokio::join!(requests_a_second(1), requests_a_second(10));
+    for (measured, documented) in [(one, 2.6), (ten, 7.5)] {
+        let part = measured / documented;
+        assert!((0.4..1.4).contains(&part), "{measured} requests a second");
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError};
+use lock_runtime::{Config, LockError, Warning, WarningKind};
 
 use lock_test_support::certificates::Certificates;
 use lock_test_support::manager::{connected, refusal};
@@ -146,6 +146,9 @@ async fn documented_permissions_suffice() {
             .sentinel_credentials("clerk", "other")
     };
     works(&all, clerk()).await;
+    let warnings = connected(clerk()).await.check_servers().await;
+    let not_checked = |warning: &Warning| warning.kind() == WarningKind::NotChecked;
+    assert!(!warnings.iter().any(not_checked), "{warnings:?}");
     all.server(0).query::<()>("ACL SETUSER clerk -role");
     is_misconfigured(&refusal(clerk(), SECRET).await, &["noperm", "role"]);
 }

@@ -4,6 +4,7 @@ use lock_runtime::{Config, LockError, LockManager, WarningKind};
 
 use super::{assert_reported, name, server, strict, warnings};
 use lock_test_support::manager::connected;
+use lock_test_support::permissions;
 use lock_test_support::server::Server;
 use lock_test_support::time::{NOISE, millis, patient, within};
 
@@ -81,10 +82,10 @@ async fn cluster_node_is_rejected_as_standalone_server() {
 #[tokio::test]
 async fn settings_without_permission_are_reported_as_not_checked() {
     let server = server(&[]);
-    let may = "on >s3cret ~lock:* &lock:* -@all +@connection +set +get +mget +del +pexpire +pexpireat +pttl +time +type \
-               +exists +eval +evalsha +script|load +zadd +zcard +zpopmin +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zrank +zrem +zscore +hset \
-               +hget +hdel +hexists +publish +subscribe +pubsub|numsub";
-    server.query::<()>(&format!("ACL SETUSER clerk {may}"));
+    let [commands, _] = permissions::commands();
+    server.query::<()>(&format!(
+        "ACL SETUSER clerk on >s3cret ~lock:* &lock:* {commands}"
+    ));
     let config = || Config::new(server.url()).credentials("clerk", "s3cret");
     let reported = [(WarningKind::NotChecked, "+config|get")];
     assert_reported(&warnings(config()).await, &name(&server), &reported);

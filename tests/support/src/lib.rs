@@ -9,6 +9,7 @@ pub mod etcd_gateway;
 pub mod exclusion;
 pub mod manager;
 pub mod members;
+pub mod permissions;
 pub mod pgbouncer;
 pub mod postgres;
 pub mod proxy;
