@@ -124,6 +124,9 @@ pub enum LostCause {
     /// The lease is still valid, but for less time than
     /// [`LockGuard::ensure_valid_for`](crate::LockGuard::ensure_valid_for) requires.
     InsufficientTime,
+    /// The manager was shut down, and the body or the guard did not end within the time that
+    /// [`LockManager::shutdown_within`](crate::LockManager::shutdown_within) left it.
+    ShutDown,
 }
 
 impl LockError {
@@ -256,6 +259,9 @@ impl fmt::Display for LostCause {
             }
             LostCause::MaxHold => {
                 "it was held for the whole `max_hold`; raise `max_hold` or shorten the body"
+            }
+            LostCause::ShutDown => {
+                "the lock manager was shut down while it was held; raise the time of `shutdown_within`"
             }
         })
     }

@@ -47,7 +47,7 @@ mod warning;
 mod readme {}
 
 pub use api::from_lock_error::FromLockError;
-pub use api::global::{init, manager, shutdown};
+pub use api::global::{init, manager, shutdown, shutdown_within};
 pub use api::guard::LockGuard;
 pub use api::lock::Lock;
 #[doc(hidden)]

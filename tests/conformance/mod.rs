@@ -23,6 +23,7 @@ mod readers;
 mod registry;
 mod semaphore;
 mod several_keys;
+mod shutdown;
 mod topology;
 mod waiting;
 

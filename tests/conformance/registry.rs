@@ -13,7 +13,7 @@ use super::fixture::{Fixture, Servers};
 use super::topology::Topology;
 use super::{
     attribute, cancellation, crash, exit_paths, fencing, keys, lease, loss, lost_replies, nesting,
-    options, outage, queue, readers, semaphore, several_keys, waiting,
+    options, outage, queue, readers, semaphore, several_keys, shutdown, waiting,
 };
 use lock_test_support::time::within;
 
@@ -162,6 +162,15 @@ const CASES: &[(&str, Case)] = cases! {
         busy_process_does_not_starve_others
         waiter_of_other_process_is_served_between_local_waiters
         shutdown_fails_waiters_and_removes_queue_entries;
+    shutdown:
+        shutdown_waits_for_bodies_that_finish
+        shutdown_cancels_bodies_that_stay
+        shutdown_releases_no_lock_under_its_guard
+        shutdown_waits_for_the_lease_of_a_body_that_blocks
+        nested_calls_run_during_shutdown
+        first_of_several_shutdowns_cancels
+        dropped_shutdown_cancels_no_body
+        shutdown_of_bodies_is_bounded_during_an_outage;
     waiting:
         wait_is_bounded
         wait_is_bounded_behind_local_waiters

@@ -4,6 +4,7 @@ use crate::api::manager::LockManager;
 use crate::config::Config;
 use crate::error::LockError;
 use once_cell::sync::OnceCell;
+use std::time::Duration;
 
 static GLOBAL_MANAGER: OnceCell<LockManager> = OnceCell::new();
 
@@ -47,11 +48,18 @@ pub fn manager() -> Result<&'static LockManager, LockError> {
     GLOBAL_MANAGER.get().ok_or(LockError::NotInitialized)
 }
 
-/// Shuts down the global manager: it grants no more locks, and `shutdown` waits until all guards dropped so
-/// far are released on the server. Call it last; see [`LockManager::shutdown`]. Without a global manager it
-/// does nothing.
+/// Shuts down the global manager, with 5 s for bodies to finish. Call it last; see [`LockManager::shutdown`].
+/// Without a global manager it does nothing.
 pub async fn shutdown() {
     if let Some(manager) = GLOBAL_MANAGER.get() {
         manager.shutdown().await;
+    }
+}
+
+/// Shuts down the global manager, with that time for bodies to finish. Call it last; see
+/// [`LockManager::shutdown_within`]. Without a global manager it does nothing.
+pub async fn shutdown_within(grace: Duration) {
+    if let Some(manager) = GLOBAL_MANAGER.get() {
+        manager.shutdown_within(grace).await;
     }
 }

@@ -279,6 +279,9 @@ impl Acquire {
                     if let (Some(first), Some(others)) = (first, others) {
                         return Ok(Some((first, others)));
                     }
+                    if context.is_closed() {
+                        return Err(context.shutting_down(&self.name));
+                    }
                     // The lease expired before the answer arrived.
                     None
                 }

@@ -6,6 +6,7 @@ use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
+use crate::lock::count::Count;
 use crate::lock::tasks::TaskTracker;
 use crate::options::{ReleaseMode, invalid_key};
 use crate::trace;
@@ -23,6 +24,8 @@ pub(crate) struct Context {
     pub(crate) clock: Clock,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) tasks: TaskTracker,
+    /// The holds that a shutdown waits for.
+    pub(crate) holds: Count,
     pub(crate) defaults: Defaults,
     pub(crate) command_timeout: Duration,
     pub(crate) handoff: HandoffLimits,
@@ -63,6 +66,7 @@ impl Context {
             clock,
             engine,
             tasks: TaskTracker::new(io),
+            holds: Count::new(),
             defaults: Defaults {
                 ttl: config.ttl,
                 wait: config.wait,
@@ -80,11 +84,11 @@ impl Context {
 
     /// Returns `true` once the manager grants no more locks.
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.closed.load(Ordering::SeqCst)
     }
 
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn prefix(&self) -> &str {

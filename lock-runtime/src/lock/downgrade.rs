@@ -58,7 +58,7 @@ impl Replacement {
     /// Returns the guard of the new hold. The old one has ended.
     fn finish(self, next: Arc<Hold>) -> HoldGuard {
         let queues = self.guard.queues().clone();
-        self.guard.hold().end_replaced();
+        self.guard.hold().end_without_request();
         self.guard.disarm();
         HoldGuard::new(next, queues)
     }

@@ -4,6 +4,7 @@ pub(crate) mod acquire;
 pub(crate) mod acquire_all;
 pub(crate) mod claim_events;
 pub(crate) mod context;
+pub(crate) mod count;
 pub(crate) mod downgrade;
 #[cfg(feature = "postgres")]
 pub(crate) mod ensure;
@@ -21,5 +22,6 @@ pub(crate) mod remote_wait;
 pub(crate) mod renewal_timing;
 pub(crate) mod scope;
 pub(crate) mod shared;
+pub(crate) mod shutdown;
 pub(crate) mod tasks;
 pub(crate) mod watchdog;

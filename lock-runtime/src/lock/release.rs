@@ -171,10 +171,11 @@ impl ReleaseSupervisor for Releaser {
         };
         let mut work = Box::pin(work);
         // The request is sent at once, if a thread that ends can still do that.
-        if !can_poll() || poll_once(work.as_mut()).is_pending() {
-            self.context.tasks.spawn(work);
+        if can_poll() && poll_once(work.as_mut()).is_ready() {
+            self.context.tasks.end();
+        } else {
+            self.context.tasks.resume(work);
         }
-        self.context.tasks.end();
     }
 }
 

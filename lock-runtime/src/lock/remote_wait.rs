@@ -57,7 +57,7 @@ pub(crate) fn spawn(
     inner
         .context
         .tasks
-        .spawn(async move { remote_wait.run().await });
+        .spawn_wait(async move { remote_wait.run().await });
     events
 }
 

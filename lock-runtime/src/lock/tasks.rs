@@ -1,96 +1,89 @@
-//! The background tasks that a shutdown waits for.
+//! The background tasks that a shutdown waits for. The end of a thread waits for the releases among them.
 
+use crate::lock::count::Count;
 use crate::util::io_thread::IoThread;
-use crate::util::sync::{Mutex, MutexGuard};
+use crate::util::thread_end;
 use pin_project_lite::pin_project;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::Notify;
 
 pub(crate) struct TaskTracker {
     io: IoThread,
-    count: Arc<Count>,
+    running: Arc<Count>,
 }
-
-#[derive(Default)]
-struct Count {
-    running: Mutex<usize>,
-    idle: Notify,
-}
-
-/// A marker that counts as a running task until it is dropped.
-struct TrackedTask(Arc<Count>);
 
 impl TaskTracker {
     pub(crate) fn new(io: IoThread) -> TaskTracker {
         TaskTracker {
             io,
-            count: Arc::default(),
+            running: Arc::new(Count::new()),
         }
     }
 
-    /// Counts one more running task, until [`end`](Self::end) is called.
+    /// Counts one more release, until [`end`](Self::end) is called.
     pub(crate) fn begin(&self) {
-        *self.count.running() += 1;
+        self.running.begin();
+        thread_end::begin();
     }
 
-    /// Ends the count of a task.
+    /// Ends the count of a release.
     pub(crate) fn end(&self) {
-        self.count.end();
+        self.running.end();
+        thread_end::end();
     }
 
-    /// Counts one more running task until the result is dropped.
-    fn track(&self) -> TrackedTask {
-        self.begin();
-        TrackedTask(self.count.clone())
-    }
-
-    /// Runs a counted task on the I/O thread.
+    /// Runs a counted release on the I/O thread.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.io.spawn_detached(Tracked {
-            work,
-            task: Some(self.track()),
-        });
+        self.begin();
+        self.resume(work);
+    }
+
+    /// Continues a release that is counted already on the I/O thread.
+    pub(crate) fn resume(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.run(work, true);
+    }
+
+    /// Runs a counted task on the I/O thread for which no thread waits at its end.
+    pub(crate) fn spawn_wait(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.running.begin();
+        self.run(work, false);
     }
 
     /// Waits until no task runs.
     pub(crate) async fn wait_idle(&self) {
-        loop {
-            let idle = self.count.idle.notified();
-            if *self.count.running() == 0 {
-                return;
-            }
-            idle.await;
-        }
+        self.running.wait_idle().await;
     }
 
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
-        *self.count.running() == 0
+        self.running.is_idle()
+    }
+
+    fn run(&self, work: impl Future<Output = ()> + Send + 'static, is_release: bool) {
+        self.io.spawn_detached(Tracked {
+            work,
+            task: Some(TrackedTask {
+                running: self.running.clone(),
+                is_release,
+            }),
+        });
     }
 }
 
-impl Count {
-    fn end(&self) {
-        let mut running = self.running();
-        *running -= 1;
-        let is_idle = *running == 0;
-        drop(running);
-        if is_idle {
-            self.idle.notify_waiters();
-        }
-    }
-
-    fn running(&self) -> MutexGuard<'_, usize> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// A marker that counts as a running task until it is dropped.
+struct TrackedTask {
+    running: Arc<Count>,
+    is_release: bool,
 }
 
 impl Drop for TrackedTask {
     fn drop(&mut self) {
-        self.0.end();
+        self.running.end();
+        if self.is_release {
+            thread_end::end();
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::lock::renewal_timing;
 use crate::util::clock::{Timestamp, nanos};
 use crate::util::io_thread::kept;
 use crate::util::panics::caught;
-use crate::util::sync::{Mutex, MutexGuard};
+use crate::util::sync::{AtomicBool, Mutex, MutexGuard};
 use crate::util::time::{deadline_in, now, timeout_at};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -63,6 +63,9 @@ pub(crate) struct Watchdog {
     origin: Instant,
     schedule: Mutex<Schedule>,
     wake: Notify,
+    /// All holds are to be canceled.
+    cancels: AtomicBool,
+    canceled: Notify,
 }
 
 #[derive(Default)]
@@ -74,6 +77,10 @@ struct Schedule {
     /// The instant at which the task wakes next.
     next_wakeup: Option<Instant>,
     closed: bool,
+    /// When the last lease of those canceled ends.
+    last_lease_end: Option<Instant>,
+    /// All holds that existed when this was requested are canceled.
+    canceled: bool,
 }
 
 impl Schedule {
@@ -109,12 +116,18 @@ impl Schedule {
 }
 
 impl Watchdog {
-    pub(crate) fn start(context: Arc<Context>) -> Arc<Watchdog> {
-        let watchdog = Arc::new(Watchdog {
+    fn new() -> Watchdog {
+        Watchdog {
             origin: now(),
             schedule: Mutex::default(),
             wake: Notify::new(),
-        });
+            cancels: AtomicBool::new(false),
+            canceled: Notify::new(),
+        }
+    }
+
+    pub(crate) fn start(context: Arc<Context>) -> Arc<Watchdog> {
+        let watchdog = Arc::new(Watchdog::new());
         let (io, kept_up) = (context.io, watchdog.clone());
         io.spawn_detached(kept(move || run(kept_up.clone(), context.clone())));
         watchdog
@@ -127,7 +140,7 @@ impl Watchdog {
             schedule.remove(before, &*hold);
         }
         schedule.insert(due, hold);
-        if schedule.next_wakeup.is_none_or(|wakeup| due < wakeup) {
+        if schedule.next_wakeup.is_none_or(|wakeup| due < wakeup) || self.cancels() {
             schedule.next_wakeup = Some(due);
             self.wake.notify_one();
         }
@@ -156,19 +169,56 @@ impl Watchdog {
         self.origin + Duration::from_nanos(point)
     }
 
+    /// Cancels all holds, as if they were lost. Returns when the last of their leases ends.
+    pub(crate) async fn cancel(&self) -> Instant {
+        self.cancels.store(true, Ordering::SeqCst);
+        self.wake.notify_one();
+        loop {
+            let canceled = self.canceled.notified();
+            let (is_done, last) = {
+                let schedule = self.locked();
+                (schedule.canceled, schedule.last_lease_end)
+            };
+            if is_done {
+                return last.unwrap_or_else(now);
+            }
+            canceled.await;
+        }
+    }
+
+    /// Returns `true` if all holds are to be canceled.
+    pub(crate) fn cancels(&self) -> bool {
+        self.cancels.load(Ordering::SeqCst)
+    }
+
+    /// Records when the lease of a canceled hold ends.
+    pub(crate) fn canceled_until(&self, lease_end: Instant) {
+        let mut schedule = self.locked();
+        schedule.last_lease_end = schedule.last_lease_end.max(Some(lease_end));
+    }
+
+    /// Records that all holds are canceled.
+    fn end_cancel(&self) {
+        self.locked().canceled = true;
+        self.canceled.notify_waiters();
+    }
+
     /// Ends the task.
     pub(crate) fn close(&self) {
         self.locked().closed = true;
         self.wake.notify_one();
     }
 
-    /// Removes the holds that are due. Returns them, or `None` once closed.
-    fn take_due(&self) -> Option<Vec<Arc<dyn Renewable>>> {
+    /// Removes the holds that are due, or all that are to be canceled. Returns them, or `None` once closed.
+    fn take_due(&self, cancels: bool) -> Option<Vec<Arc<dyn Renewable>>> {
         let mut schedule = self.locked();
         if schedule.closed {
             return None;
         }
-        let later = schedule.holds.split_off(&(now() + Duration::from_nanos(1)));
+        let later = match cancels {
+            true => BTreeMap::new(),
+            false => schedule.holds.split_off(&(now() + Duration::from_nanos(1))),
+        };
         let due = std::mem::replace(&mut schedule.holds, later);
         Some(due.into_values().flatten().collect())
     }
@@ -194,7 +244,11 @@ impl Watchdog {
 }
 
 async fn run(watchdog: Arc<Watchdog>, context: Arc<Context>) {
-    while let Some(mut due) = watchdog.take_due() {
+    loop {
+        let cancels = watchdog.cancels();
+        let Some(mut due) = watchdog.take_due(cancels) else {
+            return;
+        };
         while !due.is_empty() {
             let some = due.split_off(due.len().saturating_sub(MAX_AT_ONCE));
             let (instant, now) = (now(), context.clock.now());
@@ -209,6 +263,9 @@ async fn run(watchdog: Arc<Watchdog>, context: Arc<Context>) {
             if !due.is_empty() {
                 tokio::task::yield_now().await;
             }
+        }
+        if cancels {
+            watchdog.end_cancel();
         }
         let _ = timeout_at(watchdog.next_wakeup(), watchdog.wake.notified()).await;
     }
@@ -308,11 +365,7 @@ mod tests {
 
     #[test]
     fn locks_that_are_released_soon_wake_the_task_once() {
-        let watchdog = Watchdog {
-            origin: now(),
-            schedule: Mutex::default(),
-            wake: Notify::new(),
-        };
+        let watchdog = Watchdog::new();
         let wakes = || {
             let mut context = task::Context::from_waker(Waker::noop());
             pin!(watchdog.wake.notified()).poll(&mut context).is_ready()
@@ -324,7 +377,7 @@ mod tests {
             watchdog.schedule(None, due, hold.clone());
             assert_eq!(wakes(), n == 0);
             watchdog.unschedule(due, &*hold);
-            assert!(watchdog.take_due().is_some_and(|due| due.is_empty()));
+            assert!(watchdog.take_due(false).is_some_and(|due| due.is_empty()));
             assert_eq!(watchdog.next_wakeup(), begin);
         }
         let soon = begin - Duration::from_secs(5);

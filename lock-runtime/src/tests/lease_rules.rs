@@ -560,10 +560,13 @@ async fn a_body_keeps_its_value_when_the_release_fails() {
 async fn after_a_shutdown_no_lock_is_granted() {
     let stage = stage([]);
     let guard = stage.take().await;
-    stage.locks.shutdown().await;
-    assert!(guard.is_valid(), "a held lock stays held");
+    let mut shutdown = Box::pin(stage.locks.shutdown_within(Duration::MAX));
+    let ended = tokio::time::timeout(Duration::ZERO, &mut shutdown).await;
+    assert!(ended.is_err() && guard.is_valid(), "a held lock stays held");
     let error = stage.locks.lock("b").acquire().await.unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    drop(guard);
+    shutdown.await;
 }
 
 #[tokio::test]

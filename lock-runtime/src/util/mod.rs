@@ -9,4 +9,5 @@ pub(crate) mod panics;
 #[cfg(test)]
 pub(crate) mod shuttle;
 pub(crate) mod sync;
+pub(crate) mod thread_end;
 pub(crate) mod time;

@@ -47,6 +47,7 @@ impl Hold {
         if state.phase != Phase::Held
             || state.replaced
             || state.ensured
+            || self.context().is_closed()
             || state.rest_of_min_hold().is_some()
             || !within_limits
             || !state.is_long_enough(options, now)

@@ -76,8 +76,24 @@ enum Phase {
 
 impl Hold {
     /// Creates the hold of a lock that the server has just granted for `lease`, with its first guard. Returns the claim
-    /// if the lease has ended.
+    /// if the lease has ended, or a shutdown has begun.
     pub(crate) fn granted(
+        shared: Arc<Shared>,
+        claim: Claim,
+        options: LockOptions,
+        lease: Lease,
+    ) -> Result<Arc<Hold>, Claim> {
+        let hold = Hold::begin(shared, claim, options, lease)?;
+        // Only now: either this sees the shutdown, or the shutdown waits for the hold.
+        if !hold.context().is_closed() {
+            return Ok(hold);
+        }
+        let claim = hold.claim();
+        hold.end_without_request();
+        Err(claim)
+    }
+
+    fn begin(
         shared: Arc<Shared>,
         claim: Claim,
         options: LockOptions,
@@ -110,6 +126,7 @@ impl Hold {
         let due = state.next_due(times);
         state.scheduled_at = Some(due);
         shared.observer.on_held(&name, token);
+        shared.context.holds.begin();
         let hold = Arc::new(Hold {
             name,
             lost: Notify::new(),
@@ -258,6 +275,12 @@ impl Hold {
 
     fn not_owner_error(&self) -> LockError {
         self.lost_error(LostCause::NotOwner, std::time::Instant::now())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.context().holds.end();
     }
 }
 

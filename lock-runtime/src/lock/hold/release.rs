@@ -1,7 +1,7 @@
 //! The end of a hold.
 
 use crate::engine::request::Claim;
-use crate::error::LockError;
+use crate::error::{LockError, LostCause};
 use crate::lock::context::Effort;
 use crate::lock::hold::{Hold, Phase, State};
 use crate::util::sync::MutexGuard;
@@ -27,7 +27,11 @@ impl Hold {
             rest_of_min_hold,
         } = self.begin_release(self.checked_state());
         if let Some(rest) = rest_of_min_hold {
-            return Box::pin(self.end_after(claim, rest)).await;
+            let ended = Box::pin(self.end_after(claim, rest)).await;
+            return match phase {
+                Phase::Lost(cause, since) => Err(self.lost_error(cause, since)),
+                _ => ended,
+            };
         }
         let deadline = deadline_in(self.context().command_timeout);
         let effort = Effort::InCall { deadline };
@@ -75,8 +79,14 @@ impl Hold {
         Release {
             claim,
             phase,
-            // After a failed attempt the phase is no longer `Held`, and the rest is still to be waited for.
-            rest_of_min_hold: rest.filter(|_| matches!(phase, Phase::Held | Phase::Ended)),
+            // After a failed attempt the phase is no longer `Held`, and the rest is still to be waited for. A shutdown
+            // leaves the lease as it is.
+            rest_of_min_hold: rest.filter(|_| {
+                matches!(
+                    phase,
+                    Phase::Held | Phase::Ended | Phase::Lost(LostCause::ShutDown, _)
+                )
+            }),
         }
     }
 }

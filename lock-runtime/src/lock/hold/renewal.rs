@@ -66,6 +66,12 @@ impl Renewable for Hold {
             self.mark_expired(state, now);
             return None;
         }
+        if self.shared.watchdog.cancels() {
+            let lease_end = instant + state.lease.remaining(now);
+            self.shared.watchdog.canceled_until(lease_end);
+            self.mark_lost(state, LostCause::ShutDown);
+            return None;
+        }
         let renewal = state.renew_at.is_some_and(|at| at <= instant).then(|| {
             // What the lease will be if the renewal succeeds.
             let whole = Lease::from_request(now, state.lease.ttl()).remaining(now);

@@ -55,7 +55,7 @@ impl Hold {
             token,
             ..self.claim()
         };
-        let next = Hold::granted(self.shared.clone(), claim, options, lease)
+        let next = Hold::begin(self.shared.clone(), claim, options, lease)
             .map_err(|_| self.lost_error(LostCause::Expired, std::time::Instant::now()))?;
         let now = self.now();
         let mut state = next.state();
@@ -69,8 +69,8 @@ impl Hold {
         Ok(next)
     }
 
-    /// Ends this hold without a request, since a read hold has replaced it.
-    pub(crate) fn end_replaced(&self) {
+    /// Ends this hold without a request: a read hold has replaced it, or its caller releases the lock.
+    pub(crate) fn end_without_request(&self) {
         let mut state = self.state();
         self.unschedule(&mut state);
         state.phase = Phase::Ended;

@@ -92,6 +92,18 @@ impl AtomicU32 {
         self.0.store(value, order);
     }
 
+    pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+        yield_point();
+        let _yield = YieldOnDrop;
+        self.0.fetch_add(value, order)
+    }
+
+    pub(crate) fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
+        yield_point();
+        let _yield = YieldOnDrop;
+        self.0.fetch_sub(value, order)
+    }
+
     pub(crate) fn fetch_update(
         &self,
         set: Ordering,

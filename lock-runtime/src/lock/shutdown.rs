@@ -1,0 +1,29 @@
+//! The end of a manager.
+
+use crate::lock::inner::ManagerInner;
+use crate::util::time::deadline_in;
+use std::time::Duration;
+
+/// Grants no more locks, lets the bodies finish within `grace`, cancels the others, and waits until all locks are
+/// released.
+///
+/// A canceled body is dropped at its next await, and then its lock is released: never before, or there would be two
+/// holders. Of a body that does not get there, the lease is not renewed any more, and ends.
+pub(crate) async fn shut_down(inner: &ManagerInner, grace: Duration) {
+    let ManagerInner {
+        context,
+        queues,
+        shared,
+        ..
+    } = inner;
+    context.close();
+    queues.wake_all();
+    let holds = || context.holds.wait_idle();
+    let finished = context.io.timeout_at(deadline_in(grace), holds());
+    if finished.await.is_err() {
+        let last_lease_end = shared.watchdog.cancel().await;
+        let _ = context.io.timeout_at(last_lease_end, holds()).await;
+    }
+    context.tasks.wait_idle().await;
+    let _ = context.engine.drain().await;
+}
