@@ -36,6 +36,8 @@ pub enum LockError {
         /// The number of callers of this process that waited already, if the call did not wait since these were
         /// as many as `max_waiters`.
         waiting: Option<usize>,
+        /// Who holds the lock, as far as this call was told.
+        holder: Holder,
     },
     /// The lock was acquired, and its lease ended before the body or the guard did.
     #[non_exhaustive]
@@ -109,13 +111,45 @@ pub enum LockError {
     },
 }
 
+/// Who holds a lock that could not be acquired, as far as the call was told without a further request.
+///
+/// ```
+/// use lock_runtime::{Holder, LockError, LockManager};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let locks = LockManager::connect("memory://").await?;
+/// let guard = locks.lock("order:42").acquire().await?;
+/// let busy = locks.lock("order:42").wait(std::time::Duration::ZERO).acquire().await;
+/// assert!(matches!(busy, Err(LockError::Busy { holder: Holder::ThisProcess, .. })));
+/// # guard.release().await
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Holder {
+    /// The running task, in a body from which this call was made.
+    ThisTask,
+    /// This process: another call, or a guard that was not released, which may be the caller's own.
+    ThisProcess,
+    /// Another client. A single try, and a quorum, do not learn more than that it is not this process.
+    #[default]
+    AnotherClient,
+    /// A key that never expires, which no client of this library writes.
+    NeverExpires,
+    /// A value of a type that no lock has.
+    ForeignValue,
+}
+
 /// The cause of a lost lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LostCause {
     /// No renewal was confirmed before the lease expired: the server or the network was unavailable, or this
-    /// process or machine was paused. Without renewal, the `ttl` has passed.
+    /// process or machine was paused.
     Expired,
+    /// The `ttl` of a lock without renewal (`renew = false`) has passed.
+    NotRenewed,
     /// The server reported that this holder does not own the lock: a client deleted or overwrote the key, or
     /// the server lost it.
     NotOwner,
@@ -176,15 +210,29 @@ impl fmt::Display for LockError {
                 "{waiting} callers of this process wait for lock `{key}` already; retry later or raise \
                  `max_waiters`"
             ),
-            LockError::Busy { key, waited, .. } if waited.is_zero() => write!(
-                f,
-                "lock `{key}` is held by another client; retry later or set a `wait`"
-            ),
-            LockError::Busy { key, waited, .. } => write!(
-                f,
-                "timed out after {waited:.1?} waiting for lock `{key}`; it is held by another client; \
-                 retry later or raise `wait`"
-            ),
+            LockError::Busy {
+                key,
+                waited,
+                holder,
+                ..
+            } => {
+                let has_waited = !waited.is_zero();
+                if has_waited {
+                    write!(f, "timed out after {waited:.1?} waiting for ")?;
+                }
+                let it = if has_waited { "; it" } else { "" };
+                write!(f, "lock `{key}`{it} is {holder}; ")?;
+                f.write_str(match holder {
+                    Holder::ThisTask => {
+                        "call the inner function without the lock, or set `reentrant = true` on it"
+                    }
+                    Holder::NeverExpires | Holder::ForeignValue => {
+                        "delete the key if no other program needs it, or set another `prefix`"
+                    }
+                    _ if has_waited => "retry later or raise `wait`",
+                    _ => "retry later or set a `wait`",
+                })
+            }
             LockError::Lost { key, cause, .. } => write!(f, "lock `{key}` was lost: {cause}"),
             LockError::Unavailable {
                 key: Some(key),
@@ -245,14 +293,35 @@ impl fmt::Display for LockError {
     }
 }
 
+/// Follows "the lock is".
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Holder::ThisTask => "held by the task that asks for it",
+            Holder::ThisProcess => {
+                "held by this process, in another call or by a guard that was not released"
+            }
+            Holder::AnotherClient => "held by another client",
+            Holder::NeverExpires => {
+                "held by a key that never expires, which is no lock of this library"
+            }
+            Holder::ForeignValue => "held by a key whose value is not that of a lock",
+        })
+    }
+}
+
 impl fmt::Display for LostCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LostCause::Expired => {
                 "its lease expired before a renewal was confirmed; verify the last step of the body"
             }
+            LostCause::NotRenewed => {
+                "its `ttl` has passed, and it is not renewed; raise `ttl` or leave out `renew = false`"
+            }
             LostCause::NotOwner => {
-                "the server reports a different owner; the key was deleted, evicted or overwritten"
+                "the server reports that this holder does not own it; the key was deleted, evicted or \
+                 overwritten"
             }
             LostCause::InsufficientTime => {
                 "the remaining lease is shorter than requested; raise `ttl`"
@@ -288,6 +357,7 @@ impl LockError {
             key: "order:42".into(),
             waited: Duration::from_secs(5),
             waiting: None,
+            holder: Holder::default(),
         }
     }
 }

@@ -58,7 +58,7 @@ pub use api::postgres;
 pub use config::Config;
 #[cfg(feature = "postgres")]
 pub use ensure::Ensure;
-pub use error::{LockError, LostCause};
+pub use error::{Holder, LockError, LostCause};
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("api/attribute.md")]
 pub use lock_macros::distributed_lock;

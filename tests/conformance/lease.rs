@@ -4,6 +4,7 @@
 use std::future::pending;
 use std::time::{Duration, Instant};
 
+use lock_runtime::{LockError, LostCause};
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 
 use super::fixture::Fixture;
@@ -93,6 +94,17 @@ pub async fn body_without_renewal_ends_after_ttl(fixture: Fixture) {
     assert!(result.unwrap_err().is_lost());
     assert!(start.elapsed() >= millis(450), "{:?}", start.elapsed());
     fixture.until_free(&row, NOISE).await;
+}
+
+pub async fn loss_without_renewal_does_not_speak_of_renewals(fixture: Fixture) {
+    let row = fixture.key("row");
+    let lock = fixture.locks().lock(&*row).ttl(millis(300)).renew(false);
+    let lost = lock.acquire().await.unwrap().lost().await;
+    let LockError::Lost { cause, .. } = &lost else {
+        panic!("{lost}");
+    };
+    assert_eq!(*cause, LostCause::NotRenewed, "{lost}");
+    assert!(lost.to_string().contains("passed, and it is not renewed"));
 }
 
 pub async fn renewal_ends_at_max_hold(fixture: Fixture) {

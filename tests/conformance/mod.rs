@@ -4,6 +4,7 @@
 //! each case took.
 
 mod attribute;
+mod busy;
 mod cancellation;
 mod crash;
 mod exit_paths;

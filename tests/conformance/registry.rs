@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use super::fixture::{Fixture, Servers};
 use super::topology::Topology;
 use super::{
-    attribute, cancellation, crash, exit_paths, fencing, keys, lease, loss, lost_replies, nesting,
-    options, outage, queue, readers, semaphore, several_keys, shutdown, waiting,
+    attribute, busy, cancellation, crash, exit_paths, fencing, keys, lease, loss, lost_replies,
+    nesting, options, outage, queue, readers, semaphore, several_keys, shutdown, waiting,
 };
 use lock_test_support::time::within;
 
@@ -38,6 +38,10 @@ const CASES: &[(&str, Case)] = cases! {
         attribute_cancels_body_after_max_hold
         attribute_works_on_methods
         attribute_releases_in_background;
+    busy:
+        busy_names_this_process
+        busy_names_the_task_that_holds_the_lock
+        busy_names_another_client;
     cancellation:
         call_dropped_at_any_await_point_frees_lock
         waiting_call_dropped_at_any_await_point_frees_lock
@@ -77,6 +81,7 @@ const CASES: &[(&str, Case)] = cases! {
         many_locks_are_renewed
         lock_is_renewed_while_thread_is_blocked
         body_without_renewal_ends_after_ttl
+        loss_without_renewal_does_not_speak_of_renewals
         renewal_ends_at_max_hold
         short_lease_is_renewed
         guard_is_never_valid_after_ttl

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError, LockManager};
+use lock_runtime::{Config, Holder, LockError, LockManager};
 
 use super::fixture::Fixture;
 use lock_test_support::certificates::Certificates;
@@ -291,14 +291,36 @@ async fn invalid_duration_is_rejected() {
     assert_eq!(fixture.query::<usize>("DBSIZE"), 0, "no lock was acquired");
 }
 
-/// Another client stores a list at the key.
+/// Another program stores a list, or a value without an expiry, at the key.
 #[tokio::test]
-async fn key_of_wrong_type_is_busy() {
+async fn foreign_key_is_busy_and_said_to_be_none_of_a_lock() {
     let fixture = Fixture::start().await;
-    fixture.query::<()>("RPUSH lock:row a b");
-    let lock = fixture.locks().lock("row").wait(NOISE);
-    assert!(lock.acquire().await.unwrap_err().is_busy());
-    fixture.query::<()>("DEL lock:row");
+    for (command, known, words) in [
+        (
+            "RPUSH lock:row a b",
+            Holder::ForeignValue,
+            "not that of a lock",
+        ),
+        ("SET lock:row x", Holder::NeverExpires, "never expires"),
+    ] {
+        fixture.query::<()>(command);
+        for lock in [
+            fixture.locks().lock("row"),
+            fixture.locks().lock("row").read(),
+        ] {
+            let error = lock.wait(NOISE).acquire().await.unwrap_err();
+            let LockError::Busy { holder, .. } = &error else {
+                panic!("{error}");
+            };
+            assert_eq!(*holder, known, "{error}");
+            for words in ["timed out after", words, "delete the key", "`row`"] {
+                says(&error, &[words]);
+            }
+        }
+        fixture.query::<()>("DEL lock:row");
+    }
+    let foreign = fixture.locks().lock("row").acquire().await.unwrap();
+    foreign.release().await.unwrap();
 }
 
 #[tokio::test]

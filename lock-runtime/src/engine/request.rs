@@ -2,6 +2,7 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::token::Token;
+use crate::error::Holder;
 use crate::limit::Limit;
 use std::future::Future;
 use std::pin::Pin;
@@ -105,6 +106,8 @@ pub(crate) struct QueueStatus {
     pub(crate) position: u64,
     /// `true` if other claims wait in the queue.
     pub(crate) has_others: bool,
+    /// Who is in the way, as far as the reply tells.
+    pub(crate) holder: Holder,
 }
 
 /// A point in an engine's own time.

@@ -2,9 +2,8 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::{Acquired, Attempt, Claim};
-use crate::error::LockError;
+use crate::error::{Holder, LockError};
 use crate::limit::Limit;
-use crate::lock::context::Context;
 use crate::lock::handoff::{HoldGuard, Turn, deliver_joined};
 use crate::lock::hold::Hold;
 use crate::lock::inner::ManagerInner;
@@ -209,7 +208,7 @@ impl Acquire {
                 Err(NotQueued::MayTry) if now() < deadline => {}
                 Err(NotQueued::MayTry) => return Err(self.busy()),
                 Err(NotQueued::TooMany(waiting)) => {
-                    return Err(too_many(context, &self.name, waiting));
+                    return Err(too_many(&self.inner, &self.name, limit, waiting));
                 }
             }
         };
@@ -328,8 +327,20 @@ impl Acquire {
         }
     }
 
+    /// Returns the error of a call while the lock is held, with who holds it as far as this process knows.
     pub(crate) fn busy(&self) -> LockError {
+        let ManagerInner { queues, .. } = &*self.inner;
+        let limit = self.options.limit;
+        let outer = self.outer_hold();
+        let is_in_the_way = |outer: &OuterHold| {
+            let joins = self.options.reentrant && outer.covers(limit);
+            !joins && outer.hold.check_lost().is_none()
+        };
         LockError::Busy {
+            holder: match outer.is_some_and(|outer| is_in_the_way(&outer)) {
+                true => Holder::ThisTask,
+                false => queues.holder(&self.name, limit),
+            },
             key: self.inner.context.key_of(&self.name).into(),
             waited: match self.wait.is_zero() {
                 true => Duration::ZERO,
@@ -379,7 +390,8 @@ impl<'a> ReadTry<'a> {
             deliver_joined(&inner.queues, followers.joined, hold);
         }
         for (waiter, waiting) in followers.refused {
-            waiter.deliver(Err(too_many(&inner.context, name, waiting)));
+            let refused = too_many(inner, name, Limit::UNLIMITED, waiting);
+            waiter.deliver(Err(refused));
         }
     }
 }
@@ -391,10 +403,11 @@ impl Drop for ReadTry<'_> {
 }
 
 /// Returns the error of a call that does not wait, since so many callers wait already.
-fn too_many(context: &Context, name: &str, waiting: usize) -> LockError {
+fn too_many(inner: &ManagerInner, name: &str, limit: Limit, waiting: usize) -> LockError {
     LockError::Busy {
-        key: context.key_of(name).into(),
+        key: inner.context.key_of(name).into(),
         waited: Duration::ZERO,
         waiting: Some(waiting),
+        holder: inner.queues.holder(name, limit),
     }
 }

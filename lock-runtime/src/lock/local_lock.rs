@@ -2,7 +2,7 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::token::Token;
-use crate::error::LockError;
+use crate::error::{Holder, LockError};
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
 use crate::options::LockOptions;
@@ -39,6 +39,8 @@ pub(crate) struct LocalQueue<T> {
     pub(crate) remote_waiters: Option<bool>,
     /// The error of the last request, if the server does not answer.
     pub(crate) last_error: Option<EngineError>,
+    /// Who is in the way, as the server told last.
+    pub(crate) remote_holder: Holder,
 }
 
 pub(crate) struct Waiter<T> {
@@ -190,6 +192,11 @@ impl<T> LocalLock<T> {
         self.holders().any(|holder| holder.limit().is_exclusive())
     }
 
+    /// Returns `true` if a hold of this process is in the way of every other one with that limit.
+    pub(crate) fn excludes(&self, limit: Limit) -> bool {
+        self.is_held_exclusively() || limit.is_exclusive() && self.holder.is_some()
+    }
+
     pub(crate) fn is_unused(&self) -> bool {
         self.holder.is_none() && self.queues().is_empty() && !self.read_try
     }
@@ -228,6 +235,7 @@ impl<T> LocalQueue<T> {
             remote_wait: None,
             remote_waiters: None,
             last_error: None,
+            remote_holder: Holder::default(),
         }
     }
 

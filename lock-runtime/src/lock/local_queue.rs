@@ -5,7 +5,7 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::token::Token;
-use crate::error::LockError;
+use crate::error::{Holder, LockError};
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::local_lock::{Followers, LocalLock, LocalQueue, Waiter};
@@ -68,11 +68,8 @@ impl<T> LocalQueues<T> {
     /// Returns `true` if a caller of this process waits for the lock, or holds it so that no other can.
     pub(crate) fn is_busy(&self, name: &str, limit: Limit) -> bool {
         let locks = self.locked();
-        locks.get(name).is_some_and(|lock| {
-            lock.has_waiters()
-                || lock.is_held_exclusively()
-                || limit.is_exclusive() && lock.holder.is_some()
-        })
+        let lock = locks.get(name);
+        lock.is_some_and(|lock| lock.has_waiters() || lock.excludes(limit))
     }
 
     /// Returns `true` if a caller of this process waits for the lock.
@@ -311,6 +308,23 @@ impl<T> LocalQueues<T> {
 
     pub(crate) fn last_error(&self, name: &str, limit: Limit) -> Option<EngineError> {
         self.with(name, limit, |queue| queue.last_error.clone())?
+    }
+
+    /// Records who is in the way, as the server told last.
+    pub(crate) fn set_remote_holder(&self, name: &str, limit: Limit, holder: Holder) {
+        self.with(name, limit, |queue| queue.remote_holder = holder);
+    }
+
+    /// Returns who is in the way of a caller with that limit.
+    pub(crate) fn holder(&self, name: &str, limit: Limit) -> Holder {
+        let mut locks = self.locked();
+        match locks.get_mut(name) {
+            Some(lock) if lock.excludes(limit) => Holder::ThisProcess,
+            Some(lock) => lock
+                .queue(limit)
+                .map_or_else(Holder::default, |queue| queue.remote_holder),
+            None => Holder::default(),
+        }
     }
 
     /// Wakes the tasks of all queues.

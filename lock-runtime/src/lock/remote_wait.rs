@@ -9,6 +9,7 @@ use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::retry::Retry;
 use crate::engine::timeouts::{GRANT_TTL, WAITER_TTL};
 use crate::engine::token::Token;
+use crate::error::Holder;
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::handoff::grant_to_front;
@@ -198,6 +199,7 @@ impl RemoteWait {
         let mut front_poll = Backoff::new(FRONT_POLL[0], FRONT_POLL[1]);
         let mut in_flight = false;
         let mut server_time_anchor: Option<(Timestamp, ServerTime)> = None;
+        let mut holder = Holder::default();
         loop {
             if queues.is_empty(&self.name, self.limit) || context.is_closed() {
                 return WaitOutcome::Abandoned { in_flight };
@@ -239,6 +241,9 @@ impl RemoteWait {
                     queues.set_remote_state(&self.name, self.limit, Some(waiting.has_others), None);
                     in_flight = false;
                     server_time_anchor = Some((sent, waiting.server_time));
+                    if std::mem::replace(&mut holder, waiting.holder) != waiting.holder {
+                        queues.set_remote_holder(&self.name, self.limit, waiting.holder);
+                    }
                     last_answer = now();
                     next_poll_delay(&waiting, &mut front_poll)
                 }

@@ -10,6 +10,7 @@ use crate::engine::etcd::record::{Known, value_of};
 use crate::engine::etcd::txn;
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::token::Token;
+use crate::error::Holder;
 use prost::bytes::Bytes;
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -100,6 +101,7 @@ impl Core {
             holder_ttl: TOLD,
             position,
             has_others,
+            holder: Holder::default(),
         })
     }
 

@@ -111,6 +111,7 @@ impl MemoryEngine {
             },
             position: place.unwrap_or(queue.len() - 1) as u64,
             has_others: queue.len() > 1,
+            holder: Default::default(),
         })
     }
 

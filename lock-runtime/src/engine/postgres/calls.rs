@@ -13,6 +13,7 @@ use crate::engine::postgres::values::{
 use crate::engine::request::{Attempt, Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::timeouts::WAITER_TTL;
 use crate::engine::token::Token;
+use crate::error::Holder;
 use crate::util::io_thread::IoThread;
 use crate::util::join_all::join_all;
 use std::sync::Arc;
@@ -115,6 +116,7 @@ impl Calls {
                     holder_ttl: left()?,
                     position: if hears { ahead } else { 0 },
                     has_others: !hears || get(&row, "others")?,
+                    holder: Holder::default(),
                 }))
             }
             3 => Ok(EnqueueReply::AlreadyHeld(left()?)),

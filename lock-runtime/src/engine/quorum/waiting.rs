@@ -10,6 +10,7 @@ use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::votes::{Verdict, Votes};
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::token::Token;
+use crate::error::Holder;
 use crate::util::backoff::fraction;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +88,7 @@ async fn observe_all(
     Ok(Some(EnqueueReply::Queued(QueueStatus {
         position: ahead.get(ahead.len() / 2).copied().unwrap_or_default(),
         has_others: others,
+        holder: Holder::default(),
         ..retry_in(ttl)
     })))
 }
@@ -98,5 +100,6 @@ fn retry_in(ttl: Duration) -> QueueStatus {
         holder_ttl: ttl,
         position: 0,
         has_others: true,
+        holder: Holder::default(),
     }
 }

@@ -12,6 +12,7 @@ use crate::engine::redis::subscription::Subscription;
 use crate::engine::request::{Attempt, Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::timeouts::{TOMBSTONE_TTL, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::Token;
+use crate::error::Holder;
 use crate::util::join_all::join_all;
 use redis::{Cmd, FromRedisValue, ServerErrorKind, Value};
 use std::time::Duration;
@@ -184,12 +185,19 @@ impl LockCommands {
                 Ok(EnqueueReply::AlreadyHeld(Duration::from_millis(left)))
             }
             [1, left] => Ok(EnqueueReply::Granted(Duration::from_millis(left))),
-            [2, at, holder_ttl, ahead, length] => Ok(EnqueueReply::Queued(QueueStatus {
-                server_time: ServerTime(Duration::from_micros(at)),
-                holder_ttl: Duration::from_millis(holder_ttl),
-                position: ahead,
-                has_others: length > 1,
-            })),
+            [2, at, holder_ttl, ahead, length, ref rest @ ..] => {
+                Ok(EnqueueReply::Queued(QueueStatus {
+                    server_time: ServerTime(Duration::from_micros(at)),
+                    holder_ttl: Duration::from_millis(holder_ttl),
+                    position: ahead,
+                    has_others: length > 1,
+                    holder: match rest {
+                        [1] => Holder::NeverExpires,
+                        [2] => Holder::ForeignValue,
+                        _ => Holder::AnotherClient,
+                    },
+                }))
+            }
             _ => Err(unexpected_reply(format!("{reply:?} to a claim that waits"))),
         }
     }

@@ -8,6 +8,7 @@ use crate::engine::zookeeper::claims::Claims;
 use crate::engine::zookeeper::line::Standing;
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::nodes::{Node, Place};
+use crate::error::Holder;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -149,6 +150,7 @@ impl ZooKeeperEngine {
                             holder_ttl: UNTIL_TOLD,
                             position: ahead as u64,
                             has_others,
+                            holder: Holder::default(),
                         }));
                     }
                     Standing::Absent => node.set_place(Place::Nowhere),

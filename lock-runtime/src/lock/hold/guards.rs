@@ -161,8 +161,8 @@ impl State {
         self.renew = options.renew;
         self.replicas = options.replicas;
         self.fencing_token = None;
-        let by_ttl =
-            (!options.renew).then(|| (Lease::from_request(now, options.ttl), LostCause::Expired));
+        let by_ttl = (!options.renew)
+            .then(|| (Lease::from_request(now, options.ttl), LostCause::NotRenewed));
         let by_max_hold = options
             .max_hold
             .map(|max_hold| (Lease::without_margin(now, max_hold), LostCause::MaxHold));

@@ -240,6 +240,8 @@ impl Hold {
     fn mark_expired(&self, state: MutexGuard<'_, State>, now: Timestamp) {
         let cause = match state.hard_limit.as_deref() {
             Some((limit, cause)) if limit.remaining(now).is_zero() => *cause,
+            // It was not to be renewed, except to correct its length.
+            _ if !state.renew && state.renew_at.is_none() => LostCause::NotRenewed,
             _ => LostCause::Expired,
         };
         self.mark_lost(state, cause);

@@ -4,7 +4,8 @@
 -- ARGV[6] the server time after which this request is void; 0 for none
 -- {0}: void. {1, ms}: the token acquires the lock, for that long. {3, ms}: it held the lock already.
 -- {2, time, ms, ahead, length}: it waits; the server's time, the time until a lease ends that is in its way, the
--- number of tokens ahead of it, and of all in the queue
+-- number of tokens ahead of it, and of all in the queue. A sixth number follows if the key is not that of a lock:
+-- 1 if it never expires, 2 if it has a foreign type
 local token, ttl, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local alive_for, patience = tonumber(ARGV[4]), tonumber(ARGV[5])
 local now = server_time()
@@ -52,11 +53,12 @@ if fits(token) then
 end
 
 local ahead, length = enqueue(token, ttl, channel, alive_for, now)
-local left = holder_ttl()
+local left, never_ends = holder_ttl()
+local foreign = sole == '?' and 2 or sole and never_ends and 1 or nil
 if limit > 1 and first_end and not is_free then
   left = math.min(left, first_end - ms)
 end
 if is_woken then
   left = math.min(left, math.ceil(patience / 1000) + 10)
 end
-return {2, now, left, ahead, length}
+return {2, now, left, ahead, length, foreign}

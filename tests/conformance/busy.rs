@@ -1,0 +1,57 @@
+//! The error of a call that did not get the lock says who holds it.
+
+use std::time::Duration;
+
+use lock_runtime::{Holder, LockError, LockManager};
+
+use super::fixture::Fixture;
+use lock_test_support::time::millis;
+
+/// Tries once, then waits in vain. Returns both errors.
+async fn refusals(locks: &LockManager, key: &str) -> [LockError; 2] {
+    let once = locks.lock(key).wait(Duration::ZERO).acquire().await;
+    let waited = locks.lock(key).wait(millis(100)).acquire().await;
+    [once.unwrap_err(), waited.unwrap_err()]
+}
+
+fn holder(error: &LockError) -> Holder {
+    match error {
+        LockError::Busy { holder, .. } => *holder,
+        _ => panic!("{error}"),
+    }
+}
+
+/// The guard may be the caller's own.
+pub async fn busy_names_this_process(fixture: Fixture) {
+    let door = fixture.key("door");
+    let guard = fixture.locks().lock(&*door).acquire().await.unwrap();
+    for error in refusals(fixture.locks(), &door).await {
+        assert_eq!(holder(&error), Holder::ThisProcess, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("held by this process, in another call or by a guard"));
+    }
+    guard.release().await.unwrap();
+}
+
+pub async fn busy_names_the_task_that_holds_the_lock(fixture: Fixture) {
+    let door = fixture.key("door");
+    let lock = |key: &str| fixture.locks().lock(key).wait(Duration::ZERO);
+    let nested = lock(&door).run(async |_| lock(&door).acquire().await.map(drop));
+    let error = nested.await.unwrap().unwrap_err();
+    assert_eq!(holder(&error), Holder::ThisTask, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("held by the task that asks for it; call the inner"));
+}
+
+pub async fn busy_names_another_client(fixture: Fixture) {
+    if !fixture.has_processes() {
+        return;
+    }
+    let door = fixture.key("door");
+    let guard = fixture.other().lock(&*door).acquire().await.unwrap();
+    for error in refusals(fixture.locks(), &door).await {
+        assert_eq!(holder(&error), Holder::AnotherClient, "{error}");
+        assert!(error.to_string().contains("held by another client; retry"));
+    }
+    guard.release().await.unwrap();
+}
