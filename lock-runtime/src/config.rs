@@ -128,7 +128,8 @@ impl Config {
     ///   leases early.
     ///
     /// Waiters acquire the lock nearly in arrival order; a caller that arrives at the moment of a release may
-    /// overtake them.
+    /// overtake them. Members can't count holders together, so [`permits`](crate::Lock::permits) and
+    /// [`downgrade`](crate::LockGuard::downgrade) are refused.
     pub fn quorum<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> Config {
         Config::with_servers(Servers::Quorum(urls.into_iter().map(U::into).collect()))
     }

@@ -177,6 +177,7 @@ const CASES: &[(&str, Case)] = cases! {
         dropped_shutdown_cancels_no_body
         shutdown_of_bodies_is_bounded_during_an_outage;
     waiting:
+        callers_without_a_runtime_connect_wait_and_hold
         wait_is_bounded
         wait_is_bounded_behind_local_waiters
         zero_wait_tries_once

@@ -8,6 +8,7 @@ use lock_runtime::{LockError, LockManager};
 use tokio::task::JoinSet;
 
 use super::fixture::Fixture;
+use lock_test_support::executor::block_on;
 use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
 
 pub async fn wait_is_bounded(fixture: Fixture) {
@@ -209,4 +210,27 @@ pub async fn expired_guard_does_not_block_next_holder(fixture: Fixture) {
             next.release().await.unwrap();
         }
     }
+}
+
+/// On a thread in no runtime, of tokio or another.
+pub async fn callers_without_a_runtime_connect_wait_and_hold(fixture: Fixture) {
+    let order = fixture.key("order");
+    let held = fixture.locks().lock(&*order).acquire().await.unwrap();
+    let (config, key) = (fixture.config(), order.clone());
+    let call = async move {
+        let locks = LockManager::connect(config).await?;
+        let lock = locks.lock(key).wait(Duration::from_secs(30));
+        let valid = lock.run(async |lock| lock.is_valid()).await;
+        locks.shutdown().await;
+        valid
+    };
+    let caller = tokio::task::spawn_blocking(|| {
+        let thread = std::thread::spawn(|| block_on(call));
+        thread.join().unwrap()
+    });
+    tokio::time::sleep(millis(200)).await;
+    assert!(!caller.is_finished());
+    held.release().await.unwrap();
+    assert!(within(NOISE * 4, caller).await.unwrap().unwrap());
+    fixture.until_free(&order, NOISE).await;
 }

@@ -118,7 +118,9 @@ impl Lock {
     /// Each holder has a lease of its own, so the permit of a holder that crashed is free after its ttl. If holders
     /// disagree about the number, for example during a deployment, each number is respected as long as a holder
     /// with that number holds the lock: the lowest one decides. Holders beside each other have no order, so there
-    /// is no [`fencing_token`](crate::LockGuard::fencing_token).
+    /// is no [`fencing_token`](crate::LockGuard::fencing_token). With [`min_hold`](Self::min_hold), permits limit a rate.
+    /// In a [quorum](crate::Config::quorum), whose members can't count holders together, a call with permits fails with
+    /// [`InvalidOption`](LockError::InvalidOption).
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
@@ -207,7 +209,8 @@ impl Lock {
     /// Each acquisition and renewal costs one more round trip, from the master to its replicas. While too few
     /// replicas acknowledge, the lock is [`Unavailable`](LockError::Unavailable), and a held lock is lost
     /// when its lease expires. In a quorum the number applies to the replicas of each member, and a member
-    /// with too few acknowledgments does not count. The embedded engine has no replicas and ignores this.
+    /// with too few acknowledgments does not count. The embedded engine has no replicas and ignores this; etcd and
+    /// ZooKeeper, where a majority stores every lock, refuse more than 0. In PostgreSQL, it asks for synchronous standbys.
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.replicas = Some(replicas);
         self

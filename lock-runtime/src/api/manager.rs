@@ -113,8 +113,8 @@ impl LockManager {
     /// default ttl, or give them two holders; an empty vector if there is none.
     ///
     /// The check connects to every server of the deployment, and takes no longer than the connect timeout. A
-    /// setting that cannot be read is a warning, too: [`WarningKind::NotChecked`](crate::WarningKind). The
-    /// user needs the permissions `+info +time +config|get`.
+    /// setting that cannot be read is a warning, too: [`WarningKind::NotChecked`](crate::WarningKind). A
+    /// Redis user needs the permissions `+info +time +config|get`.
     ///
     /// ```
     /// # use lock_runtime::LockManager;

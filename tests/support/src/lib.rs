@@ -7,6 +7,7 @@ pub mod database;
 pub mod etcd;
 pub mod etcd_gateway;
 pub mod exclusion;
+pub mod executor;
 pub mod manager;
 pub mod members;
 pub mod permissions;
