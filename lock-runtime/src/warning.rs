@@ -50,6 +50,8 @@ pub enum WarningKind {
     NoQuorum,
     /// The server stores nothing more, since it is full.
     NoSpace,
+    /// The server keeps all history, and is going to be full.
+    NeverCompacted,
     /// The version of the server has a defect that ends locks early.
     OldVersion,
     /// One more or one fewer server would let the deployment survive a failure, or cost none.
@@ -158,8 +160,12 @@ impl WarningKind {
                 "run three or five members, all of which vote",
             ),
             WarningKind::NoSpace => (
-                "no lock can be granted or released",
+                "no lock can be granted or renewed",
                 "compact the history, defragment, disarm the alarm, and set `--auto-compaction-retention`",
+            ),
+            WarningKind::NeverCompacted => (
+                "every renewal adds to it, and once the database is full, locks are neither granted nor renewed",
+                "start all members with `--auto-compaction-mode=periodic --auto-compaction-retention=5m`",
             ),
             WarningKind::OldVersion => (
                 "a holder may lose its lock, and another one get it, before the lease has ended",

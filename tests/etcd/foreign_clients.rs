@@ -9,28 +9,29 @@ use lock_test_support::server::signal;
 use lock_test_support::time::{NOISE, millis, patient, within};
 
 /// An `etcdctl lock` that waits for the lock or holds it.
-struct Foreign {
+pub(super) struct Foreign {
     process: Child,
     /// Kept open: it prints more than the line that is read.
     output: BufReader<ChildStdout>,
 }
 
 impl Foreign {
-    fn start(etcd: &Etcd, name: &str) -> Self {
-        let mut command = etcd.command(&["lock", name]);
+    pub(super) fn start(etcd: &Etcd, name: &str) -> Self {
+        // Its lease outlasts the tests.
+        let mut command = etcd.command(&["lock", "--ttl=60", name]);
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(process.stdout.take().unwrap());
         Self { process, output }
     }
 
     /// Waits until it holds the lock.
-    fn until_held(&mut self) {
+    pub(super) fn until_held(&mut self) {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         assert!(line.starts_with("lock:row/"), "{line}");
     }
 
-    fn release(mut self) {
+    pub(super) fn release(mut self) {
         signal(self.process.id(), "INT");
         self.process.wait().unwrap();
     }

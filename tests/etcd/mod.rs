@@ -1,4 +1,4 @@
-//! Tests locks in etcd: broken networks, killed and frozen members, ended leases, users, and other clients.
+//! Tests locks in etcd: broken networks, killed and frozen members, ended and revoked leases, users, and other clients.
 
 mod access;
 mod bad_input;
@@ -7,6 +7,7 @@ mod foreign_clients;
 mod full_disk;
 mod leases;
 mod lost_replies;
+mod stale_leader;
 
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use lock_test_support::time::{NOISE, eventually};
 fn until_renewed(guard: &LockGuard, ttl: Duration) {
     let since = Instant::now();
     eventually(ttl + NOISE, "the lease is renewed", || {
-        guard.remaining() + since.elapsed() > ttl
+        let left = guard.remaining();
+        !left.is_zero() && left + since.elapsed() > ttl
     });
 }

@@ -323,7 +323,9 @@ fn scheme(has_tls: bool) -> &'static str {
 fn command(number: usize, directory: &Path) -> Command {
     let name = format!("m{number}");
     let log = File::create(directory.join(format!("{name}.log"))).unwrap();
-    let mut command = Command::new("etcd");
+    // The program can be another version than that of the distribution.
+    let program = std::env::var_os("LOCK_ETCD").unwrap_or_else(|| "etcd".into());
+    let mut command = Command::new(program);
     command
         .args(["--name", &name, "--log-level", "warn", "--logger", "zap"])
         .args(["--log-outputs", "stderr"])

@@ -20,6 +20,7 @@ pub mod resp;
 pub mod rng;
 pub mod sentinel;
 pub mod server;
+pub mod stale_leader;
 pub mod time;
 pub mod worker;
 pub mod zookeeper;

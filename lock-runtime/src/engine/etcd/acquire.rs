@@ -46,10 +46,11 @@ impl Core {
                 .iter()
                 .map(|claim| self.keys.line(&claim.name))
                 .collect();
-            // What was read without the claim's key, and has not changed since, is without it.
+            // What was read without the claim's key, and has no new key since, is without it. A holder's renewal writes
+            // to its key, and takes no room.
             let room = |line: &_| match seen {
                 None => txn::is_empty(line),
-                Some(revision) => txn::is_unchanged(line, revision),
+                Some(revision) => txn::has_no_newer(line, revision),
             };
             let puts = claims.iter().zip(&records);
             let puts = puts.map(|(claim, record)| record.put(claim.token, lease.lease().id));
@@ -65,10 +66,17 @@ impl Core {
                 continue;
             };
             if written.succeeded {
+                // A lease that was tried before has ended.
+                if records.iter().any(|record| record.leases.len() > 1) {
+                    claims
+                        .iter()
+                        .for_each(|it| self.claims.set_lease(it, &lease));
+                }
                 return Ok(count);
             }
-            let lines = written.ranges.into_iter();
-            let lines = lines.map(|keys| Line::new(keys, written.revision));
+            let revision = written.revision;
+            let lines = written.ranges();
+            let lines = lines.map(|keys| Line::new(keys, revision));
             let free: Vec<_> = claims
                 .iter()
                 .zip(lines)
@@ -78,11 +86,11 @@ impl Core {
             if count == 0 {
                 return Ok(0);
             }
-            if written.revision > 0 {
+            if revision > 0 {
                 for (claim, line) in &free {
                     self.claims.move_on(claim, line);
                 }
-                seen = Some(written.revision);
+                seen = Some(revision);
             }
         }
         Err(too_busy())

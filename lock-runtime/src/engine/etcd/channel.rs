@@ -16,7 +16,6 @@ use prost::Message;
 use prost::bytes::Bytes;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +28,6 @@ pub(super) struct Channel {
     credentials: Option<(String, String)>,
     /// What the server knows the user by.
     token: Mutex<Option<HeaderValue>>,
-    /// The term of the last answer that a majority has agreed to.
-    term: AtomicU64,
     pub(super) fate: Arc<Fate>,
 }
 
@@ -44,7 +41,6 @@ impl Channel {
             caller,
             credentials,
             token: Mutex::default(),
-            term: AtomicU64::new(0),
             fate,
         }
     }
@@ -52,11 +48,6 @@ impl Channel {
     fn token(&self) -> Option<HeaderValue> {
         let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
         token.clone()
-    }
-
-    /// Returns the term of the last answer that a majority has agreed to.
-    pub(super) fn term(&self) -> u64 {
-        self.term.load(Ordering::Acquire)
     }
 
     /// Fetches the token of the user, if there is one.
@@ -106,10 +97,7 @@ impl Channel {
 
     /// Executes a transaction, which a majority agrees to.
     pub(super) async fn txn(&self, txn: &TxnRequest) -> Result<TxnResponse, Failure> {
-        let answer: TxnResponse = self.call("/etcdserverpb.KV/Txn", txn).await?;
-        let term = answer.header.as_ref().map_or(0, |header| header.raft_term);
-        self.term.fetch_max(term, Ordering::AcqRel);
-        Ok(answer)
+        self.call("/etcdserverpb.KV/Txn", txn).await
     }
 
     /// Calls a method. A request whose outcome is not known ends the connection: what it may still do on the server

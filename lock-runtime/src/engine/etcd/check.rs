@@ -3,15 +3,21 @@
 use crate::engine::etcd::channel::Channel;
 use crate::engine::etcd::core::Core;
 use crate::engine::etcd::failure::Failure;
-use crate::engine::etcd::messages::{AlarmResponse, Empty, MemberListResponse, StatusResponse};
+use crate::engine::etcd::messages::{
+    AlarmResponse, Empty, MemberListResponse, RangeRequest, RangeResponse, StatusResponse,
+};
 use crate::engine::inspection::Inspection;
 use crate::engine::url::format_address;
 use crate::util::time::deadline_in;
 use crate::warning::{Warning, WarningKind};
+use prost::bytes::Bytes;
 use std::sync::Arc;
 
 const NO_SPACE: i32 = 1;
 const CORRUPT: i32 = 2;
+
+/// A history of so many revisions is compacted by now if it ever is.
+const LONG_HISTORY: i64 = 100_000;
 
 /// Inspects each member that the URL names, and the cluster through the first that answers.
 pub(super) async fn inspect(core: &Core) -> Inspection {
@@ -22,9 +28,10 @@ pub(super) async fn inspect(core: &Core) -> Inspection {
     for host in &connector.endpoints.hosts {
         let server: Arc<str> = format_address(host).into();
         let (task, host) = (connector.clone(), host.clone());
+        let key = core.keys.session();
         let look = async move {
             let connection = task.reach(&host, deadline).await;
-            let looked = async { look(&connection?.channel).await };
+            let looked = async { look(&connection?.channel, key).await };
             looked.await.map_err(Failure::into_engine_error)
         };
         match core.client.run(deadline, look).await {
@@ -45,9 +52,23 @@ struct Looked {
     status: StatusResponse,
     alarms: AlarmResponse,
     members: MemberListResponse,
+    /// The present revision, if the history from the first one on is there.
+    whole_history: Option<i64>,
 }
 
-async fn look(channel: &Channel) -> Result<Looked, Failure> {
+/// Asks a member. The user may read the key.
+async fn look(channel: &Channel, key: Bytes) -> Result<Looked, Failure> {
+    let first = RangeRequest {
+        key,
+        revision: 1,
+        ..RangeRequest::default()
+    };
+    let first: Result<RangeResponse, _> = channel.call("/etcdserverpb.KV/Range", &first).await;
+    let whole_history = match first {
+        Ok(answer) => answer.header.map(|header| header.revision),
+        Err(failure) if failure.is_compacted() => None,
+        Err(failure) => return Err(failure),
+    };
     let nothing = Empty {};
     Ok(Looked {
         status: channel
@@ -60,6 +81,7 @@ async fn look(channel: &Channel) -> Result<Looked, Failure> {
         members: channel
             .call("/etcdserverpb.Cluster/MemberList", &nothing)
             .await?,
+        whole_history,
     })
 }
 
@@ -77,7 +99,7 @@ impl Looked {
         }
         if is_old(&self.status.version) {
             let words = format!(
-                "version {} can end leases that a later leader has renewed (etcd issue 15247)",
+                "with version {}, members may come to have different data (etcd pull requests 13908 and 14733)",
                 self.status.version
             );
             warn(WarningKind::OldVersion, words);
@@ -101,6 +123,10 @@ impl Looked {
                 _ => {}
             }
         }
+        if let Some(revisions) = self.whole_history.filter(|it| *it >= LONG_HISTORY) {
+            let words = format!("its history of {revisions} revisions was never compacted");
+            warn(WarningKind::NeverCompacted, words);
+        }
         let voters = self
             .members
             .members
@@ -121,7 +147,7 @@ impl Looked {
     }
 }
 
-/// Returns `true` for versions before 3.4.27 and 3.5.13, in which that was repaired.
+/// Returns `true` for versions that are too old for this library, and for those of 3.5 before that was repaired.
 fn is_old(version: &str) -> bool {
     let mut parts = version
         .split(['.', '-'])
@@ -129,9 +155,8 @@ fn is_old(version: &str) -> bool {
     let mut next = || parts.next().flatten().unwrap_or(u32::MAX);
     let (major, minor, patch) = (next(), next(), next());
     match (major, minor) {
-        (3, ..4) => true,
-        (3, 4) => patch < 32,
-        (3, 5) => patch < 13,
+        (3, ..=3) => true,
+        (3, 5) => patch < 6,
         _ => false,
     }
 }
@@ -144,10 +169,9 @@ mod tests {
     fn versions_before_the_repair_are_old() {
         for (version, old) in [
             ("3.3.25", true),
-            ("3.4.23", true),
-            ("3.4.32", false),
-            ("3.5.12", true),
-            ("3.5.13", false),
+            ("3.4.23", false),
+            ("3.5.5", true),
+            ("3.5.6", false),
             ("3.5.0-rc.1", true),
             ("3.6.0", false),
             ("", false),

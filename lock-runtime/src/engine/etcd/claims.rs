@@ -90,8 +90,27 @@ impl Claims {
         }
     }
 
-    pub(super) fn set_leases(&self, token: Token, leases: Vec<Arc<LeaseUse>>) {
-        self.change(token, |record| record.leases = leases);
+    /// Records that the claim's key may be attached to that lease, too.
+    pub(super) fn add_lease(&self, token: Token, lease: Arc<LeaseUse>) {
+        self.change(token, |record| record.leases.push(lease));
+    }
+
+    /// Records that the claim's key is attached to that lease.
+    pub(super) fn set_lease(&self, claim: &Claim, lease: &Arc<LeaseUse>) {
+        self.change(claim.token, |record| record.leases = vec![lease.clone()]);
+    }
+
+    /// Records to which of its leases the claim's key is attached.
+    pub(super) fn settle(&self, token: Token, lease: i64) {
+        self.change(token, |record| {
+            record.leases.retain(|share| share.lease().id == lease);
+        });
+    }
+
+    /// Records that the keys of both tokens are one.
+    pub(super) fn share_leases(&self, token: Token, second: Token) {
+        let leases = self.find(token).map(|record| record.leases);
+        self.change(second, |record| record.leases = leases.unwrap_or_default());
     }
 
     /// Gives the claim a key that is not in the line, if another client has written to its present one.
@@ -182,9 +201,17 @@ impl Claims {
     }
 
     /// Returns what the watch of a waiting claim tells, while it can be believed.
-    pub(super) fn known(&self, token: Token) -> Known {
+    pub(super) fn known(&self, token: Token, now: Timestamp) -> Known {
         let record = self.find_open(token);
-        record.map_or(Known::Nothing, |record| record.known(token))
+        record.map_or(Known::Nothing, |record| record.known(token, now))
+    }
+
+    /// Forgets what the watch of a waiting claim tells.
+    pub(super) fn doubt(&self, token: Token) {
+        self.change(token, |record| match &mut record.phase {
+            Phase::Waits(line) => Arc::make_mut(line).end(),
+            phase => *phase = Phase::Requested,
+        });
     }
 
     /// Forgets the watch of a claim that waits, and returns it.

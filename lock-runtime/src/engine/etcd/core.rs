@@ -7,7 +7,7 @@ use crate::engine::etcd::client::Client;
 use crate::engine::etcd::failure::Failure;
 use crate::engine::etcd::keys::Keys;
 use crate::engine::etcd::leases::Leases;
-use crate::engine::etcd::messages::{KeyValue, TxnRequest, TxnResponse};
+use crate::engine::etcd::messages::{KeyValue, Response, TxnRequest, TxnResponse};
 use crate::engine::etcd::server_lease::LeaseUse;
 use crate::engine::etcd::txn;
 use crate::engine::event::EventHandler;
@@ -34,8 +34,18 @@ pub(super) struct Written {
     pub(super) succeeded: bool,
     /// Zero if others were executed together with it: they may have written after it has read.
     pub(super) revision: i64,
-    /// The keys of each range that was read.
-    pub(super) ranges: Vec<Vec<KeyValue>>,
+    /// The answers to its parts.
+    pub(super) answers: Vec<Response>,
+}
+
+impl Written {
+    /// Returns the keys of each range that was read.
+    pub(super) fn ranges(self) -> impl Iterator<Item = Vec<KeyValue>> {
+        self.answers.into_iter().filter_map(|answer| match answer {
+            Response::Range(range) => Some(range.kvs),
+            _ => None,
+        })
+    }
 }
 
 pub(super) fn not_ready(words: &'static str) -> EngineError {
@@ -51,7 +61,7 @@ pub(super) fn too_busy() -> EngineError {
 }
 
 impl Core {
-    /// Returns the claims' share in a lease, which is new if they have none, or if that has ended.
+    /// Returns the claims' share in a lease, to which their keys may be attached from then on.
     pub(super) async fn share_lease(&self, claims: &[Claim]) -> Result<Arc<LeaseUse>, EngineError> {
         let first = claims.first().ok_or_else(has_ended)?;
         let record = self.claims.find(first.token);
@@ -61,7 +71,7 @@ impl Core {
         }
         let lease = self.leases.join(first.ttl, claims.len()).await?;
         for claim in claims {
-            self.claims.set_leases(claim.token, vec![lease.clone()]);
+            self.claims.add_lease(claim.token, lease.clone());
         }
         Ok(lease)
     }
@@ -117,10 +127,12 @@ impl Core {
             None => connection.channel.txn(&request).await?,
         };
         let (succeeded, revision) = (answer.succeeded, answer.revision());
-        let mut ranges: Vec<_> = answer.ranges().collect();
+        let answers = answer.responses.into_iter();
+        let mut answers: Vec<_> = answers.filter_map(|op| op.response).collect();
         if !succeeded {
-            let session = ranges.pop().and_then(|mut keys| keys.pop());
-            if session.is_none_or(|found| found.value != value) {
+            let is_session = |kv: &KeyValue| kv.value == value;
+            let session = answers.pop();
+            if !matches!(session, Some(Response::Range(it)) if it.kvs.iter().any(is_session)) {
                 connection.end();
                 return Err(Failure::not_sent("the session was closed"));
             }
@@ -128,7 +140,7 @@ impl Core {
         Ok(Written {
             succeeded,
             revision,
-            ranges,
+            answers,
         })
     }
 

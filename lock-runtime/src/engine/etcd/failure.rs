@@ -62,6 +62,11 @@ impl Failure {
             && self.says(&["lease not found"])
     }
 
+    /// Returns `true` if the request named a revision whose history is gone.
+    pub(super) fn is_compacted(&self) -> bool {
+        self.says(&["revision has been compacted"])
+    }
+
     pub(super) fn needs_no_login(&self) -> bool {
         self.says(&["authentication is not enabled"])
     }

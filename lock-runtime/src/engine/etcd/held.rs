@@ -60,6 +60,8 @@ impl Core {
             // An earlier try may have done it.
             return Ok(self.claims.is_held(to));
         }
+        // A renewal may have moved the key meanwhile.
+        self.claims.share_leases(claim.token, to);
         let since = self.clock.now();
         let key = &record.slot.key;
         let put = PutRequest {
@@ -75,9 +77,10 @@ impl Core {
         };
         let written = self.write_in_session(request, None).await;
         let written = written.map_err(Failure::into_engine_error)?;
-        let mut found = written.ranges.iter().flatten();
+        let succeeded = written.succeeded;
+        let mut found = written.ranges().flatten();
         let shares = found.any(|kv| kv.value == value_of(to));
-        if !written.succeeded && !shares {
+        if !succeeded && !shares {
             return Ok(false);
         }
         let open = self.claims.hold(to, since, claim.ttl);

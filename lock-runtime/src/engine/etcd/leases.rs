@@ -1,181 +1,189 @@
 //! Leases of the server, each of which many claims share.
 //!
-//! Keeping a lease alive is no decision of the majority: a leader that was frozen, and has a successor, still answers
-//! it. So an answer counts only if the member's term was the same before, in it, and in the answer to a transaction
-//! that follows it.
+//! Nothing is believed because a lease was kept alive: a leader that was frozen, and has a successor, never learns of
+//! that, and may have the lease revoked when it resumes. But no member ends a lease before its length has passed since
+//! it was granted. So holders move their keys to new leases, and only claims that wait rely on leases that are kept
+//! alive: losing one costs them their place.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::client::Client;
 use crate::engine::etcd::failure::Failure;
-use crate::engine::etcd::messages::{Header, LeaseGrantRequest, LeaseGrantResponse, TxnRequest};
-use crate::engine::etcd::server_lease::{LeaseUse, Proof, ServerLease, seconds_of};
-use crate::engine::etcd::txn;
-use crate::engine::lease::Lease;
-use crate::util::clock::Clock;
+use crate::engine::etcd::messages::{LeaseGrantRequest, LeaseGrantResponse};
+use crate::engine::etcd::server_lease::{LeaseUse, ServerLease, seconds_of};
+use crate::util::clock::{Clock, Timestamp};
 use crate::util::join_all::join_all;
 use crate::util::sync::{Mutex, MutexGuard};
-use crate::util::time::{deadline_in, sleep_until};
-use prost::bytes::Bytes;
+use crate::util::time::{deadline_in, elapsed_since, now, sleep_until};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
-
-/// How often a lease is kept alive again at once, after an election.
-const MAX_TRIES: u32 = 3;
+use tokio::time::Instant;
 
 pub(super) struct Leases {
     client: Arc<Client>,
     clock: Clock,
-    /// A key that the user may read.
-    probe: Bytes,
     /// Called when the server has ended a lease.
     on_lost: Box<dyn Fn() + Send + Sync>,
-    all: Mutex<Vec<Arc<ServerLease>>>,
+    classes: Mutex<Vec<Class>>,
     granting: tokio::sync::Mutex<()>,
+}
+
+/// The leases of one length.
+struct Class {
+    seconds: u64,
+    /// In the order in which they were granted.
+    leases: Vec<Arc<ServerLease>>,
+    /// When a new claim came last.
+    entered: Instant,
+}
+
+impl Class {
+    /// Returns the share of that number of claims in the newest lease that was granted no longer than `age` before
+    /// `since`.
+    fn find(&self, claims: usize, since: Timestamp, age: Duration) -> Option<Arc<LeaseUse>> {
+        let fits = |lease: &&Arc<ServerLease>| {
+            lease.age(since) <= age && !lease.is_lost() && lease.has_room_for(claims)
+        };
+        let lease = self.leases.iter().rev().find(fits)?;
+        Some(Arc::new(LeaseUse::of(lease, claims)))
+    }
 }
 
 impl Leases {
     pub(super) fn new(
         client: Arc<Client>,
         clock: Clock,
-        probe: Bytes,
         on_lost: impl Fn() + Send + Sync + 'static,
     ) -> Arc<Leases> {
         Arc::new(Leases {
             client,
             clock,
-            probe,
             on_lost: Box::new(on_lost),
-            all: Mutex::default(),
+            classes: Mutex::default(),
             granting: tokio::sync::Mutex::default(),
         })
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<Arc<ServerLease>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    fn classes(&self) -> MutexGuard<'_, Vec<Class>> {
+        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the share of that number of claims in a lease that lasts for at least that ttl.
+    /// Returns the share of new claims in a young lease that lasts for at least that ttl.
     pub(super) async fn join(
         self: &Arc<Self>,
         ttl: Duration,
         claims: usize,
     ) -> Result<Arc<LeaseUse>, EngineError> {
         let seconds = seconds_of(ttl);
-        if let Some(lease) = self.find(seconds, claims) {
+        let young = Duration::from_secs(seconds) / 3;
+        let joined = self.join_since(ttl, claims, self.clock.now(), young).await;
+        let mut classes = self.classes();
+        if let Some(class) = classes.iter_mut().find(|class| class.seconds == seconds) {
+            class.entered = now();
+        }
+        joined
+    }
+
+    /// Returns the share of that number of claims in a lease that was granted no longer than `age` before `since`.
+    pub(super) async fn join_since(
+        self: &Arc<Self>,
+        ttl: Duration,
+        claims: usize,
+        since: Timestamp,
+        age: Duration,
+    ) -> Result<Arc<LeaseUse>, EngineError> {
+        let seconds = seconds_of(ttl);
+        let find = || {
+            let classes = self.classes();
+            let class = classes.iter().find(|class| class.seconds == seconds);
+            class.and_then(|class| class.find(claims, since, age))
+        };
+        if let Some(lease) = find() {
             return Ok(lease);
         }
         let _turn = self.granting.lock().await;
-        if let Some(lease) = self.find(seconds, claims) {
+        if let Some(lease) = find() {
             return Ok(lease);
         }
         let lease = Arc::new(self.grant(seconds).await?);
-        self.all().push(lease.clone());
-        let keeper = keep(Arc::downgrade(self), lease);
-        self.client.io.spawn_detached(keeper);
-        self.find(seconds, claims).ok_or_else(|| {
-            EngineError::new(EngineErrorKind::NotReady, "the server's lease has ended")
-        })
-    }
-
-    fn find(&self, seconds: u64, claims: usize) -> Option<Arc<LeaseUse>> {
-        let all = self.all();
-        let fits = |lease: &&Arc<ServerLease>| {
-            lease.seconds == seconds && !lease.is_lost() && lease.has_room_for(claims)
-        };
-        let lease = all.iter().find(fits)?;
-        Some(Arc::new(LeaseUse::of(lease, claims)))
+        let share = LeaseUse::of(&lease, claims);
+        self.add(lease);
+        Ok(Arc::new(share))
     }
 
     async fn grant(&self, seconds: u64) -> Result<ServerLease, EngineError> {
         let connection = self.client.connection().await?;
         let sent = self.clock.now();
-        let request = LeaseGrantRequest {
-            ttl: i64::try_from(seconds).unwrap_or(i64::MAX),
-        };
+        let ttl = i64::try_from(seconds).unwrap_or(i64::MAX);
         let method = "/etcdserverpb.Lease/LeaseGrant";
+        let request = LeaseGrantRequest { ttl };
         let answer = connection.channel.call(method, &request).await;
         let granted: LeaseGrantResponse = answer.map_err(Failure::into_engine_error)?;
-        let ttl = Duration::from_secs(u64::try_from(granted.ttl).unwrap_or(0));
-        if ttl < Duration::from_secs(seconds) {
-            let words =
-                format!("the server grants leases of {ttl:?} instead of {seconds} s; lower `ttl`");
+        if granted.ttl < ttl {
+            let words = format!(
+                "the server grants leases of {} s instead of {seconds} s; lower `ttl`",
+                granted.ttl
+            );
             return Err(EngineError::new(EngineErrorKind::Rejected, words));
         }
-        let lease = Lease::from_request(sent, ttl);
-        Ok(ServerLease::new(granted.id, seconds, Proof { sent, lease }))
+        Ok(ServerLease::new(granted.id, seconds, sent))
     }
 
-    /// Keeps the lease alive, unless it lasts for that ttl anyway, or that was done in the last tenth of it.
-    pub(super) async fn refresh(
-        &self,
-        lease: &ServerLease,
-        ttl: Duration,
-    ) -> Result<(), EngineError> {
-        let _turn = lease.refreshing.lock().await;
-        for _ in 0..MAX_TRIES {
-            if lease.is_lost() {
-                break;
-            }
-            let now = self.clock.now();
-            let is_fresh =
-                lease.remaining(now) >= ttl || now.elapsed_since(lease.proof().sent) < ttl / 10;
-            if is_fresh || self.try_refresh(lease).await? {
-                return Ok(());
+    fn add(self: &Arc<Self>, lease: Arc<ServerLease>) {
+        let seconds = lease.seconds;
+        let mut classes = self.classes();
+        match classes.iter_mut().find(|class| class.seconds == seconds) {
+            Some(class) => class.leases.push(lease),
+            None => {
+                classes.push(Class {
+                    seconds,
+                    leases: vec![lease],
+                    entered: now(),
+                });
+                let keeper = keep(Arc::downgrade(self), seconds);
+                self.client.io.spawn_detached(keeper);
             }
         }
-        let words = match lease.is_lost() {
-            true => "the server's lease has ended",
-            false => "another leader was elected while the lease was renewed",
-        };
-        Err(EngineError::new(EngineErrorKind::NotReady, words))
     }
 
-    /// Returns `true` if the answer counts.
-    async fn try_refresh(&self, lease: &ServerLease) -> Result<bool, EngineError> {
-        let connection = self.client.connection().await?;
-        let before = connection.channel.term();
-        let sent = self.clock.now();
-        let answer = connection.channel.keep_alive(lease.id).await;
-        let answer = answer.map_err(Failure::into_engine_error)?;
-        if answer.ttl <= 0 {
-            self.lose(lease);
-            return Ok(false);
-        }
-        let look = TxnRequest {
-            success: vec![txn::get(self.probe.clone())],
-            ..TxnRequest::default()
+    /// Keeps the lease alive. Returns `false` if that is not known.
+    async fn keep_alive(&self, lease: &ServerLease) -> bool {
+        let Ok(connection) = self.client.connection().await else {
+            return false;
         };
-        let look = connection.channel.txn(&look).await;
-        let look = look.map_err(Failure::into_engine_error)?;
-        let term = |header: Option<Header>| header.map(|header| header.raft_term);
-        let counts = term(answer.header) == Some(before) && term(look.header) == Some(before);
-        if counts {
-            let seconds = u64::try_from(answer.ttl).unwrap_or(0).min(lease.seconds);
-            let renewed = Lease::from_request(sent, Duration::from_secs(seconds));
-            lease.prove(Proof {
-                sent,
-                lease: renewed,
-            });
+        match connection.channel.keep_alive(lease.id).await {
+            Ok(answer) if answer.ttl <= 0 => {
+                self.lose(lease);
+                true
+            }
+            answer => answer.is_ok(),
         }
-        Ok(counts)
     }
 
     /// Records that the server has ended the lease.
     pub(super) fn lose(&self, lease: &ServerLease) {
         if lease.set_lost() {
-            self.all().retain(|other| other.id != lease.id);
             (self.on_lost)();
         }
     }
 
-    /// Takes the lease out of use if it has been without a claim for that long.
-    fn retire(&self, lease: &ServerLease, idle: Duration) -> bool {
-        let mut all = self.all();
-        let retires = lease.is_idle(idle);
-        if retires {
-            all.retain(|other| other.id != lease.id);
+    /// Forgets the leases of that length that are of no use. Returns the others that must be kept alive, and whether
+    /// new claims are to be expected; `None` if there are no leases.
+    fn tend(&self, seconds: u64) -> Option<(Vec<Arc<ServerLease>>, bool)> {
+        let time = self.clock.now();
+        let mut classes = self.classes();
+        let at = classes.iter().position(|it| it.seconds == seconds)?;
+        let class = &mut classes[at];
+        class
+            .leases
+            .retain(|lease| lease.is_used() || !lease.remaining(time).is_zero());
+        if class.leases.is_empty() {
+            classes.swap_remove(at);
+            return None;
         }
-        retires
+        let used = class.leases.iter();
+        let used = used.filter(|it| it.is_used() && !it.is_lost() && !it.is_young(time));
+        let ttl = Duration::from_secs(seconds);
+        Some((used.cloned().collect(), elapsed_since(class.entered) < ttl))
     }
 
     async fn revoke(&self, id: i64) {
@@ -187,39 +195,40 @@ impl Leases {
 
     /// Revokes the leases without claims. Returns `true` if none is left.
     pub(super) async fn revoke_unused(&self) -> bool {
-        let all = self.all().clone();
-        let retired = all
-            .iter()
-            .filter(|lease| self.retire(lease, Duration::ZERO));
-        join_all(retired.map(|lease| self.revoke(lease.id))).await;
-        self.all().is_empty()
+        let mut unused = Vec::new();
+        let is_last = {
+            let mut classes = self.classes();
+            for class in &mut *classes {
+                unused.extend(class.leases.extract_if(.., |lease| !lease.is_used()));
+            }
+            classes.iter().all(|class| class.leases.is_empty())
+        };
+        join_all(unused.iter().map(|lease| self.revoke(lease.id))).await;
+        is_last
     }
 }
 
-/// Keeps a lease alive until it is no longer used.
-async fn keep(leases: Weak<Leases>, lease: Arc<ServerLease>) {
-    let third = lease.ttl() / 3;
-    let mut pause = third;
+/// Keeps the leases of that length alive on which claims stay, and has a young one ready for claims that come.
+async fn keep(leases: Weak<Leases>, seconds: u64) {
+    let ttl = Duration::from_secs(seconds);
+    let mut pause = ttl / 4;
     loop {
         sleep_until(deadline_in(pause)).await;
         let Some(leases) = leases.upgrade() else {
             return;
         };
-        let in_use = leases.all().iter().any(|other| other.id == lease.id);
-        if lease.is_lost() || !in_use {
+        let Some((used, is_entered)) = leases.tend(seconds) else {
             return;
-        }
-        if leases.retire(&lease, lease.ttl()) {
-            return leases.revoke(lease.id).await;
-        }
-        let now = leases.clock.now();
-        pause = match leases.refresh(&lease, lease.ttl()).await {
-            Ok(()) => third.saturating_sub(now.elapsed_since(lease.proof().sent)),
-            Err(_) => lease.remaining(now) / 8,
         };
-        pause = pause.clamp(
-            Duration::from_millis(50),
-            third.max(Duration::from_millis(50)),
-        );
+        let kept = join_all(used.iter().map(|lease| leases.keep_alive(lease))).await;
+        let mut all_went_well = kept.into_iter().all(|is_kept| is_kept);
+        if is_entered {
+            let ahead = leases.join_since(ttl, 0, leases.clock.now(), ttl / 12);
+            all_went_well &= ahead.await.is_ok();
+        }
+        pause = match all_went_well {
+            true => ttl / 4,
+            false => (ttl / 24).max(Duration::from_millis(50)),
+        };
     }
 }

@@ -6,8 +6,6 @@ use prost::bytes::Bytes;
 pub(super) struct Header {
     #[prost(int64, tag = "3")]
     pub(super) revision: i64,
-    #[prost(uint64, tag = "4")]
-    pub(super) raft_term: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -118,7 +116,7 @@ pub(super) struct Compare {
     pub(super) target: i32,
     #[prost(bytes = "bytes", tag = "3")]
     pub(super) key: Bytes,
-    #[prost(oneof = "Operand", tags = "5, 6, 7")]
+    #[prost(oneof = "Operand", tags = "5, 7")]
     pub(super) operand: Option<Operand>,
     #[prost(bytes = "bytes", tag = "64")]
     pub(super) range_end: Bytes,
@@ -128,8 +126,6 @@ pub(super) struct Compare {
 pub(super) enum Operand {
     #[prost(int64, tag = "5")]
     CreateRevision(i64),
-    #[prost(int64, tag = "6")]
-    ModRevision(i64),
     #[prost(bytes = "bytes", tag = "7")]
     Value(Bytes),
 }
@@ -168,15 +164,6 @@ impl TxnResponse {
         };
         self.responses.into_iter().filter_map(part)
     }
-
-    /// Returns the keys of each range that the transaction read.
-    pub(super) fn ranges(self) -> impl Iterator<Item = Vec<KeyValue>> {
-        let range = |op: ResponseOp| match op.response {
-            Some(Response::Range(range)) => Some(range.kvs),
-            _ => None,
-        };
-        self.responses.into_iter().filter_map(range)
-    }
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -202,8 +189,6 @@ pub(super) struct LeaseRequest {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct KeepAliveResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<Header>,
     /// Zero if there is no such lease.
     #[prost(int64, tag = "3")]
     pub(super) ttl: i64,

@@ -73,7 +73,7 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
     let lost = handler.clone();
     let on_lost = move || lost(EngineEvent::Resubscribed);
     let strong = Arc::new(Core {
-        leases: Leases::new(client.clone(), clock.clone(), keys.session(), on_lost),
+        leases: Leases::new(client.clone(), clock.clone(), on_lost),
         client,
         claims: Arc::new(Claims::new(keys.clone())),
         keys,

@@ -8,6 +8,7 @@ use crate::engine::etcd::slots::Slot;
 use crate::engine::etcd::txn;
 use crate::engine::etcd::watched_line::WatchedLine;
 use crate::engine::event::EngineEvent;
+use crate::engine::lease::Lease;
 use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
 use prost::bytes::Bytes;
@@ -39,10 +40,12 @@ pub(super) enum Phase {
     },
 }
 
-/// The answer to a question that needs no request.
+/// What is known of a waiting claim without a request.
 pub(super) enum Known {
     Granted,
     Waits(Place),
+    /// The claim holds the lock or is the next to do so, and its key must be attached to a new lease first.
+    MustMove,
     Nothing,
 }
 
@@ -69,7 +72,21 @@ impl Record {
     }
 
     fn has_lost_lease(&self) -> bool {
-        self.leases.iter().all(|lease| lease.lease().is_lost())
+        let mut leases = self.leases.iter();
+        !self.leases.is_empty() && leases.all(|lease| lease.lease().is_lost())
+    }
+
+    /// Returns `true` if the server keeps the claim's key for that ttl from `since` on, on a lease of that length.
+    pub(super) fn is_proven(&self, since: Timestamp, ttl: Duration) -> bool {
+        let whole = Lease::from_request(since, ttl).remaining(since);
+        let mut leases = self.leases.iter();
+        leases.all(|lease| lease.fits(ttl)) && self.remaining(since) >= whole
+    }
+
+    /// Returns `true` if no more than that part of the lease is proven to be left: a half, a third and so on.
+    fn is_below(&self, part: u32, now: Timestamp) -> bool {
+        let ttl = self.leases.last().map(|lease| lease.lease().ttl());
+        ttl.is_none_or(|ttl| self.remaining(now) <= ttl / part)
     }
 
     /// Returns the write of the claim's key.
@@ -83,14 +100,21 @@ impl Record {
     }
 
     /// Returns what the watch of a waiting claim tells, while it can be believed.
-    pub(super) fn known(&self, token: Token) -> Known {
-        match &self.phase {
-            Phase::Granted => Known::Granted,
+    pub(super) fn known(&self, token: Token, now: Timestamp) -> Known {
+        let place = match &self.phase {
+            Phase::Granted => Some(Place::Holds),
             Phase::Waits(line) if line.is_live() && !self.has_lost_lease() => {
-                let place = line.place_of(&self.slot.key, &value_of(token));
-                place.map_or(Known::Nothing, Known::Waits)
+                line.place_of(&self.slot.key, &value_of(token))
             }
-            Phase::Requested | Phase::Waits(_) | Phase::Held { .. } => Known::Nothing,
+            Phase::Requested | Phase::Waits(_) | Phase::Held { .. } => None,
+        };
+        match place {
+            Some(Place::Holds) if self.is_below(4, now) => Known::MustMove,
+            // When it is its turn, that needs no request.
+            Some(Place::Waits { ahead: 0, .. }) if self.is_below(2, now) => Known::MustMove,
+            Some(Place::Holds) => Known::Granted,
+            Some(place) => Known::Waits(place),
+            None => Known::Nothing,
         }
     }
 
@@ -115,7 +139,7 @@ impl Record {
                 })
             )
         };
-        let had_others = has_others(line.place_of(key, &value));
+        let before = line.place_of(key, &value);
         line.follow(message);
         if !message.canceled && !line.is_read() {
             return None;
@@ -126,9 +150,15 @@ impl Record {
                 self.phase = Phase::Granted;
                 Some((EngineEvent::MayBeFree(token), true))
             }
-            Some(Place::Waits { .. }) if !message.canceled => {
-                let joined = has_others(place) && !had_others;
-                joined.then_some((EngineEvent::MoreWaiters(token), false))
+            Some(Place::Waits { ahead, .. }) if !message.canceled => {
+                let was_behind = matches!(before, Some(Place::Waits { ahead, .. }) if ahead > 0);
+                match ahead == 0 && was_behind {
+                    true => Some((EngineEvent::AtFront(token), false)),
+                    false => {
+                        let joined = has_others(place) && !has_others(before);
+                        joined.then_some((EngineEvent::MoreWaiters(token), false))
+                    }
+                }
             }
             // It is read again.
             None if line.is_too_old() && !message.canceled => {

@@ -2,12 +2,9 @@
 
 use crate::engine::lease::Lease;
 use crate::util::clock::Timestamp;
-use crate::util::sync::{Mutex, MutexGuard};
-use crate::util::time::{elapsed_since, now};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// The greatest number of claims on one lease: the server deletes all of their keys at once when it ends.
 const MAX_USES: usize = 1000;
@@ -17,19 +14,12 @@ pub(super) struct ServerLease {
     pub(super) id: i64,
     /// The length that was asked for.
     pub(super) seconds: u64,
-    proven: Mutex<Proof>,
+    /// When it was asked for.
+    sent: Timestamp,
+    /// No member ends it before that, whether it is kept alive or not.
+    proof: Lease,
     uses: AtomicUsize,
-    last_used: Mutex<Instant>,
     lost: AtomicBool,
-    /// Held while the lease is kept alive.
-    pub(super) refreshing: tokio::sync::Mutex<()>,
-}
-
-/// The last request that kept a lease alive, and what it proves.
-#[derive(Clone, Copy)]
-pub(super) struct Proof {
-    pub(super) sent: Timestamp,
-    pub(super) lease: Lease,
 }
 
 /// The share of some claims in a lease.
@@ -39,15 +29,16 @@ pub(super) struct LeaseUse {
 }
 
 impl ServerLease {
-    pub(super) fn new(id: i64, seconds: u64, proof: Proof) -> ServerLease {
+    /// Returns the lease that a request sent at `sent` has granted. Members may round its length up, each by its own
+    /// settings.
+    pub(super) fn new(id: i64, seconds: u64, sent: Timestamp) -> ServerLease {
         ServerLease {
             id,
             seconds,
-            proven: Mutex::new(proof),
+            sent,
+            proof: Lease::from_request(sent, Duration::from_secs(seconds)),
             uses: AtomicUsize::new(0),
-            last_used: Mutex::new(now()),
             lost: AtomicBool::new(false),
-            refreshing: tokio::sync::Mutex::default(),
         }
     }
 
@@ -55,10 +46,15 @@ impl ServerLease {
     pub(super) fn remaining(&self, now: Timestamp) -> Duration {
         match self.is_lost() {
             true => Duration::ZERO,
-            false => self.proof().lease.remaining(now),
+            false => self.proof.remaining(now),
         }
     }
 
+    pub(super) fn age(&self, now: Timestamp) -> Duration {
+        now.elapsed_since(self.sent)
+    }
+
+    /// Returns `true` if the server has said that there is no such lease.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
@@ -68,16 +64,13 @@ impl ServerLease {
         !self.lost.swap(true, Ordering::AcqRel)
     }
 
-    pub(super) fn proof(&self) -> Proof {
-        *self.proven.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn prove(&self, proof: Proof) {
-        *self.proven.lock().unwrap_or_else(PoisonError::into_inner) = proof;
-    }
-
     pub(super) fn ttl(&self) -> Duration {
         Duration::from_secs(self.seconds)
+    }
+
+    /// Returns `true` if new claims may join the lease.
+    pub(super) fn is_young(&self, now: Timestamp) -> bool {
+        !self.is_lost() && self.age(now) <= self.ttl() / 3
     }
 
     /// Returns `true` if the lease may get that number of claims more.
@@ -85,15 +78,8 @@ impl ServerLease {
         self.uses.load(Ordering::Acquire) + claims <= MAX_USES
     }
 
-    /// Returns `true` if the lease has been without a claim for that long.
-    pub(super) fn is_idle(&self, time: Duration) -> bool {
-        let last = *self.last_used();
-        self.uses.load(Ordering::Acquire) == 0 && elapsed_since(last) >= time
-    }
-
-    fn last_used(&self) -> MutexGuard<'_, Instant> {
-        let last = self.last_used.lock();
-        last.unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn is_used(&self) -> bool {
+        self.uses.load(Ordering::Acquire) > 0
     }
 }
 
@@ -118,7 +104,6 @@ impl LeaseUse {
 
 impl Drop for LeaseUse {
     fn drop(&mut self) {
-        *self.lease.last_used() = now();
         self.lease.uses.fetch_sub(self.claims, Ordering::AcqRel);
     }
 }

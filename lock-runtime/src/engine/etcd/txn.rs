@@ -8,7 +8,6 @@ use prost::bytes::Bytes;
 const EQUAL: i32 = 0;
 const LESS: i32 = 2;
 const CREATE: i32 = 1;
-const MODIFY: i32 = 2;
 const VALUE: i32 = 3;
 
 pub(super) fn put(put: PutRequest) -> RequestOp {
@@ -72,13 +71,13 @@ pub(super) fn is_empty((key, range_end): &(Bytes, Bytes)) -> Compare {
     }
 }
 
-/// No key of the range has been written after that revision.
-pub(super) fn is_unchanged((key, range_end): &(Bytes, Bytes), revision: i64) -> Compare {
+/// No key of the range has been created after that revision.
+pub(super) fn has_no_newer((key, range_end): &(Bytes, Bytes), revision: i64) -> Compare {
     Compare {
         result: LESS,
-        target: MODIFY,
+        target: CREATE,
         key: key.clone(),
-        operand: Some(Operand::ModRevision(revision + 1)),
+        operand: Some(Operand::CreateRevision(revision + 1)),
         range_end: range_end.clone(),
     }
 }

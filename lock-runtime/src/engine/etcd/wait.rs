@@ -6,7 +6,8 @@ use crate::engine::etcd::line::{Line, Place};
 use crate::engine::etcd::messages::{
     TxnRequest, WatchCancel, WatchCommand, WatchCreate, WatchResponse,
 };
-use crate::engine::etcd::record::{Known, value_of};
+use crate::engine::etcd::record::{Known, Record, value_of};
+use crate::engine::etcd::renew::Move;
 use crate::engine::etcd::txn;
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::token::Token;
@@ -29,65 +30,86 @@ impl Core {
             return Ok(EnqueueReply::Stale);
         };
         let _turn = record.turn.lock().await;
-        let entered = self.enter(&claim).await;
+        let entered = self.settle(&claim).await;
         if !matches!(entered, Ok(EnqueueReply::Queued(_))) {
             self.stop_watching(claim.token);
         }
         entered
     }
 
-    async fn enter(&self, claim: &Claim) -> Result<EnqueueReply, EngineError> {
-        let range = self.keys.line(&claim.name);
+    /// Makes requests until it is known what has become of the claim.
+    async fn settle(&self, claim: &Claim) -> Result<EnqueueReply, EngineError> {
         for _ in 0..MAX_ROUNDS {
-            let lease = self.share_lease(from_ref(claim)).await?;
+            if let Some(known) = self.known(claim) {
+                return Ok(known);
+            }
             let Some(record) = self.claims.find_open(claim.token) else {
                 return Ok(EnqueueReply::Stale);
             };
-            let since = self.clock.now();
-            let key = &record.slot.key;
-            self.watch(claim.token, &range).await?;
-            let put = record.put(claim.token, lease.lease().id);
-            let request = TxnRequest {
-                compare: vec![txn::is_absent(key.clone())],
-                success: vec![put, txn::range(&range)],
-                failure: vec![txn::range(&range)],
-            };
-            let Some(mut written) = self.write(&lease, request, None).await? else {
-                continue;
-            };
-            let keys = written.ranges.pop().unwrap_or_default();
-            let line = Line::new(keys, written.revision);
-            let Some(line) = self.claims.read(claim.token, line) else {
-                continue;
-            };
-            match line.place_of(key, &value_of(claim.token)) {
-                Some(Place::Holds) => {
-                    self.stop_watching(claim.token);
-                    if !self.claims.hold(claim.token, since, claim.ttl) {
-                        return Ok(EnqueueReply::Stale);
-                    }
-                    return Ok(match written.succeeded {
-                        true => EnqueueReply::Granted(claim.ttl),
-                        false => EnqueueReply::AlreadyHeld(claim.ttl),
-                    });
-                }
-                Some(place) => return Ok(self.queued(place)),
-                // Another client has written to this key.
-                None => self.claims.move_on(claim, &line),
+            match self.claims.known(claim.token, self.clock.now()) {
+                Known::MustMove => self.move_ahead(claim, record).await?,
+                _ => self.enter(claim).await?,
             }
         }
         Err(too_busy())
     }
 
+    /// Enters the line, or reads it again.
+    async fn enter(&self, claim: &Claim) -> Result<(), EngineError> {
+        let range = self.keys.line(&claim.name);
+        let lease = self.share_lease(from_ref(claim)).await?;
+        let Some(record) = self.claims.find_open(claim.token) else {
+            return Ok(());
+        };
+        let (key, value) = (&record.slot.key, value_of(claim.token));
+        self.watch(claim.token, &range).await?;
+        let put = record.put(claim.token, lease.lease().id);
+        let request = TxnRequest {
+            compare: vec![txn::is_absent(key.clone())],
+            success: vec![put, txn::range(&range)],
+            failure: vec![txn::range(&range)],
+        };
+        let Some(written) = self.write(&lease, request, None).await? else {
+            return Ok(());
+        };
+        let revision = written.revision;
+        let keys = written.ranges().next().unwrap_or_default();
+        match keys.iter().find(|kv| kv.key == *key) {
+            Some(mine) if mine.value == value => self.claims.settle(claim.token, mine.lease),
+            // Another client has written to this key.
+            _ => {
+                self.claims.move_on(claim, &Line::new(keys, revision));
+                return Ok(());
+            }
+        }
+        self.claims.read(claim.token, Line::new(keys, revision));
+        Ok(())
+    }
+
+    /// Attaches the key of a claim that holds the lock, or is the next to do so, to a new lease.
+    async fn move_ahead(&self, claim: &Claim, record: Record) -> Result<(), EngineError> {
+        let (since, age) = (self.clock.now(), claim.ttl / 10);
+        let lease = self.leases.join_since(claim.ttl, 1, since, age).await?;
+        let moved = self
+            .attach(&[Move::new(claim, record, Some(lease))])
+            .await?;
+        if moved != [true] {
+            self.claims.doubt(claim.token);
+        }
+        Ok(())
+    }
+
     /// Returns what is known of a waiting claim without a request.
     pub(super) fn known(&self, claim: &Claim) -> Option<EnqueueReply> {
-        match self.claims.known(claim.token) {
+        let now = self.clock.now();
+        match self.claims.known(claim.token, now) {
             Known::Granted => {
-                let open = self.claims.hold(claim.token, self.clock.now(), claim.ttl);
+                self.stop_watching(claim.token);
+                let open = self.claims.hold(claim.token, now, claim.ttl);
                 open.then_some(EnqueueReply::AlreadyHeld(claim.ttl))
             }
             Known::Waits(place) => Some(self.queued(place)),
-            Known::Nothing => None,
+            Known::MustMove | Known::Nothing => None,
         }
     }
 

@@ -114,10 +114,7 @@ mod tests {
     }
 
     fn begins(revision: i64) -> WatchResponse {
-        let header = Some(Header {
-            revision,
-            ..Header::default()
-        });
+        let header = Some(Header { revision });
         WatchResponse {
             header,
             created: true,

@@ -254,12 +254,12 @@ pub const CLASSES: &[Class] = &[
     Class {
         name: "C49",
         patch: "c49-leases-count-from-the-answer",
-        finder: UnitTest("a_lease_counts_from_before_the_request_that_kept_it_alive"),
+        finder: UnitTest("a_lease_counts_from_before_the_request_that_granted_it"),
     },
     Class {
         name: "C50",
-        patch: "c50-leaders-with-a-successor-count",
-        finder: UnitTest("a_leader_with_a_successor_proves_no_lease"),
+        patch: "c50-kept-alive-leases-count",
+        finder: UnitTest("a_lease_that_is_kept_alive_proves_no_more"),
     },
     Class {
         name: "C51",

@@ -1,7 +1,6 @@
 //! Tests on a server whose answers are scripted.
 
 mod gathered;
-mod late_answers;
-mod leadership;
+mod leases;
 mod scripted_server;
 mod watches;

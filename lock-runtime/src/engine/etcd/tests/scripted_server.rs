@@ -1,5 +1,4 @@
-//! A server that speaks as much of etcd's API as a lock needs. Its first leader goes on to keep leases alive when it has
-//! a successor, unless the server is only slow to do so.
+//! A server that speaks as much of etcd's API as a lock needs. It ends no lease.
 
 use crate::engine::etcd::grpc::encode;
 use crate::engine::etcd::messages::{
@@ -19,9 +18,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 
-const FIRST_TERM: u64 = 5;
-
-/// How long a slow server takes to keep a lease alive.
+/// How long a slow server takes to grant a lease.
 pub(super) const DELAY: Duration = Duration::from_millis(400);
 
 pub(super) struct ScriptedServer {
@@ -40,7 +37,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// In the order of creation: none is written twice.
+    /// In the order of creation.
     keys: Vec<KeyValue>,
     revision: i64,
     /// The length of each lease in seconds.
@@ -52,7 +49,7 @@ struct State {
     starts: Vec<i64>,
     /// The other client releases the lock when a claim has entered its line, and watches begin after that.
     releases_first: bool,
-    /// The clock of the client, which advances by [`DELAY`] before the answer to each request to keep a lease alive.
+    /// The clock of the client, which advances by [`DELAY`] before each lease is granted.
     clock: Option<Clock>,
     /// No transaction is answered, and one that draws a fencing token ends the connection.
     is_silent: bool,
@@ -85,7 +82,7 @@ impl ScriptedServer {
         self.shared.state().kept_alive
     }
 
-    /// Has the server keep its leader, and answer late when it has kept a lease alive.
+    /// Has the server answer late when it has granted a lease.
     pub(super) fn be_slow(&self, clock: Clock) {
         self.shared.state().clock = Some(clock);
     }
@@ -94,7 +91,7 @@ impl ScriptedServer {
     pub(super) fn hold(&self) {
         self.shared
             .state()
-            .put(Bytes::from_static(HOLDER), Bytes::new());
+            .put(Bytes::from_static(HOLDER), Bytes::new(), 0);
     }
 
     /// Waits until another claim is in line, and ends the hold of the other client.
@@ -110,6 +107,19 @@ impl ScriptedServer {
     /// Returns the revision from which each watch was to begin.
     pub(super) fn starts(&self) -> Vec<i64> {
         self.shared.state().starts.clone()
+    }
+
+    /// Returns the lease of the last claim in the line of `row`.
+    pub(super) fn lease_of_claim(&self) -> i64 {
+        let state = self.shared.state();
+        let line = state.keys.iter().filter(|kv| kv.key.starts_with(LINE));
+        line.last().map_or(0, |kv| kv.lease)
+    }
+
+    /// Removes all claims on `row` without a report to any watch.
+    pub(super) fn forget_claims(&self) {
+        let mut state = self.shared.state();
+        state.keys.retain(|kv| !kv.key.starts_with(LINE));
     }
 
     /// Answers no transaction until one draws a fencing token, and then ends the connection.
@@ -200,7 +210,7 @@ async fn take_watches(
         }
         let mut state = shared.state();
         let _ = reports.send(WatchResponse {
-            header: state.header(FIRST_TERM),
+            header: state.header(),
             watch_id: create.watch_id,
             created: true,
             ..WatchResponse::default()
@@ -216,6 +226,9 @@ impl Shared {
         Some(match method {
             "/etcdserverpb.Lease/LeaseGrant" => {
                 let LeaseGrantRequest { ttl } = Message::decode(message).ok()?;
+                if let Some(clock) = &state.clock {
+                    clock.advance(DELAY, DELAY);
+                }
                 state.leases.push(ttl);
                 let id = state.leases.len() as i64;
                 encode(&LeaseGrantResponse { id, ttl })
@@ -223,13 +236,8 @@ impl Shared {
             "/etcdserverpb.Lease/LeaseKeepAlive" => {
                 let LeaseRequest { id } = Message::decode(message).ok()?;
                 state.kept_alive += 1;
-                if let Some(clock) = &state.clock {
-                    clock.advance(DELAY, DELAY);
-                }
-                encode(&KeepAliveResponse {
-                    header: state.header(FIRST_TERM),
-                    ttl: state.leases[id as usize - 1],
-                })
+                let ttl = state.leases[id as usize - 1];
+                encode(&KeepAliveResponse { ttl })
             }
             "/etcdserverpb.Lease/LeaseRevoke" => encode(&Empty {}),
             "/etcdserverpb.KV/Txn" => {
@@ -245,12 +253,9 @@ impl Shared {
 }
 
 impl State {
-    fn header(&self, raft_term: u64) -> Option<Header> {
+    fn header(&self) -> Option<Header> {
         let revision = self.revision;
-        Some(Header {
-            revision,
-            raft_term,
-        })
+        Some(Header { revision })
     }
 
     fn execute(&mut self, txn: TxnRequest) -> TxnResponse {
@@ -259,8 +264,10 @@ impl State {
         let requests = requests.into_iter().filter_map(|op| op.request);
         let responses = requests.map(|request| {
             let response = match request {
-                Request::Put(PutRequest { key, value, .. }) => {
-                    self.put(key, value);
+                Request::Put(PutRequest {
+                    key, value, lease, ..
+                }) => {
+                    self.put(key, value, lease);
                     Response::Put(Empty {})
                 }
                 Request::Delete(delete) => {
@@ -277,11 +284,8 @@ impl State {
             ResponseOp { response }
         });
         let responses = responses.collect();
-        // A majority has elected another leader.
-        let is_replaced = self.kept_alive > 0 && self.clock.is_none();
-        let term = FIRST_TERM + u64::from(is_replaced);
         TxnResponse {
-            header: self.header(term),
+            header: self.header(),
             succeeded,
             responses,
         }
@@ -291,11 +295,11 @@ impl State {
         let keys = self.range(&compare.key, &compare.range_end);
         match &compare.operand {
             Some(Operand::Value(value)) => keys.iter().any(|kv| kv.value == value),
-            Some(Operand::ModRevision(revision)) => {
-                keys.iter().all(|kv| kv.mod_revision < *revision)
-            }
             // There is no such key.
-            _ => keys.is_empty(),
+            Some(Operand::CreateRevision(0)) | None => keys.is_empty(),
+            Some(Operand::CreateRevision(revision)) => {
+                keys.iter().all(|kv| kv.create_revision < *revision)
+            }
         }
     }
 
@@ -306,15 +310,23 @@ impl State {
         keys.collect()
     }
 
-    fn put(&mut self, key: Bytes, value: Bytes) {
+    fn put(&mut self, key: Bytes, value: Bytes, lease: i64) {
         self.revision += 1;
-        self.keys.retain(|kv| kv.key != key);
-        self.keys.push(KeyValue {
+        let known = self.keys.iter_mut().find(|kv| kv.key == key);
+        let create_revision = known
+            .as_ref()
+            .map_or(self.revision, |kv| kv.create_revision);
+        let written = KeyValue {
             key,
-            value,
+            create_revision,
             mod_revision: self.revision,
-            ..KeyValue::default()
-        });
+            value,
+            lease,
+        };
+        match known {
+            Some(known) => *known = written,
+            None => self.keys.push(written),
+        }
     }
 
     /// Deletes a key, and reports that to all watches.

@@ -1,0 +1,208 @@
+//! What a lease proves, and on which lease a claim's key is.
+
+use crate::config::Config;
+use crate::engine::background_release::ReleaseSupervisor;
+use crate::engine::etcd::tests::scripted_server::{DELAY, ScriptedServer};
+use crate::engine::event::EngineEvent;
+use crate::engine::request::{Attempt, Claim, EnqueueReply};
+use crate::engine::token::Token;
+use crate::engine::traits::Engine;
+use crate::limit::Limit;
+use crate::util::clock::Clock;
+use crate::util::io_thread::IoThread;
+use crate::util::time::{deadline_in, sleep_until};
+use std::slice::from_ref;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+const TTL: Duration = Duration::from_secs(1);
+
+/// For calls that nothing interrupts.
+struct Unused;
+
+impl ReleaseSupervisor for Unused {
+    fn begun(&self) {}
+    fn confirmed(&self, _claim: &Claim, _was_owner: bool, _was_held: bool) {}
+    fn unconfirmed(self: Arc<Self>, _claim: Claim, _was_held: bool, _may_have_run: bool) {}
+}
+
+/// A client of a scripted server, and its clock.
+struct Client {
+    server: ScriptedServer,
+    clock: Clock,
+    engine: Arc<dyn Engine>,
+    events: mpsc::UnboundedReceiver<EngineEvent>,
+}
+
+fn soon() -> Instant {
+    deadline_in(Duration::from_secs(9))
+}
+
+impl Client {
+    async fn connect() -> Client {
+        let (server, clock) = (ScriptedServer::start().await, Clock::manual());
+        let config = Config::new(server.url());
+        let (sender, events) = mpsc::unbounded_channel();
+        let handler = Arc::new(move |event| drop(sender.send(event)));
+        let io = IoThread::start().unwrap();
+        let (engine, _) = config.open(io, clock.clone(), handler).await.unwrap();
+        Client {
+            server,
+            clock,
+            engine,
+            events,
+        }
+    }
+
+    fn pass(&self, time: Duration) {
+        self.clock.advance(time, time);
+    }
+
+    async fn acquire(&self) -> Claim {
+        let attempt = Attempt {
+            name: "lock:row".into(),
+            ttl: TTL,
+            replicas: 0,
+            limit: Limit::EXCLUSIVE,
+            waits: false,
+            others: None,
+        };
+        let supervisor: Arc<dyn ReleaseSupervisor> = Arc::new(Unused);
+        let acquired = self.engine.acquire(&attempt, &supervisor, soon());
+        attempt.claim(acquired.await.unwrap().expect("it is free").token)
+    }
+
+    /// Enters the line behind another client, for longer than its lease is proven.
+    async fn wait(&self) -> Claim {
+        self.server.hold();
+        let claim = Claim {
+            name: "lock:row".into(),
+            token: Token::random(),
+            ttl: TTL,
+            replicas: 0,
+        };
+        let entered = self.engine.enqueue(&claim, None, soon()).await.unwrap();
+        assert!(matches!(entered, EnqueueReply::Queued(_)), "{entered:?}");
+        self.pass(TTL * 2);
+        claim
+    }
+
+    /// Waits until the watch has reported that the claim is the first.
+    async fn until_first(&mut self) {
+        while !matches!(self.events.recv().await, Some(EngineEvent::MayBeFree(_))) {}
+    }
+
+    async fn renew(&self, claim: &Claim, deadline: Instant) -> bool {
+        let renewed = self.engine.renew(from_ref(claim), deadline).await;
+        matches!(renewed.as_deref(), Ok([Ok(true)]))
+    }
+
+    /// Returns for how long the claim's key is proven.
+    fn left(&self, claim: &Claim) -> Duration {
+        let now = self.clock.now();
+        let lease = self.engine.lease(claim.token, now, TTL * 2);
+        lease.remaining(now)
+    }
+
+    async fn end(self, claim: &Claim) {
+        assert!(self.engine.release(claim, soon()).await.unwrap());
+    }
+}
+
+/// The server may have granted the lease as soon as it was asked.
+#[tokio::test]
+async fn a_lease_counts_from_before_the_request_that_granted_it() {
+    let client = Client::connect().await;
+    client.server.be_slow(client.clock.clone());
+    let claim = client.acquire().await;
+    let left = client.left(&claim);
+    assert!(left > Duration::ZERO && left <= TTL - DELAY, "{left:?}");
+    client.end(&claim).await;
+}
+
+/// A leader that was frozen has leases revoked that were kept alive meanwhile.
+#[tokio::test]
+async fn a_lease_that_is_kept_alive_proves_no_more() {
+    let client = Client::connect().await;
+    let claim = client.acquire().await;
+    client.pass(TTL / 2);
+    while client.server.kept_alive() == 0 {
+        sleep_until(deadline_in(Duration::from_millis(5))).await;
+    }
+    // The answer has come when another request is answered.
+    assert!(
+        client
+            .engine
+            .fencing_token(&claim, soon())
+            .await
+            .unwrap()
+            .is_some()
+    );
+    let left = client.left(&claim);
+    assert!(left > Duration::ZERO && left <= TTL / 2, "{left:?}");
+    client.end(&claim).await;
+}
+
+#[tokio::test]
+async fn a_renewal_attaches_the_key_to_a_new_lease() {
+    let client = Client::connect().await;
+    let claim = client.acquire().await;
+    let first = client.server.lease_of_claim();
+    client.pass(TTL / 2);
+    assert!(client.renew(&claim, soon()).await);
+    assert_ne!(client.server.lease_of_claim(), first);
+    let left = client.left(&claim);
+    assert!(left > TTL / 10 * 9, "{left:?}");
+    client.end(&claim).await;
+}
+
+/// The key may be on either lease.
+#[tokio::test]
+async fn an_unanswered_renewal_leaves_the_proof_that_ends_first() {
+    let client = Client::connect().await;
+    let claim = client.acquire().await;
+    client.pass(TTL / 2);
+    client.server.fall_silent();
+    let at_once = deadline_in(Duration::from_millis(300));
+    assert!(!client.renew(&claim, at_once).await);
+    let left = client.left(&claim);
+    assert!(left > Duration::ZERO && left <= TTL / 2, "{left:?}");
+    // It ends the connection, and the renewal is repeated on another one.
+    let _ = client.engine.fencing_token(&claim, soon()).await;
+    assert!(client.renew(&claim, soon()).await);
+    let left = client.left(&claim);
+    assert!(left > TTL / 10 * 9, "{left:?}");
+    client.end(&claim).await;
+}
+
+#[tokio::test]
+async fn an_admitted_waiter_holds_only_on_a_new_lease() {
+    let mut client = Client::connect().await;
+    let claim = client.wait().await;
+    let first = client.server.lease_of_claim();
+    assert_eq!(client.left(&claim), Duration::ZERO);
+    client.server.release().await;
+    client.until_first().await;
+    let reply = client.engine.enqueue(&claim, None, soon()).await.unwrap();
+    assert!(matches!(reply, EnqueueReply::AlreadyHeld(_)), "{reply:?}");
+    assert_ne!(client.server.lease_of_claim(), first);
+    let left = client.left(&claim);
+    assert!(left > TTL / 10 * 8, "{left:?}");
+    client.end(&claim).await;
+}
+
+/// Its lease was revoked early, and the report of that is still under way.
+#[tokio::test]
+async fn an_admitted_waiter_whose_key_is_gone_waits_anew() {
+    let mut client = Client::connect().await;
+    let claim = client.wait().await;
+    client.server.release().await;
+    client.until_first().await;
+    client.server.forget_claims();
+    client.server.hold();
+    let reply = client.engine.enqueue(&claim, None, soon()).await.unwrap();
+    assert!(matches!(reply, EnqueueReply::Queued(_)), "{reply:?}");
+    client.end(&claim).await;
+}
