@@ -10,7 +10,7 @@ use lock_test_support::manager::connected;
 use lock_test_support::time::{NOISE, millis, patient, within};
 use lock_test_support::worker::{Worker, arguments, block_on, report_event};
 
-const TTL: Duration = millis(1500);
+pub const TTL: Duration = millis(1500);
 const LONG: Duration = Duration::from_secs(30);
 
 /// The process that is killed. In the test itself it does nothing.
@@ -39,7 +39,7 @@ fn process() {
     });
 }
 
-async fn use_others(locks: &LockManager, key: &str) {
+pub async fn use_others(locks: &LockManager, key: &str) {
     for n in 0..3 {
         let other = locks.lock(format!("{key}:other:{n}")).acquire().await;
         other.unwrap().release().await.unwrap();
@@ -47,7 +47,7 @@ async fn use_others(locks: &LockManager, key: &str) {
 }
 
 /// Starts another process, which acquires the lock or waits for it.
-async fn start(fixture: &Fixture, key: &str, event: &'static str) -> Worker {
+pub async fn start(fixture: &Fixture, key: &str, event: &'static str) -> Worker {
     let arguments = [vec![key.to_owned()], fixture.urls()].concat();
     let start = move || {
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();

@@ -7,6 +7,7 @@ mod attribute;
 mod busy;
 mod cancellation;
 mod crash;
+mod ends_of_leases;
 mod exit_paths;
 mod fencing;
 mod fixture;

@@ -12,8 +12,9 @@ use tokio::task::JoinSet;
 use super::fixture::{Fixture, Servers};
 use super::topology::Topology;
 use super::{
-    attribute, busy, cancellation, crash, exit_paths, fencing, keys, lease, loss, lost_replies,
-    nesting, options, outage, queue, readers, semaphore, several_keys, shutdown, waiting,
+    attribute, busy, cancellation, crash, ends_of_leases, exit_paths, fencing, keys, lease, loss,
+    lost_replies, nesting, options, outage, queue, readers, semaphore, several_keys, shutdown,
+    waiting,
 };
 use lock_test_support::time::within;
 
@@ -52,6 +53,9 @@ const CASES: &[(&str, Case)] = cases! {
     crash:
         crashed_holder_is_replaced_after_its_ttl
         crashed_waiter_costs_others_little;
+    ends_of_leases:
+        reader_behind_a_dead_writer_enters_in_time
+        end_of_min_hold_serves_waiters_first;
     exit_paths:
         panic_in_body_releases_lock
         run_releases_lock_at_end_and_on_panic

@@ -1,0 +1,82 @@
+//! In etcd and ZooKeeper a claim ends with a lease of the server or a session, or when its process deletes it. However
+//! it ends, the line is served first, and a dead waiter is in the way for no longer than the manual says.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lock_runtime::LockManager;
+
+use super::crash::{TTL, start, use_others};
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// The reader would fit beside the holder.
+pub async fn reader_behind_a_dead_writer_enters_in_time(fixture: Fixture) {
+    if fixture.outlasts().is_zero() {
+        return;
+    }
+    for is_killed in [true, false] {
+        let row = fixture.key(if is_killed { "killed" } else { "stopped" });
+        let holder = fixture.locks().lock(&*row).read().acquire().await.unwrap();
+        let mut writer = start(&fixture, &row, "waits").await;
+        let reader = tokio::spawn(fixture.other().lock(&*row).read().wait(LONG).acquire());
+        use_others(fixture.other(), &row).await;
+        let watch = Stopwatch::start();
+        match is_killed {
+            true => writer.kill(),
+            false => writer.pause(),
+        }
+        let reader = within(LONG, reader).await.unwrap().unwrap();
+        assert!(watch.elapsed() < fixture.crash_costs(TTL) + NOISE);
+        reader.release().await.unwrap();
+        holder.release().await.unwrap();
+        if !is_killed {
+            writer.kill();
+        }
+    }
+}
+
+/// Two processes poll for the lock all the time, and keep it for 50 ms.
+pub async fn end_of_min_hold_serves_waiters_first(fixture: Fixture) {
+    if fixture.outlasts().is_zero() {
+        return;
+    }
+    const MIN_HOLD: Duration = millis(50);
+    let job = fixture.key("job");
+    let held = AtomicUsize::new(0);
+    let poll = async |locks: &LockManager| {
+        loop {
+            let lock = locks.lock(&*job).min_hold(MIN_HOLD);
+            if let Some(guard) = lock.try_acquire().await.unwrap() {
+                held.fetch_add(1, Ordering::Relaxed);
+                guard.release().await.unwrap();
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let third = fixture.another().await;
+    let wait = async {
+        for _ in 0..20 {
+            let before = held.load(Ordering::Relaxed);
+            let guard = third.lock(&*job).wait(LONG).acquire().await.unwrap();
+            let passed = held.load(Ordering::Relaxed) - before;
+            // One may have entered the line before it, and another have been answered late.
+            assert!(passed <= 3, "{passed} holds of pollers came first");
+            guard.release().await.unwrap();
+            let next = held.load(Ordering::Relaxed);
+            while held.load(Ordering::Relaxed) == next {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    let (one, other) = (fixture.locks().clone(), fixture.other().clone());
+    tokio::select! {
+        () = within(LONG, wait) => {}
+        () = poll(&one) => unreachable!(),
+        () = poll(&other) => unreachable!(),
+    };
+    fixture.until_free(&job, NOISE).await;
+    third.shutdown().await;
+}
