@@ -2,6 +2,7 @@
 
 mod future_size;
 mod signatures;
+mod spawned;
 mod tracing;
 #[path = "../../lock-macros/tests/ui.rs"]
 mod ui;

@@ -255,3 +255,36 @@ async fn ended_rows_are_removed() {
     });
     locks.shutdown().await;
 }
+
+#[tokio::test]
+async fn documented_query_shows_the_locks_that_are_held() {
+    let guide = include_str!("../../lock-runtime/src/guide/engines.md");
+    let (_, query) = guide.split_once("\n`SELECT name, fence").unwrap();
+    let query = format!("SELECT name, fence{}", query.split_once('`').unwrap().0);
+    let server = Postgres::start();
+    let locks = connected(patient(server.url())).await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    server.execute(
+        "INSERT INTO distributed_lock.held SELECT 'ended', 'x', 1, 1, now() - interval '1 s'",
+    );
+    let rows = server.rows(&query);
+    let names: Vec<_> = rows.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(names, ["lock:row"]);
+    guard.release().await.unwrap();
+    assert!(server.rows(&query).is_empty());
+    server.execute("DELETE FROM distributed_lock.held");
+}
+
+#[tokio::test]
+async fn sessions_have_an_application_name() {
+    let server = Postgres::start();
+    let sessions = |name: &str| {
+        let query = "SELECT count(*) FROM pg_stat_activity WHERE application_name =";
+        server.query::<usize>(&format!("{query} '{name}'"))
+    };
+    let locks = connected(patient(server.url())).await;
+    let other = connected(patient(format!("{}?application_name=shop", server.url()))).await;
+    assert!(sessions("distributed-lock") > 0 && sessions("shop") > 0);
+    locks.shutdown().await;
+    other.shutdown().await;
+}
