@@ -24,6 +24,7 @@ mod queue;
 mod readers;
 mod registry;
 mod semaphore;
+mod set_aside;
 mod several_keys;
 mod shutdown;
 mod topology;

@@ -13,8 +13,8 @@ use super::fixture::{Fixture, Servers};
 use super::topology::Topology;
 use super::{
     attribute, busy, cancellation, crash, ends_of_leases, exit_paths, fencing, keys, lease, loss,
-    lost_replies, nesting, options, outage, queue, readers, semaphore, several_keys, shutdown,
-    waiting,
+    lost_replies, nesting, options, outage, queue, readers, semaphore, set_aside, several_keys,
+    shutdown, waiting,
 };
 use lock_test_support::time::within;
 
@@ -151,6 +151,13 @@ const CASES: &[(&str, Case)] = cases! {
         lowest_number_of_permits_counts
         permits_are_validated
         waiting_permits_are_granted_in_order;
+    set_aside:
+        grant_that_is_not_picked_up_passes_to_another_process
+        grant_passes_on_at_the_deadline_of_its_call
+        call_past_its_deadline_gets_no_lock
+        grant_that_is_not_picked_up_passes_to_the_next_local_waiter
+        read_hold_ends_without_the_reader_that_is_not_polled
+        keys_of_a_call_that_is_not_polled_pass_on;
     several_keys:
         all_keys_are_held_and_released
         common_keys_never_deadlock

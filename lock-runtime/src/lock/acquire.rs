@@ -170,9 +170,27 @@ impl Acquire {
     /// Acquires the lock, or waits for it. A call that has tried only waits.
     pub(crate) async fn acquire_or_wait(
         &self,
-        has_tried: bool,
+        mut has_tried: bool,
         deadline: Instant,
     ) -> Result<HoldGuard, LockError> {
+        loop {
+            if let Some(guard) = self.wait_for_turn(has_tried, deadline).await? {
+                return Ok(guard);
+            }
+            if now() >= deadline {
+                return Err(self.busy());
+            }
+            has_tried = false;
+        }
+    }
+
+    /// Does the same, until it is the call's turn. Returns `None` if the lock was not picked up in time, since the call
+    /// was not polled.
+    async fn wait_for_turn(
+        &self,
+        has_tried: bool,
+        deadline: Instant,
+    ) -> Result<Option<HoldGuard>, LockError> {
         let ManagerInner {
             context, queues, ..
         } = &*self.inner;
@@ -181,7 +199,7 @@ impl Acquire {
         let start = || remote_wait::spawn(self.inner.clone(), self.name.clone(), limit);
         let mut wait = loop {
             if !has_tried && let Some(guard) = self.join() {
-                return Ok(guard);
+                return Ok(Some(guard));
             }
             let may_try = !has_tried && queues.may_try(&self.name, limit);
             // Of several readers at a time one tries, and lets the others join its hold.
@@ -195,14 +213,14 @@ impl Acquire {
                 if let Some(mut read_try) = read_try {
                     read_try.end(Some(guard.hold()));
                 }
-                return Ok(guard);
+                return Ok(Some(guard));
             }
             let place = match &read_try {
                 Some(read_try) => Place::Ticket(read_try.ticket),
                 None if reads && !has_tried => Place::BackUnlessFree,
                 None => Place::Back,
             };
-            match queues.enqueue(&self.name, self.options, place, start) {
+            match queues.enqueue(&self.name, self.options, (place, deadline), start) {
                 Ok(wait) => break wait,
                 // What was in the way has just ended: another reader's try, or a hold.
                 Err(NotQueued::MayTry) if now() < deadline => {}
@@ -218,8 +236,7 @@ impl Acquire {
         };
         loop {
             if let Ok(delivered) = context.io.timeout_at(next, &mut wait).await {
-                // A queue is dropped only if the thread that serves it has ended.
-                return delivered.unwrap_or_else(|| Err(context.shutting_down(&self.name)));
+                return delivered.transpose();
             }
             if next >= deadline {
                 break;

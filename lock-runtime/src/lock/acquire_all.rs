@@ -3,9 +3,10 @@
 
 use crate::error::LockError;
 use crate::lock::acquire::Acquire;
+use crate::lock::gathering::Gathering;
 use crate::lock::handoff::HoldGuard;
 use crate::util::join_all::join_all;
-use crate::util::time::deadline_in;
+use crate::util::time::{deadline_in, now};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -26,24 +27,51 @@ pub(crate) fn in_order(mut calls: Vec<Acquire>) -> Vec<Acquire> {
 /// The greatest number of locks in one request, so that no script takes long.
 const MAX_TOGETHER: usize = 64;
 
-/// Acquires all locks, one after the other. If one of them is not acquired, the others are released.
+/// Acquires all locks, one after the other. If one of them is not acquired, the others are released. A call that is not
+/// polled for some time loses those that it has, and begins anew.
 pub(crate) async fn acquire_all(calls: &[Acquire]) -> Result<Vec<HoldGuard>, LockError> {
     for call in calls {
         call.check_nesting()?;
     }
-    let wait = calls.first().map_or(Duration::ZERO, |first| first.wait);
-    let deadline = deadline_in(wait);
-    let mut guards = Vec::with_capacity(calls.len());
-    while let Some((call, rest)) = calls[guards.len()..].split_first() {
-        if let Err(error) = acquire_next(call, rest, deadline, &mut guards).await {
-            if wait.is_zero() {
-                // The next try finds them free.
-                join_all(guards.iter().map(HoldGuard::release_or_hand_off)).await;
+    let Some(first) = calls.first() else {
+        return Ok(Vec::new());
+    };
+    let tries_once = first.wait.is_zero();
+    let deadline = deadline_in(first.wait);
+    loop {
+        let gathering = Gathering::begin(match tries_once {
+            true => deadline_in(Duration::MAX),
+            false => deadline,
+        });
+        let work = gather(calls, deadline, &gathering);
+        let gathered = gathering.keep_while(first.inner.context.io, work).await;
+        match (gathered, gathering.take()) {
+            (Some(Ok(())), Some(guards)) => return Ok(guards),
+            (Some(Err(error)), guards) => {
+                if tries_once && let Some(guards) = guards {
+                    // The next try finds them free.
+                    join_all(guards.iter().map(HoldGuard::release_or_hand_off)).await;
+                }
+                return Err(error);
             }
-            return Err(error);
+            _ if now() >= deadline => return Err(first.busy()),
+            _ => {}
         }
     }
-    Ok(guards)
+}
+
+/// Acquires all locks, unless those that it has are withdrawn.
+async fn gather(
+    calls: &[Acquire],
+    deadline: Instant,
+    gathering: &Gathering,
+) -> Result<(), LockError> {
+    while let Some(count) = gathering.count()
+        && let Some((call, rest)) = calls.get(count..).and_then(<[_]>::split_first)
+    {
+        acquire_next(call, rest, deadline, gathering).await?;
+    }
+    Ok(())
 }
 
 /// Acquires the next lock, and in the same request those behind it that are on the same server and free.
@@ -51,7 +79,7 @@ async fn acquire_next(
     call: &Acquire,
     rest: &[Acquire],
     deadline: Instant,
-    guards: &mut Vec<HoldGuard>,
+    gathering: &Gathering,
 ) -> Result<(), LockError> {
     let engine = &call.inner.context.engine;
     let others = rest.iter().take(MAX_TOGETHER - 1);
@@ -63,22 +91,21 @@ async fn acquire_next(
         .map(|call| call.name.clone())
         .collect();
     if together.is_empty() {
-        guards.push(call.acquire_until(deadline).await?);
+        gathering.add([call.acquire_until(deadline).await?]);
         return Ok(());
     }
     let count = 1 + together.len();
     let mut acquired = 0;
     if let Some((first, others)) = call.try_together(together, deadline).await? {
         acquired = 1 + others.len();
-        guards.push(first);
-        guards.extend(others);
+        gathering.add(std::iter::once(first).chain(others));
     }
     if acquired < count {
         let busy = acquired.checked_sub(1).map_or(call, |at| &rest[at]);
         if busy.wait.is_zero() {
             return Err(busy.busy());
         }
-        guards.push(busy.acquire_or_wait(true, deadline).await?);
+        gathering.add([busy.acquire_or_wait(true, deadline).await?]);
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Hands a lock to the next local waiter, or releases it. The guards of a read hold may be several; the last one
 //! does it.
 
+use crate::engine::timeouts::GRANT_TTL;
 use crate::engine::token::Token;
 use crate::error::LockError;
 use crate::limit::Limit;
@@ -11,6 +12,7 @@ use crate::lock::shared::HoldObserver;
 use crate::options::LockOptions;
 use crate::trace::SpanHandle;
 use crate::util::sync::AtomicBool;
+use crate::util::time::now;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -217,7 +219,7 @@ pub(crate) fn deliver_joined(
     for reader in readers {
         // A guard that is not delivered leaves the hold.
         let guard = HoldGuard::joined(hold.clone(), queues.clone());
-        drop(reader.deliver(Ok(guard)));
+        drop(offer(reader, guard));
     }
 }
 
@@ -230,7 +232,7 @@ fn deliver(
     // Ends the previous guard's span; the span of the new guard starts when its caller receives it.
     hold.set_span(SpanHandle::default());
     let guard = HoldGuard::new(hold.clone(), queues.clone());
-    match waiter.deliver(Ok(guard)) {
+    match offer(waiter, guard) {
         Some(guard) => {
             guard.disarm();
             // Readers may have joined it meanwhile, and own it then.
@@ -238,4 +240,16 @@ fn deliver(
         }
         None => true,
     }
+}
+
+/// Offers a guard to a waiter, which must pick it up as soon as the holder of a grant must renew it, and by its own
+/// deadline. Returns the guard if the waiter no longer waits.
+fn offer(waiter: Waiter<HoldGuard>, guard: HoldGuard) -> Option<HoldGuard> {
+    let now = now();
+    if waiter.deadline <= now {
+        return Some(guard);
+    }
+    let until = waiter.deadline.min(now + GRANT_TTL);
+    guard.hold.withdraw_at(until, waiter.offered());
+    waiter.deliver(Ok(guard))
 }

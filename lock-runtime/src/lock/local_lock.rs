@@ -5,12 +5,12 @@ use crate::engine::token::Token;
 use crate::error::{Holder, LockError};
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
+use crate::lock::offer::{Offered, Offerer};
 use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
-use crate::util::panics::contain;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// The state of a lock that this process holds or waits for.
 pub(crate) struct LocalLock<T> {
@@ -46,7 +46,8 @@ pub(crate) struct LocalQueue<T> {
 pub(crate) struct Waiter<T> {
     pub(crate) ticket: u64,
     pub(crate) options: LockOptions,
-    pub(crate) sender: oneshot::Sender<Result<T, LockError>>,
+    pub(crate) deadline: Instant,
+    pub(crate) offerer: Offerer<Result<T, LockError>>,
 }
 
 /// The readers that waited for the result of another one's try.
@@ -276,11 +277,13 @@ impl<T> Waiter<T> {
 
     /// Ends the wait with `result`. Returns the undelivered value if the waiter no longer waits.
     pub(crate) fn deliver(self, result: Result<T, LockError>) -> Option<T> {
-        // The waker belongs to the caller's executor and may panic; the result is delivered before it is called.
-        let send = || match self.sender.send(result) {
-            Err(Ok(undelivered)) => Some(undelivered),
-            _ => None,
-        };
-        contain(send).flatten()
+        self.offerer.make(result)?.ok()
+    }
+}
+
+impl<T: Send + 'static> Waiter<T> {
+    /// Returns the offer of the value that is going to be delivered.
+    pub(crate) fn offered(&self) -> Arc<dyn Offered> {
+        self.offerer.offered()
     }
 }

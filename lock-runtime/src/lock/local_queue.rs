@@ -9,6 +9,7 @@ use crate::error::{Holder, LockError};
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::local_lock::{Followers, LocalLock, LocalQueue, Waiter};
+use crate::lock::offer::{Pickup, offer};
 use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
 use crate::util::sync::{Mutex, MutexGuard};
@@ -19,7 +20,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
-use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 pub(crate) struct LocalQueues<T> {
     locks: Mutex<HashMap<Arc<str>, LocalLock<T>>>,
@@ -106,15 +107,16 @@ impl<T> LocalQueues<T> {
         followers
     }
 
-    /// Adds a waiter. `start` starts the task that waits in the server queue, if there is none yet.
+    /// Adds a waiter, which waits until `deadline`. `start` starts the task that waits in the server queue, if there is
+    /// none yet.
     pub(crate) fn enqueue(
         self: &Arc<Self>,
         name: &Arc<str>,
         options: LockOptions,
-        place: Place,
+        (place, deadline): (Place, Instant),
         start: impl FnOnce() -> Arc<Inbox<ClaimEvent>>,
     ) -> Result<LocalWait<T>, NotQueued> {
-        let (sender, receiver) = oneshot::channel();
+        let (offerer, pickup) = offer();
         let mut locks = self.locked();
         let lock = locks.entry(name.clone()).or_default();
         let is_served = lock.read_try && options.limit == Limit::UNLIMITED;
@@ -143,7 +145,8 @@ impl<T> LocalQueues<T> {
         queue.insert(Waiter {
             ticket,
             options,
-            sender,
+            deadline,
+            offerer,
         });
         if queue.remote_wait.is_none() {
             if !is_served {
@@ -158,7 +161,7 @@ impl<T> LocalQueues<T> {
             limit: options.limit,
             ticket,
             is_served,
-            receiver,
+            pickup,
         })
     }
 
@@ -373,7 +376,7 @@ fn remove_holder<T>(mut lock: OccupiedEntry<'_, Arc<str>, LocalLock<T>>, token: 
     }
 }
 
-/// The wait of one caller. It resolves to the delivered result, or to `None` if the queue was dropped.
+/// The wait of one caller. It resolves to the delivered result, or to `None` if the caller did not pick it up in time.
 /// Dropping it leaves the queue.
 pub(crate) struct LocalWait<T> {
     queues: Arc<LocalQueues<T>>,
@@ -382,7 +385,7 @@ pub(crate) struct LocalWait<T> {
     ticket: u64,
     /// `true` if another reader's try may serve this caller.
     is_served: bool,
-    receiver: oneshot::Receiver<Result<T, LockError>>,
+    pickup: Pickup<Result<T, LockError>>,
 }
 
 impl<T> LocalWait<T> {
@@ -395,7 +398,7 @@ impl<T> Future for LocalWait<T> {
     type Output = Option<Result<T, LockError>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.receiver).poll(context).map(Result::ok)
+        Pin::new(&mut self.pickup).poll(context)
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod downgrade;
 #[cfg(feature = "postgres")]
 pub(crate) mod ensure;
 pub(crate) mod fencing;
+pub(crate) mod gathering;
 pub(crate) mod handoff;
 pub(crate) mod hold;
 pub(crate) mod inner;
@@ -16,6 +17,7 @@ pub(crate) mod lease;
 pub(crate) mod local_lock;
 pub(crate) mod local_queue;
 pub(crate) mod loss;
+pub(crate) mod offer;
 pub(crate) mod read_holds;
 pub(crate) mod release;
 pub(crate) mod remote_wait;

@@ -126,6 +126,8 @@ impl Hold {
     ) -> bool {
         let begins = state.begin_guard(&self.shared.watchdog, options, times);
         if begins {
+            // All of them have ended with the guards before.
+            state.offers.clear();
             self.guards.store(1, Ordering::Release);
             self.reschedule(state, times);
         }

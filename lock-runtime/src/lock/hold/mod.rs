@@ -3,6 +3,7 @@
 
 mod fencing;
 mod guards;
+mod offers;
 mod release;
 mod renewal;
 mod replacement;
@@ -14,6 +15,7 @@ use crate::error::{LockError, LostCause};
 use crate::limit::Limit;
 use crate::lock::context::Context;
 use crate::lock::lease::HeldLease;
+use crate::lock::offer::OpenOffer;
 use crate::lock::shared::Shared;
 use crate::options::LockOptions;
 use crate::trace::{self, SpanHandle};
@@ -62,6 +64,8 @@ struct State {
     replaced: bool,
     /// A transaction may rely on the guard: the server must know when another guard comes.
     ensured: bool,
+    /// The guards that may not have been picked up yet.
+    offers: Vec<OpenOffer>,
     /// The span in which a loss is reported to the current guard.
     span: SpanHandle,
 }
@@ -119,6 +123,7 @@ impl Hold {
             fencing_token: None,
             replaced: false,
             ensured: false,
+            offers: Vec::new(),
             span: SpanHandle::default(),
         };
         // No renewal is unanswered, so the lease can have any ttl.
@@ -251,11 +256,15 @@ impl Hold {
         state.phase = Phase::Lost(cause, std::time::Instant::now());
         self.unschedule(&mut state);
         let span = std::mem::take(&mut state.span);
+        let offers = std::mem::take(&mut state.offers);
         drop(state);
         self.vacate();
         // The wakers belong to the caller's executor, and may panic.
         contain(|| self.lost.notify_waiters());
         trace::lost(&span, self.key(), cause);
+        for offer in offers {
+            offer.offered.withdraw();
+        }
     }
 
     /// Records that this process no longer holds the lock.

@@ -73,7 +73,10 @@ impl Hold {
         let phase = std::mem::replace(&mut state.phase, Phase::Ended);
         let claim = self.claim_in(&state);
         let rest = state.rest_of_min_hold();
-        let _span = std::mem::take(&mut state.span);
+        let _ended = (
+            std::mem::take(&mut state.span),
+            std::mem::take(&mut state.offers),
+        );
         // Before the span ends, which may call a subscriber.
         drop(state);
         Release {

@@ -26,10 +26,15 @@ impl Hold {
         (instant, now): (Instant, Timestamp),
     ) {
         let due = state.next_due((instant, now));
-        let before = state.scheduled_at.replace(due);
-        if before != Some(due) {
-            self.shared.watchdog.schedule(before, due, self.clone());
+        // A hold that is scheduled too early is scheduled again then.
+        if state.scheduled_at.is_none_or(|at| due < at) {
+            self.schedule(state, due);
         }
+    }
+
+    pub(super) fn schedule(self: &Arc<Self>, state: &mut State, due: Instant) {
+        let before = state.scheduled_at.replace(due);
+        self.shared.watchdog.schedule(before, due, self.clone());
     }
 
     pub(super) fn unschedule(&self, state: &mut State) {
@@ -41,10 +46,12 @@ impl Hold {
 }
 
 impl State {
-    /// Returns when the hold is renewed next, or ends. `instant` and `now` are the same point in time.
+    /// Returns when the hold is renewed next, ends, or must have been picked up. `instant` and `now` are the same point in
+    /// time.
     pub(super) fn next_due(&self, (instant, now): (Instant, Timestamp)) -> Instant {
         let end = instant + self.remaining(now);
-        self.renew_at.map_or(end, |renew| renew.min(end))
+        let others = [self.renew_at, self.offered_until()];
+        others.into_iter().flatten().fold(end, Instant::min)
     }
 }
 
@@ -72,6 +79,15 @@ impl Renewable for Hold {
             self.mark_lost(state, LostCause::ShutDown);
             return None;
         }
+        let late = state.take_late_offers(instant);
+        if !late.is_empty() {
+            let due = state.next_due((instant, now));
+            self.schedule(&mut state, due);
+            drop(state);
+            // A renewal that is due, too, follows if the hold has not ended.
+            self.expire(late, instant);
+            return None;
+        }
         let renewal = state.renew_at.is_some_and(|at| at <= instant).then(|| {
             // What the lease will be if the renewal succeeds.
             let whole = Lease::from_request(now, state.lease.ttl()).remaining(now);
@@ -85,7 +101,8 @@ impl Renewable for Hold {
                 hold: self.clone(),
             }
         });
-        self.reschedule(&mut state, (instant, now));
+        let due = state.next_due((instant, now));
+        self.schedule(&mut state, due);
         renewal
     }
 

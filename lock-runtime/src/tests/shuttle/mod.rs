@@ -17,4 +17,5 @@ pub(crate) mod process;
 pub(crate) mod queues;
 pub(crate) mod releases;
 pub(crate) mod server;
+pub(crate) mod set_aside;
 pub(crate) mod sharing;
