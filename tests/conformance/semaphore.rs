@@ -13,10 +13,21 @@ use lock_test_support::time::{NOISE, millis, within};
 const LONG: Duration = Duration::from_secs(60);
 
 pub async fn permits_bound_the_holders_of_all_processes(fixture: Fixture) {
+    let api = fixture.key("api");
     if !fixture.has_permits() {
+        let refused = fixture.locks().lock(&*api).permits(3).acquire().await;
+        let is_refused = |option| {
+            matches!(
+                option,
+                Err(LockError::InvalidOption {
+                    option: "permits",
+                    ..
+                })
+            )
+        };
+        assert!(is_refused(refused), "a quorum can't count holders");
         return;
     }
-    let api = fixture.key("api");
     let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut tasks = JoinSet::new();
     for n in 0..12 {
