@@ -16,6 +16,7 @@ mod lease;
 mod log;
 mod loss;
 mod lost_replies;
+mod min_hold;
 mod nesting;
 mod network;
 mod options;

@@ -13,8 +13,8 @@ use super::fixture::{Fixture, Servers};
 use super::topology::Topology;
 use super::{
     attribute, busy, cancellation, crash, ends_of_leases, exit_paths, fencing, keys, lease, loss,
-    lost_replies, nesting, options, outage, queue, readers, semaphore, set_aside, several_keys,
-    shutdown, waiting,
+    lost_replies, min_hold, nesting, options, outage, queue, readers, semaphore, set_aside,
+    several_keys, shutdown, waiting,
 };
 use lock_test_support::time::within;
 
@@ -112,6 +112,9 @@ const CASES: &[(&str, Case)] = cases! {
         shutdown_waits_for_retried_release
         shutdown_during_outage_ends_within_ttl
         slow_network_only_delays_calls;
+    min_hold:
+        end_of_min_hold_serves_the_queue_before_newcomers
+        end_of_min_hold_reaches_next_process_at_once;
     nesting:
         nested_call_for_held_lock_would_deadlock
         nested_call_has_the_fencing_token_of_the_outer_one

@@ -137,9 +137,6 @@ pub(crate) trait Engine: Send + Sync {
         )
     }
 
-    /// The claim is left to end by itself after `rest`: what this process keeps for it can go then.
-    fn ends_after(&self, _token: Token, _rest: Duration) {}
-
     /// Turns an exclusive hold into one that shares the lock: the token `to` holds it from then on. Returns for how
     /// long, or `None` if the claim does not own the lock. Repeating the request with the same tokens prolongs
     /// nothing.

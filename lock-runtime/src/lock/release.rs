@@ -6,14 +6,21 @@ use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::timeouts::{OUTAGE, WAITER_TTL};
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::{Context, Effort};
+use crate::lock::watchdog::{Renewable, Renewal, Watchdog};
 use crate::trace;
+use crate::util::clock::Timestamp;
 use crate::util::io_thread::can_poll;
 use crate::util::time::deadline_in;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::task::{self, Poll, Waker};
 use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long after the end of `min_hold` a lock expires that its process has not released.
+const RELEASE_TIME: Duration = Duration::from_millis(500);
 
 pub(crate) struct Releaser {
     context: Arc<Context>,
@@ -58,40 +65,54 @@ impl Releaser {
         }
     }
 
-    /// Renews a lock for the rest of its `min_hold`, after which it ends by itself. Returns `true` if the claim
-    /// owned it.
+    /// Keeps a lock for the rest of its `min_hold`, and then releases it, so that the next waiter enters before any
+    /// newcomer. If this process ends first, the lock expires shortly after. Returns `true` if the claim owned it.
     pub(crate) async fn end_after(
-        &self,
+        self: &Arc<Self>,
         claim: &Claim,
         rest: Duration,
+        watchdog: &Watchdog,
         effort: Effort,
     ) -> Result<bool, EngineError> {
-        let context = &self.context;
+        let (context, due) = (&self.context, deadline_in(rest));
         let claim = Claim {
-            // No lease ends before the rest does.
-            ttl: rest + Duration::from_millis(1),
+            ttl: rest + RELEASE_TIME,
             ..claim.clone()
         };
         let renew = |deadline| -> EngineFuture<'_, bool> {
             let renewed = context.engine.renew(std::slice::from_ref(&claim), deadline);
             Box::pin(async move { renewed.await?.pop().unwrap_or(Ok(false)) })
         };
-        let ended = context.retry(effort, renew).await;
-        context.engine.ends_after(claim.token, claim.ttl);
-        self.claims.unregister(claim.token);
-        ended.map(|(was_owner, _)| was_owner)
+        let kept = context.retry(effort, renew).await;
+        if !matches!(kept, Ok((true, _))) {
+            self.claims.unregister(claim.token);
+            return kept.map(|_| false);
+        }
+        let kept = KeptLock {
+            claim,
+            releaser: self.clone(),
+            place: AtomicUsize::default(),
+        };
+        watchdog.schedule(None, due, Arc::new(kept));
+        Ok(true)
     }
 
     /// Does the same in the background. If the server does not confirm it in that time, the lock is released.
-    pub(crate) fn end_in_background(self: &Arc<Self>, claim: Claim, rest: Duration) {
-        let this = self.clone();
+    pub(crate) fn end_in_background(
+        self: &Arc<Self>,
+        claim: Claim,
+        rest: Duration,
+        watchdog: &Arc<Watchdog>,
+    ) {
+        let (this, watchdog) = (self.clone(), watchdog.clone());
         self.context.tasks.spawn(async move {
             let deadline = deadline_in(rest);
             let effort = Effort::InBackground {
                 deadline,
                 ttl: rest,
             };
-            if this.end_after(&claim, rest, effort).await.is_err() {
+            let ended = this.end_after(&claim, rest, &watchdog, effort);
+            if ended.await.is_err() {
                 this.release_until_confirmed(&claim, false, true).await;
             }
         });
@@ -148,6 +169,33 @@ impl Releaser {
         let warning = async move { trace::released_missing_lock(&key) };
         self.context.io.spawn_detached(warning);
     }
+}
+
+/// A lock that has no guard any more, and is released at the end of its `min_hold`.
+struct KeptLock {
+    claim: Claim,
+    releaser: Arc<Releaser>,
+    place: AtomicUsize,
+}
+
+impl Renewable for KeptLock {
+    fn name(&self) -> &str {
+        &self.claim.name
+    }
+
+    fn place(&self) -> &AtomicUsize {
+        &self.place
+    }
+
+    fn on_due(self: Arc<Self>, _: Instant, _: Timestamp) -> Option<Renewal> {
+        let releaser = &self.releaser;
+        releaser.release_in_background(self.claim.clone(), false);
+        None
+    }
+
+    fn on_renewed(self: Arc<Self>, _: Timestamp, _: Timestamp, _: bool) {}
+
+    fn on_renewal_failed(self: Arc<Self>, _: &EngineError) {}
 }
 
 impl ReleaseSupervisor for Releaser {

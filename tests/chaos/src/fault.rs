@@ -124,12 +124,11 @@ impl Kind {
         Self::ReplyLost,
         Self::MessagesLost,
     ];
-    pub const COMMAND: [Self; 10] = [
+    pub const COMMAND: [Self; 9] = [
         Self::ServerAsleep,
         Self::ClientsPaused,
         Self::SlowScript,
         Self::KeyDeleted,
-        Self::PlaceDeleted,
         Self::KeyOverwritten,
         Self::Flushed,
         Self::ScriptsFlushed,
@@ -160,6 +159,7 @@ impl Kind {
                 FaultTarget::Command
             }
             _ if Self::DATABASE.contains(&self) => FaultTarget::Database,
+            Self::PlaceDeleted => FaultTarget::Command,
             Self::Failover | Self::SlotMoved => FaultTarget::Topology,
             Self::ClockStepped => FaultTarget::Clock,
             _ => FaultTarget::Server,

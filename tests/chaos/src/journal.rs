@@ -78,6 +78,10 @@ pub enum CallKind {
     /// Its lease is never renewed.
     Unrenewed,
     MaxHold,
+    /// Its lock is kept for a moment, however soon its body ends.
+    Keeps,
+    /// The same, and the call does not wait.
+    Polls,
     /// Its body panics.
     Panics,
     /// Its body leaves with `?`.
@@ -113,7 +117,7 @@ pub enum CallKind {
 }
 
 impl CallKind {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Waits,
         Self::TriesOnce,
         Self::ReleasesInBackground,
@@ -121,6 +125,8 @@ impl CallKind {
         Self::Continues,
         Self::Unrenewed,
         Self::MaxHold,
+        Self::Keeps,
+        Self::Polls,
         Self::Panics,
         Self::Fails,
         Self::Dropped,
@@ -133,7 +139,7 @@ impl CallKind {
     ];
 
     /// The kinds that need only a runtime that continues.
-    pub const USUAL: &[Self] = Self::ALL.split_at(13).0;
+    pub const USUAL: &[Self] = Self::ALL.split_at(15).0;
 
     /// The kinds of readers.
     pub const READERS: [Self; 3] = [Self::Reads, Self::Reads, Self::ReadsByHand];
@@ -184,7 +190,10 @@ impl CallKind {
 
     /// Returns `true` if a call of this kind waits in the queue of one lock until it acquires that lock.
     pub fn queues(self) -> bool {
-        !matches!(self, Self::TriesOnce | Self::Downgraded | Self::Transfers)
+        !matches!(
+            self,
+            Self::TriesOnce | Self::Polls | Self::Downgraded | Self::Transfers
+        )
     }
 }
 

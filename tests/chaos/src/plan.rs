@@ -34,6 +34,7 @@ impl Profile {
                 4,
             ),
             (&[Kind::ServerParted][..], 4),
+            (&[Kind::PlaceDeleted][..], 2),
         ] {
             kinds.extend(all.iter().map(|kind| (*kind, weight)));
         }

@@ -45,7 +45,7 @@ use crate::limit::Limit;
 use crate::options::LockOptions;
 use crate::util::io_thread::IoThread;
 use crate::util::join_all::join_all;
-use crate::util::time::{deadline_in, sleep_until};
+use crate::util::time::deadline_in;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -198,16 +198,6 @@ impl Engine for QuorumEngine {
                 .decided()
                 .ok_or_else(|| released.error(&self.members.list, "released", "not ours"))
         })
-    }
-
-    fn ends_after(&self, token: Token, rest: Duration) {
-        let Some(ballot) = self.ballots.get(token) else {
-            return;
-        };
-        self.members.io.spawn_detached(async move {
-            sleep_until(deadline_in(rest)).await;
-            ballot.withdraw(true);
-        });
     }
 
     fn renew<'a>(

@@ -51,16 +51,20 @@ impl Hold {
         let release = self.begin_release(self.state());
         let (releaser, was_held) = (&self.shared.releaser, release.phase == Phase::Held);
         match release.rest_of_min_hold {
-            Some(rest) => releaser.end_in_background(release.claim, rest),
+            Some(rest) => {
+                let watchdog = &self.shared.watchdog;
+                releaser.end_in_background(release.claim, rest, watchdog);
+            }
             None => releaser.release_in_background(release.claim, was_held),
         }
     }
 
-    /// Lets the lock end after the rest of its `min_hold`.
+    /// Keeps the lock for the rest of its `min_hold`.
     async fn end_after(&self, claim: Claim, rest: Duration) -> Result<(), LockError> {
         let deadline = deadline_in(self.context().command_timeout);
         let effort = Effort::InCall { deadline };
-        match self.shared.releaser.end_after(&claim, rest, effort).await {
+        let (releaser, watchdog) = (&self.shared.releaser, &self.shared.watchdog);
+        match releaser.end_after(&claim, rest, watchdog, effort).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.not_owner_error()),
             Err(error) => Err(self.context().unavailable(&self.name, error)),

@@ -85,7 +85,7 @@ impl Hold {
         self.release_in_background();
         let releaser = &self.shared.releaser;
         match rest {
-            Some(rest) => releaser.end_in_background(other, rest),
+            Some(rest) => releaser.end_in_background(other, rest, &self.shared.watchdog),
             None => releaser.release_in_background(other, false),
         }
     }

@@ -120,6 +120,7 @@ impl Call {
             CallKind::Continues => functions::continues(&self).await,
             CallKind::Unrenewed => functions::unrenewed(&self).await,
             CallKind::MaxHold => functions::max_hold(&self).await,
+            CallKind::Keeps | CallKind::Polls => functions::keeps(&self).await,
             CallKind::Fails => functions::fails(&self).await,
             CallKind::Runs => functions::runs(&self).await,
             CallKind::Watches => functions::watches(&self).await,

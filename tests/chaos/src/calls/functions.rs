@@ -60,6 +60,18 @@ pub async fn max_hold(call: &Call) -> Result<(), CallError> {
 
 #[distributed_lock(
     key = "door:<call.key>",
+    ttl = call.ttl,
+    wait = call.wait,
+    manager = call.locks,
+    guard = lock,
+    min_hold = "50ms"
+)]
+pub async fn keeps(call: &Call) -> Result<(), CallError> {
+    call.body(lock).await
+}
+
+#[distributed_lock(
+    key = "door:<call.key>",
     mode = "read",
     ttl = call.ttl,
     wait = call.wait,

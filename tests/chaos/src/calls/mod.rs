@@ -140,7 +140,7 @@ impl Caller {
             ttl,
             max_hold: length / 2,
             wait: match kind {
-                CallKind::TriesOnce => Duration::ZERO,
+                CallKind::TriesOnce | CallKind::Polls => Duration::ZERO,
                 CallKind::OwnRuntime | CallKind::ThreadLocal => wait.min(millis(5000)),
                 _ => wait,
             },

@@ -105,3 +105,22 @@ pub fn silent_writers() -> Setting {
         ..Setting::scripted(vec![step(1500, 0, Kind::WorkerKilled, Target::Process(0))])
     }
 }
+
+/// Two processes try all the time, and keep the lock for a moment each time; others wait for it.
+pub fn pollers() -> Setting {
+    Setting {
+        keys: 1,
+        processes: 4,
+        workload: Workload {
+            tasks: 1,
+            calls: vec![CallKind::Waits, CallKind::Keeps],
+            first_calls: vec![vec![CallKind::Polls], vec![CallKind::Polls]],
+            wait_ms: Some(10_000),
+            pace: BodyLength::Short,
+            pause_ms: 3,
+            ..plain()
+        },
+        order: true,
+        ..Setting::of(&[])
+    }
+}

@@ -272,6 +272,11 @@ pub const CLASSES: &[Class] = &[
         finder: Scene("places_deleted"),
     },
     Class {
+        name: "C53",
+        patch: "c53-min-hold-ends-by-expiry",
+        finder: Scene("pollers"),
+    },
+    Class {
         name: "C57",
         patch: "c57-refusals-end-leases",
         finder: Scene("commands_denied"),

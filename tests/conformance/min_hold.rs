@@ -1,0 +1,104 @@
+//! The end of `min_hold` serves the queue: no newcomer overtakes it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Lock, LockManager};
+use tokio::task::JoinSet;
+
+use super::fixture::Fixture;
+use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+
+const LONG: Duration = Duration::from_secs(60);
+const MIN_HOLD: Duration = millis(50);
+
+/// Callers of two processes that try all the time.
+struct Pollers {
+    tasks: JoinSet<()>,
+    end: Arc<AtomicBool>,
+    holds: Arc<AtomicUsize>,
+}
+
+impl Pollers {
+    fn start(managers: [LockManager; 2], lock: impl Fn(&LockManager) -> Lock) -> Self {
+        let (end, holds) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let mut pollers = Self {
+            tasks: JoinSet::new(),
+            end,
+            holds,
+        };
+        for locks in managers {
+            let (lock, end, holds) = (lock(&locks), pollers.end.clone(), pollers.holds.clone());
+            pollers.tasks.spawn(async move {
+                while !end.load(Relaxed) {
+                    if let Some(guard) = lock.clone().try_acquire().await.unwrap() {
+                        guard.release().await.unwrap();
+                        holds.fetch_add(1, Relaxed);
+                    }
+                    tokio::time::sleep(millis(1)).await;
+                }
+            });
+        }
+        pollers
+    }
+
+    /// Waits until they have held the lock twice more.
+    async fn take_turns(&self) {
+        let before = self.holds.load(Relaxed);
+        while self.holds.load(Relaxed) < before + 2 {
+            tokio::time::sleep(millis(1)).await;
+        }
+    }
+
+    async fn end(mut self) {
+        self.end.store(true, Relaxed);
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.unwrap();
+        }
+    }
+}
+
+/// Two processes that tried all the time kept a waiter out for 10 s.
+pub async fn end_of_min_hold_serves_the_queue_before_newcomers(fixture: Fixture) {
+    let waiter = fixture.another().await;
+    let permits = if fixture.has_permits() { 2 } else { 1 };
+    for permits in 1..=permits {
+        let row = fixture.key(&format!("row:{permits}"));
+        let lock = |locks: &LockManager| locks.lock(&*row).permits(permits).min_hold(MIN_HOLD);
+        let pollers = Pollers::start(fixture.both(), lock);
+        for _ in 0..3 {
+            within(LONG, pollers.take_turns()).await;
+            let watch = Stopwatch::start();
+            let guard = within(LONG, lock(&waiter).wait(LONG).acquire()).await;
+            let waited = watch.elapsed();
+            guard.unwrap().release().await.unwrap();
+            assert!(
+                waited < MIN_HOLD * 2 + NOISE,
+                "{permits} permits: {waited:?}"
+            );
+        }
+        within(LONG, pollers.end()).await;
+        fixture.until_free(&row, NOISE * 3).await;
+    }
+    waiter.shutdown().await;
+}
+
+/// The end alone wakes the waiter: by itself it polls after 50 ms, and less often later.
+pub async fn end_of_min_hold_reaches_next_process_at_once(fixture: Fixture) {
+    let row = fixture.key("row");
+    let mut late = Vec::new();
+    for _ in 0..10 {
+        let holder = fixture.locks().lock(&*row).min_hold(millis(230));
+        let (began, guard) = (Instant::now(), holder.acquire().await.unwrap());
+        guard.release().await.unwrap();
+        let next = within(LONG, fixture.other().lock(&*row).wait(LONG).acquire());
+        next.await.unwrap().release().await.unwrap();
+        let waited = began.elapsed();
+        assert!(waited >= millis(230), "{waited:?}");
+        late.push(waited - millis(230));
+    }
+    let quick = late.into_iter().min().unwrap();
+    let limit = if fixture.tells_waiters() { 40 } else { 500 };
+    assert!(quick < millis(limit), "{quick:?} after the end");
+}
