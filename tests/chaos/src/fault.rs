@@ -88,6 +88,9 @@ pub enum Kind {
     VacuumHeldUp,
     /// etcd forgets what its keys were before, which watches may still need.
     HistoryCompacted,
+    /// From then on, leases of etcd are revoked when their length has passed since they were granted, kept alive or not: a
+    /// leader that was frozen has that done when it resumes.
+    LeasesRevoked,
 }
 
 /// The part of the system that a fault affects.
@@ -144,11 +147,12 @@ impl Kind {
         Self::CommandDenied,
     ];
 
-    pub const DATABASE: [Self; 4] = [
+    pub const DATABASE: [Self; 5] = [
         Self::PoolerRestarted,
         Self::BackendsEnded,
         Self::VacuumHeldUp,
         Self::HistoryCompacted,
+        Self::LeasesRevoked,
     ];
 
     pub fn target(self) -> FaultTarget {
@@ -183,7 +187,10 @@ impl Kind {
                 let stalls = [Self::ServerAsleep, Self::ClientsPaused, Self::SlowScript];
                 stalls.contains(&self) || Self::REFUSAL.contains(&self)
             }
-            FaultTarget::Database => !matches!(self, Self::VacuumHeldUp | Self::HistoryCompacted),
+            FaultTarget::Database => !matches!(
+                self,
+                Self::VacuumHeldUp | Self::HistoryCompacted | Self::LeasesRevoked
+            ),
             FaultTarget::Process | FaultTarget::Topology | FaultTarget::Clock => false,
         }
     }

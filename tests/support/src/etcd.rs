@@ -38,6 +38,12 @@ impl Etcd {
         Self::with(3, None, &[], false)
     }
 
+    /// Starts a cluster of three members with the timeouts that etcd has by itself.
+    pub fn three_that_are_slow() -> Self {
+        let options = ["--heartbeat-interval", "100", "--election-timeout", "1000"];
+        Self::with(3, None, &options, false)
+    }
+
     /// Starts a cluster of three members that can be parted from one another.
     pub fn three_behind_proxies() -> Self {
         Self::with(3, None, &[], true)
@@ -246,6 +252,19 @@ impl Etcd {
     fn gateway(&self) -> u16 {
         let member = self.serving().next().expect("a member runs");
         self.port(member)
+    }
+
+    /// Returns the number of the leader if one of the members that run knows itself to be that.
+    pub fn leader_now(&self) -> Option<usize> {
+        self.serving().find(|number| {
+            let status = ask(self.port(*number), "maintenance/status", "{}");
+            let status = status.unwrap_or_default();
+            let field = |name: &str| {
+                let (_, rest) = status.split_once(&format!(r#""{name}":""#))?;
+                rest.split_once('"').map(|(value, _)| value)
+            };
+            field("leader").is_some_and(|leader| field("member_id") == Some(leader))
+        })
     }
 
     /// Returns the number of the leader among the members.

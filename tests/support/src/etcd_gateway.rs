@@ -46,7 +46,7 @@ fn line(name: &str) -> String {
 }
 
 /// Returns the answer to a request.
-pub(crate) fn ask(port: u16, method: &str, body: &str) -> Result<String> {
+pub fn ask(port: u16, method: &str, body: &str) -> Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let length = body.len();

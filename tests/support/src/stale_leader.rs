@@ -86,7 +86,7 @@ fn revoke(port: u16, seen: &mut HashMap<String, (Instant, Duration)>) -> Option<
 }
 
 /// Returns the number in that field of an answer in JSON.
-fn number(answer: &str, field: &str) -> Option<u64> {
+pub fn number(answer: &str, field: &str) -> Option<u64> {
     let (_, rest) = answer.split_once(&format!("\"{field}\":\""))?;
     rest.split('"').next()?.parse().ok()
 }

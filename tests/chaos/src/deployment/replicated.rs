@@ -10,6 +10,7 @@ use lock_test_support::etcd_gateway;
 use lock_test_support::members;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
+use lock_test_support::stale_leader::StaleLeader;
 use lock_test_support::time::millis;
 use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::Client;
@@ -40,7 +41,7 @@ pub trait Servers: members::Replicated {
 impl Servers for Etcd {
     // It rounds leases up to seconds, and looks twice a second which have ended.
     const TTL: Duration = millis(1500);
-    const DISTURBANCES: &[Kind] = &[Kind::HistoryCompacted];
+    const DISTURBANCES: &[Kind] = &[Kind::HistoryCompacted, Kind::LeasesRevoked];
 
     fn start(servers: usize) -> Self {
         match servers {
@@ -63,7 +64,7 @@ impl Servers for Etcd {
     }
 
     fn target(&self) -> Option<usize> {
-        Some(0)
+        self.leader_now()
     }
 }
 
@@ -109,6 +110,8 @@ pub fn ensemble(servers: usize, sync_limit: u32) -> ZooKeeper {
 const TRIES: usize = 20;
 
 pub struct Replicated<S> {
+    /// Ends before the servers do.
+    stale: Option<StaleLeader>,
     /// For each worker process, one to each server.
     links: Vec<Vec<Proxy>>,
     members: Vec<Member<S>>,
@@ -174,6 +177,7 @@ impl<S: Servers> Replicated<S> {
             number,
         };
         Self {
+            stale: None,
             links,
             members: numbers.map(member).collect(),
             limits,
@@ -230,7 +234,14 @@ impl<S: Servers> Deployment for Replicated<S> {
     }
 
     fn disturb(&mut self, kind: Kind) {
-        self.members[0].servers().disturb(kind);
+        let servers = self.members[0].servers();
+        match kind {
+            Kind::LeasesRevoked => {
+                let start = || StaleLeader::start(servers.port(0));
+                self.stale.get_or_insert_with(start);
+            }
+            kind => servers.disturb(kind),
+        }
     }
 
     fn leftovers(&self) -> Vec<String> {

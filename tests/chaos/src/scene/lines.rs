@@ -1,10 +1,11 @@
 //! Locks in etcd: the line of claims, and requests that come late.
 
-use super::setting::{SOON, Setting, plain, short};
+use super::setting::{SOON, Setting, plain, short, step};
 use crate::deployment::Topology;
 use crate::fault::Kind;
 use crate::instructions::{BodyLength, Workload};
 use crate::journal::CallKind;
+use crate::plan::{Step, Target};
 use lock_test_support::time::millis;
 
 fn in_etcd(setting: Setting) -> Setting {
@@ -57,4 +58,41 @@ pub fn releases_cut_off() -> Setting {
         gap: Some(SOON),
         ..Setting::of(&[Kind::ConnectionsCut, Kind::BlackHole])
     })
+}
+
+/// Calls wait and hold for longer than leases last that are not kept alive.
+fn long(steps: Vec<Step>) -> Setting {
+    in_etcd(Setting {
+        keys: 2,
+        workload: Workload {
+            tasks: 2,
+            calls: vec![CallKind::Waits, CallKind::Guard, CallKind::TriesOnce],
+            wait_ms: Some(10_000),
+            pace: BodyLength::UpTo { ms: 4000 },
+            ..plain()
+        },
+        lasts: millis(16_000),
+        ..Setting::scripted(steps)
+    })
+}
+
+/// Leases that were kept alive are revoked.
+pub fn revoked_leases() -> Setting {
+    long(vec![step(0, 0, Kind::LeasesRevoked, Target::Server(0))])
+}
+
+/// The leader of three is frozen for longer than leases last. When it resumes, it finds them ended.
+pub fn resumed_leader() -> Setting {
+    let frozen = |n: u64| {
+        step(
+            1000 + n * 4500,
+            3100,
+            Kind::ServerStopped,
+            Target::Serving(0),
+        )
+    };
+    Setting {
+        members: 3,
+        ..long((0..3).map(frozen).collect())
+    }
 }

@@ -43,7 +43,7 @@ scenes! {
         pollers;
     databases: crowded_row database_crashes late_releases_of_rows late_statements
         late_statements_of_a_pooler;
-    lines: mixed_line late_writes releases_cut_off;
+    lines: mixed_line late_writes releases_cut_off revoked_leases resumed_leader;
     ensembles: frozen_leader late_claims claims_cut_off places_deleted;
     processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;
 }

@@ -37,6 +37,8 @@ pub struct Setting {
     pub overheard: bool,
     /// A pooler is in front of the database.
     pub pooled: bool,
+    /// The number of members of etcd.
+    pub members: usize,
     /// How many ticks of 100 ms an ensemble of three servers waits for one that is silent.
     pub sync_limit: Option<u32>,
 }
@@ -61,6 +63,7 @@ impl Setting {
             account: false,
             overheard: false,
             pooled: false,
+            members: 1,
             sync_limit: None,
         }
     }
@@ -75,7 +78,7 @@ impl Setting {
     fn deployment(&self) -> Box<dyn Deployment> {
         let usual = match self.topology {
             Topology::Postgres => InPostgres::limits(),
-            Topology::Etcd => InEtcd::limits(1),
+            Topology::Etcd => InEtcd::limits(self.members),
             Topology::ZooKeeper => InZooKeeper::limits(self.sync_limit.map_or(1, |_| 3)),
             _ => Standalone::that_remembers(self.ttl),
         };
@@ -92,7 +95,11 @@ impl Setting {
             return Box::new(InPostgres::with(self.pooled, limits));
         }
         if self.topology == Topology::Etcd {
-            return Box::new(InEtcd::with(Etcd::start(), limits));
+            let etcd = match self.members {
+                1 => Etcd::start(),
+                _ => Etcd::three_behind_proxies(),
+            };
+            return Box::new(InEtcd::with(etcd, limits));
         }
         if self.topology == Topology::ZooKeeper {
             let ensemble = ensemble(limits.servers, self.sync_limit.unwrap_or(4));

@@ -259,7 +259,7 @@ pub const CLASSES: &[Class] = &[
     Class {
         name: "C50",
         patch: "c50-kept-alive-leases-count",
-        finder: UnitTest("a_lease_that_is_kept_alive_proves_no_more"),
+        finder: Scene("revoked_leases"),
     },
     Class {
         name: "C51",
