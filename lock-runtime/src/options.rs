@@ -67,10 +67,20 @@ pub enum ReleaseMode {
     Background,
 }
 
+/// The greatest number of keys of one call. Each is renewed on its own, several times within its lease.
+const MAX_KEYS: usize = 1000;
+
 /// Checks the keys of one call.
 pub(crate) fn validate_keys(keys: &[String]) -> Result<(), LockError> {
     if keys.is_empty() {
         return Err(no_keys());
+    }
+    if keys.len() > MAX_KEYS {
+        return Err(LockError::InvalidOption {
+            option: "key",
+            reason: "the list has more than 1000 keys, whose renewals may take longer than their leases; name fewer, \
+                     or lock what they have in common",
+        });
     }
     keys.iter().try_for_each(|key| validate_key(key))
 }

@@ -153,7 +153,8 @@ const CASES: &[(&str, Case)] = cases! {
         exclusive_holder_waits_for_all_permits
         lowest_number_of_permits_counts
         permits_are_validated
-        waiting_permits_are_granted_in_order;
+        waiting_permits_are_granted_in_order
+        longest_ttl_keeps_the_limit;
     set_aside:
         grant_that_is_not_picked_up_passes_to_another_process
         grant_passes_on_at_the_deadline_of_its_call
@@ -172,7 +173,9 @@ const CASES: &[(&str, Case)] = cases! {
         nested_calls_for_several_keys_run
         keys_of_a_failed_call_are_free_despite_min_hold
         keys_are_validated
-        several_keys_have_one_fencing_token;
+        several_keys_have_one_fencing_token
+        thousand_keys_are_renewed_until_each_is_released
+        too_many_keys_are_refused;
     queue:
         released_lock_reaches_next_process_at_once
         granted_lock_is_renewed_by_new_holder

@@ -199,3 +199,28 @@ pub async fn waiting_permits_are_granted_in_order(fixture: Fixture) {
     }
     fixture.until_free(&api, NOISE).await;
 }
+
+/// The end of a lease and the limit of its holder share one number in Redis.
+pub async fn longest_ttl_keeps_the_limit(fixture: Fixture) {
+    if !fixture.has_permits() {
+        return;
+    }
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+    let api = fixture.key("api");
+    let lock = || fixture.locks().lock(&*api).permits(2);
+    let longer = lock().ttl(YEAR + millis(1)).acquire().await.unwrap_err();
+    let refuses = |error| matches!(error, LockError::InvalidOption { option: "ttl", .. });
+    assert!(refuses(longer));
+    let one = match lock().ttl(YEAR).acquire().await {
+        Ok(one) => one,
+        // A session of ZooKeeper does not live for that long.
+        Err(error) => return assert!(refuses(error)),
+    };
+    let other = fixture.other().lock(&*api).permits(2).ttl(YEAR);
+    let other = other.acquire().await.unwrap();
+    assert!(lock().try_acquire().await.unwrap().is_none());
+    one.release().await.unwrap();
+    other.release().await.unwrap();
+    fixture.until_free(&api, NOISE).await;
+}

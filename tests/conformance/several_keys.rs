@@ -243,3 +243,23 @@ pub async fn several_keys_have_one_fencing_token(fixture: Fixture) {
         one.release().await.unwrap();
     }
 }
+
+pub async fn thousand_keys_are_renewed_until_each_is_released(fixture: Fixture) {
+    let names: Vec<_> = (0..1000).map(|n| fixture.key(&n.to_string())).collect();
+    let ttl = millis(3000);
+    let all = fixture.locks().lock_all(&names).ttl(ttl).wait(LONG);
+    let guard = within(LONG, all.acquire()).await.unwrap();
+    tokio::time::sleep(ttl).await;
+    within(LONG, guard.release()).await.unwrap();
+    fixture.until_free(&names[0], NOISE).await;
+    fixture.until_free(&names[999], NOISE).await;
+}
+
+pub async fn too_many_keys_are_refused(fixture: Fixture) {
+    let names = (0..1001).map(|n| fixture.key(&n.to_string()));
+    let refused = fixture.locks().lock_all(names).acquire().await.unwrap_err();
+    let LockError::InvalidOption { option, .. } = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(option, "key");
+}

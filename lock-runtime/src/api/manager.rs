@@ -90,7 +90,8 @@ impl LockManager {
     /// Creates a [`Lock`] that is held when all of these keys are. Sends nothing.
     ///
     /// Every call acquires its keys in the same order, whatever the order here, so calls with common keys never
-    /// wait for each other. `wait` bounds the whole call. A key that is named twice counts once. On every path on
+    /// wait for each other. `wait` bounds the whole call. A key that is named twice counts once. Each key is renewed on its
+    /// own until it is released, so a call names at most 1000 keys. On every path on
     /// which the call or the guard ends, all keys are released; losing one of them loses the guard.
     ///
     /// ```
