@@ -12,17 +12,17 @@ use crate::journal::CallKind;
 type Limits = BTreeMap<usize, usize>;
 
 /// Returns the spans in which the calls, which are for one key, leave no room for one that waits. A call that has
-/// ended or cannot continue holds nothing, although its lease may last.
+/// ended or cannot continue holds nothing, although its lease may last, and is in no one's way, although it may be in the queue.
 pub fn full(case: &Case<'_>, calls: &[&Call]) -> Spans {
     let mut changes = Vec::new();
     for call in calls {
-        let held = Spans::of(held(call));
-        let running = match case.stalls.get(&call.worker) {
-            Some(stalls) => held.minus(stalls),
-            None => held,
+        let running = |spans: Spans| match case.stalls.get(&call.worker) {
+            Some(stalls) => spans.minus(stalls),
+            None => spans,
         };
-        let holds = running.iter().map(|span| (true, span));
-        let waits = Spans::of(waited(call));
+        let holds = running(Spans::of(held(call)));
+        let holds = holds.iter().map(|span| (true, span));
+        let waits = running(Spans::of(waited(call)));
         for (is_holder, (from, to)) in holds.chain(waits.iter().map(|span| (false, span))) {
             changes.push((from, is_holder, call.kind.limit(), true));
             changes.push((to, is_holder, call.kind.limit(), false));

@@ -24,7 +24,7 @@ use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
 use lock_test_support::zookeeper::ZooKeeper;
 pub use one_node::OneNode;
-pub use postgres::InPostgres;
+pub use postgres::{Beside, InPostgres};
 use replicated::Replicated;
 pub use replicated::ensemble;
 pub use standalone::Standalone;

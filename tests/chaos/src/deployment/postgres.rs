@@ -1,9 +1,9 @@
-//! A PostgreSQL server, in one variant behind a pooler.
+//! A PostgreSQL server, in one variant behind a pooler, in another with a synchronous standby, which takes over at most once.
 
 use tokio::runtime::Runtime;
 use tokio_postgres::Client;
 
-use crate::fault::Kind;
+use crate::fault::{FaultTarget, Kind};
 use crate::source::Source;
 use lock_test_support::clocks::Clocks;
 use lock_test_support::pgbouncer::PgBouncer;
@@ -15,13 +15,27 @@ use lock_test_support::time::millis;
 use super::{Deployment, Host, Limits, Standalone};
 
 pub struct InPostgres {
-    /// One for each worker process.
+    /// One for each worker process, …
     links: Vec<Proxy>,
+    /// … and one to the standby.
+    standby_links: Vec<Proxy>,
     pooler: Option<PgBouncer>,
     server: Postgres,
+    /// It receives what the server commits, and has received nothing that the server checkpoints.
+    standby: Option<Postgres>,
+    /// The server that has been replaced.
+    former: Option<Postgres>,
     /// Keeps dead rows, while the vacuum is held up.
     snapshot: Option<Snapshot>,
     limits: Limits,
+}
+
+/// What a server is deployed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    Nothing,
+    Pooler,
+    Standby,
 }
 
 /// A transaction that sees an old state, until it is dropped.
@@ -35,7 +49,7 @@ impl InPostgres {
         let limits = Self::limits();
         match rng.below(6) {
             0 | 1 => Self::with(
-                true,
+                Beside::Pooler,
                 Limits {
                     variant: "behind a pooler",
                     can: [&limits.can[..], &[Kind::PoolerRestarted]].concat(),
@@ -43,7 +57,7 @@ impl InPostgres {
                 },
             ),
             2 => Self::with(
-                false,
+                Beside::Nothing,
                 Limits {
                     variant: "is late",
                     clocks: true,
@@ -51,7 +65,22 @@ impl InPostgres {
                     ..limits
                 },
             ),
-            _ => Self::with(false, limits),
+            3 => Self::with(
+                Beside::Standby,
+                Limits {
+                    variant: "with a standby",
+                    // A server that returns waits for its standby, which may take a while.
+                    can: limits
+                        .can
+                        .iter()
+                        .copied()
+                        .filter(|kind| kind.target() != FaultTarget::Server)
+                        .chain([Kind::Failover])
+                        .collect(),
+                    ..limits
+                },
+            ),
+            _ => Self::with(Beside::Nothing, limits),
         }
     }
 
@@ -75,22 +104,30 @@ impl InPostgres {
         }
     }
 
-    pub fn with(pooled: bool, limits: Limits) -> Self {
+    pub fn with(beside: Beside, limits: Limits) -> Self {
         let settings = [
             ("autovacuum_naptime", "1s"),
             // What is not flushed at a commit is lost in a crash.
             ("wal_writer_delay", "10s"),
         ];
-        let server = match limits.clocks {
+        let mut server = match limits.clocks {
             true => Postgres::by(Clocks::correct(), &settings),
             false => Postgres::with(&settings),
         };
-        let pooler = pooled.then(|| PgBouncer::to(server.port()));
+        let pooler = (beside == Beside::Pooler).then(|| PgBouncer::to(server.port()));
+        let standby = (beside == Beside::Standby).then(|| server.standby());
+        if standby.is_some() {
+            server.wait_for_standby();
+        }
         let port = pooler.as_ref().map_or(server.port(), PgBouncer::port);
+        let links = |port| (0..limits.processes).map(|_| Proxy::to(port)).collect();
         Self {
-            links: (0..limits.processes).map(|_| Proxy::to(port)).collect(),
+            links: links(port),
+            standby_links: standby.as_ref().map_or(Vec::new(), |it| links(it.port())),
             pooler,
             server,
+            standby,
+            former: None,
             snapshot: None,
             limits,
         }
@@ -115,7 +152,14 @@ impl Deployment for InPostgres {
     }
 
     fn urls(&self, process: usize) -> String {
-        url_at(self.links[process].port())
+        let port = self.links[process].port();
+        match self.standby_links.get(process) {
+            Some(other) => {
+                let other = other.port();
+                format!("postgres://postgres@127.0.0.1:{port},127.0.0.1:{other}/postgres")
+            }
+            None => url_at(port),
+        }
     }
 
     fn server(&mut self, _: usize) -> &mut dyn Host {
@@ -131,7 +175,22 @@ impl Deployment for InPostgres {
     }
 
     fn proxy(&self, process: usize, _: usize) -> Option<&Proxy> {
-        self.links.get(process)
+        let links = match self.former {
+            Some(_) => &self.standby_links,
+            None => &self.links,
+        };
+        links.get(process)
+    }
+
+    /// The server is gone for good.
+    fn fail_over(&mut self, _key: u32) -> bool {
+        let Some(mut standby) = self.standby.take() else {
+            return false;
+        };
+        self.server.kill();
+        standby.promote();
+        self.former = Some(std::mem::replace(&mut self.server, standby));
+        true
     }
 
     fn disturb(&mut self, kind: Kind) {

@@ -1,11 +1,12 @@
 //! Locks in PostgreSQL: numbers that are drawn at the right time, commits that are flushed, and requests that come late.
 
+use super::admission;
 use super::setting::{SOON, Setting, plain, short, step};
-use crate::deployment::Topology;
+use crate::deployment::{Beside, Topology};
 use crate::fault::Kind;
 use crate::instructions::{BodyLength, Workload};
 use crate::journal::CallKind;
-use crate::plan::Target;
+use crate::plan::{Plan, Target};
 use lock_test_support::time::millis;
 
 fn in_postgres(setting: Setting) -> Setting {
@@ -82,9 +83,68 @@ pub fn late_statements() -> Setting {
 /// The same behind a pooler, whose backends no client can end.
 pub fn late_statements_of_a_pooler() -> Setting {
     Setting {
-        pooled: true,
+        beside: Beside::Pooler,
         // Waiters of a pooler ask again only every half a second.
         gap: None,
         ..late_statements()
     }
+}
+
+/// A standby takes over soon after the first client has made the schema, before anything has let it write that to its disk.
+pub fn promoted_at_once() -> Setting {
+    in_postgres(Setting {
+        keys: 1,
+        ttl: millis(6000),
+        beside: Beside::Standby,
+        workload: Workload {
+            tasks: 2,
+            calls: vec![CallKind::Waits],
+            wait_ms: Some(1500),
+            pace: BodyLength::Held { ms: 20 },
+            hand_over_ms: Some(0),
+            ..plain()
+        },
+        lasts: millis(9000),
+        ..Setting::scripted(vec![step(1000, 100, Kind::Failover, Target::Key(0))])
+    })
+}
+
+/// A writer that waits is stopped, while readers hold the lock for long and others wait behind it.
+pub fn stopped_writers() -> Setting {
+    in_postgres(Setting {
+        ttl: millis(1500),
+        gap: Some(millis(2200 + 800)),
+        plan: Some(Plan {
+            steps: vec![step(1500, 7000, Kind::WorkerStopped, Target::Process(0))],
+        }),
+        ..admission::silent_writers()
+    })
+}
+
+/// Several processes that wait are stopped: each in turn could be granted the lock.
+pub fn stopped_in_line() -> Setting {
+    const GONE: u64 = 3;
+    let stopped = |n: u64| {
+        step(
+            1500 + n,
+            8000,
+            Kind::WorkerStopped,
+            Target::Process(n as usize),
+        )
+    };
+    in_postgres(Setting {
+        ttl: millis(2000),
+        keys: 1,
+        processes: GONE as usize + 1,
+        workload: Workload {
+            tasks: 2,
+            calls: vec![CallKind::Waits],
+            wait_ms: Some(60_000),
+            pace: BodyLength::Held { ms: 200 },
+            ..plain()
+        },
+        lasts: millis(10_000),
+        gap: Some(millis(2000 + 2000 + 200 * GONE + 600)),
+        ..Setting::scripted((0..GONE).map(stopped).collect())
+    })
 }

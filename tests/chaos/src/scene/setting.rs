@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::deployment::{
-    Deployment, InEtcd, InPostgres, InZooKeeper, Limits, OneNode, Standalone, Topology, ensemble,
+    Beside, Deployment, InEtcd, InPostgres, InZooKeeper, Limits, OneNode, Standalone, Topology,
+    ensemble,
 };
 use crate::fault::Kind;
 use crate::instructions::{BodyLength, Workload};
@@ -35,8 +36,8 @@ pub struct Setting {
     /// messages.
     pub account: bool,
     pub overheard: bool,
-    /// A pooler is in front of the database.
-    pub pooled: bool,
+    /// What the database is deployed with.
+    pub beside: Beside,
     /// The number of members of etcd.
     pub members: usize,
     /// How many ticks of 100 ms an ensemble of three servers waits for one that is silent.
@@ -62,7 +63,7 @@ impl Setting {
             slow: 0,
             account: false,
             overheard: false,
-            pooled: false,
+            beside: Beside::Nothing,
             members: 1,
             sync_limit: None,
         }
@@ -92,7 +93,7 @@ impl Setting {
             ..usual
         };
         if self.topology == Topology::Postgres {
-            return Box::new(InPostgres::with(self.pooled, limits));
+            return Box::new(InPostgres::with(self.beside, limits));
         }
         if self.topology == Topology::Etcd {
             let etcd = match self.members {

@@ -281,6 +281,21 @@ pub const CLASSES: &[Class] = &[
         patch: "c57-refusals-end-leases",
         finder: Scene("commands_denied"),
     },
+    Class {
+        name: "C61",
+        patch: "c61-places-come-from-an-unlogged-sequence",
+        finder: Scene("promoted_at_once"),
+    },
+    Class {
+        name: "C62",
+        patch: "c62-newcomers-pass-the-queue-at-the-end-of-a-lease",
+        finder: ServerTest("end_of_min_hold_serves_the_queue_before_newcomers"),
+    },
+    Class {
+        name: "C63",
+        patch: "c63-silent-rows-are-not-woken",
+        finder: Scene("stopped_writers"),
+    },
 ];
 
 impl Class {
