@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio_postgres::{Client, NoTls};
 
+use super::fixture::ensure;
 use lock_runtime::LockError;
 use lock_test_support::manager::{connected, refusal, warmed_up};
-use lock_test_support::pgbouncer::PgBouncer;
+use lock_test_support::pgbouncer::{POOL_SIZE, PgBouncer};
 use lock_test_support::postgres::{Postgres, url_at};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::time::{NOISE, eventually, millis, patient, within};
@@ -63,6 +65,41 @@ async fn isolation_level_of_the_role_is_refused_with_the_remedy() {
     let guard = locks.lock("row").acquire().await.unwrap();
     guard.release().await.unwrap();
     locks.shutdown().await;
+}
+
+/// As the guide advises. In the same pool, no renewal would find a connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pool_of_its_own_keeps_locks_from_the_transactions_that_they_protect() {
+    const TTL: Duration = millis(1200);
+    let server = Postgres::start();
+    let pooler = PgBouncer::to(server.port());
+    let locks = connected(patient(pooler.url_of_another_pool())).await;
+    let guard = locks.lock("row").ttl(TTL).acquire().await.unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..POOL_SIZE {
+        clients.push(client_of(&pooler.url()).await);
+    }
+    let mut transactions = Vec::new();
+    for client in &mut clients {
+        let transaction = client.transaction().await.unwrap();
+        ensure(&transaction, &guard).await.unwrap();
+        transactions.push(transaction);
+    }
+    let late = client_of(&pooler.url()).await;
+    let query = tokio::time::timeout(millis(300), late.batch_execute("SELECT 1"));
+    assert!(query.await.is_err(), "the pool has another connection");
+    tokio::time::sleep(TTL * 2).await;
+    assert!(guard.is_valid());
+    for transaction in transactions {
+        transaction.commit().await.unwrap();
+    }
+    guard.release().await.unwrap();
+}
+
+async fn client_of(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

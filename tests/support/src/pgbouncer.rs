@@ -14,6 +14,9 @@ use crate::time::comes_true;
 /// be acquired.
 const LOGIN_RETRY: u32 = 1;
 
+/// How many connections the clients of one database share.
+pub const POOL_SIZE: usize = 8;
+
 /// Killed when dropped.
 pub struct PgBouncer {
     process: Option<Child>,
@@ -43,6 +46,11 @@ impl PgBouncer {
 
     pub fn url(&self) -> String {
         url_at(self.port)
+    }
+
+    /// Returns the URL by which the same database has a pool of its own.
+    pub fn url_of_another_pool(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/locks", self.port)
     }
 
     /// Kills the pooler at once, and with it all of its connections.
@@ -89,6 +97,7 @@ impl PgBouncer {
         let settings = format!(
             "[databases]\n\
              * = host=127.0.0.1 port={server}\n\
+             locks = host=127.0.0.1 port={server} dbname=postgres pool_size=5\n\
              [pgbouncer]\n\
              listen_addr = 127.0.0.1\n\
              listen_port = {port}\n\
@@ -97,7 +106,7 @@ impl PgBouncer {
              auth_file = {directory}/users\n\
              server_login_retry = {LOGIN_RETRY}\n\
              pool_mode = transaction\n\
-             default_pool_size = 8\n\
+             default_pool_size = {POOL_SIZE}\n\
              max_client_conn = 200\n\
              logfile = {directory}/log\n"
         );
