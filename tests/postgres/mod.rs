@@ -4,6 +4,7 @@
 mod bad_input;
 mod dead_waiters;
 mod ensure;
+mod expiry;
 mod failover;
 mod fencing;
 mod fixture;
@@ -14,7 +15,6 @@ mod keys;
 mod lease_loss;
 mod listener;
 mod lost_reply;
-mod min_hold;
 mod outage;
 mod pauses;
 mod plans;

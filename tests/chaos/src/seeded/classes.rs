@@ -289,7 +289,7 @@ pub const CLASSES: &[Class] = &[
     Class {
         name: "C62",
         patch: "c62-newcomers-pass-the-queue-at-the-end-of-a-lease",
-        finder: ServerTest("end_of_min_hold_serves_the_queue_before_newcomers"),
+        finder: ServerTest("end_of_a_dead_holders_lease_serves_the_queue_before_newcomers"),
     },
     Class {
         name: "C63",
