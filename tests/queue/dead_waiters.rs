@@ -1,6 +1,6 @@
 //! Processes that are killed or stopped while they wait in the queue.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::fixture::{LONG, fair, waits};
 use lock_test_support::manager::connected;
@@ -75,6 +75,71 @@ pub fn behind_on<T: Fn() + Copy>(
         waited
     });
     (Line { server, workers }, waited)
+}
+
+/// Waits as a reader beside another one, behind writers of other processes, which then end. Returns the wait from then
+/// on; it must end within `most`.
+fn reads_behind<T: Fn() + Copy>(
+    test: T,
+    writers: usize,
+    most: Duration,
+    ends: impl Fn(&mut Worker),
+) {
+    if let Some(arguments) = arguments() {
+        return wait_in_queue(&arguments[0]);
+    }
+    let server = Server::start();
+    let mut workers = Vec::new();
+    block_on(async {
+        let locks = connected(fair(&server.url())).await;
+        let other = connected(fair(&server.url())).await;
+        let reader = locks.lock("door").read().acquire().await.unwrap();
+        for before in 0..writers {
+            workers.push(Worker::start(test, &[&server.url()]));
+            workers[before].expect("waits", LONG);
+            server.until_waiting("door", before + 1);
+        }
+        let behind = tokio::spawn(other.lock("door").read().wait(LONG).acquire());
+        server.until_waiting("door", writers + 1);
+        // The bound counts from any moment between two polls.
+        tokio::time::sleep(millis(700)).await;
+        workers.iter_mut().for_each(ends);
+        let (watch, start) = (Stopwatch::start(), Instant::now());
+        let guard = within(LONG, behind).await.unwrap().unwrap();
+        let (waited, most) = (start.elapsed(), most + watch.stalled());
+        println!("{writers} dead writers: {waited:?} of {most:?}");
+        assert!(waited < most, "{waited:?}, and {most:?} at most");
+        guard.release().await.unwrap();
+        reader.release().await.unwrap();
+        locks.shutdown().await;
+        other.shutdown().await;
+    });
+    workers.iter_mut().for_each(Worker::kill);
+    server.until_gone("lock:door", LONG);
+}
+
+#[test]
+fn reader_passes_killed_writer_at_its_next_poll() {
+    let test = reader_passes_killed_writer_at_its_next_poll;
+    reads_behind(test, 1, millis(1200), Worker::kill);
+}
+
+#[test]
+fn reader_passes_stopped_writer_within_2_2_s() {
+    let test = reader_passes_stopped_writer_within_2_2_s;
+    reads_behind(test, 1, millis(2200), |writer| writer.pause());
+}
+
+#[test]
+fn reader_passes_six_killed_writers_within_3_2_s() {
+    let test = reader_passes_six_killed_writers_within_3_2_s;
+    reads_behind(test, 6, millis(3200), Worker::kill);
+}
+
+#[test]
+fn reader_passes_six_stopped_writers_within_3_2_s() {
+    let test = reader_passes_six_stopped_writers_within_3_2_s;
+    reads_behind(test, 6, millis(3200), |writer| writer.pause());
 }
 
 #[test]

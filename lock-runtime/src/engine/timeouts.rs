@@ -33,7 +33,7 @@ pub(crate) const WAKE_TTL: Duration = Duration::from_millis(190);
 
 /// How long a claim at the front that cannot acquire the lock may be silent while claims behind it could. The
 /// scripts use the same value.
-pub(crate) const MAX_SILENCE: Duration = Duration::from_secs(3);
+pub(crate) const MAX_SILENCE: Duration = Duration::from_millis(1500);
 
 /// How long the release of an unanswered acquisition is repeated at least: a frozen server carries the
 /// acquisition out when it is back, and the ttl begins only then.

@@ -381,7 +381,10 @@ pub fn sharing() -> Vec<Mutation> {
         ),
         Mutation::new(
             "a writer that gives up makes no room",
-            clients(&[READ, 1, READ], 6, CANCEL),
+            // Otherwise the reader behind would ask soon, to see whether the writer is silent.
+            with(clients(&[READ, 1, READ], 6, CANCEL), |it| {
+                it.rules.silence = 3;
+            }),
             Longer(IDLE, 1),
             |it| it.rules.cancel_grants = false,
         ),
@@ -394,7 +397,7 @@ pub fn sharing() -> Vec<Mutation> {
         Mutation::new(
             "a dead writer is not woken",
             silent,
-            Longer(IDLE, 3),
+            Longer(IDLE, 2),
             |it| it.rules.wakes_silent = false,
         ),
         Mutation::new(

@@ -564,7 +564,7 @@ impl Script<'_> {
             return Answer::Adopted(until - self.server.now);
         }
         let vacant = self.server.is_vacant();
-        let mut woken = false;
+        let mut woken = None;
         if self.fits(token) {
             if self.rules.first_come && !self.server.is_reserved() {
                 woken = self.wake_others(token);
@@ -586,24 +586,35 @@ impl Script<'_> {
         self.stand(token, woken)
     }
 
-    /// Wakes the waiters ahead of the token, if they may enter or if the first is silent. Returns `true` if any was
-    /// woken.
-    fn wake_others(&mut self, token: Token) -> bool {
+    /// Wakes the waiters ahead of the token, if they may enter or if the first is silent. Returns after which time the
+    /// token may enter if they are dead.
+    fn wake_others(&mut self, token: Token) -> Option<Tick> {
         while let Some(first) = self.server.first()
             && first.token != token
             && !self.fits(first.token)
         {
-            let silent = self.server.now + self.rules.alive - first.alive;
-            if !self.rules.wakes_silent || silent < self.rules.silence {
-                return false;
+            let Rules { silence, wake, .. } = *self.rules;
+            let now = self.server.now;
+            if !self.rules.wakes_silent {
+                return None;
             }
-            if self.wake(0) {
-                return true;
+            let deaf = self.rules.skip_deaf && !self.server.hears(first.token);
+            if deaf || self.rules.skip_silent && first.alive <= now {
+                self.server.remove(0);
+                continue;
             }
+            let silent = now + self.rules.alive - first.alive;
+            if silent < silence {
+                return Some(silence - silent);
+            }
+            if first.alive > now + wake {
+                self.wake_before(token);
+            }
+            return Some(wake);
         }
         let first = self.server.first();
         if first.is_none_or(|first| first.token == token) {
-            return false;
+            return None;
         }
         match self.rules.wake {
             0 => {
@@ -611,10 +622,10 @@ impl Script<'_> {
             }
             _ => self.wake_before(token),
         }
-        true
+        Some(self.rules.wake)
     }
 
-    fn stand(&mut self, token: Token, woken: bool) -> Answer {
+    fn stand(&mut self, token: Token, woken: Option<Tick>) -> Answer {
         let alive = self.server.now + self.rules.alive;
         let place = self.server.place(token);
         let ahead = place.unwrap_or(self.server.waiting as usize);
@@ -631,11 +642,7 @@ impl Script<'_> {
         let left = self.in_the_way(token);
         Answer::Waiting(Place {
             at: self.server.now,
-            left: if woken {
-                left.min(self.rules.wake)
-            } else {
-                left
-            },
+            left: left.min(woken.unwrap_or(left)),
             ahead: ahead as u8,
             length: self.server.waiting,
         })

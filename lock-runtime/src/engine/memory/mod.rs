@@ -67,11 +67,11 @@ impl MemoryEngine {
             state.holders(name, now).is_empty(),
             state.is_reserved(name, now),
         );
-        let mut is_woken = false;
+        let mut passes_in = None;
         if state.fits(name, limit, now) {
             if !is_reserved {
-                is_woken =
-                    wake_silent(&mut state, claim, now) || wake_fitting(&mut state, claim, now);
+                passes_in = pass_silent(&mut state, claim, now)
+                    .or_else(|| wake_fitting(&mut state, claim, now));
             }
             let first = state.queue(name).front();
             if first.is_none_or(|first| first.token == claim.token) {
@@ -105,10 +105,7 @@ impl MemoryEngine {
         }
         EnqueueReply::Queued(QueueStatus {
             server_time: at,
-            holder_ttl: match is_woken {
-                true => holder_ttl.min(WAKE_TTL),
-                false => holder_ttl,
-            },
+            holder_ttl: holder_ttl.min(passes_in.unwrap_or(holder_ttl)),
             position: place.unwrap_or(queue.len() - 1) as u64,
             has_others: queue.len() > 1,
             holder: Default::default(),
@@ -168,39 +165,40 @@ impl MemoryEngine {
     }
 }
 
-/// Wakes the waiters before the claim if the first of them may enter, too. Returns `true` if it did.
-fn wake_fitting(state: &mut State, claim: &Claim, now: Timestamp) -> bool {
-    let first = state.queue(&claim.name).front().map(|first| first.token);
-    let wakes = first
-        .is_some_and(|first| first != claim.token && state.fits(&claim.name, first.limit(), now));
-    if wakes {
+/// Wakes the waiters before the claim if the first of them may enter, too. Returns how long they have to respond.
+fn wake_fitting(state: &mut State, claim: &Claim, now: Timestamp) -> Option<Duration> {
+    let first = state.queue(&claim.name).front().map(|first| first.token)?;
+    (first != claim.token && state.fits(&claim.name, first.limit(), now)).then(|| {
         wake_before(state.queue(&claim.name), claim.token, now);
-    }
-    wakes
+        WAKE_TTL
+    })
 }
 
-/// Wakes the waiters at the front that cannot enter beside the holders and have not polled for long: they may be
-/// dead, and the claim behind them could enter. Returns `true` if one has been woken.
-fn wake_silent(state: &mut State, claim: &Claim, now: Timestamp) -> bool {
+/// Returns after which time the claim may enter if the waiters at the front, which cannot enter beside the holders, are
+/// dead; `None` if there are none. If the first has been silent for too long, all ahead of the claim are woken.
+fn pass_silent(state: &mut State, claim: &Claim, now: Timestamp) -> Option<Duration> {
     while let Some(first) = state.queue(&claim.name).front().map(|first| first.token)
         && first != claim.token
         && !state.fits(&claim.name, first.limit(), now)
     {
-        let Some(first) = state.queue(&claim.name).front_mut() else {
-            return false;
+        let queue = state.queue(&claim.name);
+        let first = queue.front().filter(|first| first.is_alive(now));
+        let Some(first) = first else {
+            queue.pop_front();
+            continue;
         };
-        let alive = first
-            .patience
-            .saturating_sub(now.elapsed_since(first.last_seen));
-        if WAITER_TTL.saturating_sub(alive) < MAX_SILENCE {
-            return false;
+        let silent = now.elapsed_since(first.last_seen);
+        let alive = first.patience.saturating_sub(silent);
+        let silent = WAITER_TTL.saturating_sub(alive);
+        if silent < MAX_SILENCE {
+            return Some(MAX_SILENCE - silent);
         }
-        if first.wake(now) {
-            return true;
+        if alive > WAKE_TTL {
+            wake_before(queue, claim.token, now);
         }
-        state.queue(&claim.name).pop_front();
+        return Some(WAKE_TTL);
     }
-    false
+    None
 }
 
 /// Returns the time until a lease ends that keeps the claim from acquiring the lock: the last one, or among those

@@ -7,7 +7,7 @@
 //!   further such waiter behind that one costs 0.2 s: every process that was killed or stopped while it may
 //!   have had a queue entry counts once, or twice if an earlier withdrawal may not have reached the server;
 //! - where calls share the lock, the first waiter may be gone and keep those behind it waiting, although they fit
-//!   beside the holders. It is passed over when it has been silent for 3 s, and the next waiter polls;
+//!   beside the holders. It is passed over when it has been silent for 1.5 s;
 //! - the time for which servers were unavailable does not count, nor does the time that reconnecting may then
 //!   take.
 //!

@@ -91,6 +91,15 @@ pub fn permits_killed() -> Setting {
 
 /// A writer that waits is killed, while readers hold the lock for long and others wait behind it.
 pub fn silent_writers() -> Setting {
+    writers_that(Kind::WorkerKilled, 0)
+}
+
+/// A writer that waits is stopped.
+pub fn stopped_writers() -> Setting {
+    writers_that(Kind::WorkerStopped, 6000)
+}
+
+fn writers_that(ends: Kind, lasts: u64) -> Setting {
     Setting {
         ttl: millis(3000),
         keys: 1,
@@ -100,9 +109,8 @@ pub fn silent_writers() -> Setting {
             ..one_by_one(&[CallKind::Reads], BodyLength::UpTo { ms: 10_000 })
         },
         lasts: millis(9000),
-        // A waiter at the front may be silent for three seconds.
-        gap: Some(millis(3000).saturating_add(SOON)),
-        ..Setting::scripted(vec![step(1500, 0, Kind::WorkerKilled, Target::Process(0))])
+        gap: Some(millis(2200)),
+        ..Setting::scripted(vec![step(1500, lasts, ends, Target::Process(0))])
     }
 }
 

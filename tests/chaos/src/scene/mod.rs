@@ -40,7 +40,7 @@ scenes! {
     listeners: busy_when_subscribing subscriptions_refused channels_denied scripts_denied nonsense;
     sharing: readers_and_writers permits readers_killed several_ttls_of_readers downgrades transfers;
     admission: permits_passed_on readers_enter_together writers_give_up permits_killed silent_writers
-        pollers;
+        stopped_writers pollers;
     databases: crowded_row database_crashes late_releases_of_rows late_statements
         late_statements_of_a_pooler promoted_at_once stopped_writers stopped_in_line;
     lines: mixed_line late_writes releases_cut_off revoked_leases resumed_leader;

@@ -277,6 +277,11 @@ pub const CLASSES: &[Class] = &[
         finder: Scene("pollers"),
     },
     Class {
+        name: "C54",
+        patch: "c54-silence-is-found-by-chance",
+        finder: Scene("stopped_writers"),
+    },
+    Class {
         name: "C57",
         patch: "c57-refusals-end-leases",
         finder: Scene("commands_denied"),

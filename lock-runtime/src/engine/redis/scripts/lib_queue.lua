@@ -23,6 +23,11 @@ local function remove(token)
   redis.call('HDEL', waiters, token)
 end
 
+-- Returns false if no process subscribes to the channel. A rejected command is not conclusive.
+local function hears(channel)
+  return cluster or redis.pcall('PUBSUB', 'NUMSUB', channel)[2] ~= 0
+end
+
 -- Returns true if the waiter's process may have received the message. `PUBLISH` also counts clients that
 -- subscribe to a pattern, so only its zero is conclusive; a rejected command is not.
 local function publish(channel, message)
@@ -30,7 +35,7 @@ local function publish(channel, message)
   if heard == 0 then
     return cluster
   end
-  return cluster or redis.pcall('PUBSUB', 'NUMSUB', channel)[2] ~= 0
+  return hears(channel)
 end
 
 -- Notifies the first waiter that it is at the front, where it polls more often. Waiters that are dead or not

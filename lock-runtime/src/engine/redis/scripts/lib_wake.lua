@@ -1,5 +1,6 @@
--- How long a waiter at the front that cannot enter may be silent while waiters behind it could.
-local MAX_SILENCE = 3000000
+-- How long a waiter at the front that cannot enter may be silent while waiters behind it could. It polls every half
+-- second.
+local MAX_SILENCE = 1500000
 
 -- Notifies a waiter to poll at once. It counts as dead after `patience` microseconds unless it polls. Returns
 -- false if it is dead already; then it leaves the queue.
@@ -23,21 +24,24 @@ local function wake_before(token, patience, now)
   end
 end
 
--- Wakes the waiters at the front that cannot enter beside the holders and have not polled for long: they may be
--- dead, and the waiters behind them could enter. `alive_for`: for how long a poll makes a waiter count as alive.
--- Returns true if one has been woken.
-local function wake_silent(token, fits, alive_for, patience, now)
+-- After how many milliseconds the token may enter if the waiters at the front, which cannot enter beside the holders, are
+-- dead; nothing if there are none. One whose process is gone leaves the queue. If the first has been silent for too long,
+-- all ahead of the token are woken. `alive_for`: for how long a poll makes a waiter count as alive.
+local function pass_silent(token, fits, alive_for, patience, now)
   local first = first_in_queue()
   while first and first ~= token and not fits(first) do
-    local alive = read_waiter(first)
-    if now + alive_for - alive < MAX_SILENCE then
-      return false
+    local alive, _, channel = read_waiter(first)
+    local silent_at = alive - alive_for + MAX_SILENCE
+    if alive <= now or not hears(channel) then
+      remove(first)
+      first = first_in_queue()
+    elseif silent_at > now then
+      return math.ceil((silent_at - now) / 1000)
+    else
+      if alive > now + patience then
+        wake_before(token, patience, now)
+      end
+      return math.ceil(patience / 1000) + 10
     end
-    if wake(first, patience, now) then
-      return true
-    end
-    first = first_in_queue()
   end
-  return false
 end
-

@@ -10,14 +10,16 @@ local limit = limit_of(token)
 local function fits(other)
   return count < math.min(limit_of(other), lowest)
 end
+local passes_in
 if count == 0 then
   wake_before(token, patience, now)
 elseif fits(token) then
-  wake_silent(token, fits, alive_for, patience, now)
+  passes_in = pass_silent(token, fits, alive_for, patience, now)
 end
 local ahead, length = enqueue(token, ARGV[2], ARGV[3], alive_for, now)
 if fits(token) and not (limit > 1 and is_blocked(token, now)) then
   return {0, '', ahead, length}
 end
 -- A waiter ahead acquires a free lock soon.
-return {count > 0 and holder_ttl() or 100, holder_name(), ahead, length}
+local left = count > 0 and holder_ttl() or 100
+return {math.min(left, passes_in or left), holder_name(), ahead, length}

@@ -21,7 +21,7 @@ if ends then
   return {3, ends == true and holder_ttl() or ends - ms}
 end
 local limit = limit_of(token)
-local is_free, is_reserved, is_woken = count == 0, sole == '::reserved', false
+local is_free, is_reserved, passes_in = count == 0, sole == '::reserved', nil
 if is_reserved then
   count, lowest = 0, math.huge
 end
@@ -32,11 +32,11 @@ if fits(token) then
   -- A server out of memory accepts this as the script's first write.
   redis.call('ZREM', queue, '')
   if not is_reserved then
-    is_woken = wake_silent(token, fits, alive_for, patience, now)
+    passes_in = pass_silent(token, fits, alive_for, patience, now)
     local first = first_in_queue()
-    if not is_woken and first and first ~= token and fits(first) then
+    if not passes_in and first and first ~= token and fits(first) then
       wake_before(token, patience, now)
-      is_woken = true
+      passes_in = math.ceil(patience / 1000) + 10
     end
   end
   local first = first_in_queue()
@@ -58,7 +58,4 @@ local foreign = sole == '?' and 2 or sole and never_ends and 1 or nil
 if limit > 1 and first_end and not is_free then
   left = math.min(left, first_end - ms)
 end
-if is_woken then
-  left = math.min(left, math.ceil(patience / 1000) + 10)
-end
-return {2, now, left, ahead, length, foreign}
+return {2, now, math.min(left, passes_in or left), ahead, length, foreign}
