@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lock_runtime::{LockError, LockGuard, LockManager};
 
 use lock_test_support::etcd::Etcd;
-use lock_test_support::etcd_gateway::ask;
+use lock_test_support::etcd_gateway::ask_within;
 use lock_test_support::manager::connected;
 use lock_test_support::rng::Rng;
 use lock_test_support::stale_leader::{StaleLeader, number};
@@ -151,7 +151,8 @@ impl Others {
         for lease in &mut self.leases {
             let sent = Instant::now();
             let body = format!(r#"{{"ID":"{}"}}"#, lease.id);
-            let Ok(answer) = ask(port, "lease/keepalive", &body) else {
+            // A member that does not know yet that its leader is frozen waits for that.
+            let Ok(answer) = ask_within(millis(500), port, "lease/keepalive", &body) else {
                 return;
             };
             if number(&answer, "TTL").is_some_and(|left| left > 0) {
@@ -170,7 +171,8 @@ impl Lease {
     fn grant(port: u16) -> Option<Self> {
         let kept = Instant::now();
         let body = format!(r#"{{"TTL":"{}"}}"#, TTL.as_secs());
-        let id = number(&ask(port, "lease/grant", &body).ok()?, "ID")?.to_string();
+        let answer = ask_within(millis(1000), port, "lease/grant", &body).ok()?;
+        let id = number(&answer, "ID")?.to_string();
         Some(Self { id, kept })
     }
 }

@@ -46,9 +46,14 @@ fn line(name: &str) -> String {
 }
 
 /// Returns the answer to a request.
-pub fn ask(port: u16, method: &str, body: &str) -> Result<String> {
+pub(crate) fn ask(port: u16, method: &str, body: &str) -> Result<String> {
+    ask_within(Duration::from_secs(5), port, method, body)
+}
+
+/// Returns the answer to a request if it comes in time.
+pub fn ask_within(limit: Duration, port: u16, method: &str, body: &str) -> Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.set_read_timeout(Some(limit))?;
     let length = body.len();
     let head = format!("POST /v3/{method} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n");
     stream.write_all((head + body).as_bytes())?;
