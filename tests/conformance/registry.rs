@@ -188,6 +188,7 @@ const CASES: &[(&str, Case)] = cases! {
         shutdown_waits_for_bodies_that_finish
         shutdown_cancels_bodies_that_stay
         shutdown_releases_no_lock_under_its_guard
+        canceling_shutdown_keeps_locks_for_their_min_hold
         shutdown_waits_for_the_lease_of_a_body_that_blocks
         nested_calls_run_during_shutdown
         first_of_several_shutdowns_cancels

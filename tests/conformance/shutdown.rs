@@ -100,6 +100,21 @@ pub async fn shutdown_releases_no_lock_under_its_guard(fixture: Fixture) {
     assert!(!fixture.is_held(&row).await);
 }
 
+/// A shutdown that cancels a body ends no `min_hold` early.
+pub async fn canceling_shutdown_keeps_locks_for_their_min_hold(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    let acquired = Instant::now();
+    let kept = locks.lock(&*row).min_hold(TTL).acquire().await.unwrap();
+    kept.release().await.unwrap();
+    let (_end, running) = body(&locks, &fixture.key("other")).await;
+    within(NOISE * 8, locks.shutdown_within(Duration::ZERO)).await;
+    let loss = running.await.unwrap().unwrap_err();
+    assert!(is_shut_down(&loss), "{loss}");
+    fixture.until_free(&row, LONG).await;
+    let kept = acquired.elapsed();
+    assert!(kept >= TTL, "{kept:?}");
+}
+
 /// A body between two awaits can't be stopped: its lease ends by itself.
 pub async fn shutdown_waits_for_the_lease_of_a_body_that_blocks(fixture: Fixture) {
     let (locks, row) = (fixture.another().await, fixture.key("row"));

@@ -90,6 +90,7 @@ impl Releaser {
         }
         let kept = KeptLock {
             claim,
+            due,
             releaser: self.clone(),
             place: AtomicUsize::default(),
         };
@@ -174,6 +175,7 @@ impl Releaser {
 /// A lock that has no guard any more, and is released at the end of its `min_hold`.
 struct KeptLock {
     claim: Claim,
+    due: Instant,
     releaser: Arc<Releaser>,
     place: AtomicUsize,
 }
@@ -187,9 +189,13 @@ impl Renewable for KeptLock {
         &self.place
     }
 
-    fn on_due(self: Arc<Self>, _: Instant, _: Timestamp) -> Option<Renewal> {
-        let releaser = &self.releaser;
-        releaser.release_in_background(self.claim.clone(), false);
+    fn on_due(self: Arc<Self>, instant: Instant, _: Timestamp) -> Option<Renewal> {
+        let (releaser, claim) = (&self.releaser, &self.claim);
+        match instant < self.due {
+            // The manager shuts down: the lock expires.
+            true => releaser.claims.unregister(claim.token),
+            false => releaser.release_in_background(claim.clone(), false),
+        }
         None
     }
 
