@@ -258,7 +258,7 @@ async fn ended_rows_are_removed() {
 
 #[tokio::test]
 async fn documented_query_shows_the_locks_that_are_held() {
-    let guide = include_str!("../../lock-runtime/src/guide/engines.md");
+    let guide = include_str!("../../lock-runtime/src/guide/deployment.md");
     let (_, query) = guide.split_once("\n`SELECT name, fence").unwrap();
     let query = format!("SELECT name, fence{}", query.split_once('`').unwrap().0);
     let server = Postgres::start();
