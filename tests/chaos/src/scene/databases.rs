@@ -110,7 +110,7 @@ pub fn promoted_at_once() -> Setting {
 }
 
 /// A writer that waits is stopped, while readers hold the lock for long and others wait behind it.
-pub fn stopped_writers() -> Setting {
+pub fn stopped_writers_in_rows() -> Setting {
     in_postgres(Setting {
         ttl: millis(1500),
         gap: Some(millis(2200 + 800)),

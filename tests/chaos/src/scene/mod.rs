@@ -42,7 +42,7 @@ scenes! {
     admission: permits_passed_on readers_enter_together writers_give_up permits_killed silent_writers
         stopped_writers pollers;
     databases: crowded_row database_crashes late_releases_of_rows late_statements
-        late_statements_of_a_pooler promoted_at_once stopped_writers stopped_in_line;
+        late_statements_of_a_pooler promoted_at_once stopped_writers_in_rows stopped_in_line;
     lines: mixed_line late_writes releases_cut_off revoked_leases resumed_leader;
     ensembles: frozen_leader late_claims claims_cut_off places_deleted;
     processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;

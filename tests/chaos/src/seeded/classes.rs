@@ -299,7 +299,7 @@ pub const CLASSES: &[Class] = &[
     Class {
         name: "C63",
         patch: "c63-silent-rows-are-not-woken",
-        finder: Scene("stopped_writers"),
+        finder: Scene("stopped_writers_in_rows"),
     },
 ];
 
