@@ -44,6 +44,10 @@ pub enum EventKind {
     Token { requested: u64, token: u64 },
     /// The body continues after an await, and `left` remains of its lease.
     Step { left: u64 },
+    /// The call, which waits, is polled no more, …
+    SetAside,
+    /// … and is polled again, or dropped.
+    TakenUp,
     /// The body continues as a reader. It held the lock exclusively until `requested`.
     Downgraded { requested: u64, left: u64 },
     /// The call is over.
@@ -114,10 +118,14 @@ pub enum CallKind {
     Downgraded,
     /// Acquires the locks of two or three keys together.
     Transfers,
+    /// It is not polled for a while after it has begun to wait, and then polled again or dropped.
+    SetAside,
+    /// The same, for two or three keys.
+    TransferSetAside,
 }
 
 impl CallKind {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Waits,
         Self::TriesOnce,
         Self::ReleasesInBackground,
@@ -136,6 +144,8 @@ impl CallKind {
         Self::ThenBlocks,
         Self::OwnRuntime,
         Self::ThreadLocal,
+        Self::SetAside,
+        Self::TransferSetAside,
     ];
 
     /// The kinds that need only a runtime that continues.
@@ -165,7 +175,13 @@ impl CallKind {
     pub fn is_rare(self) -> bool {
         matches!(
             self,
-            Self::Blocks | Self::MaxHold | Self::ThenBlocks | Self::OwnRuntime | Self::ThreadLocal
+            Self::Blocks
+                | Self::MaxHold
+                | Self::ThenBlocks
+                | Self::OwnRuntime
+                | Self::ThreadLocal
+                | Self::SetAside
+                | Self::TransferSetAside
         )
     }
 
@@ -185,15 +201,26 @@ impl CallKind {
 
     /// Returns `true` if the body releases the guard itself, and reports the result.
     pub fn is_released_by_hand(self) -> bool {
-        self.is_by_hand() || self == Self::Watches
+        let watches = [Self::Watches, Self::SetAside, Self::TransferSetAside];
+        self.is_by_hand() || watches.contains(&self)
+    }
+
+    /// Returns `true` if a call of this kind acquires the locks of several keys.
+    pub fn is_of_several(self) -> bool {
+        matches!(self, Self::Transfers | Self::TransferSetAside)
+    }
+
+    /// Returns `true` if a call of this kind may be dropped before it ends.
+    pub fn may_be_dropped(self) -> bool {
+        matches!(
+            self,
+            Self::Dropped | Self::SetAside | Self::TransferSetAside
+        )
     }
 
     /// Returns `true` if a call of this kind waits in the queue of one lock until it acquires that lock.
     pub fn queues(self) -> bool {
-        !matches!(
-            self,
-            Self::TriesOnce | Self::Polls | Self::Downgraded | Self::Transfers
-        )
+        !self.is_of_several() && !matches!(self, Self::TriesOnce | Self::Polls | Self::Downgraded)
     }
 }
 

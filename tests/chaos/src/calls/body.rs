@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_runtime::{LockError, LockGuard, LockManager};
 
-use super::{functions, threads};
+use super::{functions, set_aside, threads};
 use crate::clock;
 use crate::instructions::BodyLength;
 use crate::journal::{CallKind, EventKind, Journal, Outcome, PRECISION};
@@ -131,6 +131,17 @@ impl Call {
             CallKind::Downgrades => functions::downgrades(&self).await,
             CallKind::Downgraded => unreachable!("it is a part of a call"),
             CallKind::Transfers => functions::transfers(&self).await,
+            CallKind::SetAside | CallKind::TransferSetAside => {
+                let lock = match kind.is_of_several() {
+                    true => functions::several(&self),
+                    false => functions::lock(&self),
+                };
+                match set_aside::acquire(&self, lock, rng).await {
+                    Ok(Some(guard)) => functions::watched(&self, guard).await,
+                    Ok(None) => return Outcome::Dropped,
+                    Err(error) => Err(error.into()),
+                }
+            }
             CallKind::OwnRuntime => threads::own_runtime(self, rng.split()).await,
             CallKind::ThreadLocal => threads::thread_local(self, rng.split()).await,
             CallKind::Panics => match tokio::spawn(functions::panics(self)).await {

@@ -95,10 +95,9 @@ pub async fn shares(call: &Call, permits: u32) -> Result<(), CallError> {
 }
 
 pub async fn transfers(call: &Call) -> Result<(), CallError> {
-    let keys = call.accounts.iter().map(|account| account.key);
-    let keys = keys.map(|key| format!("door:{key}"));
-    let lock = call.locks.lock_all(keys).ttl(call.ttl).wait(call.wait);
-    lock.run(async |guard| call.body(guard).await).await?
+    several(call)
+        .run(async |guard| call.body(guard).await)
+        .await?
 }
 
 pub async fn downgrades(call: &Call) -> Result<(), CallError> {
@@ -132,6 +131,13 @@ pub fn lock(call: &Call) -> Lock {
     call.locks.lock(key).ttl(call.ttl).wait(call.wait)
 }
 
+/// Returns the lock of all keys of a call.
+pub fn several(call: &Call) -> Lock {
+    let keys = call.accounts.iter().map(|account| account.key);
+    let keys = keys.map(|key| format!("door:{key}"));
+    call.locks.lock_all(keys).ttl(call.ttl).wait(call.wait)
+}
+
 pub async fn by_hand(call: &Call, drops: bool) -> Result<(), CallError> {
     let guard = lock(call).acquire().await?;
     let body = call.body(&guard).await;
@@ -154,12 +160,12 @@ pub async fn runs(call: &Call) -> Result<(), CallError> {
     lock(call).run(async |guard| call.body(guard).await).await?
 }
 
-/// Cancels the body itself when the lock is lost.
 pub async fn watches(call: &Call) -> Result<(), CallError> {
     watched(call, lock(call).acquire().await?).await
 }
 
-async fn watched(call: &Call, guard: LockGuard) -> Result<(), CallError> {
+/// Cancels the body itself when the lock is lost.
+pub async fn watched(call: &Call, guard: LockGuard) -> Result<(), CallError> {
     let body = tokio::select! {
         biased;
         loss = guard.lost() => Err(loss.into()),

@@ -2,6 +2,7 @@
 
 mod body;
 mod functions;
+mod set_aside;
 mod threads;
 
 use std::path::PathBuf;
@@ -29,6 +30,9 @@ const LAST: Duration = millis(20_000);
 
 /// How long a task blocks its thread after it has dropped a guard.
 const BLOCK: Duration = millis(700);
+
+/// The longest time for which a call is not polled. A grant passes on after 2 s.
+const ASIDE: Duration = millis(4000);
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Phase {
@@ -128,7 +132,7 @@ impl Caller {
         // Long leases do not make bodies longer.
         let length = ttl.min(self.ttl);
         let mut keys = vec![key];
-        if kind == CallKind::Transfers {
+        if kind.is_of_several() {
             keys.extend(self.other_keys(key, rng));
         }
         let account = |key: &u32| Account::new(&self.resource, self.worker, *key);

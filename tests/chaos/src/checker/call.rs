@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::Spans;
 use crate::journal::{CallKind, Event, EventKind, Outcome};
 
 /// A call for one key. A call for several keys is one for each of them; a call that downgrades its lock is two.
@@ -17,6 +18,8 @@ pub struct Call {
     /// The readings of the guard; the first was taken when the body began.
     pub looks: Vec<Look>,
     pub tokens: Vec<Token>,
+    /// The spans in which the call, which waited, was not polled.
+    pub aside: Spans,
     pub ended: Option<End>,
     /// The time at which its runtime was dropped or its process killed, if the call had not ended by then.
     pub cut_off: Option<u64>,
@@ -145,6 +148,11 @@ impl Call {
                 had: event.at,
                 number: *token,
             }),
+            EventKind::SetAside => self.aside = Spans::of([(event.at, u64::MAX)]),
+            EventKind::TakenUp => {
+                let after = Spans::of([(event.at, u64::MAX)]);
+                self.aside = self.aside.minus(&after);
+            }
             EventKind::Ended { outcome } => {
                 self.ended = Some(End {
                     at: event.at,
@@ -199,6 +207,7 @@ pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<S
                     called: event.at,
                     looks: Vec::new(),
                     tokens: Vec::new(),
+                    aside: Spans::default(),
                     ended: None,
                     cut_off: None,
                 }));

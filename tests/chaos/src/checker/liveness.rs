@@ -8,6 +8,7 @@
 //!   have had a queue entry counts once, or twice if an earlier withdrawal may not have reached the server;
 //! - where calls share the lock, the first waiter may be gone and keep those behind it waiting, although they fit
 //!   beside the holders. It is passed over when it has been silent for 1.5 s;
+//! - each call that waits and is not polled may be granted the lock, which passes on after 2 s;
 //! - the time for which servers were unavailable does not count, nor does the time that reconnecting may then
 //!   take.
 //!
@@ -65,6 +66,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
                 let limits: HashSet<usize> = calls.iter().map(|call| call.kind.limit()).collect();
                 limits.len()
             },
+            aside: calls.iter().flat_map(|call| call.aside.iter()).collect(),
         };
         let promises = &case.history.promises;
         let promised = promises.gap;
@@ -117,8 +119,8 @@ fn mean(mut gaps: Vec<u64>) -> Option<u64> {
     (count >= ENOUGH).then(|| gaps[..count].iter().sum::<u64>() / count as u64)
 }
 
-/// Returns the spans in which a call that could continue, apart from hiccups, waited for the lock, which had room
-/// for it beside the calls that could continue, and in which no call acquired it.
+/// Returns the spans in which a call that was polled and could continue, apart from hiccups, waited for the lock, which had
+/// room for it beside the calls that could continue, and in which no call acquired it.
 fn idle(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
     let mut called: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     let mut waited: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
@@ -127,7 +129,8 @@ fn idle(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
         let span = (call.called, call.waited_until().unwrap_or(case.end));
         called.entry(call.worker).or_default().push(span);
         if call.wait > 0 && call.kind.queues() {
-            waited.entry(call.worker).or_default().push(span);
+            let polled = Spans::of([span]).minus(&call.aside);
+            waited.entry(call.worker).or_default().extend(polled.iter());
         }
     }
     let running = waited.into_iter().flat_map(|(worker, spans)| {
@@ -171,6 +174,8 @@ struct Lock<'c> {
     workers: HashSet<u32>,
     /// The greatest number of queue entries of one process: one for each limit.
     entries: usize,
+    /// The spans in which a call that waited was not polled.
+    aside: Vec<(u64, u64)>,
 }
 
 impl Lock<'_> {
@@ -180,13 +185,16 @@ impl Lock<'_> {
         let fault = faults.any(|fault| fault.from < to && fault.until > since);
         let mut workers = self.workers.iter();
         let stalled = workers.any(|worker| self.case.stalled(*worker, since, to) > FIRST / 10);
+        let aside = self.aside.iter();
+        let aside = aside.map(|(since, until)| (*until).min(to).saturating_sub(from.max(*since)));
+        let aside: u64 = aside.map(|span| span.min(GRANT)).sum();
         if !fault && !stalled {
-            return FIRST + self.case.noise(from, to);
+            return FIRST + aside + self.case.noise(from, to);
         }
         let gone = self.gone(from, to);
         let row = GRANT + (gone * self.entries) as u64 * EACH;
         let silent = if self.entries > 1 { SILENT } else { 0 };
-        self.ttl + row + silent + SECOND.max(self.case.noise(from, to))
+        self.ttl + row + aside + silent + SECOND.max(self.case.noise(from, to))
     }
 
     /// Counts the processes that may have been granted the lock and could not take it.

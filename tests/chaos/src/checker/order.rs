@@ -8,8 +8,9 @@
 //! callers. A claim joins the queue within [`SLACK`]: it waits 10 ms first if a caller of its own process holds the
 //! lock.
 //!
-//! The rule does not judge a waiter while a thread of its process is blocked, or while a lease runs out: a
-//! lock whose holder let the lease lapse goes to the first claim that arrives.
+//! The rule does not judge a waiter while a thread of its process is blocked, while a call of its process that waits for
+//! the same lock is not polled (which may be granted the lock first and let it pass on), or while a lease runs out: a lock
+//! whose holder let the lease lapse goes to the first claim that arrives.
 
 use super::turns::{BATCH, Turn, turns};
 use super::{Call, Case, Rule, Spans, Verdict};
@@ -38,31 +39,32 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             let end = hold.over().filter(|_| is_lost)?;
             Some((hold.called, end))
         }));
+        let calls: Vec<&Call> = case.calls.iter().filter(|call| call.key == key).collect();
+        let is_calm = |call: &Call, until: u64| {
+            let from = call.called.saturating_sub(QUIET);
+            let mut neighbors = calls.iter().filter(|other| other.worker == call.worker);
+            !trouble.touches(from, until)
+                && !lapsed.touches(call.called, until)
+                && case.blocked(call.worker, from, until) == 0
+                && neighbors.all(|other| !other.aside.touches(call.called, until))
+        };
         let turns = turns(&holds);
         let mut judged = Vec::new();
         for hold in holds {
             let began = hold.began().map_or(0, |look| look.at);
             let waits = hold.wait > 0 && hold.kind.queues();
-            let calm = !trouble.touches(hold.called.saturating_sub(QUIET), began)
-                && !lapsed.touches(hold.called, began)
-                && case.blocked(hold.worker, hold.called.saturating_sub(QUIET), began) == 0;
-            if waits && calm {
+            if waits && is_calm(hold, began) {
                 verdict.in_line += 1;
                 among_all(case, verdict, hold, began, &turns);
                 judged.push(hold);
             }
         }
-        let calls = case.calls.iter().filter(|call| call.key == key);
-        let gave_up = |call: &&Call| {
+        let gave_up = |call: &&&Call| {
             call.outcome() == Some(&Outcome::Busy) && call.wait > 0 && call.kind.queues()
         };
-        for call in calls.filter(gave_up) {
+        for call in calls.iter().filter(gave_up) {
             let until = call.over().unwrap_or(call.called);
-            let from = call.called.saturating_sub(QUIET);
-            let calm = !trouble.touches(from, until)
-                && !lapsed.touches(call.called, until)
-                && case.blocked(call.worker, from, until) == 0;
-            if calm {
+            if is_calm(call, until) {
                 among_all(case, verdict, call, until, &turns);
             }
         }

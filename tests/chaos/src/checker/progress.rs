@@ -32,7 +32,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             Some(Outcome::Wrong(_)) => false,
             Some(Outcome::Failed) => call.kind == CallKind::Fails,
             Some(Outcome::Panicked) => call.kind == CallKind::Panics,
-            Some(Outcome::Dropped) => call.kind == CallKind::Dropped,
+            Some(Outcome::Dropped) => call.kind.may_be_dropped(),
             Some(_) => true,
         };
         if !meant {

@@ -13,6 +13,7 @@ type Limits = BTreeMap<usize, usize>;
 
 /// Returns the spans in which the calls, which are for one key, leave no room for one that waits. A call that has
 /// ended or cannot continue holds nothing, although its lease may last, and is in no one's way, although it may be in the queue.
+/// One that is not polled is in the queue.
 pub fn full(case: &Case<'_>, calls: &[&Call]) -> Spans {
     let mut changes = Vec::new();
     for call in calls {
@@ -20,7 +21,7 @@ pub fn full(case: &Case<'_>, calls: &[&Call]) -> Spans {
             Some(stalls) => spans.minus(stalls),
             None => spans,
         };
-        let holds = running(Spans::of(held(call)));
+        let holds = running(Spans::of(held(call)).minus(&call.aside));
         let holds = holds.iter().map(|span| (true, span));
         let waits = running(Spans::of(waited(call)));
         for (is_holder, (from, to)) in holds.chain(waits.iter().map(|span| (false, span))) {
@@ -63,7 +64,8 @@ fn is_full(holders: &Limits, waiters: &Limits) -> bool {
 fn held(call: &Call) -> Option<(u64, u64)> {
     let from = match call.kind {
         // It held the lock exclusively until then, or may hold this one while it waits for that of another key.
-        CallKind::Downgraded | CallKind::Transfers => call.called,
+        CallKind::Downgraded => call.called,
+        _ if call.kind.is_of_several() => call.called,
         _ => call.began()?.at,
     };
     let last = call.looks.last().map_or(from, |look| look.at);

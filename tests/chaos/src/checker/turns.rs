@@ -33,7 +33,7 @@ impl Turn {
 pub fn turns(holds: &[&Call]) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for hold in holds {
-        let is_admitted = !matches!(hold.kind, CallKind::Downgraded | CallKind::Transfers);
+        let is_admitted = hold.kind != CallKind::Downgraded && !hold.kind.is_of_several();
         let Some(began) = hold.began().filter(|_| is_admitted) else {
             continue;
         };

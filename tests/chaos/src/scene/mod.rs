@@ -9,6 +9,7 @@ mod listeners;
 mod processes;
 mod protocol;
 mod rows;
+mod set_aside;
 mod setting;
 mod sharing;
 
@@ -36,6 +37,7 @@ scenes! {
         requests_of_the_dead frozen_past_the_ttl callers_leave;
     leases: several_ttls short_outages connections_killed releases_refused
         commands_denied;
+    set_aside: calls_set_aside several_keys_set_aside;
     rows: stopped_in_a_row cut_off_in_a_row killed_and_overheard killed_in_a_cluster;
     listeners: busy_when_subscribing subscriptions_refused channels_denied scripts_denied nonsense;
     sharing: readers_and_writers permits readers_killed several_ttls_of_readers downgrades transfers;
@@ -61,6 +63,25 @@ impl Scene {
         RunResult {
             scene: Some(self.name),
             ..(self.setting)().play(seed)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// Of two scenes with the same name, one would never be played.
+    #[test]
+    fn names_of_scenes_are_unique() {
+        let mut names = HashSet::new();
+        for scene in ALL {
+            assert!(
+                names.insert(scene.name),
+                "two scenes are named `{}`",
+                scene.name
+            );
         }
     }
 }

@@ -282,6 +282,11 @@ pub const CLASSES: &[Class] = &[
         finder: Scene("stopped_writers"),
     },
     Class {
+        name: "C55",
+        patch: "c55-offers-are-never-withdrawn",
+        finder: Scene("calls_set_aside"),
+    },
+    Class {
         name: "C57",
         patch: "c57-refusals-end-leases",
         finder: Scene("commands_denied"),

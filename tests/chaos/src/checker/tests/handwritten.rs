@@ -72,7 +72,7 @@ fn read(words: &[&str]) -> Option<EventKind> {
     let outcome = |outcome| Some(EventKind::Ended { outcome });
     match words[0] {
         "asks" | "tries" | "continues" | "unrenewed" | "guards" | "watches" | "blocks"
-        | "reads" | "two" | "three" | "downgrades" | "transfers" => {
+        | "reads" | "two" | "three" | "downgrades" | "transfers" | "leaves" => {
             let (kind, wait) = match words[0] {
                 "tries" => (CallKind::TriesOnce, 0),
                 "continues" => (CallKind::Continues, 60_000),
@@ -85,10 +85,14 @@ fn read(words: &[&str]) -> Option<EventKind> {
                 "three" => (CallKind::ThreePermits, 60_000),
                 "downgrades" => (CallKind::Downgrades, 60_000),
                 "transfers" => (CallKind::Transfers, 60_000),
+                "leaves" => (CallKind::SetAside, number(words, 1)),
                 _ if words.len() > 1 => (CallKind::Waits, number(words, 1)),
                 _ => (CallKind::Waits, 60_000),
             };
-            let keys = if words[0] == "asks" { 1 } else { words.len() };
+            let keys = match words[0] {
+                "asks" | "leaves" => 1,
+                _ => words.len(),
+            };
             let mut keys = (1..keys).map(|at| number(words, at) as u32);
             Some(EventKind::Called {
                 key: keys.next().unwrap_or(0),
@@ -108,6 +112,8 @@ fn read(words: &[&str]) -> Option<EventKind> {
             requested: number(words, 1) * MS,
             token: number(words, 2),
         }),
+        "aside" => Some(EventKind::SetAside),
+        "polled" => Some(EventKind::TakenUp),
         "blocking" => Some(EventKind::Blocks),
         "blocked" => Some(EventKind::Blocked { for_: left() }),
         "shut" => Some(EventKind::ShutDown { took: left() }),

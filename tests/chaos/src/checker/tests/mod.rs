@@ -6,4 +6,5 @@ mod handwritten;
 mod leases;
 mod mutated;
 mod service;
+mod set_aside;
 mod sharing;
