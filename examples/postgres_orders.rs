@@ -71,14 +71,14 @@ impl Orders {
         if found.parcel.is_some() {
             return Err(OrderError::Shipped);
         }
-        let ensure = lock.ensure().await?;
+        let proof = lock.transaction_proof().await?;
         println!("the carrier takes order {id}");
         tokio::time::sleep(CARRIER).await;
 
         let transaction = client.transaction().await?;
-        let (names, numbers) = (ensure.names(), ensure.numbers());
+        let (names, numbers) = (proof.names(), proof.numbers());
         transaction
-            .execute(ensure.statement(), &[&names, &numbers])
+            .execute(proof.statement(), &[&names, &numbers])
             .await?;
         let update = "UPDATE orders SET parcel = nextval('parcels') WHERE id = $1 \
                       RETURNING id, item, parcel";

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// From the lowest to the highest. Layers of one row do not import each other.
 const RUNTIME: [&[&str]; 9] = [
     &["util"],
-    &["warning", "limit", "ensure"],
+    &["warning", "limit", "transaction_proof"],
     &["error"],
     &["options"],
     &["config", "trace"],

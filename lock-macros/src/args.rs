@@ -279,7 +279,7 @@ impl Options {
                 },
                 mixed,
             );
-            calls.extend(quote_spanned!(mixed=> .release(#krate::ReleaseMode::#choice)));
+            calls.extend(quote_spanned!(mixed=> .release_mode(#krate::ReleaseMode::#choice)));
         }
         if let Some(continue_on_lost) = self.continue_on_lost {
             let choice = Ident::new(

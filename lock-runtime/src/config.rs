@@ -222,10 +222,10 @@ impl Config {
         self
     }
 
-    /// Sets the default [`release`](crate::Lock::release) mode of locks. The default is
+    /// Sets the default [`release_mode`](crate::Lock::release_mode) of locks. The default is
     /// [`ReleaseMode::Confirmed`].
-    pub fn release(mut self, release: ReleaseMode) -> Self {
-        self.release = release;
+    pub fn release_mode(mut self, mode: ReleaseMode) -> Self {
+        self.release = mode;
         self
     }
 

@@ -80,6 +80,14 @@ pub enum LockError {
         /// The reason why its value is invalid.
         reason: &'static str,
     },
+    /// The engine that keeps the lock, or a lock of this kind, lacks an operation.
+    #[non_exhaustive]
+    Unsupported {
+        /// The name of the method or of the option.
+        operation: &'static str,
+        /// The reason, and an alternative if there is one.
+        reason: &'static str,
+    },
     /// The configuration is invalid, or the server does not accept it.
     #[non_exhaustive]
     InvalidConfig {
@@ -183,6 +191,30 @@ impl LockError {
         matches!(self, LockError::Unavailable { .. })
     }
 
+    /// Returns `true` if the same call may succeed later, although nothing is corrected: another holder had the lock, or
+    /// the server could not be reached.
+    ///
+    /// An error of a call that acquires tells that the body did not run, so the call can be repeated, best after a
+    /// pause. A [`Lost`](LockError::Lost) lock is not retryable: its body may have done a part of its work.
+    ///
+    /// ```
+    /// use lock_runtime::{LockError, LostCause};
+    ///
+    /// assert!(LockError::busy("order:42").is_retryable());
+    /// assert!(LockError::unavailable("order:42", "connection refused").is_retryable());
+    /// assert!(!LockError::lost("order:42", LostCause::Expired).is_retryable());
+    /// ```
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            LockError::Busy { holder, .. } => {
+                matches!(holder, Holder::ThisProcess | Holder::AnotherClient)
+            }
+            LockError::Unavailable { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Returns the key of the lock, if the error is about one.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
@@ -265,6 +297,9 @@ impl fmt::Display for LockError {
             }
             LockError::InvalidOption { option, reason } => {
                 write!(f, "lock option `{option}` is invalid: {reason}")
+            }
+            LockError::Unsupported { operation, reason } => {
+                write!(f, "`{operation}` is not supported here: {reason}")
             }
             LockError::InvalidConfig { reason, .. } => {
                 write!(f, "the lock configuration is invalid: {reason}")
@@ -349,15 +384,54 @@ impl Error for LockError {
     }
 }
 
-#[cfg(test)]
+/// Errors for tests of how a service handles them. The library returns them with more detail.
+///
+/// ```
+/// use lock_runtime::{LockError, LostCause};
+///
+/// fn status(error: &LockError) -> u16 {
+///     match error {
+///         LockError::Busy { .. } => 423,
+///         LockError::Unavailable { .. } => 503,
+///         _ => 500,
+///     }
+/// }
+/// assert_eq!(status(&LockError::busy("order:42")), 423);
+/// assert_eq!(status(&LockError::unavailable("order:42", "connection refused")), 503);
+/// assert_eq!(status(&LockError::lost("order:42", LostCause::Expired)), 500);
+/// ```
 impl LockError {
-    #[cfg(any(feature = "actix", feature = "axum"))]
-    pub(crate) fn example_busy() -> LockError {
+    /// Returns the error of a single try that found the lock held by another client.
+    #[must_use]
+    pub fn busy(key: impl Into<Arc<str>>) -> LockError {
         LockError::Busy {
-            key: "order:42".into(),
-            waited: Duration::from_secs(5),
+            key: key.into(),
+            waited: Duration::ZERO,
             waiting: None,
-            holder: Holder::default(),
+            holder: Holder::AnotherClient,
+        }
+    }
+
+    /// Returns the error of a lock that has been lost now.
+    #[must_use]
+    pub fn lost(key: impl Into<Arc<str>>, cause: LostCause) -> LockError {
+        LockError::Lost {
+            key: key.into(),
+            cause,
+            noticed_at: Instant::now(),
+        }
+    }
+
+    /// Returns the error of a lock whose server gave no usable answer.
+    #[must_use]
+    pub fn unavailable(
+        key: impl Into<Arc<str>>,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> LockError {
+        LockError::Unavailable {
+            key: Some(key.into()),
+            server: "localhost".into(),
+            source: Arc::from(source.into()),
         }
     }
 }

@@ -27,8 +27,6 @@
 mod api;
 mod config;
 mod engine;
-#[cfg(feature = "postgres")]
-mod ensure;
 mod error;
 pub mod guide;
 #[cfg(any(feature = "actix", feature = "axum"))]
@@ -39,6 +37,8 @@ mod options;
 #[cfg(test)]
 mod tests;
 mod trace;
+#[cfg(feature = "postgres")]
+mod transaction_proof;
 mod util;
 mod warning;
 
@@ -56,11 +56,11 @@ pub use api::manager::LockManager;
 #[cfg(feature = "postgres")]
 pub use api::postgres;
 pub use config::Config;
-#[cfg(feature = "postgres")]
-pub use ensure::Ensure;
 pub use error::{Holder, LockError, LostCause};
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("api/attribute.md")]
 pub use lock_macros::distributed_lock;
 pub use options::{OnLost, ReleaseMode};
+#[cfg(feature = "postgres")]
+pub use transaction_proof::TransactionProof;
 pub use warning::{Warning, WarningKind};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// A property of a lock server that can lose locks or produce two holders.
 ///
 /// [`LockManager::check_servers`](crate::LockManager::check_servers) returns them. The `Display` output
-/// contains the finding, its consequence and a remedy.
+/// contains the server, the finding, its consequence and a remedy, which the methods return one by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     server: Arc<str>,
@@ -77,17 +77,38 @@ impl Warning {
         &self.server
     }
 
-    /// Returns the consequence of the finding.
+    /// Returns what kind of consequence the finding has.
     #[must_use]
     pub fn kind(&self) -> WarningKind {
         self.kind
+    }
+
+    /// Returns what the check found.
+    #[must_use]
+    pub fn finding(&self) -> &str {
+        &self.finding
+    }
+
+    /// Returns what the finding can do to locks.
+    #[must_use]
+    pub fn consequence(&self) -> &'static str {
+        self.kind.explain().0
+    }
+
+    /// Returns how to correct it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        self.kind.explain().1
     }
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (why, remedy) = self.kind.explain();
-        write!(f, "`{}`: {}: {why}; {remedy}", self.server, self.finding)
+        let (consequence, remedy) = self.kind.explain();
+        let Warning {
+            server, finding, ..
+        } = self;
+        write!(f, "`{server}`: {finding}: {consequence}; {remedy}")
     }
 }
 

@@ -217,7 +217,7 @@ pub async fn background_releases_do_not_block_next_call(fixture: Fixture) {
         let lock = fixture
             .locks()
             .lock(&*order)
-            .release(ReleaseMode::Background);
+            .release_mode(ReleaseMode::Background);
         let lock = lock.wait(millis(10_000));
         assert_eq!(within(NOISE * 4, lock.run(async |_| n)).await.unwrap(), n);
     }

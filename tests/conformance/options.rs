@@ -40,7 +40,7 @@ pub async fn min_hold_keeps_lock_on_every_exit_path(fixture: Fixture) {
     };
     let in_background = async {
         let ((lock, job), since) = (lock(2), Instant::now());
-        let lock = lock.release(ReleaseMode::Background);
+        let lock = lock.release_mode(ReleaseMode::Background);
         lock.run(async |_| ()).await.unwrap();
         is_kept(&fixture, &job, since).await;
     };

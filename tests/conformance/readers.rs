@@ -231,7 +231,7 @@ pub async fn downgrade_admits_readers_and_no_writer(fixture: Fixture) {
     let writer = ours.lock(&*door).acquire().await.unwrap();
     if !fixture.has_permits() {
         let refused = writer.downgrade().await.unwrap_err();
-        assert!(matches!(refused, LockError::InvalidOption { .. }));
+        assert!(matches!(refused, LockError::Unsupported { .. }));
         return fixture.until_free(&door, NOISE).await;
     }
     let token = writer.fencing_token().await.unwrap();

@@ -19,8 +19,8 @@ pub async fn permits_bound_the_holders_of_all_processes(fixture: Fixture) {
         let is_refused = |option| {
             matches!(
                 option,
-                Err(LockError::InvalidOption {
-                    option: "permits",
+                Err(LockError::Unsupported {
+                    operation: "permits",
                     ..
                 })
             )
@@ -145,13 +145,13 @@ pub async fn permits_are_validated(fixture: Fixture) {
     }
     if !fixture.has_permits() {
         let refused = lock().permits(2).acquire().await.unwrap_err();
-        assert!(matches!(refused, LockError::InvalidOption { .. }));
+        assert!(matches!(refused, LockError::Unsupported { .. }));
     } else {
         let guard = lock().permits(2).acquire().await.unwrap();
         let refused = guard.fencing_token().await.unwrap_err();
-        assert!(matches!(refused, LockError::InvalidOption { .. }));
+        assert!(matches!(refused, LockError::Unsupported { .. }));
         let refused = guard.downgrade().await.unwrap_err();
-        assert!(matches!(refused, LockError::InvalidOption { .. }));
+        assert!(matches!(refused, LockError::Unsupported { .. }));
     }
     fixture.until_free(&api, NOISE).await;
 }

@@ -54,8 +54,8 @@ async fn replicas_and_long_keys_are_rejected() {
     let option = |error: &LockError| {
         matches!(
             error,
-            LockError::InvalidOption {
-                option: "replicas",
+            LockError::Unsupported {
+                operation: "replicas",
                 ..
             }
         )

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use lock_runtime::{Ensure, LockGuard, LockManager};
+use lock_runtime::{LockGuard, LockManager, TransactionProof};
 use tokio_postgres::Transaction;
 
 use lock_test_support::manager::{connected, warmed_up};
@@ -48,12 +48,12 @@ pub async fn ensure(
     transaction: &Transaction<'_>,
     guard: &LockGuard,
 ) -> Result<(), tokio_postgres::Error> {
-    run(transaction, &guard.ensure().await.unwrap()).await
+    run(transaction, &guard.transaction_proof().await.unwrap()).await
 }
 
 pub async fn run(
     transaction: &Transaction<'_>,
-    ensure: &Ensure,
+    ensure: &TransactionProof,
 ) -> Result<(), tokio_postgres::Error> {
     let (names, numbers) = (ensure.names(), ensure.numbers());
     transaction

@@ -3,7 +3,6 @@
 
 mod bad_input;
 mod dead_waiters;
-mod ensure;
 mod expiry;
 mod failover;
 mod fencing;
@@ -22,5 +21,6 @@ mod pooler;
 mod rounds;
 mod schema;
 mod server_checks;
+mod transaction_proof;
 mod upgrade;
 mod waiting;

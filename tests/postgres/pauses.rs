@@ -36,7 +36,7 @@ fn write_for_ever(server: &str, ensured: bool) {
             let Ok(guard) = locks.lock("account").ttl(TTL).wait(LONG).acquire().await else {
                 continue;
             };
-            let Ok(proof) = guard.ensure().await else {
+            let Ok(proof) = guard.transaction_proof().await else {
                 continue;
             };
             let select = "SELECT version FROM account";

@@ -79,7 +79,7 @@ async fn schema_that_was_made_meanwhile_is_used() {
     eventually(millis(5000), "the second waits", || {
         server.query::<usize>(waits) > 0
     });
-    let ddl = lock_runtime::postgres::schema("distributed_lock");
+    let ddl = lock_runtime::postgres::schema("distributed_lock").unwrap();
     first.batch_execute(&(ddl + RIGHTS)).await.unwrap();
     first.commit().await.unwrap();
     second.await.unwrap();
@@ -101,10 +101,18 @@ async fn lock_of_the_schema_that_is_kept_is_unavailable() {
     });
 }
 
+#[test]
+fn schema_has_a_plain_name() {
+    for name in ["", "Locks", "1st", "a-b", "x\"; DROP TABLE users; --"] {
+        let error = lock_runtime::postgres::schema(name).unwrap_err();
+        assert!(matches!(error, LockError::InvalidConfig { .. }), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn schema_of_a_migration_tool_is_used() {
     let server = Postgres::start();
-    let ddl = lock_runtime::postgres::schema("distributed_lock");
+    let ddl = lock_runtime::postgres::schema("distributed_lock").unwrap();
     server.execute(&ddl);
     // A migration may run again.
     server.execute(&ddl);
@@ -115,7 +123,7 @@ async fn schema_of_a_migration_tool_is_used() {
 async fn role_with_the_least_rights_works() {
     let server = Postgres::start();
     role(&server);
-    server.execute(&lock_runtime::postgres::schema("distributed_lock"));
+    server.execute(&lock_runtime::postgres::schema("distributed_lock").unwrap());
     server.execute(RIGHTS);
     works(&server.url_for("clerk")).await;
 }
@@ -132,7 +140,7 @@ async fn role_without_rights_is_told_what_to_run() {
     );
     assert!(text.contains("lock_runtime::postgres::schema"), "{text}");
     // It may not use it.
-    server.execute(&lock_runtime::postgres::schema("distributed_lock"));
+    server.execute(&lock_runtime::postgres::schema("distributed_lock").unwrap());
     let (error, text) = refusal(server.url_for("clerk"), "no secret").await;
     assert!(
         matches!(error, LockError::InvalidConfig { .. }),

@@ -193,6 +193,6 @@ async fn role_that_may_not_upgrade_is_told_what_to_run() {
             assert!(text.contains(words), "{text}");
         }
     }
-    server.execute(&lock_runtime::postgres::schema("distributed_lock"));
+    server.execute(&lock_runtime::postgres::schema("distributed_lock").unwrap());
     works(&server.url_for("clerk")).await;
 }

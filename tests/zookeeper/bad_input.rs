@@ -165,8 +165,8 @@ async fn ttl_longer_than_any_session_is_refused() {
     assert!(
         matches!(
             error,
-            LockError::InvalidOption {
-                option: "replicas",
+            LockError::Unsupported {
+                operation: "replicas",
                 ..
             }
         ),

@@ -1,20 +1,20 @@
 //! The guard of a held lock.
 
-#[cfg(feature = "postgres")]
-use crate::ensure::Ensure;
 use crate::error::LockError;
 use crate::limit::Limit;
 use crate::lock::acquire::Acquire;
 use crate::lock::downgrade::downgrade;
-#[cfg(feature = "postgres")]
-use crate::lock::ensure;
 use crate::lock::fencing;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
 use crate::lock::loss::LossListener;
 use crate::lock::scope::Scope;
+#[cfg(feature = "postgres")]
+use crate::lock::transaction_proof;
 use crate::options::{OnLost, ReleaseMode};
 use crate::trace::LockSpan;
+#[cfg(feature = "postgres")]
+use crate::transaction_proof::TransactionProof;
 use crate::util::join_all::join_all;
 use once_cell::sync::OnceCell;
 use std::fmt;
@@ -194,7 +194,7 @@ impl LockGuard {
     /// A lease alone can't do that: a process may be paused between its last check and its write. Run the statement
     /// in the transaction that does the work, and the transaction either commits before any other caller gets the lock, or
     /// fails. The transaction also keeps the lock from others if the lease ends before it does. Readers and holders of
-    /// permits exclude those whom they exclude by holding the lock. [`Ensure`](crate::Ensure) has an example.
+    /// permits exclude those whom they exclude by holding the lock. [`TransactionProof`](crate::TransactionProof) has an example.
     ///
     /// It must be the first statement of the transaction, outside savepoints (rolling one back gives the proof up), at
     /// the isolation level `READ COMMITTED`. With `REPEATABLE READ` it may fail although the lock is held, when a
@@ -209,10 +209,10 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`LockError::Lost`] if the lock is lost, [`LockError::Unavailable`] if the server did not answer while the lease
-    /// was valid, [`LockError::InvalidOption`] if the lock is not in PostgreSQL.
+    /// was valid, [`LockError::Unsupported`] if the lock is not in PostgreSQL.
     #[cfg(feature = "postgres")]
-    pub async fn ensure(&self) -> Result<Ensure, LockError> {
-        ensure::ensure(self.holds().collect()).await
+    pub async fn transaction_proof(&self) -> Result<TransactionProof, LockError> {
+        transaction_proof::prove(self.holds().collect()).await
     }
 
     /// Returns a number greater than that of every earlier hold on this server. The protected resource must
@@ -249,7 +249,7 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`LockError::Lost`] if the lock is lost, [`LockError::Unavailable`] if the server did not answer while
-    /// the lease was valid, [`LockError::InvalidOption`] with [`permits`](crate::Lock::permits): holders beside
+    /// the lease was valid, [`LockError::Unsupported`] with [`permits`](crate::Lock::permits): holders beside
     /// each other have no order.
     pub async fn fencing_token(&self) -> Result<u64, LockError> {
         if let Some(token) = self.fencing_token.get() {
@@ -257,8 +257,8 @@ impl LockGuard {
         }
         let limit = self.limit;
         if !limit.is_exclusive() && limit != Limit::UNLIMITED {
-            return Err(LockError::InvalidOption {
-                option: "permits",
+            return Err(LockError::Unsupported {
+                operation: "fencing_token",
                 reason: "holders that share permits have no order, and thus no fencing tokens; use an \
                          exclusive lock for what must be fenced",
             });
@@ -295,7 +295,7 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`LockError::Lost`] or [`LockError::Unavailable`] if the lease was lost before the server confirmed the
-    /// change; [`LockError::InvalidOption`] in a quorum, and with [`permits`](crate::Lock::permits). In all
+    /// change; [`LockError::Unsupported`] in a quorum, and with [`permits`](crate::Lock::permits). In all
     /// cases the lock is released, and also if the future is dropped.
     pub async fn downgrade(mut self) -> Result<LockGuard, LockError> {
         if self.limit == Limit::UNLIMITED {
@@ -306,8 +306,8 @@ impl LockGuard {
             false => Some("only an exclusive lock can be turned into one for reading"),
         };
         if let Some(reason) = reason {
-            return Err(LockError::InvalidOption {
-                option: "mode",
+            return Err(LockError::Unsupported {
+                operation: "downgrade",
                 reason,
             });
         }

@@ -11,6 +11,8 @@ use crate::options::{
     validate_min_hold,
 };
 use crate::util::time::now;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,7 +122,7 @@ impl Lock {
     /// with that number holds the lock: the lowest one decides. Holders beside each other have no order, so there
     /// is no [`fencing_token`](crate::LockGuard::fencing_token). With [`min_hold`](Self::min_hold), permits limit a rate.
     /// In a [quorum](crate::Config::quorum), whose members can't count holders together, a call with permits fails with
-    /// [`InvalidOption`](LockError::InvalidOption).
+    /// [`Unsupported`](LockError::Unsupported).
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
@@ -192,8 +194,8 @@ impl Lock {
 
     /// Sets how [`run`](Self::run) releases the lock: with or without waiting for the server's confirmation. The
     /// manager's default is [`ReleaseMode::Confirmed`].
-    pub fn release(mut self, release: ReleaseMode) -> Self {
-        self.release = Some(release);
+    pub fn release_mode(mut self, mode: ReleaseMode) -> Self {
+        self.release = Some(mode);
         self
     }
 
@@ -249,8 +251,8 @@ impl Lock {
     ///
     /// [`LockError::Busy`] if the lock was held for the whole wait, [`LockError::Unavailable`] if the server
     /// rejected the request or gave no usable answer in that time, [`LockError::InvalidKey`] and
-    /// [`LockError::InvalidOption`] before anything is sent, [`LockError::WouldDeadlock`] if the body that calls this
-    /// holds the lock, [`LockError::ShuttingDown`] after [`shutdown`](crate::LockManager::shutdown).
+    /// [`LockError::InvalidOption`] before anything is sent, [`LockError::Unsupported`] if this kind of server lacks an
+    /// option, [`LockError::WouldDeadlock`] if the body that calls this holds the lock, [`LockError::ShuttingDown`] after [`shutdown`](crate::LockManager::shutdown).
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         let template = self.template;
         match self.into_call()? {
@@ -356,6 +358,27 @@ impl Lock {
                 Call::All(acquire_all::in_order(calls.collect()))
             }
         })
+    }
+}
+
+/// Acquires the lock like [`acquire`](Lock::acquire), with one allocation more.
+///
+/// ```
+/// # use lock_runtime::{LockError, LockManager};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// # let locks = LockManager::connect("memory://").await?;
+/// let guard = locks.lock("order:42").await?;
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+impl IntoFuture for Lock {
+    type Output = Result<LockGuard, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.acquire())
     }
 }
 

@@ -6,10 +6,10 @@ use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
-#[cfg(feature = "postgres")]
-use crate::ensure::Ensure;
 use crate::error::LockError;
 use crate::options::LockOptions;
+#[cfg(feature = "postgres")]
+use crate::transaction_proof::TransactionProof;
 use crate::util::clock::Timestamp;
 use std::future::Future;
 use std::pin::Pin;
@@ -121,17 +121,17 @@ pub(crate) trait Engine: Send + Sync {
 
     /// Returns the statement that proves these claims within a transaction, or `None` if one does not own its lock.
     #[cfg(feature = "postgres")]
-    fn ensure<'a>(
+    fn prove<'a>(
         &'a self,
         _claims: &'a [Claim],
         _deadline: Instant,
-    ) -> EngineFuture<'a, Option<Ensure>> {
+    ) -> EngineFuture<'a, Option<TransactionProof>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Returns the reason if a transaction cannot prove the locks of this engine.
     #[cfg(feature = "postgres")]
-    fn refuses_ensure(&self) -> Option<&'static str> {
+    fn refuses_proof(&self) -> Option<&'static str> {
         Some(
             "only a lock in PostgreSQL (`postgres://`) can be proven in a transaction; use a fencing token",
         )
@@ -157,7 +157,7 @@ pub(crate) trait Engine: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`] or [`LockError::InvalidOption`], with what to do.
+    /// [`LockError::InvalidKey`], [`LockError::InvalidOption`] or [`LockError::Unsupported`], with what to do.
     fn validate(&self, _key: &str, _options: &LockOptions) -> Result<(), LockError> {
         Ok(())
     }

@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn busy_is_423_with_retry_after() {
-        let response = LockError::example_busy().error_response();
+        let response = LockError::busy("order:42").error_response();
         assert_eq!(response.status(), StatusCode::LOCKED);
         assert_eq!(response.headers().get(RETRY_AFTER).unwrap(), "1");
         let content_type = response.headers().get(CONTENT_TYPE).unwrap();

@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn busy_is_423_with_retry_after() {
-        let response = LockError::example_busy().into_response();
+        let response = LockError::busy("order:42").into_response();
         assert_eq!(response.status(), StatusCode::LOCKED);
         assert_eq!(response.headers()[RETRY_AFTER], "1");
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");

@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_problem_reveals_no_internals() {
-        let problem = Problem::from_error(&LockError::example_busy());
+        let problem = Problem::from_error(&LockError::busy("order:42"));
         assert_eq!(
             problem.body(),
             r#"{"type":"about:blank","title":"Locked","status":423}"#

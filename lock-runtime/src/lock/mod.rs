@@ -6,8 +6,6 @@ pub(crate) mod claim_events;
 pub(crate) mod context;
 pub(crate) mod count;
 pub(crate) mod downgrade;
-#[cfg(feature = "postgres")]
-pub(crate) mod ensure;
 pub(crate) mod fencing;
 pub(crate) mod gathering;
 pub(crate) mod handoff;
@@ -26,4 +24,6 @@ pub(crate) mod scope;
 pub(crate) mod shared;
 pub(crate) mod shutdown;
 pub(crate) mod tasks;
+#[cfg(feature = "postgres")]
+pub(crate) mod transaction_proof;
 pub(crate) mod watchdog;

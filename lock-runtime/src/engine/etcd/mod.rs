@@ -186,8 +186,8 @@ impl Engine for EtcdEngine {
             });
         }
         if options.replicas > 0 {
-            return Err(LockError::InvalidOption {
-                option: "replicas",
+            return Err(LockError::Unsupported {
+                operation: "replicas",
                 reason: "etcd replicates every write to a majority of its members; leave `replicas` at 0",
             });
         }

@@ -48,7 +48,7 @@ use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueRepl
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
-use crate::ensure::Ensure;
+use crate::transaction_proof::TransactionProof;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use std::future::Future;
@@ -167,20 +167,20 @@ impl Engine for PostgresEngine {
         Box::pin(self.calls.fence(claim, deadline))
     }
 
-    fn ensure<'a>(
+    fn prove<'a>(
         &'a self,
         claims: &'a [Claim],
         deadline: Instant,
-    ) -> EngineFuture<'a, Option<Ensure>> {
+    ) -> EngineFuture<'a, Option<TransactionProof>> {
         Box::pin(async move {
             let numbers = self.calls.numbers(claims, deadline).await?;
             let statement = "SELECT distributed_lock.ensure($1, $2)";
             let statement = self.target.schema.sql(statement);
-            Ok(numbers.map(|(names, numbers)| Ensure::new(statement, names, numbers)))
+            Ok(numbers.map(|(names, numbers)| TransactionProof::new(statement, names, numbers)))
         })
     }
 
-    fn refuses_ensure(&self) -> Option<&'static str> {
+    fn refuses_proof(&self) -> Option<&'static str> {
         None
     }
 

@@ -250,9 +250,9 @@ impl Engine for QuorumEngine {
         // Of n permits at each of N members, up to N·n / (majority of N) could have a majority.
         match options.limit.is_exclusive() || options.limit == Limit::UNLIMITED {
             true => Ok(()),
-            false => Err(LockError::InvalidOption {
-                option: "permits",
-                reason: "members of a quorum can't count holders together",
+            false => Err(LockError::Unsupported {
+                operation: "permits",
+                reason: "the members of a quorum can't count holders together; use one server, or an engine that replicates",
             }),
         }
     }

@@ -192,8 +192,8 @@ impl Engine for ZooKeeperEngine {
             });
         }
         if options.replicas > 0 {
-            return Err(LockError::InvalidOption {
-                option: "replicas",
+            return Err(LockError::Unsupported {
+                operation: "replicas",
                 reason: "ZooKeeper has a majority of its servers store every lock; set it to 0",
             });
         }

@@ -46,7 +46,7 @@ impl Hold {
         let replicated = options.replicas <= state.replicas;
         if state.phase != Phase::Held
             || state.replaced
-            || state.ensured
+            || state.has_proof
             || self.context().is_closed()
             || state.rest_of_min_hold().is_some()
             || !within_limits

@@ -63,7 +63,7 @@ struct State {
     /// A read hold is about to replace this one.
     replaced: bool,
     /// A transaction may rely on the guard: the server must know when another guard comes.
-    ensured: bool,
+    has_proof: bool,
     /// The guards that may not have been picked up yet.
     offers: Vec<OpenOffer>,
     /// The span in which a loss is reported to the current guard.
@@ -122,7 +122,7 @@ impl Hold {
             keep_until: None,
             fencing_token: None,
             replaced: false,
-            ensured: false,
+            has_proof: false,
             offers: Vec::new(),
             span: SpanHandle::default(),
         };
@@ -177,8 +177,8 @@ impl Hold {
     /// Records that a transaction may rely on the guard, and maybe outlive it. From then on the hold passes to no other
     /// guard without a request: the server passes it on when the transaction has ended. Returns the claim.
     #[cfg(feature = "postgres")]
-    pub(crate) fn begin_ensure(&self) -> Claim {
-        self.state().ensured = true;
+    pub(crate) fn begin_proof(&self) -> Claim {
+        self.state().has_proof = true;
         self.claim()
     }
 

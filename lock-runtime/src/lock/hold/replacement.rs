@@ -19,8 +19,8 @@ impl Hold {
         }
         let mut state = self.state();
         if self.guards.load(Ordering::Acquire) > 1 {
-            return Err(LockError::InvalidOption {
-                option: "mode",
+            return Err(LockError::Unsupported {
+                operation: "downgrade",
                 reason: "a nested call with `reentrant = true` shares this hold; only its last guard can \
                          be downgraded",
             });
@@ -36,7 +36,7 @@ impl Hold {
         if let Some(loss) = self.check_lost() {
             return Err(loss);
         }
-        let (options, hard_limit, keep_until, fencing_token, ensured) = {
+        let (options, hard_limit, keep_until, fencing_token, has_proof) = {
             let state = self.state();
             let options = LockOptions {
                 renew: state.renew,
@@ -48,7 +48,7 @@ impl Hold {
                 state.hard_limit.clone(),
                 state.keep_until,
                 state.fencing_token,
-                state.ensured,
+                state.has_proof,
             )
         };
         let claim = Claim {
@@ -63,7 +63,7 @@ impl Hold {
         state.keep_until = keep_until;
         state.fencing_token = fencing_token;
         // A transaction may still run under the exclusive lock: who comes next asks the server.
-        state.ensured = ensured;
+        state.has_proof = has_proof;
         next.reschedule(&mut state, (time::now(), now));
         drop(state);
         Ok(next)

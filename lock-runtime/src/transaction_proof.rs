@@ -1,16 +1,16 @@
 //! The proof of a lock within a transaction.
 
 /// A statement for a transaction of your own on the database that keeps the lock, from
-/// [`LockGuard::ensure`](crate::LockGuard::ensure).
+/// [`LockGuard::transaction_proof`](crate::LockGuard::transaction_proof).
 ///
 /// It calls a function of the locks' schema with two arguments: [`names`](Self::names), an array of text, and
 /// [`numbers`](Self::numbers), an array of `bigint`. They are opaque. Any driver can run it:
 ///
 /// ```
-/// # fn with_tokio_postgres(ensure: &lock_runtime::Ensure) {
-/// let statement: &str = ensure.statement(); // `SELECT "distributed_lock".ensure($1, $2)`
-/// let names: &[String] = ensure.names();
-/// let numbers: &[i64] = ensure.numbers();
+/// # fn with_tokio_postgres(proof: &lock_runtime::TransactionProof) {
+/// let statement: &str = proof.statement(); // `SELECT "distributed_lock".ensure($1, $2)`
+/// let names: &[String] = proof.names();
+/// let numbers: &[i64] = proof.numbers();
 /// // tokio-postgres: transaction.query_one(statement, &[&names, &numbers]).await?;
 /// // sqlx: sqlx::query(statement).bind(names).bind(numbers).execute(&mut *transaction).await?;
 /// # }
@@ -21,15 +21,19 @@
 /// ends or the holder releases the lock meanwhile.
 #[must_use = "the lock is proven when the statement runs in your transaction"]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ensure {
+pub struct TransactionProof {
     statement: String,
     names: Vec<String>,
     numbers: Vec<i64>,
 }
 
-impl Ensure {
-    pub(crate) fn new(statement: String, names: Vec<String>, numbers: Vec<i64>) -> Ensure {
-        Ensure {
+impl TransactionProof {
+    pub(crate) fn new(
+        statement: String,
+        names: Vec<String>,
+        numbers: Vec<i64>,
+    ) -> TransactionProof {
+        TransactionProof {
             statement,
             names,
             numbers,

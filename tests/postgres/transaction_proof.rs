@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::fixture::{ensure, run};
-use lock_runtime::{Ensure, LockError, LockGuard, LockManager};
+use lock_runtime::{LockError, LockGuard, LockManager, TransactionProof};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_postgres::{Client, NoTls, Transaction};
 
@@ -43,7 +43,7 @@ fn withdraw_when_resumed(server: &str, ensured: bool) {
         tokio::spawn(connection);
         let guard = locks.lock("account").ttl(TTL).acquire().await.unwrap();
         // It needs no request after the pause, which would find the lease ended.
-        let proof = guard.ensure().await.unwrap();
+        let proof = guard.transaction_proof().await.unwrap();
         let read = balance(&client).await;
         report_event("has read");
         next_order();
@@ -143,7 +143,7 @@ impl Pinned {
         }
     }
 
-    async fn refuses(&mut self, proof: &Ensure) {
+    async fn refuses(&mut self, proof: &TransactionProof) {
         let transaction = self.client.transaction().await.unwrap();
         let refused = run(&transaction, proof).await.unwrap_err();
         assert_eq!(refused.code().unwrap().code(), "DL001");
@@ -174,7 +174,7 @@ async fn ensured_transaction_outlives_the_lease() {
         .await
         .unwrap();
     let transaction = pinned.client.transaction().await.unwrap();
-    let proof = guard.ensure().await.unwrap();
+    let proof = guard.transaction_proof().await.unwrap();
     run(&transaction, &proof).await.unwrap();
     let waiter = waits(&pinned.other);
     let once = pinned.other.lock("account").try_acquire();
@@ -279,7 +279,7 @@ async fn local_waiter_gets_the_lock_after_an_ensured_transaction() {
 async fn downgrade_beside_an_ensured_transaction_admits_readers_at_its_end() {
     let mut pinned = Pinned::start().await;
     let guard = pinned.hold().await;
-    let proof = guard.ensure().await.unwrap();
+    let proof = guard.transaction_proof().await.unwrap();
     let transaction = pinned.client.transaction().await.unwrap();
     run(&transaction, &proof).await.unwrap();
     let guard = within(millis(500) + NOISE, guard.downgrade())
@@ -325,10 +325,10 @@ async fn local_reader_gets_a_downgraded_lock_after_an_ensured_transaction() {
 
 /// What else holders do with their locks does not take the proof away from one that still holds its own.
 #[tokio::test]
-async fn ensure_of_a_holder_outlasts_other_requests() {
+async fn proof_of_a_holder_outlasts_other_requests() {
     let mut pinned = Pinned::start().await;
     let reader = pinned.locks.lock("a").read().acquire().await.unwrap();
-    let proof = reader.ensure().await.unwrap();
+    let proof = reader.transaction_proof().await.unwrap();
     let both = pinned
         .locks
         .lock_all(["a", "b"])
@@ -337,9 +337,9 @@ async fn ensure_of_a_holder_outlasts_other_requests() {
         .await
         .unwrap();
     both.fencing_token().await.unwrap();
-    let of_both = both.ensure().await.unwrap();
+    let of_both = both.transaction_proof().await.unwrap();
     reader.fencing_token().await.unwrap();
-    let (again, token) = tokio::join!(both.ensure(), both.fencing_token());
+    let (again, token) = tokio::join!(both.transaction_proof(), both.fencing_token());
     token.unwrap();
     let transaction = pinned.client.transaction().await.unwrap();
     for proof in [proof, of_both, again.unwrap()] {
@@ -351,7 +351,7 @@ async fn ensure_of_a_holder_outlasts_other_requests() {
 }
 
 #[tokio::test]
-async fn ensure_covers_all_keys_of_a_call() {
+async fn proof_covers_all_keys_of_a_call() {
     let mut pinned = Pinned::start().await;
     let both = pinned
         .locks
@@ -360,7 +360,7 @@ async fn ensure_covers_all_keys_of_a_call() {
         .await
         .unwrap();
     let transaction = pinned.client.transaction().await.unwrap();
-    let proof = both.ensure().await.unwrap();
+    let proof = both.transaction_proof().await.unwrap();
     run(&transaction, &proof).await.unwrap();
     transaction.rollback().await.unwrap();
     // One of them is stolen.
@@ -376,19 +376,20 @@ async fn ensure_covers_all_keys_of_a_call() {
 }
 
 #[tokio::test]
-async fn ensure_is_refused_after_the_release() {
+async fn proof_is_refused_after_the_release() {
     let mut pinned = Pinned::start().await;
     let guard = pinned.locks.lock("account").acquire().await.unwrap();
-    let kept = guard.ensure().await.unwrap();
+    let kept = guard.transaction_proof().await.unwrap();
     guard.release().await.unwrap();
     pinned.refuses(&kept).await;
 }
 
 /// On other engines there is no transaction to protect.
 #[tokio::test]
-async fn ensure_needs_postgres() {
+async fn proof_needs_postgres() {
     let locks = connected("memory://").await;
     let guard = locks.lock("account").acquire().await.unwrap();
-    let error = guard.ensure().await.unwrap_err();
+    let error = guard.transaction_proof().await.unwrap_err();
+    assert!(matches!(error, LockError::Unsupported { .. }), "{error}");
     assert!(error.to_string().contains("PostgreSQL"), "{error}");
 }
