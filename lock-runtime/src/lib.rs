@@ -19,6 +19,72 @@
 //!     Ok(())
 //! }
 //! ```
+//!
+//! The call acquires a lease on `order:42`, runs the body while a watchdog renews the lease, and releases it on every exit
+//! path: return, `?`, panic, and a future that is dropped. If the lease can no longer be proven, the body is canceled at
+//! its next await point. The macro [`distributed_lock`] has a manual of all options. Without it, [`LockManager::lock`]
+//! returns a [`Lock`], which runs a block or returns a [`LockGuard`]:
+//!
+//! ```
+//! use lock_runtime::{LockError, LockManager};
+//! use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), LockError> {
+//! let locks = LockManager::connect("memory://").await?;
+//! let total = locks.lock("stock:7").run(async |_| 1 + 1).await?;
+//!
+//! let guard = locks.lock("order:42").wait(Duration::from_secs(1)).await?;
+//! guard.ensure_valid_for(Duration::from_secs(2))?;
+//! guard.release().await
+//! # }
+//! ```
+//!
+//! # Guides
+//!
+//! - [Guarantees](guide::guarantees): what holds, the limits of any lease, and how to handle them.
+//! - [Engines](guide::engines): Redis, PostgreSQL, etcd or ZooKeeper: what each survives, and what it costs.
+//! - [Deployment](guide::deployment): servers, permissions, unsafe settings, shutdown, services with axum and actix.
+//! - [Testing](guide::testing): tests without a server, and paused clocks.
+//! - [Migration](guide::migration): from other lock crates, and from scripts of one's own.
+//! - [Questions and answers](guide::faq).
+//!
+//! # Servers
+//!
+//! [`init`] and [`LockManager::connect`] take a URL or a [`Config`].
+//!
+//! | URL | locks are kept in | feature |
+//! | --- | --- | --- |
+//! | `redis://`, `redis+unix://` | one Redis or Valkey server | `redis`, by default |
+//! | `redis-sentinel://`, `redis-cluster://` | the master that Sentinels name; a Redis Cluster | `redis`, by default |
+//! | [`Config::quorum`] | a majority of independent deployments (Redlock) | `redis`, by default |
+//! | `postgres://` | PostgreSQL | `postgres` |
+//! | `etcd://` | etcd | `etcd` |
+//! | `zookeeper://` | ZooKeeper | `zookeeper` |
+//! | `memory://` | this process, for tests | |
+//!
+//! # Other features
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `tls` | `rediss://`, `etcds://`, `zookeepers://` and `sslmode`, with the public certificate authorities or your own |
+//! | `axum`, `actix` | [`LockError`] as a response: 423 with `Retry-After`, 503 or 500, as problem+json |
+//! | `tracing` | a span for each hold, and events for lost leases, outages and unsafe servers |
+//!
+//! # Errors
+//!
+//! | error | meaning | what to do |
+//! | --- | --- | --- |
+//! | [`Busy`](LockError::Busy) | another holder had the lock for the whole `wait` | retry later, or raise `wait` |
+//! | [`Lost`](LockError::Lost) | the lease ended before the body did | verify the last step of the body; see [`LostCause`] |
+//! | [`Unavailable`](LockError::Unavailable) | the server gave no usable answer | retry later; the source names the cause |
+//! | [`WouldDeadlock`](LockError::WouldDeadlock) | the body that calls holds the lock itself | `reentrant = true`, or call the inner function |
+//! | [`Unsupported`](LockError::Unsupported) | the engine lacks an operation | use another engine or option |
+//! | [`NotInitialized`](LockError::NotInitialized) | no [`init`] yet | call it once, at startup |
+//! | [`ShuttingDown`](LockError::ShuttingDown) | after [`shutdown`] | let other instances serve the request |
+//!
+//! The others report invalid keys, options and configurations. [`LockError::is_retryable`] tells those apart after which
+//! the same call may succeed.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Some parts are for one engine alone.

@@ -81,7 +81,7 @@ async fn timeout_of_idle_sessions_ends_no_connection() {
     let pids = || -> String {
         server.query(
             "SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity \
-            WHERE application_name = 'distributed-lock'",
+            WHERE application_name = 'lock-runtime'",
         )
     };
     let before = pids();

@@ -292,7 +292,7 @@ async fn sessions_have_an_application_name() {
     };
     let locks = connected(patient(server.url())).await;
     let other = connected(patient(format!("{}?application_name=shop", server.url()))).await;
-    assert!(sessions("distributed-lock") > 0 && sessions("shop") > 0);
+    assert!(sessions("lock-runtime") > 0 && sessions("shop") > 0);
     locks.shutdown().await;
     other.shutdown().await;
 }

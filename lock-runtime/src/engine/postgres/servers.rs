@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::Host;
 
 /// Displays the addresses only.
 pub(crate) struct Servers {
@@ -42,7 +42,9 @@ impl Servers {
                 // It leaves the machine nowhere, and has no name that a certificate could prove.
                 #[cfg(unix)]
                 Some(Host::Unix(path)) => {
-                    config.host_path(path).ssl_mode(SslMode::Disable);
+                    config
+                        .host_path(path)
+                        .ssl_mode(tokio_postgres::config::SslMode::Disable);
                 }
                 None => {}
             }

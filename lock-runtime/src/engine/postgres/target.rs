@@ -69,7 +69,7 @@ impl Target {
             .keepalives_interval(Duration::from_secs(5))
             .tcp_user_timeout(Duration::from_secs(10));
         if server.get_application_name().is_none() {
-            server.application_name("distributed-lock");
+            server.application_name("lock-runtime");
         }
         let servers = Servers::new(&server, &server)
             .map_err(|why| invalid(&format!("the URL is not understood: {why}; {HELP}")))?;
