@@ -205,7 +205,8 @@ impl Config {
         self
     }
 
-    /// Sets the timeout for establishing a connection. The default is 2 s; more than a year counts as a year.
+    /// Sets the timeout for connecting a manager, whatever the command timeout is, and for each later connection. The
+    /// default is 2 s; more than a year counts as a year.
     ///
     /// The first attempts to replace a broken connection, and to make one that the first waiter needs, are shorter,
     /// from 250 ms: an attempt that is never answered must not use up a short lease.
@@ -215,8 +216,8 @@ impl Config {
     }
 
     /// Sets the timeout of requests that no `wait` bounds: a single try, and a confirmed release. A
-    /// connection without a reply for this long is replaced. The default is 500 ms; more than a year counts as a
-    /// year.
+    /// connection without a reply for this long is replaced, so raise it if the path to the server is slow. The
+    /// default is 500 ms; more than a year counts as a year.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout.min(LONGEST_TIMEOUT);
         self

@@ -8,6 +8,7 @@ use lock_runtime::{Config, LockManager};
 use super::network::Network;
 use super::topology::Topology;
 use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
 use lock_test_support::time::{Stopwatch, millis, patient};
 
 /// How long a server may not reply to a manager over a network that fails.
@@ -95,9 +96,14 @@ impl Fixture {
         self.servers.topology.urls()
     }
 
+    /// Returns proxies of this case alone in front of all servers, and their URLs, if the topology has them.
+    pub fn network(&self) -> (Vec<Proxy>, Vec<String>) {
+        self.servers.topology.network()
+    }
+
     /// Connects a manager for this case alone over a network that can fail, if the topology has one.
     pub async fn over_a_network(&self) -> Option<(Network, LockManager)> {
-        let (proxies, urls) = self.servers.topology.network();
+        let (proxies, urls) = self.network();
         if urls.is_empty() {
             return None;
         }

@@ -6,6 +6,7 @@
 mod attribute;
 mod busy;
 mod cancellation;
+mod connecting;
 mod crash;
 mod ends_of_leases;
 mod exit_paths;

@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 use super::fixture::{Fixture, Servers};
 use super::topology::Topology;
 use super::{
-    attribute, busy, cancellation, crash, ends_of_leases, exit_paths, fencing, keys, lease, loss,
-    lost_replies, min_hold, nesting, options, outage, queue, readers, semaphore, set_aside,
-    several_keys, shutdown, waiting,
+    attribute, busy, cancellation, connecting, crash, ends_of_leases, exit_paths, fencing, keys,
+    lease, loss, lost_replies, min_hold, nesting, options, outage, queue, readers, semaphore,
+    set_aside, several_keys, shutdown, waiting,
 };
 use lock_test_support::time::within;
 
@@ -50,6 +50,10 @@ const CASES: &[(&str, Case)] = cases! {
         hundred_dropped_calls_free_their_locks
         acquire_dropped_around_its_reply_frees_lock
         waiter_dropped_around_its_grant_frees_lock;
+    connecting:
+        manager_connects_over_a_slow_path
+        connecting_waits_for_servers_that_answer_late
+        connecting_in_vain_lasts_for_the_connect_timeout;
     crash:
         crashed_holder_is_replaced_after_its_ttl
         crashed_waiter_costs_others_little;

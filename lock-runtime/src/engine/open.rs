@@ -10,6 +10,7 @@ use crate::engine::opening::{OpenFuture, Opened, Opening};
 use crate::engine::postgres;
 #[cfg(feature = "redis")]
 use crate::engine::redis;
+use crate::engine::timeouts::Timeouts;
 #[cfg(feature = "zookeeper")]
 use crate::engine::zookeeper;
 use crate::error::LockError;
@@ -102,19 +103,23 @@ impl Config {
         clock: Clock,
         handler: EventHandler,
     ) -> Result<Opened, LockError> {
+        let timeouts = Timeouts::of(self);
         let opening = Opening {
             config: self,
+            timeouts: timeouts.clone(),
             io,
             clock,
             handler,
         };
-        match &self.servers {
+        let opened = match &self.servers {
             Servers::One(url) => open_of(url)?(opening, url).await,
             Servers::Quorum(urls) => {
                 let open = quorum_open_of(urls)?;
                 open(opening, urls).await
             }
-        }
+        };
+        timeouts.opened();
+        opened
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
+use crate::engine::timeouts::Timeouts;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::util::clock::Clock;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 /// The surroundings of an engine.
 pub(crate) struct Opening<'a> {
     pub(crate) config: &'a Config,
+    pub(crate) timeouts: Timeouts,
     /// Where the engine runs its tasks.
     pub(crate) io: IoThread,
     /// The clock that measures leases.

@@ -1,24 +1,51 @@
 //! How long engines wait for servers, and how long servers keep claims.
 
 use crate::config::Config;
+use crate::util::time::{deadline_in, now};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long an engine waits for its servers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
-    /// A connection without a reply for this long is abandoned.
     pub(crate) command: Duration,
+    /// When the engine must be open.
+    open_by: Instant,
+    is_open: Arc<AtomicBool>,
 }
 
 impl Timeouts {
+    /// Begins the connect timeout of an engine that is opened now.
     pub(crate) fn of(config: &Config) -> Timeouts {
         Timeouts {
             connect: config.connect_timeout,
             command: config.command_timeout,
+            open_by: deadline_in(config.connect_timeout),
+            is_open: Arc::default(),
         }
     }
+
+    /// Returns how long a server may owe a reply before its connection is abandoned: the command timeout, and while the
+    /// engine is opened, the rest of the connect timeout.
+    pub(crate) fn silence(&self) -> Duration {
+        match self.is_open.load(Ordering::Acquire) {
+            true => self.command,
+            false => self.open_by.saturating_duration_since(now()),
+        }
+    }
+
+    /// Records that the engine is open.
+    pub(crate) fn opened(&self) {
+        self.is_open.store(true, Ordering::Release);
+    }
 }
+
+/// Why a request failed that has no reply by its deadline, and a remedy.
+pub(crate) const NO_REPLY: &str =
+    "no reply in time; if the path to the server is slow, raise `command_timeout`";
 
 /// How long a claim stays in a queue without polling.
 pub(crate) const WAITER_TTL: Duration = Duration::from_secs(25);

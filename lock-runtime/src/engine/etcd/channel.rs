@@ -7,6 +7,7 @@ use crate::engine::etcd::messages::{
     AuthenticateRequest, AuthenticateResponse, Empty, KeepAliveResponse, LeaseRequest, TxnRequest,
     TxnResponse,
 };
+use crate::engine::timeouts::NO_REPLY;
 use crate::util::sync::Mutex;
 use crate::util::time::{deadline_in, timeout_at};
 use h2::SendStream;
@@ -119,7 +120,7 @@ impl Channel {
         if answer.as_ref().is_err_and(Failure::ends_connection) {
             self.fate.end();
         }
-        answer
+        answer.map_err(|failure| self.fate.explain(failure))
     }
 
     async fn answered<T>(
@@ -133,6 +134,6 @@ impl Channel {
         }
         self.fate.doubt();
         let answer = timeout_at(deadline_in(MAX_ANSWER), call).await;
-        answer.unwrap_or_else(|_| Err(Failure::unanswered("the server did not answer in time")))
+        answer.unwrap_or_else(|_| Err(Failure::unanswered(NO_REPLY)))
     }
 }

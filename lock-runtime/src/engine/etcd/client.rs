@@ -4,6 +4,7 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::connection::Connection;
 use crate::engine::etcd::connector::Connector;
 use crate::engine::etcd::failure::Failure;
+use crate::engine::timeouts::NO_REPLY;
 use crate::engine::url::format_address;
 use crate::trace;
 use crate::util::backoff::{Backoff, fraction};
@@ -108,7 +109,7 @@ impl Client {
         match self.io.timeout_at(deadline, task).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => unanswered("the request panicked"),
-            Err(_) => unanswered("the server did not answer in time"),
+            Err(_) => unanswered(NO_REPLY),
         }
     }
 }
@@ -137,18 +138,20 @@ async fn keep_connected(
     let mut log = trace::Connection::default();
     loop {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(200));
-        let mut timeout = match is_first {
-            true => connector.timeouts.connect / count,
-            false => MIN_TIMEOUT.min(connector.timeouts.connect),
-        };
+        let mut timeout = MIN_TIMEOUT.min(connector.timeouts.connect);
         let connection = 'connected: loop {
             let mut failures: Vec<(String, Failure)> = Vec::new();
-            for _ in 0..count {
+            for left in (1..=count).rev() {
+                let time = match is_first {
+                    // One that hangs hides no other.
+                    true => connector.timeouts.silence() / left,
+                    false => timeout,
+                };
                 let host = &hosts[next % hosts.len()];
                 if matches!(*state.borrow(), State::Closed) {
                     return;
                 }
-                match connector.connect(host, deadline_in(timeout)).await {
+                match connector.connect(host, deadline_in(time)).await {
                     Ok(connection) => break 'connected connection,
                     Err(failure) => failures.push((format_address(host), failure)),
                 }

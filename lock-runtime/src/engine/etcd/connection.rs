@@ -61,7 +61,7 @@ impl Connection {
         });
         if let Some(pings) = pings {
             let fate = fate.clone();
-            io.spawn_detached(async move { fate.probe(pings, timeouts.command).await });
+            io.spawn_detached(async move { fate.probe(pings, &timeouts).await });
         }
         Arc::new(Connection {
             channel: Channel::new(caller, credentials, fate),

@@ -41,7 +41,8 @@ impl Connector {
         let opened = connection.open_session(self.session_key.clone(), self.on_watch.clone());
         by(
             deadline,
-            "it confirmed no write in time; check that more than half of the members run",
+            "it confirmed no write in time; check that more than half of the members run, and raise \
+             `connect_timeout` if the path to it is slow",
             opened,
         )
         .await?;
@@ -88,7 +89,8 @@ impl Connector {
             origin: format!("{scheme}://{}", format_address(host)),
         };
         let credentials = self.endpoints.credentials.clone();
-        let connection = Connection::start(self.io, caller, driver, credentials, self.timeouts);
+        let connection =
+            Connection::start(self.io, caller, driver, credentials, self.timeouts.clone());
         let logged_in = connection.channel.log_in();
         by(deadline, "it does not answer a login", logged_in).await?;
         Ok(connection)

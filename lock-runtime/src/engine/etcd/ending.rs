@@ -1,6 +1,7 @@
 //! How far the end of a claim is.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::timeouts::NO_REPLY;
 use crate::util::io_thread::IoThread;
 use std::future::pending;
 use tokio::sync::watch;
@@ -36,7 +37,7 @@ pub(super) async fn ended(
         }
     }
     // It continues, and may be carried out.
-    let words = "the server did not answer in time".to_owned();
+    let words = NO_REPLY.to_owned();
     let words = last.map_or(words, |error| error.to_string());
     Err(EngineError::new(EngineErrorKind::Indeterminate, words))
 }

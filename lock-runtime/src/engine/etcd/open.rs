@@ -11,7 +11,6 @@ use crate::engine::etcd::keys::Keys;
 use crate::engine::etcd::leases::Leases;
 use crate::engine::event::EngineEvent;
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
-use crate::engine::timeouts::Timeouts;
 use crate::error::LockError;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -23,6 +22,7 @@ pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
 async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
     let Opening {
         config,
+        timeouts,
         io,
         clock,
         handler,
@@ -51,7 +51,7 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
     let connector = Connector {
         io,
         endpoints,
-        timeouts: Timeouts::of(config),
+        timeouts,
         #[cfg(feature = "tls")]
         tls,
         session_key: keys.session(),

@@ -11,6 +11,7 @@ use crate::engine::postgres::values::{
     duration, get, limit, micros, parameter, replicas, text, unexpected,
 };
 use crate::engine::request::{Attempt, Claim, EnqueueReply, QueueStatus, ServerTime};
+use crate::engine::timeouts::NO_REPLY;
 use crate::engine::timeouts::WAITER_TTL;
 use crate::engine::token::Token;
 use crate::error::Holder;
@@ -209,8 +210,8 @@ impl Calls {
         self.queue.push(request(reply));
         let words = match self.io.timeout_at(deadline, answer).await {
             Ok(Ok(answer)) => return answer,
-            Ok(Err(_)) => "the connection broke, or the server did not answer in time",
-            Err(_) => "the server did not answer in time",
+            Ok(Err(_)) => format!("the connection broke, or there was {NO_REPLY}"),
+            Err(_) => NO_REPLY.to_owned(),
         };
         Err(EngineError::new(EngineErrorKind::Indeterminate, words))
     }

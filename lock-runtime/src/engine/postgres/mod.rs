@@ -76,9 +76,10 @@ impl PostgresEngine {
         handler: EventHandler,
     ) -> Result<PostgresEngine, EngineError> {
         let target = Arc::new(target);
-        let session = Session::start(io, clock, target.clone(), timeouts).await?;
+        let session = Session::start(io, clock, target.clone(), timeouts.clone()).await?;
         let queue = session.queue.clone();
-        let listener = Listener::start(io, target.clone(), timeouts, queue.clone(), handler);
+        let listener =
+            Listener::start(io, target.clone(), timeouts.clone(), queue.clone(), handler);
         Ok(PostgresEngine {
             io,
             target,

@@ -3,7 +3,6 @@
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::engine::postgres::PostgresEngine;
 use crate::engine::postgres::target::Target;
-use crate::engine::timeouts::Timeouts;
 use crate::error::LockError;
 use std::sync::Arc;
 
@@ -14,13 +13,14 @@ pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
 async fn open_one(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
     let Opening {
         config,
+        timeouts,
         io,
         clock,
         handler,
     } = opening;
     let target = Target::parse(url, config)?;
     let server: Arc<str> = target.to_string().into();
-    match PostgresEngine::connect(io, clock, target, Timeouts::of(config), handler).await {
+    match PostgresEngine::connect(io, clock, target, timeouts, handler).await {
         Ok(engine) => Ok((Arc::new(engine), server)),
         Err(error) => Err(connect_error(server, error, |server, error| {
             format!("`{server}` can't be used: {error}")

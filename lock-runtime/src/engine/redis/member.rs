@@ -47,8 +47,10 @@ impl RedisMember {
         let (prefix, weak) = (prefix.to_owned(), Arc::downgrade(&state));
         let server = topology.clone();
         io.spawn(async move {
-            let connect =
-                || RedisEngine::connect(io, topology.clone(), timeouts, &prefix, handler.clone());
+            let connect = || {
+                let (topology, timeouts) = (topology.clone(), timeouts.clone());
+                RedisEngine::connect(io, topology, timeouts, &prefix, handler.clone())
+            };
             connect_loop(weak, &server, connect).await;
         });
         RedisMember { io, address, state }

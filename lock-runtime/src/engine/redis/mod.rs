@@ -79,7 +79,7 @@ impl RedisEngine {
         let send_mode = SendMode::Pipelined(pipelining);
         let connector = Connector {
             optional_commands: scripts.load(),
-            ..Connector::new(io, topology.discovery(), timeouts, send_mode)
+            ..Connector::new(io, topology.discovery(), timeouts.clone(), send_mode)
         };
         let subscription = Subscription::new(&connector, &keys, handler.clone());
         let router = match &topology {
@@ -96,10 +96,10 @@ impl RedisEngine {
             inspector: Inspector {
                 io,
                 topology,
-                timeouts,
+                timeouts: timeouts.clone(),
             },
         };
-        let deadline = deadline_in(timeouts.command);
+        let deadline = deadline_in(timeouts.silence());
         engine.commands.check_permissions(deadline).await?;
         Ok(engine)
     }

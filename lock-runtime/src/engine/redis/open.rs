@@ -28,14 +28,14 @@ pub(crate) fn open_quorum<'a>(opening: Opening<'a>, urls: &'a [String]) -> OpenF
 async fn open_one(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
     let Opening {
         config,
+        timeouts,
         io,
         handler,
         ..
     } = opening;
-    let topology = topology(config, io, url)?;
+    let topology = topology(config, &timeouts, io, url)?;
     let server: Arc<str> = topology.to_string().into();
     let is_sentinel = matches!(topology, Topology::Sentinel(_));
-    let timeouts = Timeouts::of(config);
     match RedisEngine::connect(io, topology, timeouts, &config.prefix, handler).await {
         Ok(redis) => Ok((Arc::new(redis), server)),
         Err(error) => Err(connect_error(server, error, |server, error| {
@@ -59,14 +59,14 @@ async fn open_one(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> 
 async fn open_members(opening: Opening<'_>, urls: &[String]) -> Result<Opened, LockError> {
     let Opening {
         config,
+        timeouts,
         io,
         handler,
         ..
     } = opening;
     validate_quorum_size(urls)?;
-    let topologies: Result<Vec<Topology>, LockError> =
-        urls.iter().map(|url| topology(config, io, url)).collect();
-    let topologies = topologies?;
+    let topologies = urls.iter().map(|url| topology(config, &timeouts, io, url));
+    let topologies = topologies.collect::<Result<Vec<Topology>, LockError>>()?;
     let names: Vec<String> = topologies.iter().map(Topology::to_string).collect();
     let mut seen = HashSet::new();
     if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
@@ -75,11 +75,10 @@ async fn open_members(opening: Opening<'_>, urls: &[String]) -> Result<Opened, L
         )));
     }
     let server: Arc<str> = names.join(", ").into();
-    let timeouts = Timeouts::of(config);
     let hints = ReleaseHints::new(topologies.len(), handler);
     let member = |(number, topology)| {
         let handler = hints.handler(number);
-        let member = RedisMember::open(io, topology, timeouts, &config.prefix, handler);
+        let member = RedisMember::open(io, topology, timeouts.clone(), &config.prefix, handler);
         Arc::new(member) as Arc<dyn Member>
     };
     let members = topologies.into_iter().enumerate().map(member).collect();
@@ -92,7 +91,12 @@ async fn open_members(opening: Opening<'_>, urls: &[String]) -> Result<Opened, L
 }
 
 /// Returns the topology of the deployment at that URL.
-fn topology(config: &Config, io: IoThread, url: &str) -> Result<Topology, LockError> {
+fn topology(
+    config: &Config,
+    timeouts: &Timeouts,
+    io: IoThread,
+    url: &str,
+) -> Result<Topology, LockError> {
     let auth = AuthOptions {
         credentials: config.credentials.as_ref(),
         #[cfg(feature = "tls")]
@@ -101,7 +105,6 @@ fn topology(config: &Config, io: IoThread, url: &str) -> Result<Topology, LockEr
     match url.split_once("://").map(|(scheme, _)| scheme) {
         Some("redis-sentinel" | "rediss-sentinel") => {
             let credentials = config.sentinel_credentials.as_ref();
-            let timeouts = Timeouts::of(config);
             let sentinels = Sentinels::start(io, url, &auth, credentials, timeouts)?;
             Ok(Topology::Sentinel(Arc::new(sentinels)))
         }

@@ -24,7 +24,7 @@ impl Router {
     /// Connects to a server, or to the master that Sentinels name. Fails if the server is of another kind.
     pub(crate) async fn standalone(connector: &Connector) -> Result<Router, EngineError> {
         let server = Server::connect(connector).await?;
-        let deadline = deadline_in(connector.timeouts.command);
+        let deadline = deadline_in(connector.timeouts.silence());
         let advice = match mode(&server, deadline).await.as_deref() {
             Some("cluster") => {
                 "the server is a node of a Redis Cluster; use `redis-cluster://` instead of `redis://`"

@@ -168,6 +168,7 @@ mod tests {
     use crate::config::Config;
     use crate::engine::timeouts::Timeouts;
     use crate::engine::zookeeper::address::Address;
+    use crate::engine::zookeeper::net::connection::FIRST_TRY;
     use crate::engine::zookeeper::net::session::Surroundings;
     use crate::engine::zookeeper::sessions::{SessionLimits, Sessions};
     use crate::util::clock::Clock;
@@ -184,6 +185,7 @@ mod tests {
             io,
             address: Address::parse("zookeeper://127.0.0.1:1", &config).unwrap(),
             timeouts: Timeouts::of(&config),
+            first_try: FIRST_TRY,
             clock: clock.clone(),
             handler: Arc::new(|_| {}),
             tick: Duration::from_secs(2),

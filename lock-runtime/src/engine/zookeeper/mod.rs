@@ -26,6 +26,7 @@ use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::timeouts::NO_REPLY;
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::engine::zookeeper::claims::Claims;
@@ -69,7 +70,7 @@ impl ZooKeeperEngine {
             let _ = sender.send(work.await);
         });
         let result = io.timeout_at(deadline + GRACE, result).await;
-        let late = || Failure::Unanswered("no reply in time".into());
+        let late = || Failure::Unanswered(NO_REPLY.into());
         let result = result
             .map_err(|_| late())
             .and_then(|it| it.map_err(|_| late()));

@@ -3,7 +3,6 @@
 use crate::config::{Config, invalid};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
-use crate::engine::timeouts::Timeouts;
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::address::Address;
 use crate::engine::zookeeper::claims::Claims;
@@ -15,7 +14,7 @@ use crate::engine::zookeeper::tries::Tries;
 use crate::error::LockError;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::IoThread;
-use crate::util::time::{deadline_in, now, sleep_until};
+use crate::util::time::{deadline_in, elapsed_since, now, sleep_until};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +27,7 @@ pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
 async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
     let Opening {
         config,
+        timeouts,
         io,
         clock,
         handler,
@@ -39,15 +39,14 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
             format!("`{server}` can't be used: {error}")
         })
     };
-    let timeouts = Timeouts::of(config);
     // The work ends a little earlier, so that it tells the reason.
     let (limit, deadline) = (
         deadline_in(timeouts.connect),
         deadline_in(timeouts.connect / 10 * 9),
     );
-    let (address, limits) = on_io(io, limit, async move {
+    let (address, limits, first_try) = on_io(io, limit, async move {
         let limits = session_limits(&address, deadline).await;
-        limits.map(|limits| (address, limits))
+        limits.map(|(limits, first_try)| (address, limits, first_try))
     })
     .await
     .map_err(refused)?;
@@ -56,6 +55,7 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         io,
         address,
         timeouts,
+        first_try,
         clock: clock.clone(),
         handler,
         tick: limits.tick(),
@@ -106,11 +106,12 @@ async fn on_io<T: Send + 'static>(
     done.map_err(|_| late())?.map_err(|_| late())?
 }
 
-/// Asks the servers, one after the other, for the shortest and the longest session.
+/// Asks the servers, one after the other, for the shortest and the longest session. Returns them with the time that
+/// a server is to get for a connection at first.
 async fn session_limits(
     address: &Address,
     deadline: Instant,
-) -> Result<SessionLimits, EngineError> {
+) -> Result<(SessionLimits, Duration), EngineError> {
     let mut limit = FIRST_TRY;
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
     let mut tries = Tries::begin(address.hosts.len(), now());
@@ -121,13 +122,16 @@ async fn session_limits(
             break;
         }
         let ask = async |timeout| address.negotiate(host, timeout, limit.min(left)).await;
-        let longest = Duration::from_millis(i32::MAX as u64);
+        let (longest, asked_at) = (Duration::from_millis(i32::MAX as u64), now());
         let asked = match ask(Duration::from_millis(1)).await {
             Ok(shortest) => ask(longest).await.map(|longest| (shortest, longest)),
             Err(error) => Err(error),
         };
         match asked {
-            Ok((shortest, longest)) => return Ok(SessionLimits { shortest, longest }),
+            Ok((shortest, longest)) => {
+                let first_try = FIRST_TRY.max(elapsed_since(asked_at));
+                return Ok((SessionLimits { shortest, longest }, first_try));
+            }
             Err(error) => tries.add(number, &error),
         }
         limit *= 2;

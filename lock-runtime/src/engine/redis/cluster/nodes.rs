@@ -210,7 +210,7 @@ impl Nodes {
     pub(crate) async fn fetch_slot_map(&self, node: &Node) -> Result<SlotMap, EngineError> {
         let mut command = Cmd::new();
         command.arg("CLUSTER").arg("SLOTS");
-        let deadline = deadline_in(self.connector.timeouts.command);
+        let deadline = deadline_in(self.connector.timeouts.silence());
         let reply = node.server.send(&(&command).into(), deadline).await?;
         SlotMap::parse(&reply.value, &node.host).ok_or_else(|| {
             let words = "the node reports no owner of any slot";

@@ -7,6 +7,7 @@ use crate::engine::redis::net::error::{error_kind, is_broken, is_replica, with_m
 use crate::engine::redis::net::pipeline::Pipeline;
 use crate::engine::redis::net::request::{Operation, Reply, Request};
 use crate::engine::redis::net::slots::slab::Outcome;
+use crate::engine::timeouts::{NO_REPLY, Timeouts};
 use crate::util::io_thread::IoThread;
 use crate::util::time::{elapsed_since, now};
 use redis::aio::MultiplexedConnection;
@@ -44,7 +45,7 @@ pub(crate) enum Transport {
 pub(crate) struct ReplyTimer {
     waiting_since: Mutex<Option<Instant>>,
     /// After this time the connection is abandoned.
-    timeout: Duration,
+    timeouts: Timeouts,
 }
 
 /// The reason why a request got no reply.
@@ -139,7 +140,7 @@ impl Connection {
                 not_sent: true,
             }),
             Outcome::Unanswered => Err(indeterminate("the connection has ended", true)),
-            Outcome::Expired => Err(indeterminate("no answer from the server in time", false)),
+            Outcome::Expired => Err(indeterminate(NO_REPLY, false)),
         }
     }
 
@@ -226,10 +227,10 @@ async fn send_direct(
 }
 
 impl ReplyTimer {
-    pub(crate) fn new(timeout: Duration) -> ReplyTimer {
+    pub(crate) fn new(timeouts: Timeouts) -> ReplyTimer {
         ReplyTimer {
             waiting_since: Mutex::default(),
-            timeout,
+            timeouts,
         }
     }
 
@@ -243,7 +244,7 @@ impl ReplyTimer {
 
     fn is_over(&self) -> bool {
         let since = *self.waiting_since();
-        since.is_some_and(|since| elapsed_since(since) >= self.timeout)
+        since.is_some_and(|since| elapsed_since(since) >= self.timeouts.silence())
     }
 
     fn waiting_since(&self) -> MutexGuard<'_, Option<Instant>> {

@@ -173,11 +173,11 @@ impl Connector {
     }
 
     async fn transport(&self, opened: Opened) -> Result<Transport, EngineError> {
-        let timeout = self.timeouts.command;
+        let timeouts = self.timeouts.clone();
         let (SendMode::Pipelined(pipelining), Some((driving, lent))) =
             (&self.send_mode, opened.lent)
         else {
-            return Ok(Transport::Direct(opened.redis, ReplyTimer::new(timeout)));
+            return Ok(Transport::Direct(opened.redis, ReplyTimer::new(timeouts)));
         };
         // All replies have come, so the redis crate has read nothing that belongs to later requests.
         driving.abort();
@@ -193,7 +193,7 @@ impl Connector {
             &runtime,
             pipeline.clone(),
             (stream, output),
-            timeout,
+            timeouts,
             (self.previous_client.clone(), self.broken.clone()),
         );
         Ok(Transport::Pipelined(pipeline, driver))

@@ -10,6 +10,7 @@ use crate::engine::redis::net::exchange::{Broken, Exchange};
 use crate::engine::redis::net::pipeline::Pipeline;
 use crate::engine::redis::net::slots::effects::Effects;
 use crate::engine::redis::net::socket::Stream;
+use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::{self, Assisted};
 use crate::util::time::now;
 use std::future::Future;
@@ -17,7 +18,6 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -42,8 +42,7 @@ struct Shared {
     /// `true` if the server was found silent.
     silent: AtomicBool,
     ended: Notify,
-    /// After this time without a reply the connection is abandoned.
-    silence_timeout: Duration,
+    timeouts: Timeouts,
     client: Option<ClientId>,
     broken: Arc<BrokenClients>,
 }
@@ -58,7 +57,7 @@ impl Driver {
         runtime: &Handle,
         pipeline: Arc<Pipeline>,
         (stream, output): (Stream, Output),
-        silence_timeout: Duration,
+        timeouts: Timeouts,
         (client, broken): (Option<ClientId>, Arc<BrokenClients>),
     ) -> Driver {
         let shared = Arc::new(Shared {
@@ -73,7 +72,7 @@ impl Driver {
             helped: AtomicBool::new(false),
             silent: AtomicBool::new(false),
             ended: Notify::new(),
-            silence_timeout,
+            timeouts,
             client,
             broken,
         });
@@ -113,7 +112,7 @@ impl Assisted for Shared {
         let time = now();
         let (under_way, overdue, silent) = {
             let slots = self.pipeline.slots();
-            let silent = slots.silence(time) >= self.silence_timeout;
+            let silent = slots.silence(time) >= self.timeouts.silence();
             (slots.is_busy(), slots.is_overdue(time), silent)
         };
         let polled = self.polled.load(Ordering::Acquire);

@@ -38,7 +38,7 @@ impl ReplicaAckConnections {
         let open = || {
             let mut connector = self.connector.clone();
             if let SendMode::Pipelined(Pipelining { wait, .. }) = &mut connector.send_mode {
-                *wait = Some(wait_command(replicas, self.connector.timeouts));
+                *wait = Some(wait_command(replicas, &self.connector.timeouts));
             }
             // The first attempt may last for the connect timeout: no lease depends on it yet, and each call waits for it
             // until its own deadline.
@@ -49,7 +49,7 @@ impl ReplicaAckConnections {
     }
 }
 
-fn wait_command(replicas: u32, timeouts: Timeouts) -> Cmd {
+fn wait_command(replicas: u32, timeouts: &Timeouts) -> Cmd {
     let mut wait = redis::cmd("WAIT");
     let timeout = wait_timeout(timeouts).as_millis().max(1) as u64;
     wait.arg(replicas).arg(timeout);
@@ -58,7 +58,7 @@ fn wait_command(replicas: u32, timeouts: Timeouts) -> Cmd {
 
 /// Returns how long replicas are awaited. A request that arrives while others wait has to wait twice, and
 /// must still be answered in time.
-fn wait_timeout(timeouts: Timeouts) -> Duration {
+fn wait_timeout(timeouts: &Timeouts) -> Duration {
     timeouts.command * 2 / 5
 }
 

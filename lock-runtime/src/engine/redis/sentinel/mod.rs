@@ -59,7 +59,7 @@ impl Sentinels {
         url: &str,
         auth: &AuthOptions<'_>,
         own_credentials: Option<&(String, String)>,
-        timeouts: Timeouts,
+        timeouts: &Timeouts,
     ) -> Result<Sentinels, LockError> {
         let tls = url.starts_with("rediss");
         let (hosts, master_name, database) = parse_url(url)?;
@@ -82,7 +82,9 @@ impl Sentinels {
             poll_now: targets.iter().map(|_| Notify::new()).collect(),
         });
         let poll = |(index, target)| {
-            let connector = monitor.clone().connector(io, index, target, timeouts);
+            let connector = monitor
+                .clone()
+                .connector(io, index, target, timeouts.clone());
             let monitor = monitor.clone();
             let poll = move || poll_sentinel(monitor.clone(), index, connector.clone());
             io.spawn(kept(poll))
@@ -153,13 +155,14 @@ impl fmt::Display for Monitor {
 
 /// Keeps a connection to one Sentinel, and polls it.
 async fn poll_sentinel(monitor: Arc<Monitor>, index: usize, connector: Connector) {
-    let timeout = connector.timeouts.command;
+    let timeouts = connector.timeouts.clone();
     let (connection, connected) = ReconnectingConnection::connect_lazily(connector);
     if let Ok(Err(error)) = connected.await {
         monitor.record(index, Err(error));
     }
     loop {
-        monitor.record(index, monitor.query(&connection, timeout).await);
+        let view = monitor.query(&connection, &timeouts).await;
+        monitor.record(index, view);
         let next = deadline_in(POLL_INTERVAL * 3 / 4 + fraction(POLL_INTERVAL / 2));
         let _ = timeout_at(next, monitor.poll_now[index].notified()).await;
     }
@@ -192,7 +195,7 @@ impl Monitor {
     async fn query(
         &self,
         connection: &ReconnectingConnection,
-        timeout: Duration,
+        timeouts: &Timeouts,
     ) -> Result<MasterView, EngineError> {
         let command = |subcommand: &str| {
             let mut command = Cmd::new();
@@ -204,9 +207,9 @@ impl Monitor {
         };
         // Query the epoch first: if the master changes in between, the epoch is too small rather than too
         // great.
-        let info = ask(connection, &command("MASTER"), timeout).await;
+        let info = ask(connection, &command("MASTER"), timeouts).await;
         let address = command("GET-MASTER-ADDR-BY-NAME");
-        let address: Option<NodeAddress> = ask(connection, &address, timeout).await?;
+        let address: Option<NodeAddress> = ask(connection, &address, timeouts).await?;
         let Some(master) = address else {
             let words = format!("it knows no master called `{}`", self.master_name);
             return Err(EngineError::new(EngineErrorKind::Rejected, words));
@@ -263,8 +266,9 @@ impl Monitor {
 async fn ask<T: FromRedisValue>(
     connection: &ReconnectingConnection,
     command: &Cmd,
-    timeout: Duration,
+    timeouts: &Timeouts,
 ) -> Result<T, EngineError> {
-    let reply = connection.send(&command.into(), deadline_in(timeout)).await;
+    let deadline = deadline_in(timeouts.silence());
+    let reply = connection.send(&command.into(), deadline).await;
     reply?.decode()
 }

@@ -11,7 +11,7 @@ use std::io::{Error, ErrorKind};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// The first and the longest time that a server has to accept a connection.
+/// The time that a server gets at first to accept a connection.
 pub(crate) const FIRST_TRY: Duration = Duration::from_millis(250);
 
 impl Address {
@@ -44,7 +44,7 @@ impl Address {
         };
         let connected = timeout_at(deadline_in(limit), connecting).await;
         let connected = connected.unwrap_or_else(|_| {
-            let words = format!("no reply within {limit:?}; it may have no majority of servers");
+            let words = format!("no reply within {limit:.1?}; it may have no majority of servers");
             Err(Error::new(ErrorKind::TimedOut, words))
         });
         let host = format_address(host);

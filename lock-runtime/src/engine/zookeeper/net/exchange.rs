@@ -1,6 +1,7 @@
 //! Sending the requests of a session, and receiving replies and events, on one connection.
 
 use crate::engine::event::EngineEvent;
+use crate::engine::timeouts::NO_REPLY;
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::in_flight::{InFlight, Waiting};
 use crate::engine::zookeeper::net::messages::{Hello, Incoming, Watch};
@@ -66,10 +67,9 @@ impl Session {
             }
             let silent_at = in_flight
                 .oldest()
-                .map(|oldest| oldest.max(last_heard) + timeouts.command);
+                .map(|oldest| oldest.max(last_heard) + timeouts.silence());
             if silent_at.is_some_and(|at| at <= now()) {
-                let words = format!("no reply within {:?}", timeouts.command);
-                return End::Broken(words.into());
+                return End::Broken(NO_REPLY.into());
             }
             let due = silent_at.unwrap_or(last_sent + ping);
             let mut tick = pin!(sleep_until(due));

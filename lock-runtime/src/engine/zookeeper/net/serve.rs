@@ -1,8 +1,8 @@
 //! Serving a session over one connection after the other, until it ends.
 
 use crate::engine::event::EngineEvent;
+use crate::engine::timeouts::NO_REPLY;
 use crate::engine::url::format_address;
-use crate::engine::zookeeper::net::connection::FIRST_TRY;
 use crate::engine::zookeeper::net::exchange::End;
 use crate::engine::zookeeper::net::messages::{Hello, Welcome};
 use crate::engine::zookeeper::net::proof::Proof;
@@ -26,11 +26,12 @@ impl Session {
         let Surroundings {
             address,
             timeouts,
+            first_try,
             clock,
             ..
         } = &*self.surroundings;
         let fresh = || Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
-        let (mut backoff, mut limit) = (fresh(), FIRST_TRY);
+        let (mut backoff, mut limit) = (fresh(), *first_try);
         let mut hello = Hello {
             session: 0,
             password: vec![0; 16],
@@ -58,7 +59,7 @@ impl Session {
                     match self.exchange(stream, &mut hello).await {
                         End::Broken(why) => {
                             if connected_at.elapsed() > timeouts.command {
-                                (backoff, limit) = (fresh(), FIRST_TRY);
+                                (backoff, limit) = (fresh(), *first_try);
                             }
                             format!("`{}`: {why}", format_address(host))
                         }
@@ -96,7 +97,7 @@ impl Session {
                 state.proof = Some(Proof::new(asked, welcome.timeout, tick));
             }
         }
-        state.error = "no reply in time".into();
+        state.error = NO_REPLY.into();
         hello.session = welcome.session;
         hello.password.clone_from(&welcome.password);
     }

@@ -27,6 +27,8 @@ pub(crate) struct Surroundings {
     pub(crate) io: IoThread,
     pub(crate) address: Address,
     pub(crate) timeouts: Timeouts,
+    /// The time that a server gets at first to accept a connection.
+    pub(crate) first_try: Duration,
     pub(crate) clock: Clock,
     pub(crate) handler: EventHandler,
     /// Half the shortest session timeout of the ensemble.

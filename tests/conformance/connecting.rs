@@ -1,0 +1,71 @@
+//! Connecting takes as long as the connect timeout allows, whatever the command timeout is.
+
+use std::time::{Duration, Instant};
+
+use lock_runtime::{Config, LockManager};
+
+use super::fixture::{COMMAND_TIMEOUT, Fixture, config_of};
+use super::network::{AGAIN, Network};
+use lock_test_support::manager::refusal;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::time::{millis, within};
+
+/// There and back it takes longer than the command timeout.
+const ONE_WAY: Duration = millis(400);
+
+/// Returns a path of its own to the servers, if the topology has one.
+fn path(fixture: &Fixture) -> Option<(Network, Config)> {
+    let (proxies, urls) = fixture.network();
+    let config = (!urls.is_empty()).then(|| config_of(urls));
+    let config = config?.connect_timeout(millis(40_000));
+    Some((Network(proxies), config.command_timeout(COMMAND_TIMEOUT)))
+}
+
+pub async fn manager_connects_over_a_slow_path(fixture: Fixture) {
+    let Some((network, config)) = path(&fixture) else {
+        return;
+    };
+    network.each(|proxy| proxy.delay(ONE_WAY));
+    let locks = within(millis(40_000), LockManager::connect(config)).await;
+    let (locks, row) = (locks.unwrap(), fixture.key("row"));
+    // It can be used no more than before, and says why.
+    let error = locks.lock(&*row).try_acquire().await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("raise `command_timeout`"), "{text}");
+    network.each(Proxy::heal);
+    let again = locks.lock(&*row).wait(AGAIN * 2).acquire();
+    drop(within(AGAIN * 2, again).await.unwrap());
+    fixture.until_free(&row, AGAIN).await;
+    within(AGAIN, locks.shutdown()).await;
+}
+
+pub async fn connecting_waits_for_servers_that_answer_late(fixture: Fixture) {
+    let Some((network, config)) = path(&fixture) else {
+        return;
+    };
+    network.each(Proxy::black_hole);
+    let connecting = tokio::spawn(LockManager::connect(config));
+    network.until_more_than(0, Proxy::held).await;
+    // Time passes, and there is no event of it.
+    tokio::time::sleep(COMMAND_TIMEOUT * 3).await;
+    assert!(!connecting.is_finished());
+    network.each(Proxy::heal);
+    let locks = within(millis(40_000), connecting).await.unwrap().unwrap();
+    locks.shutdown().await;
+}
+
+pub async fn connecting_in_vain_lasts_for_the_connect_timeout(fixture: Fixture) {
+    let Some((network, config)) = path(&fixture) else {
+        return;
+    };
+    network.each(Proxy::black_hole);
+    let begun = Instant::now();
+    // It comes no later.
+    let (error, text) = refusal(config, "secret").await;
+    assert!(begun.elapsed() > millis(4000), "{text}");
+    assert!(error.is_unavailable(), "{text}");
+    for proxy in &network.0 {
+        assert!(text.contains(&proxy.port().to_string()), "{text}");
+    }
+}
