@@ -16,6 +16,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// A holder begins with no less of its lease: one slow renewal must not lose the lock.
+const HALF: (u32, u32) = (1, 2);
+
+/// The first that waits keeps no less of its lease, so that half is left when it becomes the holder between two polls.
+const TWO_THIRDS: (u32, u32) = (2, 3);
+
 /// What is known of one claim.
 #[derive(Clone)]
 pub(super) struct Record {
@@ -83,10 +89,10 @@ impl Record {
         leases.all(|lease| lease.fits(ttl)) && self.remaining(since) >= whole
     }
 
-    /// Returns `true` if no more than that part of the lease is proven to be left: a half, a third and so on.
-    fn is_below(&self, part: u32, now: Timestamp) -> bool {
+    /// Returns `true` if less than that part of the lease is proven to be left.
+    fn has_less_than(&self, (part, of): (u32, u32), now: Timestamp) -> bool {
         let ttl = self.leases.last().map(|lease| lease.lease().ttl());
-        ttl.is_none_or(|ttl| self.remaining(now) <= ttl / part)
+        ttl.is_none_or(|ttl| self.remaining(now) < ttl / of * part)
     }
 
     /// Returns the write of the claim's key.
@@ -109,9 +115,11 @@ impl Record {
             Phase::Requested | Phase::Waits(_) | Phase::Held { .. } => None,
         };
         match place {
-            Some(Place::Holds) if self.is_below(4, now) => Known::MustMove,
+            Some(Place::Holds) if self.has_less_than(HALF, now) => Known::MustMove,
             // When it is its turn, that needs no request.
-            Some(Place::Waits { ahead: 0, .. }) if self.is_below(2, now) => Known::MustMove,
+            Some(Place::Waits { ahead: 0, .. }) if self.has_less_than(TWO_THIRDS, now) => {
+                Known::MustMove
+            }
             Some(Place::Holds) => Known::Granted,
             Some(place) => Known::Waits(place),
             None => Known::Nothing,

@@ -74,8 +74,8 @@ impl Client {
         attempt.claim(acquired.await.unwrap().expect("it is free").token)
     }
 
-    /// Enters the line behind another client, for longer than its lease is proven.
-    async fn wait(&self) -> Claim {
+    /// Enters the line behind another client, and waits for that time.
+    async fn wait(&self, time: Duration) -> Claim {
         self.server.hold();
         let claim = Claim {
             name: "lock:row".into(),
@@ -85,7 +85,7 @@ impl Client {
         };
         let entered = self.engine.enqueue(&claim, None, soon()).await.unwrap();
         assert!(matches!(entered, EnqueueReply::Queued(_)), "{entered:?}");
-        self.pass(TTL * 2);
+        self.pass(time);
         claim
     }
 
@@ -177,27 +177,43 @@ async fn an_unanswered_renewal_leaves_the_proof_that_ends_first() {
     client.end(&claim).await;
 }
 
+/// With less than half of a lease, one slow write could lose the lock at once.
 #[tokio::test]
-async fn an_admitted_waiter_holds_only_on_a_new_lease() {
-    let mut client = Client::connect().await;
-    let claim = client.wait().await;
-    let first = client.server.lease_of_claim();
-    assert_eq!(client.left(&claim), Duration::ZERO);
-    client.server.release().await;
-    client.until_first().await;
-    let reply = client.engine.enqueue(&claim, None, soon()).await.unwrap();
-    assert!(matches!(reply, EnqueueReply::AlreadyHeld(_)), "{reply:?}");
-    assert_ne!(client.server.lease_of_claim(), first);
-    let left = client.left(&claim);
-    assert!(left > TTL / 10 * 8, "{left:?}");
-    client.end(&claim).await;
+async fn an_admitted_waiter_holds_with_half_of_a_lease_or_on_a_new_one() {
+    for (waited, moves) in [(TTL * 2, true), (TTL / 10 * 6, true), (TTL / 10 * 4, false)] {
+        let mut client = Client::connect().await;
+        let claim = client.wait(waited).await;
+        let first = client.server.lease_of_claim();
+        client.server.release().await;
+        client.until_first().await;
+        let reply = client.engine.enqueue(&claim, None, soon()).await.unwrap();
+        assert!(matches!(reply, EnqueueReply::AlreadyHeld(_)), "{reply:?}");
+        assert_eq!(client.server.lease_of_claim() != first, moves, "{waited:?}");
+        let (left, least) = (client.left(&claim), if moves { 8 } else { 5 });
+        assert!(left > TTL / 10 * least, "{left:?} after {waited:?}");
+        client.end(&claim).await;
+    }
+}
+
+/// What is left to a waiter that is admitted soon suffices, so that the lock passes without a request.
+#[tokio::test]
+async fn the_first_waiter_moves_before_it_would_have_to() {
+    for (waited, moves) in [(TTL / 10 * 4, true), (TTL / 10 * 3, false)] {
+        let client = Client::connect().await;
+        let claim = client.wait(waited).await;
+        let first = client.server.lease_of_claim();
+        let reply = client.engine.enqueue(&claim, None, soon()).await.unwrap();
+        assert!(matches!(reply, EnqueueReply::Queued(_)), "{reply:?}");
+        assert_eq!(client.server.lease_of_claim() != first, moves, "{waited:?}");
+        client.end(&claim).await;
+    }
 }
 
 /// Its lease was revoked early, and the report of that is still under way.
 #[tokio::test]
 async fn an_admitted_waiter_whose_key_is_gone_waits_anew() {
     let mut client = Client::connect().await;
-    let claim = client.wait().await;
+    let claim = client.wait(TTL * 2).await;
     client.server.release().await;
     client.until_first().await;
     client.server.forget_claims();
