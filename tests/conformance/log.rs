@@ -1,4 +1,4 @@
-//! The lines that the library logs about its connections.
+//! The lines that the library logs about its servers.
 
 use std::io::Write;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};

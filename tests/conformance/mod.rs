@@ -14,7 +14,7 @@ mod fencing;
 mod fixture;
 mod keys;
 mod lease;
-mod log;
+pub mod log;
 mod loss;
 mod lost_replies;
 mod min_hold;

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use lock_runtime::{LockError, LostCause};
 
+use crate::conformance::log;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
 use lock_test_support::time::{NOISE, Stopwatch, millis, patient, within};
 
 /// The server takes pages in steps; a smaller quota would be full at once.
@@ -35,8 +37,11 @@ fn clear(etcd: &Etcd) {
 /// must, and by no one else's doing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holders_release_or_lose_their_locks_while_the_database_is_full() {
+    log::record();
     let etcd = Etcd::with_options(&["--quota-backend-bytes", QUOTA]);
-    let locks = connected(patient(etcd.url())).await;
+    let path = Proxy::to(etcd.port(0));
+    let url = format!("etcd://127.0.0.1:{}", path.port());
+    let locks = connected(patient(url)).await;
     let lock = locks.lock("row").ttl(TTL);
     let guard = lock.acquire().await.unwrap();
     let released = locks.lock("released").acquire().await.unwrap();
@@ -55,6 +60,8 @@ async fn holders_release_or_lose_their_locks_while_the_database_is_full() {
     let loss = within(TTL + NOISE, guard.lost()).await;
     let expired = |loss: &LockError| matches!(loss, LockError::Lost { cause, .. } if *cause == LostCause::Expired);
     assert!(expired(&loss), "{loss:?}");
+    let told = log::count(&path, &["WARN", "renewals=1", "disarm the alarm `NOSPACE`"]);
+    assert_eq!(told, 1, "the log names the cause and a remedy");
     drop(guard);
 
     clear(&etcd);

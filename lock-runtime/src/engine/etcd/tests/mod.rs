@@ -1,5 +1,6 @@
 //! Tests on a server whose answers are scripted.
 
+mod checks;
 mod gathered;
 mod leases;
 mod scripted_server;

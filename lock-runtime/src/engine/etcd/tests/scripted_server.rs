@@ -2,9 +2,10 @@
 
 use crate::engine::etcd::grpc::encode;
 use crate::engine::etcd::messages::{
-    Compare, Empty, Event, Header, KeepAliveResponse, KeyValue, LeaseGrantRequest,
-    LeaseGrantResponse, LeaseRequest, Operand, PutRequest, RangeResponse, Request, Response,
-    ResponseOp, TxnRequest, TxnResponse, WatchCommand, WatchRequest, WatchResponse,
+    AlarmResponse, Compare, Empty, Event, Header, KeepAliveResponse, KeyValue, LeaseGrantRequest,
+    LeaseGrantResponse, LeaseRequest, MemberListResponse, Operand, PutRequest, RangeResponse,
+    Request, Response, ResponseOp, StatusResponse, TxnRequest, TxnResponse, WatchCommand,
+    WatchRequest, WatchResponse,
 };
 use crate::util::clock::Clock;
 use h2::server::SendResponse;
@@ -51,6 +52,8 @@ struct State {
     releases_first: bool,
     /// The clock of the client, which advances by [`DELAY`] before each lease is granted.
     clock: Option<Clock>,
+    /// The history of the first revision is gone.
+    is_compacted: bool,
     /// No transaction is answered, and one that draws a fencing token ends the connection.
     is_silent: bool,
 }
@@ -102,6 +105,12 @@ impl ScriptedServer {
     /// Has watches begin only after another claim has entered the line and the other client has released the lock.
     pub(super) fn release_before_watches(&self) {
         self.shared.state().releases_first = true;
+    }
+
+    /// Has the server look back on that number of revisions, the first of which may be gone.
+    pub(super) fn have_history(&self, revisions: i64, is_compacted: bool) {
+        let mut state = self.shared.state();
+        (state.revision, state.is_compacted) = (revisions, is_compacted);
     }
 
     /// Returns the revision from which each watch was to begin.
@@ -184,10 +193,16 @@ async fn answer(
         }
         return pending().await;
     }
+    let mut status = HeaderMap::new();
+    if method == "/etcdserverpb.KV/Range" && shared.state().is_compacted {
+        let words = "etcdserver: mvcc: required revision has been compacted";
+        status.insert("grpc-status", HeaderValue::from_static("11"));
+        status.insert("grpc-message", HeaderValue::from_static(words));
+        return stream.send_trailers(status);
+    }
     let answer = shared.answer(method, message);
     let answer = answer.ok_or(Reason::PROTOCOL_ERROR)?;
     stream.send_data(answer, false)?;
-    let mut status = HeaderMap::new();
     status.insert("grpc-status", HeaderValue::from_static("0"));
     stream.send_trailers(status)
 }
@@ -240,6 +255,17 @@ impl Shared {
                 encode(&KeepAliveResponse { ttl })
             }
             "/etcdserverpb.Lease/LeaseRevoke" => encode(&Empty {}),
+            "/etcdserverpb.KV/Range" => encode(&RangeResponse {
+                header: state.header(),
+                kvs: Vec::new(),
+            }),
+            "/etcdserverpb.Maintenance/Status" => encode(&StatusResponse {
+                version: "3.6.5".to_owned(),
+                leader: 1,
+                is_learner: false,
+            }),
+            "/etcdserverpb.Maintenance/Alarm" => encode(&AlarmResponse::default()),
+            "/etcdserverpb.Cluster/MemberList" => encode(&MemberListResponse::default()),
             "/etcdserverpb.KV/Txn" => {
                 let answer = state.execute(Message::decode(message).ok()?);
                 if state.has_waiter() {
