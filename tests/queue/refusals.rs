@@ -46,6 +46,9 @@ const RELEASES: [&str; 5] = [
     "withdraw",
 ];
 
+/// The requests that raise a counter, which stays.
+const COUNTS: [&str; 2] = ["fencing token", "raise"];
+
 struct Request {
     name: &'static str,
     script: Script,
@@ -54,7 +57,7 @@ struct Request {
     arguments: Vec<String>,
 }
 
-/// Returns all requests of a holder.
+/// Returns all requests of a holder, and those of a waiter.
 fn requests(holder: &str) -> Vec<Request> {
     let request = |name, script, keys, arguments: &[&str]| Request {
         name,
@@ -64,6 +67,7 @@ fn requests(holder: &str) -> Vec<Request> {
     };
     let [ttl, alive, woken] = [TTL, ALIVE, WOKEN].map(|time| time.to_string());
     let wait = [holder, &ttl, &channel(holder), &alive, &woken, "0"];
+    let enqueue = ["e", &ttl, &channel("e"), &alive, &woken, "0"];
     vec![
         request("take", scripts::TAKE, 2, &[&ttl, "d/3"]),
         request("renew", scripts::RENEW, 1, &[holder, &ttl]),
@@ -83,6 +87,8 @@ fn requests(holder: &str) -> Vec<Request> {
             &[holder, "d/2047", &ttl],
         ),
         request("wait", scripts::WAIT, 4, &wait),
+        request("enqueue", scripts::WAIT, 4, &enqueue),
+        request("observe", scripts::OBSERVE, 3, &enqueue[..5]),
         request("vote", scripts::VOTE, 1, &[holder, &ttl]),
         request("withdraw", scripts::WITHDRAW, 1, &[holder]),
         request("fencing token", scripts::FENCING_TOKEN, 2, &[holder]),
@@ -179,6 +185,13 @@ fn refused_command_is_no_sign_of_another_holder() {
                     is_there || releases,
                     "{name} without {command} deletes {holders:?}"
                 );
+                for key in ask::<Vec<String>>(&mut admin, &["KEYS", "*"]) {
+                    let left: i64 = ask(&mut admin, &["PTTL", &key]);
+                    assert!(
+                        left != -1 || COUNTS.contains(&name),
+                        "{name} without {command} leaves `{key}` for ever"
+                    );
+                }
             }
         }
     }
