@@ -86,6 +86,12 @@ pub enum CallKind {
     Keeps,
     /// The same, and the call does not wait.
     Polls,
+    /// The same as `Keeps`, with a guard held by hand.
+    KeepsByHand,
+    /// Its body makes another call for the same lock, which runs under it.
+    Nests,
+    /// It is refused if another call of its process waits.
+    WaitsAlone,
     /// Its body panics.
     Panics,
     /// Its body leaves with `?`.
@@ -125,7 +131,7 @@ pub enum CallKind {
 }
 
 impl CallKind {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 24] = [
         Self::Waits,
         Self::TriesOnce,
         Self::ReleasesInBackground,
@@ -135,6 +141,9 @@ impl CallKind {
         Self::MaxHold,
         Self::Keeps,
         Self::Polls,
+        Self::KeepsByHand,
+        Self::Nests,
+        Self::WaitsAlone,
         Self::Panics,
         Self::Fails,
         Self::Dropped,
@@ -144,12 +153,13 @@ impl CallKind {
         Self::ThenBlocks,
         Self::OwnRuntime,
         Self::ThreadLocal,
+        Self::Transfers,
         Self::SetAside,
         Self::TransferSetAside,
     ];
 
     /// The kinds that need only a runtime that continues.
-    pub const USUAL: &[Self] = Self::ALL.split_at(15).0;
+    pub const USUAL: &[Self] = Self::ALL.split_at(18).0;
 
     /// The kinds of readers.
     pub const READERS: [Self; 3] = [Self::Reads, Self::Reads, Self::ReadsByHand];
@@ -190,6 +200,7 @@ impl CallKind {
         matches!(
             self,
             Self::Guard
+                | Self::KeepsByHand
                 | Self::ThenBlocks
                 | Self::OwnRuntime
                 | Self::ThreadLocal

@@ -121,6 +121,9 @@ impl Call {
             CallKind::Unrenewed => functions::unrenewed(&self).await,
             CallKind::MaxHold => functions::max_hold(&self).await,
             CallKind::Keeps | CallKind::Polls => functions::keeps(&self).await,
+            CallKind::KeepsByHand => functions::keeps_by_hand(&self, rng.one_in(2)).await,
+            CallKind::Nests => functions::nests(&self).await,
+            CallKind::WaitsAlone => functions::waits_alone(&self).await,
             CallKind::Fails => functions::fails(&self).await,
             CallKind::Runs => functions::runs(&self).await,
             CallKind::Watches => functions::watches(&self).await,
@@ -185,6 +188,12 @@ impl Call {
             ..self.clone()
         };
         reader.work(&lock).await
+    }
+
+    /// Runs the body again, in a nested call.
+    pub async fn again(&self, lock: &LockGuard) -> Result<(), CallError> {
+        self.look(lock, |left| EventKind::Step { left });
+        self.work(lock).await
     }
 
     async fn work(&self, lock: &LockGuard) -> Result<(), CallError> {

@@ -1,9 +1,12 @@
 //! The functions that run under the locks, one for each way of acquiring one.
 
+use std::time::Duration;
+
 use lock_runtime::{Lock, LockGuard, distributed_lock};
 
 use super::ON_PURPOSE;
 use super::body::{Call, CallError};
+use lock_test_support::time::millis;
 
 #[distributed_lock(key = "door:<call.key>", ttl = call.ttl, wait = call.wait, manager = call.locks, guard = lock)]
 pub async fn waits(call: &Call) -> Result<(), CallError> {
@@ -64,9 +67,42 @@ pub async fn max_hold(call: &Call) -> Result<(), CallError> {
     wait = call.wait,
     manager = call.locks,
     guard = lock,
-    min_hold = "50ms"
+    min_hold = MIN_HOLD
 )]
 pub async fn keeps(call: &Call) -> Result<(), CallError> {
+    call.body(lock).await
+}
+
+/// The shortest time for which [`keeps`] and [`keeps_by_hand`] hold the lock.
+const MIN_HOLD: Duration = millis(50);
+
+#[distributed_lock(key = "door:<call.key>", ttl = call.ttl, wait = call.wait, manager = call.locks, guard = lock)]
+pub async fn nests(call: &Call) -> Result<(), CallError> {
+    call.body(lock).await?;
+    nested(call).await
+}
+
+#[distributed_lock(
+    key = "door:<call.key>",
+    ttl = call.ttl,
+    wait = call.wait,
+    manager = call.locks,
+    guard = lock,
+    reentrant = true
+)]
+async fn nested(call: &Call) -> Result<(), CallError> {
+    call.again(lock).await
+}
+
+#[distributed_lock(
+    key = "door:<call.key>",
+    ttl = call.ttl,
+    wait = call.wait,
+    manager = call.locks,
+    guard = lock,
+    max_waiters = 1
+)]
+pub async fn waits_alone(call: &Call) -> Result<(), CallError> {
     call.body(lock).await
 }
 
@@ -139,7 +175,15 @@ pub fn several(call: &Call) -> Lock {
 }
 
 pub async fn by_hand(call: &Call, drops: bool) -> Result<(), CallError> {
-    let guard = lock(call).acquire().await?;
+    held_by_hand(call, lock(call).acquire().await?, drops).await
+}
+
+pub async fn keeps_by_hand(call: &Call, drops: bool) -> Result<(), CallError> {
+    let lock = lock(call).min_hold(MIN_HOLD);
+    held_by_hand(call, lock.acquire().await?, drops).await
+}
+
+async fn held_by_hand(call: &Call, guard: LockGuard, drops: bool) -> Result<(), CallError> {
     let body = call.body(&guard).await;
     match drops {
         true => drop(guard),

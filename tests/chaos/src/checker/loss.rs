@@ -3,6 +3,8 @@
 //! - A lease is lost only if a fault occurred, or if it was to end by itself; and not if there was a long
 //!   enough span without faults before its end. Killed connections alone are no cause: they can be replaced
 //!   at once. It is lost before its end only if a server may have lost the lock.
+//! - A lock that a call had is not lost before its body begins unless a fault occurred, even if the call waits for the
+//!   locks of other keys meanwhile.
 //! - A lease that is not renewed ends when its ttl has passed, and nothing is proven after that.
 //! - When another call holds the lock and excludes it, the earlier holder has ended or ends shortly: its body is
 //!   canceled, and its release is confirmed or given up within the command timeout. A holder whose lock a server
@@ -27,6 +29,11 @@ const ENOUGH: u64 = 900_000_000;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     let trouble = trouble(case);
+    for call in &case.calls {
+        if call.began().is_none() && call.outcome() == Some(&Outcome::Lost) {
+            lost_before_its_body(case, verdict, call);
+        }
+    }
     for (_, holds) in case.by_key() {
         let holds: Vec<&Call> = holds.collect();
         for (number, hold) in holds.iter().enumerate() {
@@ -95,6 +102,27 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
             hold.name(),
             case.when(end.at),
             millis(early)
+        );
+        verdict.broken(Rule::Loss, text);
+    }
+}
+
+fn lost_before_its_body(case: &Case<'_>, verdict: &mut Verdict, call: &Call) {
+    let end = call.over().unwrap_or(case.end);
+    let by_itself = matches!(call.kind, CallKind::Unrenewed | CallKind::MaxHold);
+    // It is unknown when the lease ended: within some lease, the machine must have been busy for long.
+    let long = |from| case.noise.covered(from, from + call.ttl) > call.ttl / 4;
+    let busy = case
+        .noise
+        .within(call.called, end)
+        .any(|(from, _)| long(from));
+    let mut faults = case.history.faults.iter();
+    let calm = faults.all(|fault| fault.until < call.called || end < fault.from);
+    if !by_itself && !busy && calm {
+        let text = format!(
+            "{} lost the lock by {}, before its body began, though no fault had occurred",
+            call.name(),
+            case.when(end)
         );
         verdict.broken(Rule::Loss, text);
     }

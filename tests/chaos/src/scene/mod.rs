@@ -40,7 +40,8 @@ scenes! {
     set_aside: calls_set_aside several_keys_set_aside;
     rows: stopped_in_a_row cut_off_in_a_row killed_and_overheard killed_in_a_cluster;
     listeners: busy_when_subscribing subscriptions_refused channels_denied scripts_denied nonsense;
-    sharing: readers_and_writers permits readers_killed several_ttls_of_readers downgrades transfers;
+    sharing: readers_and_writers permits readers_killed several_ttls_of_readers downgrades transfers
+        keys_acquired_slowly;
     admission: permits_passed_on readers_enter_together writers_give_up permits_killed silent_writers
         stopped_writers pollers;
     databases: crowded_row database_crashes late_releases_of_rows late_statements

@@ -78,6 +78,23 @@ pub fn downgrades() -> Setting {
     }
 }
 
+/// Calls for several keys have some of them while they wait for another, for longer than a lease lasts.
+pub fn keys_acquired_slowly() -> Setting {
+    Setting {
+        processes: 6,
+        workload: Workload {
+            tasks: 1,
+            calls: vec![CallKind::Waits],
+            first_calls: vec![vec![CallKind::Transfers]; 2],
+            wait_ms: Some(30_000),
+            pace: BodyLength::Held { ms: 1000 },
+            ..plain()
+        },
+        lasts: millis(8000),
+        ..Setting::of(&[])
+    }
+}
+
 /// Calls update two or three of six accounts, and others read one.
 pub fn transfers() -> Setting {
     Setting {

@@ -292,6 +292,11 @@ pub const CLASSES: &[Class] = &[
         finder: Scene("commands_denied"),
     },
     Class {
+        name: "C59",
+        patch: "c59-keys-are-renewed-only-once-all-are-acquired",
+        finder: Scene("keys_acquired_slowly"),
+    },
+    Class {
         name: "C61",
         patch: "c61-places-come-from-an-unlogged-sequence",
         finder: Scene("promoted_at_once"),

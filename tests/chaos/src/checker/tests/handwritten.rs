@@ -72,7 +72,7 @@ fn read(words: &[&str]) -> Option<EventKind> {
     let outcome = |outcome| Some(EventKind::Ended { outcome });
     match words[0] {
         "asks" | "tries" | "continues" | "unrenewed" | "guards" | "watches" | "blocks"
-        | "reads" | "two" | "three" | "downgrades" | "transfers" | "leaves" => {
+        | "reads" | "two" | "three" | "downgrades" | "transfers" | "leaves" | "alone" => {
             let (kind, wait) = match words[0] {
                 "tries" => (CallKind::TriesOnce, 0),
                 "continues" => (CallKind::Continues, 60_000),
@@ -85,6 +85,7 @@ fn read(words: &[&str]) -> Option<EventKind> {
                 "three" => (CallKind::ThreePermits, 60_000),
                 "downgrades" => (CallKind::Downgrades, 60_000),
                 "transfers" => (CallKind::Transfers, 60_000),
+                "alone" => (CallKind::WaitsAlone, 60_000),
                 "leaves" => (CallKind::SetAside, number(words, 1)),
                 _ if words.len() > 1 => (CallKind::Waits, number(words, 1)),
                 _ => (CallKind::Waits, 60_000),

@@ -1,6 +1,6 @@
 //! Histories of leases that holders count on, and lose, although servers were reachable.
 
-use super::handwritten::{MS, broken, fault, forgets, history, hits};
+use super::handwritten::{MS, breaks, broken, fault, forgets, history, hits};
 use crate::checker::{Rule, check};
 use crate::fault::Kind;
 use crate::history::History;
@@ -120,4 +120,23 @@ fn loss_after_killed_connections_is_a_violation() {
     };
     killed.events.extend((0..5).map(stall));
     assert_eq!(broken(&killed), []);
+}
+
+#[test]
+fn lock_lost_before_its_body_begins_is_a_violation() {
+    let text = |loss: &str| {
+        format!(
+            "
+              0 1.1 transfers 0 1
+              0 2.1 asks
+              1 2.1 begins 988
+              9 2.1 done
+            900 1.1 {loss}"
+        )
+    };
+    assert_eq!(breaks(&text("busy")), []);
+    assert_eq!(breaks(&text("lost")), [Rule::Loss]);
+    let mut history = history(&text("lost"));
+    history.faults = vec![fault(Kind::ReplyLost, 100, 101)];
+    assert_eq!(broken(&history), []);
 }

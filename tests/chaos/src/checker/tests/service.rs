@@ -164,3 +164,23 @@ fn blocked_thread_without_a_call_excuses_no_stall() {
          703 1.2 done"
     ));
 }
+
+#[test]
+fn refused_call_that_waits_alone_is_a_violation() {
+    let text = |other: &str| {
+        breaks(&format!(
+            "
+              0 1.1 asks
+              1 1.1 begins 988
+              {other}
+             50 2.2 alone
+             51 2.2 busy
+            100 1.1 done"
+        ))
+    };
+    assert_eq!(text(""), [Rule::Waits]);
+    assert_eq!(text("40 2.1 asks 60 \n 100 2.1 busy"), []);
+    // That one had left, or is another process's.
+    assert_eq!(text("30 2.1 asks 10 \n 40 2.1 busy"), [Rule::Waits]);
+    assert_eq!(text("40 3.1 asks 60 \n 100 3.1 busy"), [Rule::Waits]);
+}
