@@ -62,7 +62,9 @@ pub enum EventKind {
     Blocked { for_: u64 },
     /// A panic that the worker did not cause on purpose.
     Panicked { text: String },
-    /// `shutdown` returned after `took`.
+    /// A shutdown begins, with calls under way, whose bodies may finish within `grace`.
+    ShutsDown { grace: u64 },
+    /// It returned after `took`.
     ShutDown { took: u64 },
     /// The last event of a worker, with the threads and tasks of the library that are left in its process.
     Exited { threads: usize, tasks: usize },
@@ -247,6 +249,8 @@ pub enum Outcome {
     Busy,
     Unavailable,
     Lost,
+    /// Its manager was shut down while it waited, or held the lock.
+    ShutDown,
     /// The resource had seen a later holder.
     Refused,
     /// With an error that must not occur.

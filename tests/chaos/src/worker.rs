@@ -22,6 +22,9 @@ use lock_test_support::worker::{Worker, next_order, report_event};
 /// A shutdown that takes longer counts as hanging.
 const LONGEST_SHUTDOWN: Duration = millis(20_000);
 
+/// The longest time for which the bodies of a worker that shuts down may finish.
+const LONGEST_GRACE: u64 = 600;
+
 /// For how long a fault may prevent a worker from connecting. Less than the pool waits for its workers, so that the
 /// error is shown.
 const LONGEST_FAULT: Duration = millis(60_000);
@@ -117,7 +120,8 @@ fn attend(
     let mut runtime = new_runtime(instructions, &mut rng);
     let locks = runtime.block_on(connect(&instructions.config()));
     is_ready.send(()).unwrap();
-    let caller = Arc::new(Caller::new(instructions, worker, journal.clone(), locks));
+    let mut caller = Arc::new(Caller::new(instructions, worker, journal.clone(), locks));
+    let grace = rng.one_in(2).then(|| millis(rng.below(LONGEST_GRACE)));
     let mut now = Phase::Works(0);
     loop {
         let mut phase = phase.clone();
@@ -129,7 +133,12 @@ fn attend(
             }
             let next = *phase.wait_for(|phase| *phase != now).await.unwrap();
             if next == Phase::Ends {
-                pool.join_all().await;
+                let shut_down = async {
+                    if let Some(grace) = grace {
+                        shut_down(&caller.locks, grace, journal).await;
+                    }
+                };
+                tokio::join!(pool.join_all(), shut_down);
             }
             next
         });
@@ -141,6 +150,10 @@ fn attend(
         journal.blocked(|| runtime.shutdown_timeout(Duration::from_secs(30)));
         journal.write(0, EventKind::RuntimeDropped);
         runtime = new_runtime(instructions, rng);
+    }
+    if grace.is_some() {
+        let locks = runtime.block_on(connect(&instructions.config()));
+        caller = Arc::new(caller.with(locks));
     }
     runtime.block_on(leave(caller, journal, rng));
     let tasks = runtime.metrics().num_alive_tasks();
@@ -181,13 +194,26 @@ pub async fn connect(config: &Config) -> LockManager {
     }
 }
 
+/// Shuts the manager down while calls are under way.
+async fn shut_down(locks: &LockManager, grace: Duration, journal: &Journal) {
+    let begins = EventKind::ShutsDown {
+        grace: grace.as_nanos() as u64,
+    };
+    journal.write(0, begins);
+    timed(locks.shutdown_within(grace), journal).await;
+}
+
+async fn timed(shutdown: impl Future<Output = ()>, journal: &Journal) {
+    let start = crate::clock::now();
+    let _ = tokio::time::timeout(LONGEST_SHUTDOWN, shutdown).await;
+    let took = crate::clock::now() - start;
+    journal.write(0, EventKind::ShutDown { took });
+}
+
 /// Acquires each lock once more when all faults are over; after that nothing of the locks is left.
 async fn leave(caller: Arc<Caller>, journal: &Journal, mut rng: Rng) {
     caller.call_each_once(&mut rng).await;
-    let start = crate::clock::now();
-    let _ = tokio::time::timeout(LONGEST_SHUTDOWN, caller.locks.shutdown()).await;
-    let took = crate::clock::now() - start;
-    journal.write(0, EventKind::ShutDown { took });
+    timed(caller.locks.shutdown(), journal).await;
     drop(caller);
     let patience = Instant::now() + millis(3000);
     while Handle::current().metrics().num_alive_tasks() > 0 && Instant::now() < patience {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::{LockError, LockGuard, LockManager};
+use lock_runtime::{LockError, LockGuard, LockManager, LostCause};
 
 use super::{functions, set_aside, threads};
 use crate::clock;
@@ -164,6 +164,13 @@ impl Call {
             Err(CallError::OnPurpose) => Outcome::Failed,
             Err(CallError::Busy) => Outcome::Busy,
             Err(CallError::Stale) => Outcome::Refused,
+            Err(CallError::Lock(
+                LockError::ShuttingDown { .. }
+                | LockError::Lost {
+                    cause: LostCause::ShutDown,
+                    ..
+                },
+            )) => Outcome::ShutDown,
             Err(CallError::Lock(error)) if error.is_busy() => Outcome::Busy,
             Err(CallError::Lock(error)) if error.is_lost() => Outcome::Lost,
             Err(CallError::Lock(error)) if error.is_unavailable() => Outcome::Unavailable,

@@ -42,11 +42,12 @@ pub enum Phase {
 }
 
 /// Makes the calls of one worker.
+#[derive(Clone)]
 pub struct Caller {
     pub locks: LockManager,
     journal: Arc<Journal>,
     worker: u32,
-    calls: AtomicU64,
+    calls: Arc<AtomicU64>,
     keys: u32,
     ttl: Duration,
     resource: PathBuf,
@@ -65,12 +66,20 @@ impl Caller {
             locks,
             journal,
             worker,
-            calls: AtomicU64::new(0),
+            calls: Arc::default(),
             keys: instructions.keys,
             ttl: millis(instructions.ttl_ms),
             resource: instructions.resource.clone(),
             fenced: instructions.fenced,
             workload: instructions.workload.clone(),
+        }
+    }
+
+    /// Returns a caller that continues with another manager.
+    pub fn with(&self, locks: LockManager) -> Self {
+        Self {
+            locks,
+            ..self.clone()
         }
     }
 

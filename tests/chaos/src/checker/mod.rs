@@ -63,7 +63,7 @@ pub enum Rule {
     Available,
     /// No panic occurs that was not intended.
     Panics,
-    /// `shutdown` returns in time.
+    /// `shutdown` returns in time, and ends all calls and holds.
     Shutdown,
 }
 

@@ -12,6 +12,7 @@ mod rows;
 mod set_aside;
 mod setting;
 mod sharing;
+mod shutdown;
 
 use crate::deployment::Topology;
 use crate::schedule::RunResult;
@@ -48,6 +49,7 @@ scenes! {
         late_statements_of_a_pooler promoted_at_once stopped_writers_in_rows stopped_in_line;
     lines: mixed_line late_writes releases_cut_off revoked_leases resumed_leader;
     ensembles: frozen_leader late_claims claims_cut_off places_deleted;
+    shutdown: shut_down_under_bodies;
     processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;
 }
 

@@ -311,6 +311,11 @@ pub const CLASSES: &[Class] = &[
         patch: "c63-silent-rows-are-not-woken",
         finder: Scene("stopped_writers_in_rows"),
     },
+    Class {
+        name: "C64",
+        patch: "c64-shutdowns-wait-for-no-body",
+        finder: Scene("shut_down_under_bodies"),
+    },
 ];
 
 impl Class {

@@ -117,6 +117,7 @@ fn read(words: &[&str]) -> Option<EventKind> {
         "polled" => Some(EventKind::TakenUp),
         "blocking" => Some(EventKind::Blocks),
         "blocked" => Some(EventKind::Blocked { for_: left() }),
+        "shuts" => Some(EventKind::ShutsDown { grace: left() }),
         "shut" => Some(EventKind::ShutDown { took: left() }),
         "panics" => Some(EventKind::Panicked {
             text: "at some place".into(),
@@ -129,6 +130,7 @@ fn read(words: &[&str]) -> Option<EventKind> {
         }),
         "done" => outcome(Outcome::Done),
         "lost" => outcome(Outcome::Lost),
+        "ended" => outcome(Outcome::ShutDown),
         "busy" => outcome(Outcome::Busy),
         "unavailable" => outcome(Outcome::Unavailable),
         "wrong" => outcome(Outcome::Wrong("nonsense".into())),

@@ -53,6 +53,36 @@ fn hanging_shutdown_is_a_violation() {
     assert_eq!(shut(20_000), [Rule::Shutdown]);
 }
 
+/// A shutdown with 200 ms of grace begins at 100. A call that holds the lock, and one that waits, end as given.
+fn shuts_down(holder: &str, waiter: &str) -> Vec<Rule> {
+    breaks(&format!(
+        "
+          0 1.1 asks
+          1 1.1 begins 1500
+          5 1.2 asks
+        100 1   shuts 200
+        {waiter} 1.2 ended
+        {holder}
+        400 1   shut 300"
+    ))
+}
+
+#[test]
+fn call_that_a_shutdown_ends_too_early_or_too_late_is_a_violation() {
+    assert_eq!(shuts_down("310 1.1 ended", "101"), []);
+    assert_eq!(shuts_down("210 1.1 done", "101"), []);
+    assert_eq!(shuts_down("290 1.1 ended", "101"), [Rule::Shutdown]);
+    assert_eq!(shuts_down("310 1.1 ended", "99"), [Rule::Shutdown]);
+    assert_eq!(shuts_down("310 1.1 ended", "1500"), [Rule::Shutdown]);
+}
+
+#[test]
+fn body_that_holds_a_lock_after_a_shutdown_is_a_violation() {
+    let steps = |left: u64| shuts_down(&format!("420 1.1 steps {left} \n 421 1.1 ended"), "101");
+    assert_eq!(steps(0), []);
+    assert_eq!(steps(1080), [Rule::Shutdown]);
+}
+
 /// `stopped` waiters are stopped when the lock is released at 500; another call acquires it at `until`.
 fn after_a_row(stopped: u32, until: u64) -> History {
     let mut text = "
