@@ -1,6 +1,7 @@
 //! The options of the attribute.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::quote_spanned;
@@ -225,11 +226,11 @@ impl Options {
         if let (Some(false), Some(min_hold), Some(ttl)) = (self.renew, &self.min_hold, &self.ttl)
             && let (DurationArg::Literal(least, span), DurationArg::Literal(ttl, _)) =
                 (min_hold, ttl)
-            && least > ttl
+            && *least > ttl.saturating_sub(*ttl / 100 + Duration::from_millis(2))
         {
             return Err(error(
                 *span,
-                "`min_hold` is longer than `ttl`, and the lease is not renewed",
+                "`min_hold` is longer than the lease, `ttl` less 1 % and 2 ms, which is not renewed",
                 "lower `min_hold`, raise `ttl`, or leave out `renew = false`",
             ));
         }

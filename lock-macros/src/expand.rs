@@ -15,8 +15,12 @@ use crate::return_type::ReturnType;
 use crate::tokens::respan;
 
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
+    // The braces of a block that such a function takes from a macro's call look unnecessary in the expansion.
+    let lints = has_metavariable(&item).then(|| quote!(#[allow(unused_braces)]));
     let expanded = match (parse2::<Args>(args), parse2::<Function>(item.clone())) {
-        (Ok(args), Ok(function)) => expand_function(&args, function),
+        (Ok(args), Ok(function)) => {
+            expand_function(&args, function).map(|function| quote!(#lints #function))
+        }
         (Err(mut errors), Err(error)) => {
             errors.combine(error);
             Err(errors)
@@ -126,33 +130,21 @@ fn wrap_body(
 }
 
 /// Returns the body as a block with the location of the user's braces, for errors about the body's value, but not with
-/// their hygiene, which would trigger `unused_braces`. A body that is a block from a macro's call, `{ $body }`, has the
-/// braces of that block.
+/// their hygiene, which would trigger `unused_braces`.
 fn body_block(brace: &token::Brace, body: TokenStream) -> TokenStream {
-    let (span, body) = match block_of_metavariable(&body) {
-        Some(block) => (block.span(), block.stream()),
-        None => (brace.span.join(), body),
-    };
     let mut block = Group::new(Delimiter::Brace, body);
-    block.set_span(span.resolved_at(Span::mixed_site()));
+    block.set_span(brace.span.join().resolved_at(Span::mixed_site()));
     TokenTree::from(block).into()
 }
 
-/// Returns the block that is the value of a `macro_rules!` metavariable, if the body is nothing else.
-fn block_of_metavariable(body: &TokenStream) -> Option<Group> {
-    let mut tokens = body.clone().into_iter();
-    match (tokens.next()?, tokens.next()) {
-        (TokenTree::Group(group), None) if group.delimiter() == Delimiter::None => {
-            let mut inner = group.stream().into_iter();
-            match (inner.next()?, inner.next()) {
-                (TokenTree::Group(block), None) if block.delimiter() == Delimiter::Brace => {
-                    Some(block)
-                }
-                _ => block_of_metavariable(&group.stream()),
-            }
+/// Returns `true` if the tokens contain the value of a `macro_rules!` metavariable.
+fn has_metavariable(tokens: &TokenStream) -> bool {
+    tokens.clone().into_iter().any(|token| match token {
+        TokenTree::Group(group) => {
+            group.delimiter() == Delimiter::None || has_metavariable(&group.stream())
         }
-        _ => None,
-    }
+        _ => false,
+    })
 }
 
 /// Returns the names that a function's signature binds to values.

@@ -2,6 +2,8 @@
 
 use crate::error::LockError;
 use crate::limit::Limit;
+use crate::util::clock::without_margin;
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// The options of one acquire call.
@@ -75,7 +77,7 @@ pub(crate) fn validate_keys(keys: &[String]) -> Result<(), LockError> {
     if keys.is_empty() {
         return Err(no_keys());
     }
-    if keys.len() > MAX_KEYS {
+    if keys.len() > MAX_KEYS && keys.iter().collect::<HashSet<_>>().len() > MAX_KEYS {
         return Err(LockError::InvalidOption {
             option: "key",
             reason: "the list has more than 1000 keys, whose renewals may take longer than their leases; name fewer, \
@@ -161,10 +163,10 @@ pub(crate) fn validate_min_hold(
             reason: "it is longer than `max_hold`; lower it",
         });
     }
-    if !renew && ttl < min_hold {
+    if !renew && without_margin(ttl) < min_hold {
         return Err(LockError::InvalidOption {
             option: "min_hold",
-            reason: "it is longer than `ttl`, and the lease is not renewed; lower it, or raise `ttl`",
+            reason: "it is longer than the lease, `ttl` less 1 % and 2 ms, which is not renewed; lower it, or raise `ttl`",
         });
     }
     Ok(())

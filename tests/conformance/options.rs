@@ -77,10 +77,14 @@ pub async fn shared_lock_is_free_after_min_hold(fixture: Fixture) {
 }
 
 pub async fn min_hold_is_validated(fixture: Fixture) {
+    // The process relies on a little less.
+    const LEASE: Duration = Duration::from_secs(10);
+
     let lock = || fixture.locks().lock(fixture.key("job"));
     for lock in [
         lock().min_hold(Duration::ZERO),
         lock().min_hold(millis(30)).max_hold(millis(20)),
+        lock().min_hold(LEASE).ttl(LEASE).renew(false),
     ] {
         let refused = lock.acquire().await.unwrap_err();
         assert!(

@@ -46,12 +46,18 @@ pub async fn shutdown_waits_for_bodies_that_finish(fixture: Fixture) {
     let (end, running) = body(&locks, &row).await;
     let mut shutdown = Box::pin(locks.shutdown_within(LONG));
     assert!(begin(&mut shutdown).is_pending());
-    let refused = locks.lock(fixture.key("other")).acquire().await;
-    let refused = refused.unwrap_err();
-    assert!(
-        matches!(refused, LockError::ShuttingDown { .. }),
-        "{refused}"
-    );
+    for lock in [
+        locks.lock(fixture.key("other")),
+        locks.lock(&*row),
+        locks.lock(&*row).wait(Duration::ZERO),
+        locks
+            .lock_all([&*row, &*fixture.key("other")])
+            .wait(Duration::ZERO),
+    ] {
+        let refused = lock.acquire().await.unwrap_err();
+        let is_refused = matches!(refused, LockError::ShuttingDown { .. });
+        assert!(is_refused, "{refused}");
+    }
     assert!(fixture.is_held(&row).await);
     assert!(begin(&mut shutdown).is_pending());
     end.send(()).unwrap();

@@ -1,13 +1,12 @@
 //! The deadline arithmetic of leases.
 
-use crate::util::clock::Timestamp;
+use crate::util::clock::{Timestamp, without_margin};
 use std::time::Duration;
 
 /// A time-bounded right: for how long this process may assume that it holds a lock.
 ///
 /// The deadline counts from before the request was queued, so it is earlier than the expiry that the server
-/// set when the request arrived. A margin is subtracted for clocks that run at different rates and for the
-/// server's rounding to milliseconds, as in
+/// set when the request arrived. A [margin](without_margin) is subtracted, as in
 /// [Redlock](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
@@ -18,10 +17,9 @@ pub(crate) struct Lease {
 impl Lease {
     /// Returns the lease acquired by a request sent at `sent`.
     pub(crate) fn from_request(sent: Timestamp, ttl: Duration) -> Lease {
-        let margin = ttl / 100 + Duration::from_millis(2);
         Lease {
             from: sent,
-            duration: ttl.saturating_sub(margin),
+            duration: without_margin(ttl),
         }
     }
 
@@ -41,7 +39,7 @@ impl Lease {
     }
 
     /// Returns a limit that only this process measures.
-    pub(crate) fn without_margin(from: Timestamp, duration: Duration) -> Lease {
+    pub(crate) fn exactly(from: Timestamp, duration: Duration) -> Lease {
         Lease { from, duration }
     }
 

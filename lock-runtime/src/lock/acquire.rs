@@ -122,6 +122,9 @@ impl Acquire {
         if let Some(guard) = self.join() {
             return Ok(Some(guard));
         }
+        if self.inner.context.is_closed() {
+            return Err(self.inner.context.shutting_down(&self.name));
+        }
         if self.inner.queues.is_busy(&self.name, self.options.limit) {
             return Ok(None);
         }

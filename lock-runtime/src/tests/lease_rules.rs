@@ -461,7 +461,7 @@ async fn a_renewal_is_attempted_several_times_before_the_deadline() {
     let options = LockOptions::new(Limit::EXCLUSIVE, Duration::from_secs(600));
     for (left, tries) in [(20_000, 10..40), (1_300, 6..25), (100, 2..10)] {
         let left = Duration::from_millis(left);
-        let lease = Lease::without_margin(stage.clock.now(), left);
+        let lease = Lease::exactly(stage.clock.now(), left);
         let hold = granted(&stage, options, lease);
         let mut tried = 0;
         let renew = || {

@@ -21,6 +21,11 @@ impl Timestamp {
     }
 }
 
+/// Returns the time of a lease without its margin: clocks run at different rates, and servers round to milliseconds.
+pub(crate) fn without_margin(ttl: Duration) -> Duration {
+    ttl.saturating_sub(ttl / 100 + Duration::from_millis(2))
+}
+
 /// Returns a time in nanoseconds, at most those of 584 years.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

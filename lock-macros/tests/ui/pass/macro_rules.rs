@@ -17,7 +17,7 @@ macro_rules! handlers {
 handlers! {
     ship(id: u64) -> Result<u64, LockError>, "order:{id}", "30s", { let id = id; Ok(id) }
     bill(id: u64) -> Result<u64, LockError>, "order:<id>", std::time::Duration::from_secs(30), { let id = id; Ok(id) }
-    pack(id: &str) -> Result<&str, LockError>, "order:<id.len()>", "1m", { let id = id; Ok(id) }
+    pack(id: &str) -> Result<&str, LockError>, "order:<id.len()>", "1m", { Ok(id) }
 }
 
 macro_rules! method {

@@ -175,7 +175,7 @@ impl Engine for EtcdEngine {
         let record = self.core.claims.find(token);
         let on_server = record.map_or(Duration::ZERO, |record| record.remaining(now));
         let asked = Lease::from_request(sent, duration).remaining(now);
-        Lease::without_margin(now, asked.min(on_server))
+        Lease::exactly(now, asked.min(on_server))
     }
 
     fn validate(&self, key: &str, options: &LockOptions) -> Result<(), LockError> {

@@ -170,7 +170,7 @@ impl Engine for ZooKeeperEngine {
         let now = self.clock.now();
         let node = self.claims.nodes.get(token);
         let session = node.and_then(|node| node.session.lease());
-        let session = session.unwrap_or_else(|| Lease::without_margin(now, Duration::ZERO));
+        let session = session.unwrap_or_else(|| Lease::exactly(now, Duration::ZERO));
         let own = Lease::from_request(sent, duration);
         match session.remaining(now) < own.remaining(now) {
             true => session,

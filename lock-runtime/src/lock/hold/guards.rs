@@ -167,7 +167,7 @@ impl State {
             .then(|| (Lease::from_request(now, options.ttl), LostCause::NotRenewed));
         let by_max_hold = options
             .max_hold
-            .map(|max_hold| (Lease::without_margin(now, max_hold), LostCause::MaxHold));
+            .map(|max_hold| (Lease::exactly(now, max_hold), LostCause::MaxHold));
         self.hard_limit = [by_ttl, by_max_hold]
             .into_iter()
             .flatten()
