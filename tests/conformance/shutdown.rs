@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::{Duration, Instant};
 
-use lock_runtime::{LockError, LockGuard, LockManager, LostCause};
+use lock_runtime::{Lock, LockError, LockGuard, LockManager, LostCause};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -121,12 +121,15 @@ pub async fn canceling_shutdown_keeps_locks_for_their_min_hold(fixture: Fixture)
     assert!(kept >= TTL, "{kept:?}");
 }
 
-/// A body between two awaits can't be stopped: its lease ends by itself.
-pub async fn shutdown_waits_for_the_lease_of_a_body_that_blocks(fixture: Fixture) {
-    let (locks, row) = (fixture.another().await, fixture.key("row"));
+/// Starts a body that blocks its thread until the returned sender is dropped.
+async fn blocked_body(
+    lock: Lock,
+) -> (
+    std::sync::mpsc::Sender<()>,
+    JoinHandle<Result<(), LockError>>,
+) {
     let (inside, entered) = oneshot::channel();
     let (end, ends) = std::sync::mpsc::channel::<()>();
-    let lock = locks.lock(&*row).ttl(TTL);
     let runtime = tokio::runtime::Handle::current();
     let running = spawn_blocking(move || {
         runtime.block_on(lock.run(async move |_| {
@@ -136,15 +139,37 @@ pub async fn shutdown_waits_for_the_lease_of_a_body_that_blocks(fixture: Fixture
         }))
     });
     within(LONG, entered).await.unwrap();
+    (end, running)
+}
+
+/// A body between two awaits can't be stopped: its lease ends by itself.
+pub async fn shutdown_waits_for_the_lease_of_a_body_that_blocks(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    let (end, running) = blocked_body(locks.lock(&*row).ttl(TTL)).await;
     let start = Instant::now();
     within(TTL + NOISE, locks.shutdown_within(millis(50))).await;
     // The lease was renewed when a third of it had passed.
     let took = start.elapsed();
     assert!(took > TTL / 2, "not before the lease has ended: {took:?}");
     fixture.until_free(&row, fixture.outlasts() + NOISE).await;
-    end.send(()).unwrap();
+    drop(end);
     let loss = running.await.unwrap().unwrap_err();
     assert!(is_shut_down(&loss), "{loss}");
+}
+
+/// The body has lost its lock before the shutdown, and nothing is due for it any more.
+pub async fn shutdown_waits_for_the_lease_of_a_body_past_its_max_hold(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    let lock = locks.lock(&*row).ttl(TTL).max_hold(millis(100));
+    let (end, running) = blocked_body(lock).await;
+    tokio::time::sleep(millis(150)).await;
+    let start = Instant::now();
+    within(TTL + NOISE, locks.shutdown_within(Duration::ZERO)).await;
+    let took = start.elapsed();
+    assert!(took > TTL / 2, "not before the lease has ended: {took:?}");
+    fixture.until_free(&row, fixture.outlasts() + NOISE).await;
+    drop(end);
+    assert!(running.await.unwrap().unwrap_err().is_lost());
 }
 
 /// No new lock is granted by then, but those of the body's own hold are not new.

@@ -32,6 +32,15 @@ impl HeldLease {
         self.lease.remaining(now)
     }
 
+    /// Returns for how long the server may keep the lock at `now`, if nothing more is sent: it may execute an unanswered
+    /// renewal at any moment.
+    pub(crate) fn on_server(&self, now: Timestamp) -> Duration {
+        match self.unanswered {
+            0 => self.remaining(now),
+            _ => self.ttl.max(self.remaining(now)),
+        }
+    }
+
     /// Sets the ttl of all renewals from `now` on. Returns `false`, and changes nothing, if a renewal with
     /// another ttl is unanswered.
     pub(crate) fn agree(&mut self, ttl: Duration, now: Timestamp) -> bool {
@@ -163,6 +172,17 @@ mod tests {
             }
         }
         assert!(renewed > 1_000 && refused > 1_000, "{renewed}, {refused}");
+    }
+
+    #[test]
+    fn an_unanswered_renewal_may_begin_a_whole_ttl() {
+        let clock = Clock::manual();
+        let ttl = seconds(10);
+        let mut held = HeldLease::new(Lease::from_request(clock.now(), ttl), ttl);
+        clock.advance(seconds(4), seconds(4));
+        assert_eq!(held.on_server(clock.now()), held.remaining(clock.now()));
+        held.sends_renewal();
+        assert_eq!(held.on_server(clock.now()), ttl);
     }
 
     #[test]

@@ -21,8 +21,13 @@ pub(crate) async fn shut_down(inner: &ManagerInner, grace: Duration) {
     let holds = || context.holds.wait_idle();
     let finished = context.io.timeout_at(deadline_in(grace), holds());
     if finished.await.is_err() {
-        let last_lease_end = shared.watchdog.cancel().await;
-        let _ = context.io.timeout_at(last_lease_end, holds()).await;
+        shared.watchdog.cancel().await;
+        // A downgrade under way may replace a hold meanwhile.
+        while let Some(ended) = shared.watchdog.last_lease_end() {
+            if context.io.timeout_at(ended, holds()).await.is_ok() {
+                break;
+            }
+        }
     }
     context.tasks.wait_idle().await;
     let _ = context.engine.drain().await;

@@ -77,7 +77,7 @@ struct Schedule {
     /// The instant at which the task wakes next.
     next_wakeup: Option<Instant>,
     closed: bool,
-    /// When the last lease of those canceled ends.
+    /// When the last lease of those lost ends.
     last_lease_end: Option<Instant>,
     /// All holds that existed when this was requested are canceled.
     canceled: bool,
@@ -169,18 +169,14 @@ impl Watchdog {
         self.origin + Duration::from_nanos(point)
     }
 
-    /// Cancels all holds, as if they were lost. Returns when the last of their leases ends.
-    pub(crate) async fn cancel(&self) -> Instant {
+    /// Cancels all holds, as if they were lost.
+    pub(crate) async fn cancel(&self) {
         self.cancels.store(true, Ordering::SeqCst);
         self.wake.notify_one();
         loop {
             let canceled = self.canceled.notified();
-            let (is_done, last) = {
-                let schedule = self.locked();
-                (schedule.canceled, schedule.last_lease_end)
-            };
-            if is_done {
-                return last.unwrap_or_else(now);
+            if self.locked().canceled {
+                return;
             }
             canceled.await;
         }
@@ -191,8 +187,13 @@ impl Watchdog {
         self.cancels.load(Ordering::SeqCst)
     }
 
-    /// Records when the lease of a canceled hold ends.
-    pub(crate) fn canceled_until(&self, lease_end: Instant) {
+    /// Returns when the server will have ended the leases of all holds that were lost, or `None` if it has.
+    pub(crate) fn last_lease_end(&self) -> Option<Instant> {
+        self.locked().last_lease_end.filter(|end| now() < *end)
+    }
+
+    /// Records until when the server may keep the lock of a hold that was lost.
+    pub(crate) fn lost_until(&self, lease_end: Instant) {
         let mut schedule = self.locked();
         schedule.last_lease_end = schedule.last_lease_end.max(Some(lease_end));
     }

@@ -255,6 +255,10 @@ impl Hold {
     fn mark_lost(&self, mut state: MutexGuard<'_, State>, cause: LostCause) {
         state.phase = Phase::Lost(cause, std::time::Instant::now());
         self.unschedule(&mut state);
+        if cause != LostCause::NotOwner {
+            let left = state.lease.on_server(self.now());
+            self.shared.watchdog.lost_until(time::now() + left);
+        }
         let span = std::mem::take(&mut state.span);
         let offers = std::mem::take(&mut state.offers);
         drop(state);

@@ -74,8 +74,6 @@ impl Renewable for Hold {
             return None;
         }
         if self.shared.watchdog.cancels() {
-            let lease_end = instant + state.lease.remaining(now);
-            self.shared.watchdog.canceled_until(lease_end);
             self.mark_lost(state, LostCause::ShutDown);
             return None;
         }
