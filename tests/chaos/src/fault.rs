@@ -30,6 +30,8 @@ pub enum Kind {
     WorkerKilled,
     WorkerStopped,
     RuntimeDropped,
+    /// The process ends in an ordinary way, while its calls are under way.
+    WorkerEnded,
     /// The server returns with all data that it acknowledged.
     ServerKilled,
     /// The server returns empty.
@@ -158,6 +160,7 @@ impl Kind {
     pub fn target(self) -> FaultTarget {
         match self {
             _ if Self::PROCESS.contains(&self) => FaultTarget::Process,
+            Self::WorkerEnded => FaultTarget::Process,
             _ if Self::NETWORK.contains(&self) => FaultTarget::Network,
             _ if Self::COMMAND.contains(&self) || Self::REFUSAL.contains(&self) => {
                 FaultTarget::Command

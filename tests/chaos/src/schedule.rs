@@ -106,7 +106,7 @@ impl Schedule {
         let witness = Witness::start(deployment.witnessed(), limits.keys);
         let mut nemesis = Nemesis::new(deployment, &mut pool);
         nemesis.play(&plan, self.lasts);
-        let (mut faults, mut failovers) = nemesis.recover()?;
+        let (mut faults, left_behind, mut failovers) = nemesis.recover()?;
         if limits.changes {
             faults.iter_mut().for_each(let_fail_over);
         }
@@ -118,6 +118,7 @@ impl Schedule {
             promises: self.promises(&plan, fenced),
             ..History::default()
         };
+        history.left.extend(left_behind);
         history.left.extend(connected(deployment));
         history.left.extend(uncleared(deployment, &history.faults));
         drop(pool);

@@ -30,7 +30,7 @@ const LONGEST_GRACE: u64 = 600;
 const LONGEST_FAULT: Duration = millis(60_000);
 
 /// Starts the process. It reports `ready` and, at its end, `over`; its orders are `drop`, which drops its
-/// runtimes, and `end`.
+/// runtimes, `leave`, which ends it at once in an ordinary way, and `end`.
 pub fn start(instructions: &Instructions, environment: &[(&str, String)]) -> Worker {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.arg("worker");
@@ -54,11 +54,18 @@ pub fn work(instructions: &str) {
     pools.iter().for_each(Callers::until_ready);
     panics::arm();
     report_event("ready");
-    // Any other order, or a closed pipe, ends the process.
-    while next_order() == "drop" {
-        pools.iter().for_each(Callers::drop_runtime);
+    let end = loop {
+        match &*next_order() {
+            "drop" => pools.iter().for_each(Callers::drop_runtime),
+            "leave" => break Phase::Leaves,
+            // Or a closed pipe.
+            _ => break Phase::Ends,
+        }
+    };
+    pools.iter_mut().for_each(|pool| pool.end(end));
+    if end == Phase::Leaves {
+        return;
     }
-    pools.iter_mut().for_each(Callers::end);
     report_event("over");
     // The parent checks meanwhile that its connections are closed.
     next_order();
@@ -102,8 +109,8 @@ impl Callers {
         });
     }
 
-    fn end(&mut self) {
-        self.orders.send_replace(Phase::Ends);
+    fn end(&mut self, end: Phase) {
+        self.orders.send_replace(end);
         self.thread.take().unwrap().join().unwrap();
     }
 }
@@ -142,8 +149,10 @@ fn attend(
             }
             next
         });
-        if now == Phase::Ends {
-            break;
+        match now {
+            Phase::Ends => break,
+            Phase::Leaves => return end_as_main_does(runtime, &caller, rng),
+            Phase::Works(_) => {}
         }
         // This drops all calls that are under way, once the threads that poll them have returned.
         // A current-thread runtime drops them when its blocking threads have ended.
@@ -159,6 +168,20 @@ fn attend(
     let tasks = runtime.metrics().num_alive_tasks();
     let threads = lock_threads();
     journal.write(0, EventKind::Exited { threads, tasks });
+}
+
+/// Ends a runtime, on which calls are under way, in one of the ways in which programs do.
+fn end_as_main_does(runtime: Runtime, caller: &Caller, rng: &mut Rng) {
+    match rng.below(3) {
+        0 => drop(runtime),
+        1 => runtime.shutdown_timeout(Duration::from_secs(30)),
+        _ => {
+            let grace = millis(rng.below(50));
+            runtime.block_on(caller.locks.shutdown_within(grace));
+            drop(runtime);
+        }
+    }
+    caller.left();
 }
 
 fn new_runtime(instructions: &Instructions, rng: &mut Rng) -> Runtime {

@@ -38,7 +38,10 @@ const ASIDE: Duration = millis(4000);
 pub enum Phase {
     /// Calls run on the runtime with this number.
     Works(u64),
+    /// The calls end by themselves.
     Ends,
+    /// They are dropped with their runtime, and the process ends.
+    Leaves,
 }
 
 /// Makes the calls of one worker.
@@ -81,6 +84,13 @@ impl Caller {
             locks,
             ..self.clone()
         }
+    }
+
+    /// Records that all calls were dropped, and that their process ends.
+    pub fn left(&self) {
+        let (threads, tasks) = (0, 0);
+        self.journal.write(0, EventKind::RuntimeDropped);
+        self.journal.write(0, EventKind::Exited { threads, tasks });
     }
 
     /// Calls one function after the other until the phase changes.

@@ -201,7 +201,7 @@ impl Lock<'_> {
     fn gone(&self, from: u64, to: u64) -> usize {
         let faults = self.case.history.faults.iter();
         let faults = faults.filter(|fault| match fault.kind {
-            Kind::WorkerKilled => fault.from < to && fault.until + GHOST > from,
+            Kind::WorkerKilled | Kind::WorkerEnded => fault.from < to && fault.until + GHOST > from,
             Kind::WorkerStopped | Kind::RuntimeDropped => {
                 fault.from < to && fault.until + GRANT > from
             }

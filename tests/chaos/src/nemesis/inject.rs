@@ -40,6 +40,7 @@ impl Nemesis<'_> {
         match step.kind {
             Kind::WorkerKilled => self.pool.kill(process),
             Kind::RuntimeDropped => self.pool.drop_runtime(process),
+            Kind::WorkerEnded => self.leave(process),
             _ => {
                 self.pool.pause(process);
                 return self.later(fault, step.lasts, Recovery::Resume(process));
@@ -47,8 +48,19 @@ impl Nemesis<'_> {
         }
         fault.until = clock::now();
         self.faults.push(fault);
-        if step.kind == Kind::WorkerKilled {
+        if matches!(step.kind, Kind::WorkerKilled | Kind::WorkerEnded) {
             self.pool.replace(process);
+        }
+    }
+
+    /// Ends a process in an ordinary way. If it was the only one, no lock may be left.
+    fn leave(&mut self, process: usize) {
+        self.pool.leave(process);
+        let limits = self.deployment.limits();
+        if limits.processes == 1 && self.under_way.is_empty() {
+            let left = self.deployment.leftovers().into_iter();
+            let words = |key| format!("`{key}` when its process had ended in an ordinary way");
+            self.left.extend(left.map(words));
         }
     }
 

@@ -25,6 +25,8 @@ pub struct Nemesis<'a> {
     /// The servers that have a fault, each with the end of its effect.
     trouble: Vec<(usize, Instant)>,
     faults: Vec<Fault>,
+    /// What processes have left behind that ended in an ordinary way.
+    left: Vec<String>,
     failovers: Failovers,
 }
 
@@ -43,6 +45,7 @@ impl<'a> Nemesis<'a> {
             called: Vec::new(),
             trouble: Vec::new(),
             faults: Vec::new(),
+            left: Vec::new(),
         }
     }
 
@@ -57,9 +60,9 @@ impl<'a> Nemesis<'a> {
         self.recover_until(start + lasts);
     }
 
-    /// Ends all faults that still last. Returns all faults, and what notices failovers from then on; or `None` if
-    /// the servers do not agree on a topology.
-    pub fn recover(mut self) -> Option<(Vec<Fault>, Failovers)> {
+    /// Ends all faults that still last. Returns all faults, what processes have left behind, and what notices failovers
+    /// from then on; or `None` if the servers do not agree on a topology.
+    pub fn recover(mut self) -> Option<(Vec<Fault>, Vec<String>, Failovers)> {
         let start = Instant::now();
         let mut is_well = false;
         while !is_well && start.elapsed() < LONG {
@@ -71,7 +74,7 @@ impl<'a> Nemesis<'a> {
             self.faults.extend(called.join().unwrap());
         }
         self.notice_failover();
-        is_well.then_some((self.faults, self.failovers))
+        is_well.then_some((self.faults, self.left, self.failovers))
     }
 
     fn notice_failover(&mut self) {

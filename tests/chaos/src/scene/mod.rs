@@ -2,6 +2,7 @@
 
 mod admission;
 mod databases;
+mod ends;
 mod ensembles;
 mod leases;
 mod lines;
@@ -50,6 +51,7 @@ scenes! {
     lines: mixed_line late_writes releases_cut_off revoked_leases resumed_leader;
     ensembles: frozen_leader late_claims claims_cut_off places_deleted;
     shutdown: shut_down_under_bodies;
+    ends: ordinary_ends;
     processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;
 }
 

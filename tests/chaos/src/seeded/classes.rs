@@ -287,6 +287,11 @@ pub const CLASSES: &[Class] = &[
         finder: Scene("calls_set_aside"),
     },
     Class {
+        name: "C56",
+        patch: "c56-threads-wait-for-nothing-at-their-ends",
+        finder: Scene("ordinary_ends"),
+    },
+    Class {
         name: "C57",
         patch: "c57-refusals-end-leases",
         finder: Scene("commands_denied"),
