@@ -22,6 +22,7 @@ mod nesting;
 mod network;
 mod options;
 mod outage;
+mod process_end;
 mod queue;
 mod readers;
 mod registry;

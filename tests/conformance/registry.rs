@@ -13,8 +13,8 @@ use super::fixture::{Fixture, Servers};
 use super::topology::Topology;
 use super::{
     attribute, busy, cancellation, connecting, crash, ends_of_leases, exit_paths, fencing, keys,
-    lease, loss, lost_replies, min_hold, nesting, options, outage, queue, readers, semaphore,
-    set_aside, several_keys, shutdown, waiting,
+    lease, loss, lost_replies, min_hold, nesting, options, outage, process_end, queue, readers,
+    semaphore, set_aside, several_keys, shutdown, waiting,
 };
 use lock_test_support::time::within;
 
@@ -116,6 +116,17 @@ const CASES: &[(&str, Case)] = cases! {
         shutdown_waits_for_retried_release
         shutdown_during_outage_ends_within_ttl
         slow_network_only_delays_calls;
+    process_end:
+        returns
+        fails
+        panics
+        returns_on_one_thread
+        shuts_down
+        exits_after_its_runtime
+        drops_its_runtime
+        shuts_its_runtime_down
+        abandons_its_runtime
+        joins_a_thread;
     min_hold:
         end_of_min_hold_serves_the_queue_before_newcomers
         end_of_min_hold_reaches_next_process_at_once;
@@ -194,6 +205,7 @@ const CASES: &[(&str, Case)] = cases! {
         shutdown_releases_no_lock_under_its_guard
         canceling_shutdown_keeps_locks_for_their_min_hold
         shutdown_waits_for_the_lease_of_a_body_that_blocks
+        shutdown_waits_for_the_lease_of_a_body_past_its_max_hold
         nested_calls_run_during_shutdown
         first_of_several_shutdowns_cancels
         dropped_shutdown_cancels_no_body
@@ -237,7 +249,8 @@ fn run_with(topology: impl Topology + 'static, runtime: &mut Builder) {
             running.spawn(async move {
                 let _turn = AT_ONCE.acquire_many(weight).await.unwrap();
                 let start = Instant::now();
-                let ended = tokio::spawn(within(LIMIT, case(fixture))).await;
+                let ended =
+                    tokio::spawn(within(LIMIT.max(process_end::limit()), case(fixture))).await;
                 if std::env::var_os("LOCK_CASE_TIMES").is_some() {
                     println!("{:>8.3} s {name}", start.elapsed().as_secs_f64());
                 }

@@ -155,7 +155,7 @@ impl LockManager {
     /// 3. The releases are repeated until the server has confirmed them, if it is unavailable at most for the longest
     ///    ttl among them.
     ///
-    /// Thus it returns at once if no lock is held, and after `grace` and twice the longest ttl at the latest. Of several
+    /// Thus it returns at once if no lock is held or being acquired, and after `grace` and twice the longest ttl at the latest. Of several
     /// calls at a time, the first whose `grace` is over cancels the bodies. Dropping the future only stops waiting: no
     /// lock is granted any more, the releases continue, and the bodies that were not canceled yet run on.
     ///
@@ -177,10 +177,10 @@ impl LockManager {
     /// ```
     ///
     /// Without it, an ordinary end of the process releases the locks, too: a runtime that ends drops the guards of its
-    /// tasks, and the thread waits for the releases, for 2 s at most. That works on Linux with glibc and on macOS, if
-    /// the guards are dropped before `main` returns; not if [`std::process::exit`] ends the process while bodies run,
-    /// or after [`shutdown_background`](tokio::runtime::Runtime::shutdown_background). A crash, a signal without a
-    /// handler, and Windows leave the locks until their ttl has passed.
+    /// tasks, and the thread waits for the releases, for 2 s at most. That works on Linux with glibc and on macOS; not
+    /// if [`std::process::exit`] ends the process while bodies run, or `main` returns before a thread that runs a runtime
+    /// of its own has ended. The main thread also waits, for 0.5 s at most, until no lock is in use, if it has connected
+    /// a manager. A crash, a signal without a handler, and Windows leave the locks until their ttl has passed.
     pub async fn shutdown_within(&self, grace: Duration) {
         shut_down(&self.inner, grace).await;
     }

@@ -3,6 +3,7 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::{Acquired, Attempt, Claim};
 use crate::engine::token::Token;
+use crate::util::thread_end::Debt;
 use std::sync::Arc;
 
 /// Supervises background releases, and continues those that an engine could not finish.
@@ -16,14 +17,15 @@ pub(crate) trait ReleaseSupervisor: Send + Sync {
 
     /// Called when no answer will come: the claim may still own the lock. `may_have_run` is `true` if the server
     /// may have executed the release.
-    fn unconfirmed(self: Arc<Self>, claim: Claim, was_held: bool, may_have_run: bool);
+    fn unconfirmed(self: Arc<Self>, release: BackgroundRelease, may_have_run: bool);
 }
 
 /// A release that no caller awaits.
 pub(crate) struct BackgroundRelease {
     pub(crate) claim: Claim,
     /// `true` if the lock was held until the release, as far as this process knows.
-    was_held: bool,
+    pub(crate) was_held: bool,
+    pub(crate) debt: Debt,
     supervisor: Arc<dyn ReleaseSupervisor>,
 }
 
@@ -37,6 +39,7 @@ impl BackgroundRelease {
         BackgroundRelease {
             claim,
             was_held,
+            debt: Debt::new(),
             supervisor,
         }
     }
@@ -48,8 +51,7 @@ impl BackgroundRelease {
 
     /// Leaves the release to the supervisor.
     pub(crate) fn hand_over(self, may_have_run: bool) {
-        self.supervisor
-            .unconfirmed(self.claim, self.was_held, may_have_run);
+        self.supervisor.clone().unconfirmed(self, may_have_run);
     }
 }
 

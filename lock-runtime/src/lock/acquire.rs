@@ -13,6 +13,7 @@ use crate::lock::scope::OuterHold;
 use crate::options::LockOptions;
 use crate::util::backoff::Backoff;
 use crate::util::clock::Timestamp;
+use crate::util::count::Counted;
 use crate::util::time::{deadline_after, deadline_in, elapsed_since, now};
 use std::sync::Arc;
 use std::time::Duration;
@@ -267,6 +268,7 @@ impl Acquire {
         let options = self.options;
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
         let mut replication_error = None;
+        let _trying = Counted::begin(&*context.holds);
         let mut begun = now();
         if deadline <= begun {
             return Err(self.busy());

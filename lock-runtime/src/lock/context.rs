@@ -6,13 +6,14 @@ use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
-use crate::lock::count::Count;
 use crate::lock::tasks::TaskTracker;
 use crate::options::{ReleaseMode, invalid_key};
 use crate::trace;
 use crate::util::clock::Clock;
+use crate::util::count::Count;
 use crate::util::io_thread::IoThread;
 use crate::util::sync::AtomicBool;
+use crate::util::thread_end;
 use crate::util::time::{deadline_in, now};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,8 +25,8 @@ pub(crate) struct Context {
     pub(crate) clock: Clock,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) tasks: TaskTracker,
-    /// The holds that a shutdown waits for.
-    pub(crate) holds: Count,
+    /// The holds, and the tries of callers to acquire one.
+    pub(crate) holds: Arc<Count>,
     pub(crate) defaults: Defaults,
     pub(crate) command_timeout: Duration,
     pub(crate) handoff: HandoffLimits,
@@ -61,12 +62,14 @@ impl Context {
         server: Arc<str>,
         config: &Config,
     ) -> Context {
+        let holds = Arc::new(Count::new());
+        thread_end::watch_use(Arc::<Count>::downgrade(&holds));
         Context {
             io,
             clock,
             engine,
             tasks: TaskTracker::new(io),
-            holds: Count::new(),
+            holds,
             defaults: Defaults {
                 ttl: config.ttl,
                 wait: config.wait,

@@ -8,6 +8,7 @@ use crate::lock::claim_events::ClaimEvent;
 use crate::lock::offer::{Offered, Offerer};
 use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
+use crate::util::thread_end::Debt;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -35,6 +36,8 @@ pub(crate) struct LocalQueue<T> {
     pub(crate) waiters: VecDeque<Waiter<T>>,
     /// The inbox of the task that waits in the server queue for this queue.
     pub(crate) remote_wait: Option<Arc<Inbox<ClaimEvent>>>,
+    /// No caller waits any more, and that task has not left the server queue yet.
+    pub(crate) to_leave: Option<Debt>,
     /// `true` if other processes wait for the lock; `None` if that is unknown.
     pub(crate) remote_waiters: Option<bool>,
     /// The error of the last request, if the server does not answer.
@@ -183,7 +186,7 @@ impl<T> LocalLock<T> {
         match (queue.remote_wait.is_some(), queue.waiters.is_empty()) {
             (false, true) => self.remove_queue(Limit::UNLIMITED),
             (false, false) => queue.remote_wait = Some(start()),
-            (true, true) => queue.wake(),
+            (true, true) => queue.settle(),
             (true, false) => {}
         }
         followers
@@ -234,6 +237,7 @@ impl<T> LocalQueue<T> {
             limit,
             waiters: VecDeque::new(),
             remote_wait: None,
+            to_leave: None,
             remote_waiters: None,
             last_error: None,
             remote_holder: Holder::default(),
@@ -248,6 +252,7 @@ impl<T> LocalQueue<T> {
         }
         let at = self.waiters.partition_point(|it| it.ticket < waiter.ticket);
         self.waiters.insert(at, waiter);
+        self.to_leave = None;
     }
 
     pub(crate) fn remove(&mut self, ticket: u64) -> Option<Waiter<T>> {
@@ -257,10 +262,16 @@ impl<T> LocalQueue<T> {
 
     pub(crate) fn pop_front(&mut self) -> Option<Waiter<T>> {
         let front = self.waiters.pop_front();
-        if self.waiters.is_empty() {
+        self.settle();
+        front
+    }
+
+    /// Lets the task leave the server queue if no caller waits.
+    pub(crate) fn settle(&mut self) {
+        if self.waiters.is_empty() && self.remote_wait.is_some() {
+            self.to_leave.get_or_insert_with(Debt::new);
             self.wake();
         }
-        front
     }
 
     pub(crate) fn wake(&self) {

@@ -13,6 +13,7 @@ use crate::lock::offer::{Pickup, offer};
 use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
 use crate::util::sync::{Mutex, MutexGuard};
+use crate::util::thread_end::Debt;
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::future::Future;
@@ -217,7 +218,7 @@ impl<T> LocalQueues<T> {
 
     pub(crate) fn push_front(&self, name: &str, waiter: Waiter<T>) {
         let limit = waiter.options.limit;
-        self.with(name, limit, |queue| queue.waiters.push_front(waiter));
+        self.with(name, limit, |queue| queue.insert(waiter));
     }
 
     fn remove(&self, name: &str, limit: Limit, ticket: u64) -> Option<Waiter<T>> {
@@ -225,11 +226,9 @@ impl<T> LocalQueues<T> {
         let lock = locks.get_mut(name)?;
         let queue = lock.queue(limit)?;
         let removed = queue.remove(ticket)?;
-        if queue.waiters.is_empty() {
-            match queue.remote_wait {
-                Some(_) => queue.wake(),
-                None => lock.remove_queue(limit),
-            }
+        queue.settle();
+        if queue.waiters.is_empty() && queue.remote_wait.is_none() {
+            lock.remove_queue(limit);
         }
         Some(removed)
     }
@@ -263,9 +262,18 @@ impl<T> LocalQueues<T> {
         empty.unwrap_or(true)
     }
 
+    /// Returns the debt of the caller that left last, if none waits now: the place in the server queue is to be left.
+    pub(crate) fn to_leave(&self, name: &str, limit: Limit) -> Option<Debt> {
+        self.with(name, limit, |queue| queue.to_leave.clone())?
+    }
+
     /// Ends the wait of all waiters with `error`.
     pub(crate) fn fail_all(&self, name: &str, limit: Limit, error: &LockError) {
-        let waiters = self.with(name, limit, |queue| std::mem::take(&mut queue.waiters));
+        let waiters = self.with(name, limit, |queue| {
+            let waiters = std::mem::take(&mut queue.waiters);
+            queue.settle();
+            waiters
+        });
         for waiter in waiters.unwrap_or_default() {
             waiter.deliver(Err(error.clone()));
         }

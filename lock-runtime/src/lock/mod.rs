@@ -4,7 +4,6 @@ pub(crate) mod acquire;
 pub(crate) mod acquire_all;
 pub(crate) mod claim_events;
 pub(crate) mod context;
-pub(crate) mod count;
 pub(crate) mod downgrade;
 pub(crate) mod fencing;
 pub(crate) mod gathering;

@@ -217,7 +217,13 @@ impl ReleaseSupervisor for Releaser {
         self.context.tasks.end();
     }
 
-    fn unconfirmed(self: Arc<Self>, claim: Claim, was_held: bool, may_have_run: bool) {
+    fn unconfirmed(self: Arc<Self>, release: BackgroundRelease, may_have_run: bool) {
+        let BackgroundRelease {
+            claim,
+            was_held,
+            debt,
+            ..
+        } = release;
         let this = self.clone();
         let work = async move {
             let release = this.release_until_confirmed(&claim, was_held, may_have_run);
@@ -228,7 +234,7 @@ impl ReleaseSupervisor for Releaser {
         if can_poll() && poll_once(work.as_mut()).is_ready() {
             self.context.tasks.end();
         } else {
-            self.context.tasks.resume(work);
+            self.context.tasks.resume(work, debt);
         }
     }
 }

@@ -135,13 +135,13 @@ impl RemoteWait {
                     }
                 }
                 WaitOutcome::Abandoned { in_flight } => {
-                    inner.shared.releaser.cancel_in_background(claim, in_flight);
+                    self.as_owed(|| inner.shared.releaser.cancel_in_background(claim, in_flight));
                 }
                 WaitOutcome::Stale => inner.claims.unregister(claim.token),
                 WaitOutcome::Rejected(error) => {
                     let error = inner.context.unavailable(&self.name, error);
                     inner.queues.fail_all(&self.name, self.limit, &error);
-                    inner.shared.releaser.cancel_in_background(claim, false);
+                    self.as_owed(|| inner.shared.releaser.cancel_in_background(claim, false));
                 }
             }
             if inner.context.is_closed() {
@@ -369,13 +369,21 @@ impl RemoteWait {
             hold.clone()
         });
         if !delivered {
-            match hold {
+            self.as_owed(|| match hold {
                 Some(hold) => {
                     hold.vacate();
                     hold.release_in_background();
                 }
                 None => shared.releaser.cancel_in_background(claim.clone(), false),
-            }
+            });
+        }
+    }
+
+    /// Begins what follows from the leaving of the last waiter: its thread waits for that at its end.
+    fn as_owed(&self, begin: impl FnOnce()) {
+        match self.inner.queues.to_leave(&self.name, self.limit) {
+            Some(debt) => debt.charge(begin),
+            None => begin(),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The background tasks that a shutdown waits for. The end of a thread waits for the releases among them.
+//! The background tasks that a shutdown waits for. Threads wait at their ends for the releases among them.
 
-use crate::lock::count::Count;
+use crate::util::count::{Count, Counted};
 use crate::util::io_thread::IoThread;
-use crate::util::thread_end;
+use crate::util::thread_end::{self, Debt};
 use pin_project_lite::pin_project;
 use std::future::Future;
 use std::pin::Pin;
@@ -16,39 +16,35 @@ pub(crate) struct TaskTracker {
 
 impl TaskTracker {
     pub(crate) fn new(io: IoThread) -> TaskTracker {
-        TaskTracker {
-            io,
-            running: Arc::new(Count::new()),
-        }
+        let running = Arc::new(Count::new());
+        thread_end::watch_use(Arc::<Count>::downgrade(&running));
+        TaskTracker { io, running }
     }
 
     /// Counts one more release, until [`end`](Self::end) is called.
     pub(crate) fn begin(&self) {
         self.running.begin();
-        thread_end::begin();
     }
 
     /// Ends the count of a release.
     pub(crate) fn end(&self) {
         self.running.end();
-        thread_end::end();
     }
 
     /// Runs a counted release on the I/O thread.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.begin();
-        self.resume(work);
+        self.run(work, Some(Debt::new()));
     }
 
     /// Continues a release that is counted already on the I/O thread.
-    pub(crate) fn resume(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.run(work, true);
+    pub(crate) fn resume(&self, work: impl Future<Output = ()> + Send + 'static, debt: Debt) {
+        self.run(work, Some(debt));
+        self.end();
     }
 
     /// Runs a counted task on the I/O thread for which no thread waits at its end.
     pub(crate) fn spawn_wait(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.running.begin();
-        self.run(work, false);
+        self.run(work, None);
     }
 
     /// Waits until no task runs.
@@ -61,29 +57,11 @@ impl TaskTracker {
         self.running.is_idle()
     }
 
-    fn run(&self, work: impl Future<Output = ()> + Send + 'static, is_release: bool) {
+    fn run(&self, work: impl Future<Output = ()> + Send + 'static, debt: Option<Debt>) {
         self.io.spawn_detached(Tracked {
             work,
-            task: Some(TrackedTask {
-                running: self.running.clone(),
-                is_release,
-            }),
+            counted: Some((Counted::begin(self.running.clone()), debt)),
         });
-    }
-}
-
-/// A marker that counts as a running task until it is dropped.
-struct TrackedTask {
-    running: Arc<Count>,
-    is_release: bool,
-}
-
-impl Drop for TrackedTask {
-    fn drop(&mut self) {
-        self.running.end();
-        if self.is_release {
-            thread_end::end();
-        }
     }
 }
 
@@ -91,7 +69,7 @@ pin_project! {
     struct Tracked<F> {
         #[pin]
         work: F,
-        task: Option<TrackedTask>,
+        counted: Option<(Counted<Arc<Count>>, Option<Debt>)>,
     }
 }
 
@@ -102,7 +80,7 @@ impl<F: Future<Output = ()>> Future for Tracked<F> {
         let this = self.project();
         let done = this.work.poll(context);
         if done.is_ready() {
-            *this.task = None;
+            *this.counted = None;
         }
         done
     }

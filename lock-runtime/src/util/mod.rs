@@ -2,6 +2,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod clock;
+pub(crate) mod count;
 pub(crate) mod inbox;
 pub(crate) mod io_thread;
 pub(crate) mod join_all;

@@ -10,6 +10,7 @@ use crate::engine::etcd::txn;
 use crate::engine::retry::Retry;
 use crate::engine::timeouts::OUTAGE;
 use crate::engine::token::Token;
+use crate::util::thread_end::Debt;
 use crate::util::time::{deadline_in, now, sleep_until, timeout_at};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,10 +22,11 @@ impl Core {
         self.stop_watching(token);
         let End { ending, begun } = self.claims.end(token)?;
         if let Some((sender, record)) = begun {
-            let core = self.clone();
-            self.client
-                .io
-                .spawn_detached(async move { core.finish(token, &record, &sender).await });
+            let (core, debt) = (self.clone(), Debt::new());
+            self.client.io.spawn_detached(async move {
+                core.finish(token, &record, &sender).await;
+                drop(debt);
+            });
         }
         Some(ending)
     }

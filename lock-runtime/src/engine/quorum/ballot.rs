@@ -9,6 +9,7 @@ use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::replies::Replies;
 use crate::engine::request::Claim;
 use crate::engine::timeouts::OUTAGE;
+use crate::util::count::Owed;
 use crate::util::time::deadline_in;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -30,6 +31,8 @@ pub(crate) struct ClearProgress {
     /// The members that held the token.
     pub(crate) released: Replies,
     pub(crate) outstanding: usize,
+    /// Until none is outstanding.
+    cleanup: Option<Owed>,
 }
 
 impl Ballot {
@@ -103,11 +106,11 @@ impl Ballot {
     pub(crate) fn withdraw(self: &Arc<Self>, notify: bool) -> &watch::Sender<ClearProgress> {
         self.states.close();
         self.progress.get_or_init(|| {
-            self.registry.cleanup_started();
             let count = self.members.count();
             let progress = Arc::new(watch::Sender::new(ClearProgress {
                 released: Replies::new(count),
                 outstanding: count,
+                cleanup: Some(self.registry.begin_cleanup()),
             }));
             let (ballot, clearing) = (self.clone(), progress.clone());
             self.members.io.spawn(async move {
@@ -172,17 +175,20 @@ impl Ballot {
         member: usize,
         released: Result<bool, EngineError>,
     ) {
-        let mut done = false;
+        let (mut done, mut cleanup) = (false, None);
         progress.send_if_modified(|progress| {
             let before = progress.released.decided();
             progress.released.record(member, released);
             progress.outstanding -= 1;
             done = progress.outstanding == 0;
+            if done {
+                cleanup = progress.cleanup.take();
+            }
             done || progress.released.decided() != before
         });
         if done {
             self.registry.remove(self.claim.token);
-            self.registry.cleanup_ended();
+            drop(cleanup);
         }
     }
 }

@@ -59,11 +59,10 @@ impl QueueEntry {
     ) -> impl Future<Output = ()> + Send + use<> {
         members.hints.remove(token);
         let removed = registry.remove(token).map(|entry| {
-            let registry = registry.clone();
-            registry.cleanup_started();
+            let cleanup = registry.begin_cleanup();
             members.io.spawn(async move {
                 entry.remove_all().await;
-                registry.cleanup_ended();
+                drop(cleanup);
             })
         });
         async {

@@ -1,21 +1,21 @@
 //! State of tokens at the members, kept until it is cleaned up.
 
 use crate::engine::token::Token;
+use crate::util::count::{Count, Owed};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::watch;
 
 /// Entries by token, and the number of cleanups under way.
 pub(crate) struct Registry<T> {
     entries: Mutex<HashMap<Token, Arc<T>>>,
-    cleanups: watch::Sender<usize>,
+    cleanups: Arc<Count>,
 }
 
 impl<T> Default for Registry<T> {
     fn default() -> Self {
         Registry {
             entries: Mutex::default(),
-            cleanups: watch::Sender::new(0),
+            cleanups: Arc::new(Count::new()),
         }
     }
 }
@@ -39,19 +39,14 @@ impl<T> Registry<T> {
         self.entries().remove(&token)
     }
 
-    /// Counts a cleanup until [`cleanup_ended`](Registry::cleanup_ended).
-    pub(crate) fn cleanup_started(&self) {
-        self.cleanups.send_modify(|cleanups| *cleanups += 1);
-    }
-
-    pub(crate) fn cleanup_ended(&self) {
-        self.cleanups.send_modify(|cleanups| *cleanups -= 1);
+    /// Begins a cleanup, which ends when the returned value is dropped.
+    pub(crate) fn begin_cleanup(&self) -> Owed {
+        Owed::begin(&self.cleanups)
     }
 
     /// Waits until no cleanup is under way.
     pub(crate) async fn drained(&self) {
-        let mut cleanups = self.cleanups.subscribe();
-        let _ = cleanups.wait_for(|cleanups| *cleanups == 0).await;
+        self.cleanups.wait_idle().await;
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Token, Arc<T>>> {

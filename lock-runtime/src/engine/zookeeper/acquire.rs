@@ -1,5 +1,6 @@
 //! Acquiring a lock, at once or in the line.
 
+use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::EngineError;
 use crate::engine::request::{Acquired, Attempt, Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::token::Token;
@@ -55,6 +56,7 @@ impl ZooKeeperEngine {
     pub(super) async fn acquire(
         &self,
         attempt: &Attempt,
+        supervisor: &Arc<dyn ReleaseSupervisor>,
         deadline: Instant,
     ) -> Result<Option<Acquired>, EngineError> {
         let token = Token::random().with_limit(attempt.limit);
@@ -68,8 +70,10 @@ impl ZooKeeperEngine {
                 return Ok(None);
             }
         }
+        // Before anything is sent: the release of a call that is dropped finds it.
+        let node = claims.node(&claim);
+        let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
         let outcome = self.perform(deadline, async move {
-            let node = claims.node(&claim);
             let undelivered = Undelivered(Some((claims.clone(), node.clone())));
             let Some(entered) = claims.enter(&node, deadline).await? else {
                 return Ok(Outcome::Left);
@@ -98,17 +102,17 @@ impl ZooKeeperEngine {
             node.until_gone().await;
             Ok(Outcome::Left)
         });
-        Ok(match outcome.await? {
+        unanswered.answered(outcome.await.map(|outcome| match outcome {
             Outcome::Holds(undelivered) => {
                 undelivered.deliver();
-                Some(Acquired { token, count: 1 })
+                1
             }
             Outcome::Waits(undelivered) => {
                 undelivered.reserve();
-                None
+                0
             }
-            Outcome::Left => None,
-        })
+            Outcome::Left => 0,
+        }))
     }
 
     pub(super) async fn enqueue(

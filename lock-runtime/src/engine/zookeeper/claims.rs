@@ -13,9 +13,9 @@ use crate::engine::zookeeper::nodes::{Node, Nodes, Place};
 use crate::engine::zookeeper::paths::Paths;
 use crate::engine::zookeeper::sessions::Sessions;
 use crate::util::backoff::Backoff;
+use crate::util::count::{Count, Owed};
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, sleep_until, timeout_at};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ pub(crate) struct Claims {
     /// The path below which each session has a node of its own.
     pub(crate) proofs: String,
     command_timeout: Duration,
-    /// The number of nodes that are being deleted.
-    leaving: AtomicUsize,
+    /// The nodes that are being deleted.
+    pub(crate) leaving: Arc<Count>,
 }
 
 impl Claims {
@@ -49,7 +49,7 @@ impl Claims {
             containers: Containers::default(),
             proofs,
             command_timeout: config.command_timeout,
-            leaving: AtomicUsize::new(0),
+            leaving: Arc::new(Count::new()),
         });
         io.spawn_detached(expire(Arc::downgrade(&claims)));
         claims
@@ -68,6 +68,7 @@ impl Claims {
                     && node.token().limit() == claim.token.limit()
                     && Arc::ptr_eq(&node.session, &session)
             });
+            let reserved = reserved.map(|(node, _)| node);
             let reserved = reserved.filter(|node| self.nodes.rename(node, claim.token));
             reserved.unwrap_or_else(|| {
                 let node = Arc::new(Node::new(claim.token, lock, session));
@@ -87,21 +88,27 @@ impl Claims {
 
     /// Gives up the reserved places.
     pub(crate) fn leave_reserved(self: &Arc<Self>) {
-        while let Some(reserved) = self.nodes.take_reserved(|_| true) {
-            self.leave(&reserved);
+        self.leave_those_reserved(|_| true);
+    }
+
+    fn leave_those_reserved(self: &Arc<Self>, which: impl Fn(&Node) -> bool) {
+        while let Some((reserved, debt)) = self.nodes.take_reserved(&which) {
+            debt.charge(|| self.begin_to_leave(&reserved));
         }
     }
 
     /// Deletes the node in the background, until it is known to be gone.
     pub(crate) fn leave(self: &Arc<Self>, node: &Arc<Node>) {
+        // Whoever wants the lock now finds no claim of this process that nothing waits with.
+        self.leave_those_reserved(|other| other.lock == node.lock);
+        self.begin_to_leave(node);
+    }
+
+    fn begin_to_leave(self: &Arc<Self>, node: &Arc<Node>) {
         if !node.begin_leaving() {
             return;
         }
-        // Whoever wants the lock now finds no claim of this process that nothing waits with.
-        while let Some(reserved) = self.nodes.take_reserved(|other| other.lock == node.lock) {
-            self.leave(&reserved);
-        }
-        self.leaving.fetch_add(1, Ordering::Relaxed);
+        let owed = Owed::begin(&self.leaving);
         let (this, node) = (self.clone(), node.clone());
         self.io.spawn_detached(async move {
             let deleted = this.until_deleted(&node).await;
@@ -110,13 +117,8 @@ impl Claims {
             }
             this.nodes.remove(&node);
             node.set_gone(deleted);
-            this.leaving.fetch_sub(1, Ordering::Relaxed);
+            drop(owed);
         });
-    }
-
-    /// Returns `true` if no node is being deleted.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.leaving.load(Ordering::Relaxed) == 0
     }
 
     async fn until_deleted(&self, node: &Node) -> bool {

@@ -94,10 +94,10 @@ impl Engine for ZooKeeperEngine {
     fn acquire<'a>(
         &'a self,
         attempt: &'a Attempt,
-        _: &'a Arc<dyn ReleaseSupervisor>,
+        supervisor: &'a Arc<dyn ReleaseSupervisor>,
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Acquired>> {
-        Box::pin(self.acquire(attempt, deadline))
+        Box::pin(self.acquire(attempt, supervisor, deadline))
     }
 
     // A session carries requests out in order, so none can be late.
@@ -214,9 +214,7 @@ impl Engine for ZooKeeperEngine {
         let drained = self.perform(limit, async move {
             claims.leave_reserved();
             let pause = || crate::util::time::sleep_until(deadline_in(Duration::from_millis(2)));
-            while !claims.is_idle() {
-                pause().await;
-            }
+            claims.leaving.wait_idle().await;
             let nodes = &claims.nodes;
             let closed = claims
                 .sessions

@@ -3,6 +3,7 @@
 use crate::engine::token::Token;
 use crate::engine::zookeeper::line::stem;
 use crate::engine::zookeeper::net::session::Session;
+use crate::util::thread_end::Debt;
 use crate::util::time::{deadline_in, now, timeout_at};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -163,7 +164,7 @@ pub(crate) struct Nodes {
 struct Table {
     nodes: HashMap<Token, Arc<Node>>,
     /// Those whose callers are about to wait under another token.
-    reserved: Vec<Arc<Node>>,
+    reserved: Vec<(Arc<Node>, Debt)>,
     /// For each node that expires an instant that is not later.
     due: BTreeMap<Look, Arc<Node>>,
     last_number: u64,
@@ -205,13 +206,17 @@ impl Nodes {
     }
 
     pub(crate) fn reserve(&self, node: &Arc<Node>) {
-        self.table().reserved.push(node.clone());
+        self.table().reserved.push((node.clone(), Debt::new()));
     }
 
     /// Returns the first reserved node that is accepted, which is no longer reserved.
-    pub(crate) fn take_reserved(&self, accepts: impl Fn(&Node) -> bool) -> Option<Arc<Node>> {
+    /// With the debt of the thread for which it was reserved.
+    pub(crate) fn take_reserved(
+        &self,
+        accepts: impl Fn(&Node) -> bool,
+    ) -> Option<(Arc<Node>, Debt)> {
         let reserved = &mut self.table().reserved;
-        let at = reserved.iter().position(|node| accepts(node))?;
+        let at = reserved.iter().position(|(node, _)| accepts(node))?;
         Some(reserved.remove(at))
     }
 

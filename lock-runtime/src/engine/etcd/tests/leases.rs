@@ -1,7 +1,7 @@
 //! What a lease proves, and on which lease a claim's key is.
 
 use crate::config::Config;
-use crate::engine::background_release::ReleaseSupervisor;
+use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::etcd::tests::scripted_server::{DELAY, ScriptedServer};
 use crate::engine::event::EngineEvent;
 use crate::engine::request::{Attempt, Claim, EnqueueReply};
@@ -25,7 +25,7 @@ struct Unused;
 impl ReleaseSupervisor for Unused {
     fn begun(&self) {}
     fn confirmed(&self, _claim: &Claim, _was_owner: bool, _was_held: bool) {}
-    fn unconfirmed(self: Arc<Self>, _claim: Claim, _was_held: bool, _may_have_run: bool) {}
+    fn unconfirmed(self: Arc<Self>, _: BackgroundRelease, _: bool) {}
 }
 
 /// A client of a scripted server, and its clock.

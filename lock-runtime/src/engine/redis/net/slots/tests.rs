@@ -108,8 +108,8 @@ impl ReleaseSupervisor for Ends {
         confirmed.push((claim.token, was_owner));
     }
 
-    fn unconfirmed(self: Arc<Self>, claim: Claim, _: bool, _: bool) {
-        self.unconfirmed.lock().unwrap().push(claim.token);
+    fn unconfirmed(self: Arc<Self>, release: BackgroundRelease, _: bool) {
+        self.unconfirmed.lock().unwrap().push(release.claim.token);
     }
 }
 

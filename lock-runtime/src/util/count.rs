@@ -1,6 +1,9 @@
-//! Counts what a shutdown waits for.
+//! Counts what a shutdown waits for, and a main thread at its end.
 
 use crate::util::sync::{AtomicBool, AtomicU32};
+use crate::util::thread_end::{self, Debt, Use};
+use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use tokio::sync::Notify;
 
@@ -27,9 +30,13 @@ impl Count {
 
     pub(crate) fn end(&self) {
         let is_idle = self.running.fetch_sub(1, SeqCst) == 1;
-        if is_idle && self.awaited.load(SeqCst) {
+        if !is_idle {
+            return;
+        }
+        if self.awaited.load(SeqCst) {
             self.idle.notify_waiters();
         }
+        thread_end::progress();
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -46,5 +53,43 @@ impl Count {
             }
             idle.await;
         }
+    }
+}
+
+impl Use for Count {
+    fn is_over(&self) -> bool {
+        self.is_idle()
+    }
+}
+
+/// Counts one more, until it is dropped.
+pub(crate) struct Counted<C: Deref<Target = Count>>(C);
+
+/// Does the same for something that is owed to a server.
+pub(crate) struct Owed {
+    _counted: Counted<Arc<Count>>,
+    _debt: Debt,
+}
+
+impl<C: Deref<Target = Count>> Counted<C> {
+    pub(crate) fn begin(count: C) -> Counted<C> {
+        count.begin();
+        Counted(count)
+    }
+}
+
+impl Owed {
+    /// This thread waits for it at its end.
+    pub(crate) fn begin(count: &Arc<Count>) -> Owed {
+        Owed {
+            _counted: Counted::begin(count.clone()),
+            _debt: Debt::new(),
+        }
+    }
+}
+
+impl<C: Deref<Target = Count>> Drop for Counted<C> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
