@@ -8,9 +8,11 @@ use lock_runtime::LockManager;
 
 use super::crash::{TTL, start, use_others};
 use super::fixture::Fixture;
+use lock_test_support::pollers::Pollers;
 use lock_test_support::time::{NOISE, Stopwatch, millis, within};
 
 const LONG: Duration = Duration::from_secs(30);
+const SHORT: Duration = millis(400);
 
 /// The reader would fit beside the holder.
 pub async fn reader_behind_a_dead_writer_enters_in_time(fixture: Fixture) {
@@ -36,6 +38,58 @@ pub async fn reader_behind_a_dead_writer_enters_in_time(fixture: Fixture) {
             writer.kill();
         }
     }
+}
+
+/// Waits for the lock, of which the lease ends, while callers of two processes try all the time.
+async fn waits_beside_pollers(
+    fixture: &Fixture,
+    row: &str,
+    waiter: &LockManager,
+    end: impl FnOnce(),
+) {
+    let waits = tokio::spawn(waiter.lock(row).wait(LONG).acquire());
+    use_others(waiter, row).await;
+    let pollers = Pollers::start(fixture.both(), |locks| locks.lock(row));
+    end();
+    let guard = within(LONG, waits).await.unwrap().unwrap();
+    assert_eq!(pollers.holds(), 0, "newcomers came first");
+    guard.release().await.unwrap();
+    within(LONG, pollers.end()).await;
+    fixture.until_free(row, NOISE).await;
+}
+
+pub async fn end_of_a_lease_serves_the_queue_before_newcomers(fixture: Fixture) {
+    if !fixture.has_queue() {
+        return;
+    }
+    let (holder, waiter) = tokio::join!(fixture.another(), fixture.another());
+    let permits = if fixture.has_permits() { 2 } else { 1 };
+    for permits in 1..=permits {
+        for round in 0..6 {
+            let row = fixture.key(&format!("{permits}:{round}"));
+            let mut guards = Vec::new();
+            for _ in 0..permits {
+                let lock = holder.lock(&*row).permits(permits).ttl(SHORT).renew(false);
+                guards.push(lock.acquire().await.unwrap());
+            }
+            waits_beside_pollers(&fixture, &row, &waiter, || ()).await;
+        }
+    }
+    holder.shutdown().await;
+    waiter.shutdown().await;
+}
+
+pub async fn end_of_a_killed_holders_lease_serves_the_queue_before_newcomers(fixture: Fixture) {
+    if !fixture.has_queue() || !fixture.has_processes() {
+        return;
+    }
+    let waiter = fixture.another().await;
+    for round in 0..3 {
+        let row = fixture.key(&format!("{round}"));
+        let mut holder = start(&fixture, &row, "holds").await;
+        waits_beside_pollers(&fixture, &row, &waiter, || holder.kill()).await;
+    }
+    waiter.shutdown().await;
 }
 
 /// Two processes poll for the lock all the time, and keep it for 50 ms.

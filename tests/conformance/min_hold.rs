@@ -1,63 +1,15 @@
 //! The end of `min_hold` serves the queue: no newcomer overtakes it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use lock_runtime::{Lock, LockManager};
-use tokio::task::JoinSet;
+use lock_runtime::LockManager;
 
 use super::fixture::Fixture;
+use lock_test_support::pollers::Pollers;
 use lock_test_support::time::{NOISE, Stopwatch, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
 const MIN_HOLD: Duration = millis(50);
-
-/// Callers of two processes that try all the time.
-struct Pollers {
-    tasks: JoinSet<()>,
-    end: Arc<AtomicBool>,
-    holds: Arc<AtomicUsize>,
-}
-
-impl Pollers {
-    fn start(managers: [LockManager; 2], lock: impl Fn(&LockManager) -> Lock) -> Self {
-        let (end, holds) = (Arc::new(AtomicBool::new(false)), Arc::default());
-        let mut pollers = Self {
-            tasks: JoinSet::new(),
-            end,
-            holds,
-        };
-        for locks in managers {
-            let (lock, end, holds) = (lock(&locks), pollers.end.clone(), pollers.holds.clone());
-            pollers.tasks.spawn(async move {
-                while !end.load(Relaxed) {
-                    if let Some(guard) = lock.clone().try_acquire().await.unwrap() {
-                        guard.release().await.unwrap();
-                        holds.fetch_add(1, Relaxed);
-                    }
-                    tokio::time::sleep(millis(1)).await;
-                }
-            });
-        }
-        pollers
-    }
-
-    /// Waits until they have held the lock twice more.
-    async fn take_turns(&self) {
-        let before = self.holds.load(Relaxed);
-        while self.holds.load(Relaxed) < before + 2 {
-            tokio::time::sleep(millis(1)).await;
-        }
-    }
-
-    async fn end(mut self) {
-        self.end.store(true, Relaxed);
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.unwrap();
-        }
-    }
-}
 
 /// Two processes that tried all the time kept a waiter out for 10 s.
 pub async fn end_of_min_hold_serves_the_queue_before_newcomers(fixture: Fixture) {

@@ -59,6 +59,8 @@ const CASES: &[(&str, Case)] = cases! {
         crashed_waiter_costs_others_little;
     ends_of_leases:
         reader_behind_a_dead_writer_enters_in_time
+        end_of_a_lease_serves_the_queue_before_newcomers
+        end_of_a_killed_holders_lease_serves_the_queue_before_newcomers
         end_of_min_hold_serves_waiters_first;
     exit_paths:
         panic_in_body_releases_lock

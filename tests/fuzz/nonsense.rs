@@ -15,8 +15,12 @@ pub type Words = Vec<Vec<u8>>;
 /// Scores of holders are a limit times this, and the time in milliseconds when the lease ends.
 pub const BAND: f64 = 4_398_046_511_104.0;
 
+/// A token whose key outlasts the lease.
+pub const MARKED: &[u8] = b"d15710cc89ab8def0123456789abcdef+";
+
 /// Names of holders and waiters; some could be tokens.
-pub const TOKENS: [&[u8]; 14] = [
+pub const TOKENS: [&[u8]; 15] = [
+    MARKED,
     b"0123456789abcdef0123456789abcdef",
     b"0123456789abcdef0123456789abcdee/2",
     b"0123456789abcdef0123456789abcded/5",

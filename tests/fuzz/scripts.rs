@@ -9,7 +9,7 @@ use lock_test_support::rng::Rng;
 use lock_test_support::server::Server;
 use redis::{Commands, Connection, RedisResult, Script, Value};
 
-use crate::nonsense::{BAND, Key, TOKENS, Words, nonsense, one};
+use crate::nonsense::{BAND, Key, MARKED, TOKENS, Words, nonsense, one};
 use crate::{number, rng};
 
 const LOCK: &str = "lock:hot";
@@ -20,15 +20,18 @@ const FENCE: &str = "lock:::fence";
 
 /// The tokens of clients that send requests.
 const CLIENTS: [&[u8]; 5] = [
-    b"00000000000000000000000000000001",
-    b"00000000000000000000000000000002",
-    b"00000000000000000000000000000003/2",
-    b"00000000000000000000000000000004/3",
-    b"00000000000000000000000000000005/2047",
+    b"d15710cc0000800000000000000000001",
+    b"d15710cc0000800000000000000000002",
+    b"d15710cc0000800000000000000000003/2",
+    b"d15710cc0000800000000000000000004/3",
+    b"d15710cc0000800000000000000000005/2047",
 ];
 
 /// The shortest lease that a script grants.
 const GRANT: Duration = Duration::from_secs(2);
+
+/// By how many milliseconds a key outlasts the lease.
+const GRACE: i64 = 500;
 
 /// A script, its keys, and its arguments, of which `?` stands for the caller's token.
 type Request = (
@@ -62,7 +65,7 @@ const REQUESTS: [Request; 15] = [
         "downgrade",
         scripts::DOWNGRADE,
         &ALL,
-        &["?", "0000000000000000000000000000000a/2047", "20000"],
+        &["?", "d15710cc000080000000000000000000a/2047", "20000"],
     ),
     (
         "vote of a waiter",
@@ -166,11 +169,10 @@ impl Lab {
             true => one(&TOKENS, &mut self.rng),
             false => one(&CLIENTS, &mut self.rng),
         };
-        // No client has the name of a reservation.
-        let token = if token == b"::reserved" {
-            CLIENTS[0]
-        } else {
-            token
+        // No client has the name of a reservation, or a marked token.
+        let token = match token {
+            b"::reserved" | MARKED => CLIENTS[0],
+            _ => token,
         };
         let before = self.holders();
         let mut call = self.scripts[n].prepare_invoke();
@@ -242,9 +244,12 @@ fn holders(connection: &mut Connection) -> Holders {
         "none" => Holders::new(),
         "string" => {
             let token: Vec<u8> = connection.get(LOCK).unwrap();
-            match &*token {
-                b"::reserved" => Holders::new(),
-                _ => [(token.clone(), Some(limit_of(&token)))].into(),
+            let left: i64 = connection.pttl(LOCK).unwrap();
+            match token.strip_suffix(b"+") {
+                _ if token == b"::reserved" => Holders::new(),
+                Some(_) if (0..=GRACE).contains(&left) => Holders::new(),
+                Some(token) => [(token.to_vec(), Some(limit_of(token)))].into(),
+                None => [(token.clone(), Some(limit_of(&token)))].into(),
             }
         }
         "zset" => {

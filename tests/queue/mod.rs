@@ -4,6 +4,7 @@
 mod arrival_order;
 mod cancellation;
 mod dead_waiters;
+mod ends_of_leases;
 mod fixture;
 mod foreign_clients;
 mod foreign_data;

@@ -80,6 +80,8 @@ pub struct Trace {
 }
 
 pub const TTL: u64 = 30_000;
+/// By how many milliseconds keys outlast leases and reservations.
+pub const GRACE: u64 = 500;
 
 /// Plays the steps on a new server.
 pub fn play(steps: &[Step]) {
@@ -185,7 +187,7 @@ impl Trace {
             Free => same(self.holder(), None),
             Reserved => {
                 same(self.holder().as_deref(), Some("::reserved"))?;
-                self.step(Lease(1, WOKEN / 1000 + 10))
+                self.step(Lease(1, WOKEN / 1000 + 10 + GRACE))
             }
             Queue(expected) => {
                 let names = &self.names;

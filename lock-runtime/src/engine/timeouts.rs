@@ -58,6 +58,10 @@ pub(crate) const GRANT_TTL: Duration = Duration::from_secs(2);
 /// longer.
 pub(crate) const WAKE_TTL: Duration = Duration::from_millis(190);
 
+/// How long newcomers find a lock held after its last lease has ended, once clients wait for it. The scripts use the
+/// same value.
+pub(crate) const GRACE: Duration = Duration::from_millis(500);
+
 /// How long a claim at the front that cannot acquire the lock may be silent while claims behind it could. The
 /// scripts use the same value.
 pub(crate) const MAX_SILENCE: Duration = Duration::from_millis(1500);

@@ -1,7 +1,11 @@
 //! The token of a lock attempt.
 
 use crate::limit::Limit;
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
+
+/// The first bytes of every token of this version, by which scripts tell it from those of other clients: only its
+/// clients know that a mark may follow their token.
+const PREFIX: [u8; 4] = [0xd1, 0x57, 0x10, 0xcc];
 
 /// The random identity of one attempt, and the attempt's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,19 +16,17 @@ pub(crate) struct Token {
 
 impl Token {
     /// Returns a random token of an exclusive holder, made of these random bytes.
-    pub(crate) fn from_random(bytes: [u8; 16]) -> Token {
+    pub(crate) fn from_random(mut bytes: [u8; 16]) -> Token {
+        bytes[..4].copy_from_slice(&PREFIX);
         Token {
-            id: uuid::Builder::from_random_bytes(bytes).into_uuid(),
+            id: Builder::from_custom_bytes(bytes).into_uuid(),
             limit: Limit::EXCLUSIVE,
         }
     }
 
     /// Returns a random token of an exclusive holder.
     pub(crate) fn random() -> Token {
-        Token {
-            id: Uuid::new_v4(),
-            limit: Limit::EXCLUSIVE,
-        }
+        Token::from_random(Uuid::new_v4().into_bytes())
     }
 
     /// Sets the limit. A token that was sent keeps its limit.

@@ -111,9 +111,20 @@ async fn timeout_in<T>(limit: Duration, look: impl Future<Output = Option<T>>) -
     timeout(limit, look).await.ok()?
 }
 
+/// Returns the rest of the last lease, which a key may outlast.
+const LEFT: &str = "
+    local left = redis.call('PTTL', KEYS[1])
+    local kind = redis.call('TYPE', KEYS[1]).ok
+    local holder = kind == 'string' and redis.call('GET', KEYS[1]) or ''
+    if kind == 'zset' or holder == '::reserved' or string.sub(holder, -1) == '+' then
+        left = left - 500
+    end
+    return left";
+
 fn look(connection: &mut Connection, key: u32) -> RedisResult<Sample> {
     let from = clock::now();
-    let left: i64 = redis::cmd("PTTL").arg(name(key)).query(connection)?;
+    let mut left = redis::cmd("EVAL");
+    let left: i64 = left.arg(LEFT).arg(1).arg(name(key)).query(connection)?;
     Ok(Sample {
         key,
         from,

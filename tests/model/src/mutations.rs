@@ -284,6 +284,9 @@ pub fn vacant_locks() -> Vec<Mutation> {
     let asks_seldom = with(Setting::new(2, 9, SLOW), |it| {
         it.conduct.asks_at_the_end = false;
     });
+    let tries_first = with(Setting::new(3, 7, CRASH), |it| {
+        it.conduct.tries_first = true;
+    });
     vec![
         Mutation::new(
             "waiters do not poll when the holder's lease ends",
@@ -302,6 +305,12 @@ pub fn vacant_locks() -> Vec<Mutation> {
             Setting::new(3, 8, CRASH),
             Wrong(Violation::Overtaken),
             |it| it.rules.first_come = false,
+        ),
+        Mutation::new(
+            "newcomers take the lock at the end of a lease",
+            tries_first,
+            Wrong(Violation::Overtaken),
+            |it| it.rules.outlasts = false,
         ),
     ]
 }

@@ -335,9 +335,9 @@ impl Door {
         }
     }
 
-    /// Returns hexadecimal digits: the letter of the process, the attempt, and the number of the lock.
+    /// Returns digits: those of all tokens, the letter of the process, the attempt, and the number of the lock.
     fn name_of(&self, token: Token) -> String {
-        let name = format!("{token:?}f{}", self.number);
+        let name = format!("d15710cc{token:?}f{}", self.number);
         match self.rules.limit(token) {
             1 => name,
             UNLIMITED => name + "/2047",

@@ -30,10 +30,16 @@ macro_rules! script {
     };
 }
 
-pub const TAKE: &str = script!(["take.lua", "lib_holders.lua", "tail_take.lua"]);
+pub const TAKE: &str = script!([
+    "lib_grace.lua",
+    "take.lua",
+    "lib_holders.lua",
+    "tail_take.lua"
+]);
 pub const WAIT: &str = script!(
     "local cluster = false\n",
     [
+        "lib_grace.lua",
         "lib_holders.lua",
         "lib_queue.lua",
         "lib_wake.lua",
@@ -46,6 +52,7 @@ pub const WAIT: &str = script!(
 pub const CANCEL: &str = script!(
     "local cluster = false\n",
     [
+        "lib_grace.lua",
         "lib_holders.lua",
         "lib_queue.lua",
         "lib_grant_next.lua",
@@ -55,6 +62,7 @@ pub const CANCEL: &str = script!(
 pub const RELEASE: &str = script!(
     "local cluster = false\n",
     [
+        "lib_grace.lua",
         "release.lua",
         "lib_holders.lua",
         "lib_queue.lua",
@@ -65,18 +73,25 @@ pub const RELEASE: &str = script!(
 pub const DOWNGRADE: &str = script!(
     "local cluster = false\n",
     [
+        "lib_grace.lua",
         "lib_holders.lua",
         "lib_queue.lua",
         "lib_grant_next.lua",
         "downgrade.lua"
     ]
 );
-pub const RENEW: &str = script!(["renew.lua", "lib_holders.lua", "tail_renew.lua"]);
-pub const FENCING_TOKEN: &str = script!(["lib_holders.lua", "fencing_token.lua"]);
+pub const RENEW: &str = script!([
+    "lib_grace.lua",
+    "renew.lua",
+    "lib_holders.lua",
+    "tail_renew.lua"
+]);
+pub const FENCING_TOKEN: &str = script!(["lib_grace.lua", "lib_holders.lua", "fencing_token.lua"]);
 /// Of a quorum's members, as are those below.
 pub const VOTE: &str = script!(
     "local cluster = false\n",
     [
+        "lib_grace.lua",
         "lib_holders.lua",
         "lib_queue.lua",
         "lib_blocked.lua",
@@ -87,6 +102,7 @@ pub const VOTE: &str = script!(
 pub const OBSERVE: &str = script!(
     "local cluster = false\n",
     [
+        "lib_grace.lua",
         "lib_holders.lua",
         "lib_queue.lua",
         "lib_wake.lua",
@@ -99,6 +115,7 @@ pub const OBSERVE: &str = script!(
 pub const LEAVE_QUEUE: &str = script!(
     "local cluster = false\n",
     [
+        "lib_grace.lua",
         "lib_holders.lua",
         "lib_queue.lua",
         "lib_notify_front.lua",
@@ -108,6 +125,7 @@ pub const LEAVE_QUEUE: &str = script!(
 pub const RELEASE_AND_NOTIFY: &str = script!(
     "local cluster = false\n",
     [
+        "lib_grace.lua",
         "release.lua",
         "lib_holders.lua",
         "lib_queue.lua",
@@ -115,13 +133,17 @@ pub const RELEASE_AND_NOTIFY: &str = script!(
         "tail_release.lua"
     ]
 );
-pub const WITHDRAW: &str = script!(["lib_holders.lua", "delete_if_owner.lua"]);
-pub const RAISE_FENCING_TOKEN: &str = script!(["lib_holders.lua", "raise_fencing_token.lua"]);
-/// Removes holders whose leases have ended, as the scripts do.
+pub const WITHDRAW: &str = script!(["lib_grace.lua", "lib_holders.lua", "delete_if_owner.lua"]);
+pub const RAISE_FENCING_TOKEN: &str = script!([
+    "lib_grace.lua",
+    "lib_holders.lua",
+    "raise_fencing_token.lua"
+]);
+/// Omits holders whose leases have ended, and the time by which a key outlasts the last one.
 const LOOK: &str = "
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    local holders, ends = {}, {}
+    local holders, ends, grace = {}, {}, 500
     if redis.call('TYPE', KEYS[1]).ok == 'zset' then
         local members = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
         for n = 1, #members, 2 do
@@ -132,11 +154,14 @@ const LOOK: &str = "
             end
         end
     elseif redis.call('EXISTS', KEYS[1]) == 1 then
-        holders = {redis.call('GET', KEYS[1])}
-        ends = {redis.call('PTTL', KEYS[1])}
+        local holder, marks = string.gsub(redis.call('GET', KEYS[1]), '%+$', '')
+        grace = (marks == 1 or holder == '::reserved') and grace or 0
+        if redis.call('PTTL', KEYS[1]) > grace then
+            holders, ends = {holder}, {redis.call('PTTL', KEYS[1]) - grace}
+        end
     end
     return {
-        holders, ends, redis.call('PTTL', KEYS[1]),
+        holders, ends, redis.call('PTTL', KEYS[1]) - grace,
         redis.call('ZRANGE', KEYS[2], 0, -1), redis.call('HLEN', KEYS[3]),
     }";
 const PASS: &str = "

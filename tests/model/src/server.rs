@@ -167,6 +167,8 @@ pub struct Rules {
     pub only_renews: bool,
     /// A repeated downgrade prolongs nothing.
     pub downgrades_once: bool,
+    /// The key of a lock for which clients wait outlasts the lease: newcomers find it.
+    pub outlasts: bool,
 }
 
 impl Rules {
@@ -206,6 +208,7 @@ impl Default for Rules {
             wakes_silent: true,
             only_renews: true,
             downgrades_once: true,
+            outlasts: true,
         }
     }
 }
@@ -223,6 +226,8 @@ pub struct Holder {
     pub until: Tick,
     /// The number of this hold among all.
     pub tenure: u8,
+    /// The lease is a whole ttl. A shorter one ends within a tick, and so does the time by which the key outlasts it.
+    whole: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -233,6 +238,10 @@ pub struct Server {
     holders: [Holder; TOKENS / 2],
     /// Several tokens share the lock, or did until now.
     is_set: bool,
+    /// The key outlasts the last lease.
+    outlasts: bool,
+    /// The last lease has ended in this tick, and no script has seen it.
+    has_just_ended: bool,
     /// The lock has no holder, and only the first in the queue can take it, until this time.
     reserved: Tick,
     /// The number of holds so far.
@@ -256,6 +265,7 @@ const FREE: Holder = Holder {
     token: Token(u8::MAX),
     until: 0,
     tenure: 0,
+    whole: false,
 };
 
 impl Default for Server {
@@ -265,6 +275,8 @@ impl Default for Server {
             held: 0,
             holders: [FREE; TOKENS / 2],
             is_set: false,
+            outlasts: false,
+            has_just_ended: false,
             reserved: 0,
             tenure: 0,
             fence: 0,
@@ -320,7 +332,12 @@ impl Server {
         self.reserved > 0
     }
 
-    /// Returns `true` if any client can take the lock.
+    /// Returns `true` if the last lease has ended in this tick, and no script has seen it.
+    pub fn has_just_ended(&self) -> bool {
+        self.has_just_ended
+    }
+
+    /// Returns `true` if the lock has no holder, and is not reserved.
     fn is_vacant(&self) -> bool {
         self.held == 0 && !self.is_reserved()
     }
@@ -355,6 +372,7 @@ impl Server {
 
     pub fn set_clock(&mut self, now: Tick) {
         self.now = now;
+        self.has_just_ended = false;
         self.end_leases(true);
     }
 
@@ -390,7 +408,7 @@ impl Server {
                 None => Answer::Was(false),
             },
             Command::Expire => {
-                let there = !self.is_vacant();
+                let there = !self.is_vacant() || self.has_just_ended();
                 self.vacate();
                 Answer::Was(there)
             }
@@ -407,7 +425,10 @@ impl Server {
 
     fn pass(&mut self, rules: &Rules) {
         self.now += 1;
+        let whole = self.holders().iter().filter(|it| it.whole);
+        let ends = self.outlasts && whole.map(|it| it.until).max() == Some(self.now);
         self.end_leases(rules.ends_each);
+        self.has_just_ended = ends && self.held == 0;
         if self.waiting > 0 && self.stays == self.now {
             self.queue = [VACANT; TOKENS / 2];
             self.waiting = 0;
@@ -444,6 +465,7 @@ impl Server {
         self.holders[held..].fill(FREE);
         self.held = held as u8;
         self.is_set &= held > 0;
+        self.outlasts &= held > 0;
     }
 
     fn waiters(&self) -> &[Waiter] {
@@ -454,19 +476,23 @@ impl Server {
         self.waiters().iter().position(|it| it.token == token)
     }
 
-    fn give(&mut self, rules: &Rules, token: Token, lease: Tick) {
+    /// Makes the token a holder. `by_queue`: the request knows of the queue.
+    fn give(&mut self, rules: &Rules, token: Token, lease: Tick, by_queue: bool) {
         self.reserved = 0;
+        self.has_just_ended = false;
         self.tenure += 1;
         let holder = Holder {
             token,
             until: self.now + lease,
             tenure: self.tenure,
+            whole: lease == rules.ttl,
         };
         let at = self.holders().partition_point(|it| it.token < token);
         self.holders.copy_within(at..self.held as usize, at + 1);
         self.holders[at] = holder;
         self.held += 1;
         self.is_set |= self.held > 1;
+        self.outlasts |= self.is_set || by_queue;
         self.end_together(rules, holder.until);
     }
 
@@ -484,6 +510,7 @@ impl Server {
 
     fn vacate(&mut self) {
         self.reserved = 0;
+        self.has_just_ended = false;
         self.retain(|_| false);
     }
 
@@ -543,9 +570,11 @@ impl Script<'_> {
         let waits = self.rules.respects_queue && self.server.waiting > 0;
         let holds = self.server.hold_of(token).is_some();
         let beside = !self.server.is_reserved() && self.fits(token) && !holds && !waits;
-        let taken = self.server.is_vacant() || self.rules.limit(token) > 1 && beside;
+        let is_found = self.rules.outlasts && self.server.has_just_ended();
+        let vacant = self.server.is_vacant() && !is_found;
+        let taken = vacant || self.rules.limit(token) > 1 && beside;
         if taken {
-            self.server.give(self.rules, token, self.rules.ttl);
+            self.server.give(self.rules, token, self.rules.ttl, false);
         }
         taken
     }
@@ -556,6 +585,7 @@ impl Script<'_> {
         if late || self.server.buried[token.0 as usize] > 0 {
             return Answer::Void;
         }
+        self.server.has_just_ended = false;
         if self.server.hold_of(token).is_some() && self.rules.adopt {
             if self.rules.refresh {
                 self.renew(token);
@@ -573,7 +603,7 @@ impl Script<'_> {
             let passes = !self.rules.first_come || first.is_none_or(|it| it.token == token);
             if self.fits(token) && passes {
                 self.server.leave(token);
-                self.server.give(self.rules, token, ttl);
+                self.server.give(self.rules, token, ttl, true);
                 if self.rules.neighbors {
                     self.hand_on();
                 }
@@ -639,6 +669,7 @@ impl Script<'_> {
                 self.publish(News::Others(self.server.queue[0].token));
             }
         }
+        self.server.outlasts |= self.server.held > 0;
         let left = self.in_the_way(token);
         Answer::Waiting(Place {
             at: self.server.now,
@@ -665,13 +696,14 @@ impl Script<'_> {
         let until = self.server.now + self.rules.ttl;
         let ours = self.server.hold_of(token).is_some();
         if !ours && !self.rules.only_renews && self.rules.limit(token) > 1 && self.fits(token) {
-            self.server.give(self.rules, token, self.rules.ttl);
+            self.server.give(self.rules, token, self.rules.ttl, false);
             return true;
         }
         if ours {
             let holders = &mut self.server.holders[..self.server.held as usize];
             for holder in holders.iter_mut().filter(|it| it.token == token) {
                 holder.until = until;
+                holder.whole = true;
             }
             self.server.end_together(self.rules, until);
         }
@@ -679,6 +711,7 @@ impl Script<'_> {
     }
 
     fn fence(&mut self, token: Token) -> Option<u16> {
+        self.server.has_just_ended = false;
         let ours = self.server.hold_of(token).is_some();
         ours.then(|| {
             let clock = match self.rules.fence_by_clock {
@@ -713,10 +746,13 @@ impl Script<'_> {
     }
 
     fn release(&mut self, token: Token) -> bool {
-        let set = self.server.is_set;
+        let shares = self.rules.limit(token) > 1;
+        if self.server.waiting > 0 || shares {
+            self.server.has_just_ended = false;
+        }
         let held = self.server.take_away(token);
         let vacant = self.server.is_vacant();
-        let beside = self.rules.grants_beside && set && self.rules.limit(token) > 1;
+        let beside = self.rules.grants_beside && self.server.held > 0;
         if vacant && (held || self.rules.pump) || beside {
             self.hand_on();
         }
@@ -724,6 +760,7 @@ impl Script<'_> {
     }
 
     fn cancel(&mut self, token: Token) -> bool {
+        self.server.has_just_ended = false;
         let moved_up = self.server.leave(token);
         let held = self.rules.give_back && self.server.take_away(token);
         let vacant = self.server.is_vacant();
@@ -739,6 +776,7 @@ impl Script<'_> {
     /// Returns for how long the next token holds the lock then.
     fn downgrade(&mut self, token: Token) -> Option<Tick> {
         let next = Token(token.0 + 1);
+        self.server.has_just_ended = false;
         if let Some(holder) = self.server.hold_of(next) {
             let left = holder.until - self.server.now;
             return Some(match self.rules.downgrades_once {
@@ -748,7 +786,7 @@ impl Script<'_> {
         }
         let held = !self.server.is_set && self.server.take_away(token);
         held.then(|| {
-            self.server.give(self.rules, next, self.rules.ttl);
+            self.server.give(self.rules, next, self.rules.ttl, true);
             self.hand_on();
             self.rules.ttl
         })
@@ -773,7 +811,7 @@ impl Script<'_> {
             if dead || self.server.hold_of(to).is_some() {
                 continue;
             }
-            self.server.give(self.rules, to, lease);
+            self.server.give(self.rules, to, lease, true);
             if !self.publish(News::Grant { to, at, lease }) {
                 self.server.take_away(to);
             } else if !self.rules.neighbors {

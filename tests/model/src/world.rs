@@ -464,8 +464,8 @@ impl Next<'_> {
             | Command::Cancel
             | Command::CancelWithTombstone
             | Command::Downgrade => true,
-            // A vacant lock can be taken without the queue.
-            Command::Take if !before.holders().is_empty() => false,
+            // A lock that has been vacant for some time can be taken without the queue.
+            Command::Take if !before.holders().is_empty() || before.has_just_ended() => false,
             _ => return false,
         };
         let has_come = |token| {

@@ -12,6 +12,7 @@ pub mod manager;
 pub mod members;
 pub mod permissions;
 pub mod pgbouncer;
+pub mod pollers;
 pub mod postgres;
 pub mod proxy;
 pub mod refusing;

@@ -46,13 +46,13 @@ impl MemoryEngine {
     pub(crate) fn acquire(&self, claim: &Claim) -> bool {
         let (mut state, now) = self.store.lock();
         let (name, limit) = (&claim.name, claim.token.limit());
-        let free = state.holders(name, now).is_empty();
+        let free = !state.is_found(name, now);
         // A newcomer passes no waiter.
         let beside = || !limit.is_exclusive() && !state.queues.contains_key(name);
         let fits = free || beside() && state.fits(name, limit, now);
         let acquires = fits && !state.is_reserved(name, now) && state.held_by(claim, now).is_none();
         if acquires {
-            state.grant(name, Some(claim.token), claim.ttl, now);
+            state.admit(name, Some(claim.token), claim.ttl, now);
         }
         acquires
     }
@@ -85,6 +85,7 @@ impl MemoryEngine {
             }
         }
         let holder_ttl = time_in_the_way(&mut state, claim, now);
+        state.outlast_leases(name);
         let at = state.server_time(now);
         let queue = state.queue(name);
         let place = queue.iter().position(|waiter| waiter.token == claim.token);
@@ -126,7 +127,9 @@ impl MemoryEngine {
     fn release(&self, claim: &Claim) -> bool {
         let (mut state, now) = self.store.lock();
         let ours = state.vacate(claim, now);
-        state.grant_next(&claim.name, now);
+        if !claim.token.limit().is_exclusive() || state.queues.contains_key(&claim.name) {
+            state.grant_next(&claim.name, now);
+        }
         ours
     }
 
@@ -142,6 +145,7 @@ impl MemoryEngine {
 
     fn fencing_token(&self, claim: &Claim) -> Option<u64> {
         let (mut state, now) = self.store.lock();
+        state.holders(&claim.name, now);
         state.held_by(claim, now)?;
         state.last_fencing_token += 1;
         Some(state.last_fencing_token)
@@ -153,6 +157,7 @@ impl MemoryEngine {
             token: to,
             ..claim.clone()
         };
+        state.holders(&claim.name, now);
         if let Some(held) = state.held_by(&shares, now) {
             return Some(held.left(now));
         }

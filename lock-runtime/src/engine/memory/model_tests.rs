@@ -69,10 +69,11 @@ impl Replay {
             assert_eq!(answer, step.answer, "{}", so_far());
             let events: Vec<_> = step.published.iter().copied().filter(matters).collect();
             assert_eq!(self.events(), events, "{}", so_far());
-            let (mut state, now) = self.memory.store.lock();
-            let reserved = state.is_reserved(&claim.name, now);
+            let (state, now) = self.memory.store.lock();
+            let held = state.held.get(&claim.name).into_iter().flatten();
+            let held = held.filter(|it| !it.left(now).is_zero());
+            let reserved = held.clone().any(|it| it.token.is_none());
             assert_eq!(reserved, step.server.is_reserved(), "{}", so_far());
-            let held = state.holders(&claim.name, now).iter();
             let mut held: Vec<_> = held
                 .filter_map(|it| Some((self.known(it.token?), ticks(it.left(now)))))
                 .collect();
@@ -150,7 +151,7 @@ impl Replay {
             Command::Expire => {
                 let mut state = memory.store.lock().0;
                 let now = self.clock.now();
-                let held = !state.holders(&claim.name, now).is_empty();
+                let held = state.is_found(&claim.name, now);
                 state.held.clear();
                 Answer::Was(held)
             }

@@ -2,7 +2,7 @@
 
 use crate::engine::event::{EngineEvent, EventHandler, Grant};
 use crate::engine::request::{Claim, ServerTime};
-use crate::engine::timeouts::{GRANT_TTL, WAKE_TTL};
+use crate::engine::timeouts::{GRACE, GRANT_TTL, WAKE_TTL};
 use crate::engine::token::Token;
 use crate::limit::Limit;
 use crate::util::clock::{Clock, Timestamp};
@@ -31,6 +31,8 @@ pub(crate) struct Holder {
     pub(crate) token: Option<Token>,
     pub(crate) since: Timestamp,
     pub(crate) ttl: Duration,
+    /// `true` if newcomers find the lock held for some time after the lease.
+    pub(crate) outlasts: bool,
 }
 
 pub(crate) struct Waiter {
@@ -94,11 +96,22 @@ impl State {
         self.held.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns `true` if newcomers find the lock held, as they may after its last lease has ended.
+    pub(crate) fn is_found(&self, name: &str, now: Timestamp) -> bool {
+        let mut held = self.held.get(name).into_iter().flatten();
+        held.any(|holder| holder.is_found(now))
+    }
+
     /// Returns the claim's part in the lock, if it holds the lock.
     pub(crate) fn held_by(&mut self, claim: &Claim, now: Timestamp) -> Option<&mut Holder> {
-        self.holders(&claim.name, now);
         let mut held = self.held.get_mut(&claim.name)?.iter_mut();
-        held.find(|holder| holder.token == Some(claim.token))
+        held.find(|holder| holder.token == Some(claim.token) && !holder.left(now).is_zero())
+    }
+
+    /// Lets newcomers find the lock held after its last lease has ended, too.
+    pub(crate) fn outlast_leases(&mut self, name: &str) {
+        let held = self.held.get_mut(name).into_iter().flatten();
+        held.for_each(|holder| holder.outlasts = true);
     }
 
     /// Returns `true` if there may be one more holder with that limit. A reservation counts as no holder.
@@ -117,22 +130,40 @@ impl State {
         ttl: Duration,
         now: Timestamp,
     ) {
+        self.admit(name, token, ttl, now);
+        self.outlast_leases(name);
+    }
+
+    /// Adds a holder that has not waited.
+    pub(crate) fn admit(
+        &mut self,
+        name: &Arc<str>,
+        token: Option<Token>,
+        ttl: Duration,
+        now: Timestamp,
+    ) {
         let held = self.held.entry(name.clone()).or_default();
-        held.retain(|holder| holder.token.is_some());
+        held.retain(|holder| holder.token.is_some() && !holder.left(now).is_zero());
         held.push(Holder {
             token,
             since: now,
             ttl,
+            outlasts: false,
         });
+        if held.len() > 1 {
+            self.outlast_leases(name);
+        }
     }
 
     /// Removes a holder. Returns `true` if it held the lock.
     pub(crate) fn vacate(&mut self, claim: &Claim, now: Timestamp) -> bool {
         let ours = self.held_by(claim, now).is_some();
-        if let Some(held) = self.held.get_mut(&claim.name) {
+        if let Some(held) = self.held.get_mut(&claim.name).filter(|_| ours) {
             held.retain(|holder| holder.token != Some(claim.token));
         }
-        self.holders(&claim.name, now);
+        if !self.is_found(&claim.name, now) {
+            self.held.remove(&claim.name);
+        }
         ours
     }
 
@@ -209,6 +240,11 @@ impl Holder {
     /// Returns the rest of the lease.
     pub(crate) fn left(&self, now: Timestamp) -> Duration {
         self.ttl.saturating_sub(now.elapsed_since(self.since))
+    }
+
+    fn is_found(&self, now: Timestamp) -> bool {
+        let grace = if self.outlasts { GRACE } else { Duration::ZERO };
+        now.elapsed_since(self.since) < self.ttl.saturating_add(grace)
     }
 }
 

@@ -32,8 +32,8 @@ const GRANT: u64 = 2 * SECOND;
 /// The additional delay for each waiter that is gone.
 const EACH: u64 = SECOND / 5;
 /// How long a first waiter that is gone may keep others waiting beside the holders: the time for which it may be
-/// silent, and the polling interval of the next waiter.
-const SILENT: u64 = 4 * SECOND;
+/// silent, and the time that it then has to poll.
+const SILENT: u64 = 2 * SECOND;
 /// The polling interval of the first waiter in a queue.
 const FIRST: u64 = SECOND / 2;
 /// The longest time that the queue entry of a killed process may last.

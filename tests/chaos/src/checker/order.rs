@@ -9,8 +9,8 @@
 //! lock.
 //!
 //! The rule does not judge a waiter while a thread of its process is blocked, while a call of its process that waits for
-//! the same lock is not polled (which may be granted the lock first and let it pass on), or while a lease runs out: a lock
-//! whose holder let the lease lapse goes to the first claim that arrives.
+//! the same lock is not polled (which may be granted the lock first and let it pass on), or while a lease runs out: the
+//! waiters poll at its end, and one that is late is passed.
 
 use super::turns::{BATCH, Turn, turns};
 use super::{Call, Case, Rule, Spans, Verdict};

@@ -297,6 +297,11 @@ pub const CLASSES: &[Class] = &[
         finder: Scene("commands_denied"),
     },
     Class {
+        name: "C58",
+        patch: "c58-keys-end-with-their-leases",
+        finder: ServerTest("end_of_a_stopped_waiters_grant_serves_the_queue_before_newcomers"),
+    },
+    Class {
         name: "C59",
         patch: "c59-keys-are-renewed-only-once-all-are-acquired",
         finder: Scene("keys_acquired_slowly"),

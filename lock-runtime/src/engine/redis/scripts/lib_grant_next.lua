@@ -1,6 +1,9 @@
 -- The greatest number of grants in one call, so that no call takes long.
 local MAX_GRANTS = 100
 
+-- The keys of new holders outlast their leases: others may wait for them.
+mark = MARK
+
 -- Grants the lock to the first waiter that is alive, and to those right behind it, as long as each fits beside
 -- the `count` holders whose lowest limit is `lowest`, and beside one another. Returns true if any waiter has left
 -- the queue.

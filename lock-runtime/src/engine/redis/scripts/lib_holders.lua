@@ -1,8 +1,10 @@
--- The holders of a lock. One holder alone is a string: its token. Several holders are a sorted set of their
+-- The holders of a lock. One holder alone is a string: its token, perhaps marked. Several holders are a sorted set of their
 -- tokens. A token that shares the lock ends in `/` and its limit, the greatest number of holders while it is one
 -- of them, itself included; 2047 stands for any number. A score is limit * 2^42 + the server time in milliseconds
--- at which the lease ends, and the key expires with the last lease.
+-- at which the lease ends, and the key expires after the last lease.
 local lock, UNLIMITED, BAND = KEYS[1], 2047, 2 ^ 42
+-- The mark of new holders, which scripts that know of waiters set.
+local mark = ''
 
 local function server_time()
   local time = redis.call('TIME')
@@ -21,28 +23,42 @@ local function limit_of(token)
   return limit > 1 and limit < UNLIMITED and limit or 1
 end
 
--- Set by read_holders: the token of a holder that is a string, and the end of its lease if it shares the lock;
--- among holders that share, the first end of a lease, and the last one.
-local sole, sole_ends, first_end, last_end
+-- Returns true if the holder's client knows marks. Another client would not recognize its token.
+local function may_be_marked(token)
+  return string.sub(token, 1, 8) == 'd15710cc'
+end
+
+-- Set by read_holders: the token of a holder that is a string, the end of its lease if it shares the lock or is marked,
+-- and whether its key outlasts the lease; among holders that share, the first end of a lease, and the last one.
+local sole, sole_ends, outlasts, first_end, last_end
 
 -- Returns the number of holders, and the lowest of their limits. Holders whose leases have ended are removed.
 local function read_holders(now)
   local kind, ms = redis.call('TYPE', lock).ok, math.floor(now / 1000)
-  sole, sole_ends, first_end, last_end = nil, nil, nil, 0
+  sole, sole_ends, outlasts, first_end, last_end = nil, nil, false, nil, 0
   if kind == 'none' then
     return 0, math.huge
   end
   if kind ~= 'zset' then
     -- A key of a foreign type counts as an exclusive holder.
     sole = kind == 'string' and redis.call('GET', lock) or '?'
+    if may_be_marked(sole) and string.sub(sole, -1) == MARK then
+      sole, outlasts = string.sub(sole, 1, -2), true
+    end
+    outlasts = outlasts or sole == '::reserved'
     local limit = limit_of(sole)
-    if limit > 1 then
+    if limit > 1 or outlasts then
       local left = redis.call('PTTL', lock)
       if left < 0 then
         return 1, 1
       end
-      sole_ends = ms + left
-      first_end = sole_ends
+      sole_ends = ms + left - (outlasts and GRACE or 0)
+      if sole_ends <= ms then
+        sole = nil
+        redis.call('DEL', lock)
+        return 0, math.huge
+      end
+      first_end = limit > 1 and sole_ends or nil
     end
     return 1, limit
   end
@@ -89,7 +105,8 @@ local function add_holder(token, limit, lease, now, count)
   local ends = limit > 1 and math.floor(now / 1000) + lease or nil
   first_end = ends and math.min(first_end or ends, ends)
   if count == 0 then
-    redis.call('SET', lock, token, 'PX', lease)
+    outlasts = mark == MARK and may_be_marked(token)
+    redis.call('SET', lock, outlasts and token .. MARK or token, 'PX', outlasts and lease + GRACE or lease)
     sole, sole_ends, last_end = token, ends, 0
     return
   end
@@ -97,14 +114,14 @@ local function add_holder(token, limit, lease, now, count)
     redis.call('ZADD', lock, whole(math.min(limit, UNLIMITED) * BAND + ends), token)
     -- The key may expire before the last lease ends, if another client wrote it.
     local left = redis.call('PTTL', lock)
-    if ends > last_end or left >= 0 and left < ends - math.floor(now / 1000) then
-      redis.call('PEXPIREAT', lock, whole(ends))
+    if ends > last_end or left >= 0 and left < ends + GRACE - math.floor(now / 1000) then
+      redis.call('PEXPIREAT', lock, whole(ends + GRACE))
     end
     last_end = math.max(last_end, ends)
   end
   if sole then
     -- A server that refuses one of the next commands does so while the holder is still stored.
-    redis.call('PEXPIREAT', lock, whole(sole_ends))
+    redis.call('PEXPIREAT', lock, whole(outlasts and sole_ends + GRACE or sole_ends))
     if not string.find(redis.pcall('ZADD', lock, 'XX', 1, '').err, 'WRONGTYPE', 1, true) then
       redis.call('ZADD', lock, 'XX', 1, '')
     end
@@ -138,7 +155,7 @@ local function release_holder(token, now)
   end
   count, lowest = read_holders(now)
   if count > 0 then
-    redis.call('PEXPIREAT', lock, whole(last_end))
+    redis.call('PEXPIREAT', lock, whole(last_end + GRACE))
   end
   return true, count, lowest
 end

@@ -30,7 +30,10 @@ impl Scripts {
             let first_line = format!("local cluster = {cluster}\n");
             Script::new(first_line + &parts.concat())
         };
-        let holders = include_str!("lib_holders.lua");
+        let (grace, holders) = (
+            include_str!("lib_grace.lua"),
+            include_str!("lib_holders.lua"),
+        );
         let (queue, enqueue) = (
             include_str!("lib_queue.lua"),
             include_str!("lib_enqueue.lua"),
@@ -50,8 +53,9 @@ impl Scripts {
         let holder_ttl = include_str!("lib_holder_ttl.lua");
         let blocked = include_str!("lib_blocked.lua");
         Scripts {
-            take: script(&[take, holders, take_tail]),
+            take: script(&[grace, take, holders, take_tail]),
             wait: queued(&[
+                grace,
                 holders,
                 queue,
                 wake,
@@ -60,14 +64,21 @@ impl Scripts {
                 enqueue,
                 include_str!("wait.lua"),
             ]),
-            cancel: queued(&[holders, queue, grant_next, cancel]),
-            release: queued(&[release, holders, queue, grant_next, release_tail]),
-            renew: script(&[renew, holders, renew_tail]),
-            fencing_token: script(&[holders, include_str!("fencing_token.lua")]),
-            downgrade: queued(&[holders, queue, grant_next, include_str!("downgrade.lua")]),
-            delete_if_owner: script(&[holders, include_str!("delete_if_owner.lua")]),
+            cancel: queued(&[grace, holders, queue, grant_next, cancel]),
+            release: queued(&[grace, release, holders, queue, grant_next, release_tail]),
+            renew: script(&[grace, renew, holders, renew_tail]),
+            fencing_token: script(&[grace, holders, include_str!("fencing_token.lua")]),
+            downgrade: queued(&[
+                grace,
+                holders,
+                queue,
+                grant_next,
+                include_str!("downgrade.lua"),
+            ]),
+            delete_if_owner: script(&[grace, holders, include_str!("delete_if_owner.lua")]),
             check_permissions: script(&[include_str!("check_permissions.lua")]),
             vote: queued(&[
+                grace,
                 holders,
                 queue,
                 blocked,
@@ -75,6 +86,7 @@ impl Scripts {
                 include_str!("vote.lua"),
             ]),
             observe: queued(&[
+                grace,
                 holders,
                 queue,
                 wake,
@@ -83,9 +95,16 @@ impl Scripts {
                 enqueue,
                 include_str!("observe.lua"),
             ]),
-            leave_queue: queued(&[holders, queue, notify_front, cancel]),
-            release_and_notify: queued(&[release, holders, queue, notify_front, release_tail]),
-            raise_fencing_token: script(&[holders, include_str!("raise_fencing_token.lua")]),
+            leave_queue: queued(&[grace, holders, queue, notify_front, cancel]),
+            release_and_notify: queued(&[
+                grace,
+                release,
+                holders,
+                queue,
+                notify_front,
+                release_tail,
+            ]),
+            raise_fencing_token: script(&[grace, holders, include_str!("raise_fencing_token.lua")]),
         }
     }
 

@@ -21,5 +21,5 @@ if fits(token) and not (limit > 1 and is_blocked(token, now)) then
   return {0, '', ahead, length}
 end
 -- A waiter ahead acquires a free lock soon.
-local left = count > 0 and holder_ttl() or 100
+local left = count > 0 and holder_ttl(now) or 100
 return {math.min(left, passes_in or left), holder_name(), ahead, length}

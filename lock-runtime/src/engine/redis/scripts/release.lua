@@ -12,13 +12,18 @@ end
 local values = redis.call('MGET', unpack(KEYS, 1, count))
 local digits, held, shared = {}, {}, false
 for i = 1, count do
-  if values[i] == ARGV[i] then
+  local holds = values[i] == ARGV[i]
+  if not holds and values[i] == ARGV[i] .. MARK then
+    local left = redis.call('PTTL', KEYS[i])
+    holds = left < 0 or left > GRACE
+  end
+  if holds then
     digits[i] = '1'
     held[#held + 1] = KEYS[i]
   else
     digits[i] = '0'
     -- Several holders are no string.
-    shared = shared or not values[i] and string.find(ARGV[i], '/', 1, true)
+    shared = shared or string.find(ARGV[i], '/', 1, true)
   end
 end
 if #held > 0 then

@@ -14,6 +14,11 @@ for i, key in ipairs(KEYS) do
   renewed[i] = 0
   if holder == token then
     renewed[i] = redis.call('PEXPIRE', key, ttl)
+  elseif holder == token .. MARK then
+    local left = redis.call('PTTL', key)
+    if left < 0 or left > GRACE then
+      renewed[i] = redis.call('PEXPIRE', key, ttl + GRACE)
+    end
   elseif refusal(holder) then
     return holder
   elseif type(holder) == 'table' and string.find(token, '/', 1, true) then
@@ -28,7 +33,7 @@ for i, key in ipairs(KEYS) do
     end
     if type(score) == 'string' and score % 2 ^ 42 > now then
       -- First the command that a server out of memory accepts.
-      local left = math.max(redis.call('PTTL', key), tonumber(ttl))
+      local left = math.max(redis.call('PTTL', key), ttl + GRACE)
       redis.call('PEXPIREAT', key, string.format('%.0f', now + left))
       redis.call('ZADD', key, 'XX', string.format('%.0f', score - score % 2 ^ 42 + now + ttl), token)
       renewed[i] = 1

@@ -2,6 +2,6 @@
 for _, key in ipairs(shorter) do
   lock = key
   read_holders(server_time())
-  redis.call('PEXPIREAT', lock, whole(last_end))
+  redis.call('PEXPIREAT', lock, whole(last_end + GRACE))
 end
 return table.concat(renewed)

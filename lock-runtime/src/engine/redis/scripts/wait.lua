@@ -18,7 +18,7 @@ end
 local count, lowest = read_holders(now)
 local ends = lease_of(token)
 if ends then
-  return {3, ends == true and holder_ttl() or ends - ms}
+  return {3, ends == true and holder_ttl(now) or ends - ms}
 end
 local limit = limit_of(token)
 local is_free, is_reserved, passes_in = count == 0, sole == '::reserved', nil
@@ -48,12 +48,15 @@ if fits(token) then
   end
   if is_free then
     -- Until the woken waiters have polled or count as dead, newcomers cannot acquire the lock.
-    redis.call('SET', lock, '::reserved', 'PX', math.ceil(patience / 1000) + 10)
+    redis.call('SET', lock, '::reserved', 'PX', math.ceil(patience / 1000) + 10 + GRACE)
   end
 end
 
 local ahead, length = enqueue(token, ttl, channel, alive_for, now)
-local left, never_ends = holder_ttl()
+local left, never_ends = holder_ttl(now)
+if sole and not outlasts and not never_ends and may_be_marked(sole) then
+  redis.call('SET', lock, sole .. MARK, 'PX', left + GRACE)
+end
 local foreign = sole == '?' and 2 or sole and never_ends and 1 or nil
 if limit > 1 and first_end and not is_free then
   left = math.min(left, first_end - ms)
