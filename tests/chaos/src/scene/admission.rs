@@ -101,7 +101,8 @@ pub fn stopped_writers() -> Setting {
 
 fn writers_that(ends: Kind, lasts: u64) -> Setting {
     Setting {
-        ttl: millis(3000),
+        // Less than the gap: the writer may hold the lock instead of waiting.
+        ttl: millis(2000),
         keys: 1,
         processes: 6,
         workload: Workload {
