@@ -149,9 +149,26 @@ pub fn provoke(name: &str, seconds: &str) {
     }
 }
 
+/// Returns `true` if a rule is left out in the scene.
+#[cfg(test)]
+pub fn plays(scene: &str) -> bool {
+    let mut classes = CLASSES.iter();
+    classes.any(|class| matches!(class.finder, Finder::Scene(name) if name == scene))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_of_all_classes_are_recorded() {
+        let text = include_str!("../../../../RELIABILITY.md");
+        for class in CLASSES {
+            let (_, rule) = class.patch.split_once('-').unwrap();
+            let row = format!("| {} | {} | ", class.name, rule.replace('-', " "));
+            assert!(text.contains(&row), "`{}` has no row", class.name);
+        }
+    }
 
     #[test]
     fn seeded_patch_applies_to_the_sources() {
