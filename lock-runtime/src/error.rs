@@ -138,7 +138,8 @@ pub enum LockError {
 pub enum Holder {
     /// The running task, in a body from which this call was made.
     ThisTask,
-    /// This process: another call, or a guard that was not released, which may be the caller's own.
+    /// This process: another call; a guard that was not released, which may be the caller's own; or the rest of a
+    /// `min_hold`.
     ThisProcess,
     /// Another client. A single try, and a quorum, do not learn more than that it is not this process.
     #[default]
@@ -334,7 +335,7 @@ impl fmt::Display for Holder {
         f.write_str(match self {
             Holder::ThisTask => "held by the task that asks for it",
             Holder::ThisProcess => {
-                "held by this process, in another call or by a guard that was not released"
+                "held by this process: by another call, by a guard that was not released, or for the rest of a `min_hold`"
             }
             Holder::AnotherClient => "held by another client",
             Holder::NeverExpires => {

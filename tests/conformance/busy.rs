@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_runtime::{Holder, LockError, LockManager};
 
 use super::fixture::Fixture;
-use lock_test_support::time::millis;
+use lock_test_support::time::{NOISE, millis};
 
 /// Tries once, then waits in vain. Returns both errors.
 async fn refusals(locks: &LockManager, key: &str) -> [LockError; 2] {
@@ -28,9 +28,19 @@ pub async fn busy_names_this_process(fixture: Fixture) {
     for error in refusals(fixture.locks(), &door).await {
         assert_eq!(holder(&error), Holder::ThisProcess, "{error}");
         let text = error.to_string();
-        assert!(text.contains("held by this process, in another call or by a guard"));
+        assert!(text.contains("held by this process: by another call, by a guard"));
     }
     guard.release().await.unwrap();
+}
+
+pub async fn busy_names_this_process_for_the_rest_of_min_hold(fixture: Fixture) {
+    let job = fixture.key("job");
+    let lock = fixture.locks().lock(&*job).min_hold(millis(1000));
+    lock.acquire().await.unwrap().release().await.unwrap();
+    for error in refusals(fixture.locks(), &job).await {
+        assert_eq!(holder(&error), Holder::ThisProcess, "{error}");
+    }
+    fixture.until_free(&job, millis(1000) + NOISE * 3).await;
 }
 
 pub async fn busy_names_the_task_that_holds_the_lock(fixture: Fixture) {

@@ -54,3 +54,41 @@ pub async fn end_of_min_hold_reaches_next_process_at_once(fixture: Fixture) {
     let limit = if fixture.tells_waiters() { 40 } else { 500 };
     assert!(quick < millis(limit), "{quick:?} after the end");
 }
+
+/// Neither the end of its manager nor a shutdown that cancels the body ends a `min_hold` early, or lets the lock expire
+/// instead of releasing it.
+pub async fn min_hold_ends_in_time_without_its_manager(fixture: Fixture) {
+    const MIN_HOLD: Duration = millis(1500);
+
+    if !fixture.has_processes() {
+        return;
+    }
+    for shuts_down in [false, true] {
+        let mut late = Vec::new();
+        for _ in 0..2 {
+            let (row, locks) = (fixture.key("row"), fixture.another().await);
+            let lock = locks.lock(&*row).min_hold(MIN_HOLD);
+            let (began, guard) = (Instant::now(), lock.acquire().await.unwrap());
+            if shuts_down {
+                let canceled = async {
+                    guard.lost().await;
+                    drop(guard);
+                };
+                let both = tokio::join!(locks.shutdown_within(Duration::ZERO), canceled);
+                drop((both, locks));
+            } else {
+                drop((guard, locks));
+            }
+            let next = within(LONG, fixture.other().lock(&*row).wait(LONG).acquire());
+            next.await.unwrap().release().await.unwrap();
+            let waited = began.elapsed();
+            assert!(waited >= MIN_HOLD, "{waited:?}, shut down: {shuts_down}");
+            late.push(waited - MIN_HOLD);
+        }
+        let quick = late.into_iter().min().unwrap();
+        assert!(
+            quick < millis(400),
+            "{quick:?} after the end, shut down: {shuts_down}"
+        );
+    }
+}

@@ -41,6 +41,7 @@ const CASES: &[(&str, Case)] = cases! {
         attribute_releases_in_background;
     busy:
         busy_names_this_process
+        busy_names_this_process_for_the_rest_of_min_hold
         busy_names_the_task_that_holds_the_lock
         busy_names_another_client;
     cancellation:
@@ -131,7 +132,8 @@ const CASES: &[(&str, Case)] = cases! {
         joins_a_thread;
     min_hold:
         end_of_min_hold_serves_the_queue_before_newcomers
-        end_of_min_hold_reaches_next_process_at_once;
+        end_of_min_hold_reaches_next_process_at_once
+        min_hold_ends_in_time_without_its_manager;
     nesting:
         nested_call_for_held_lock_would_deadlock
         nested_call_has_the_fencing_token_of_the_outer_one

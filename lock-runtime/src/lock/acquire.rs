@@ -351,7 +351,6 @@ impl Acquire {
 
     /// Returns the error of a call while the lock is held, with who holds it as far as this process knows.
     pub(crate) fn busy(&self) -> LockError {
-        let ManagerInner { queues, .. } = &*self.inner;
         let limit = self.options.limit;
         let outer = self.outer_hold();
         let is_in_the_way = |outer: &OuterHold| {
@@ -361,7 +360,7 @@ impl Acquire {
         LockError::Busy {
             holder: match outer.is_some_and(|outer| is_in_the_way(&outer)) {
                 true => Holder::ThisTask,
-                false => queues.holder(&self.name, limit),
+                false => holder(&self.inner, &self.name, limit),
             },
             key: self.inner.context.key_of(&self.name).into(),
             waited: match self.wait.is_zero() {
@@ -424,12 +423,20 @@ impl Drop for ReadTry<'_> {
     }
 }
 
+/// Returns who is in the way of a caller with that limit, as far as this process knows.
+fn holder(inner: &ManagerInner, name: &str, limit: Limit) -> Holder {
+    match inner.shared.kept.exclude(name, limit) {
+        true => Holder::ThisProcess,
+        false => inner.queues.holder(name, limit),
+    }
+}
+
 /// Returns the error of a call that does not wait, since so many callers wait already.
 fn too_many(inner: &ManagerInner, name: &str, limit: Limit, waiting: usize) -> LockError {
     LockError::Busy {
         key: inner.context.key_of(name).into(),
         waited: Duration::ZERO,
         waiting: Some(waiting),
-        holder: inner.queues.holder(name, limit),
+        holder: holder(inner, name, limit),
     }
 }

@@ -7,6 +7,7 @@ use crate::engine::traits::Engine;
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::Context;
 use crate::lock::handoff::HoldGuard;
+use crate::lock::kept_locks::KeptLocks;
 use crate::lock::local_queue::LocalQueues;
 use crate::lock::read_holds::ReadHolds;
 use crate::lock::release::Releaser;
@@ -62,6 +63,7 @@ impl ManagerInner {
             releaser,
             watchdog: Watchdog::start(context.clone()),
             observer: queues.clone(),
+            kept: KeptLocks::default(),
         });
         Arc::new(ManagerInner {
             context,

@@ -2,25 +2,17 @@
 
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::error::EngineError;
-use crate::engine::request::{Claim, EngineFuture};
+use crate::engine::request::Claim;
 use crate::engine::timeouts::{OUTAGE, WAITER_TTL};
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::{Context, Effort};
-use crate::lock::watchdog::{Renewable, Renewal, Watchdog};
 use crate::trace;
-use crate::util::clock::Timestamp;
 use crate::util::io_thread::can_poll;
 use crate::util::time::deadline_in;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::task::{self, Poll, Waker};
-use std::time::Duration;
-use tokio::time::Instant;
-
-/// How long after the end of `min_hold` a lock expires that its process has not released.
-const RELEASE_TIME: Duration = Duration::from_millis(500);
 
 pub(crate) struct Releaser {
     context: Arc<Context>,
@@ -65,62 +57,18 @@ impl Releaser {
         }
     }
 
-    /// Keeps a lock for the rest of its `min_hold`, and then releases it, so that the next waiter enters before any
-    /// newcomer. If this process ends first, the lock expires shortly after. Returns `true` if the claim owned it.
-    pub(crate) async fn end_after(
-        self: &Arc<Self>,
-        claim: &Claim,
-        rest: Duration,
-        watchdog: &Watchdog,
-        effort: Effort,
-    ) -> Result<bool, EngineError> {
-        let (context, due) = (&self.context, deadline_in(rest));
-        let claim = Claim {
-            ttl: rest + RELEASE_TIME,
-            ..claim.clone()
-        };
-        let renew = |deadline| -> EngineFuture<'_, bool> {
-            let renewed = context.engine.renew(std::slice::from_ref(&claim), deadline);
-            Box::pin(async move { renewed.await?.pop().unwrap_or(Ok(false)) })
-        };
-        let kept = context.retry(effort, renew).await;
-        if !matches!(kept, Ok((true, _))) {
-            self.claims.unregister(claim.token);
-            return kept.map(|_| false);
-        }
-        let kept = KeptLock {
-            claim,
-            due,
-            releaser: self.clone(),
-            place: AtomicUsize::default(),
-        };
-        watchdog.schedule(None, due, Arc::new(kept));
-        Ok(true)
-    }
-
-    /// Does the same in the background. If the server does not confirm it in that time, the lock is released.
-    pub(crate) fn end_in_background(
-        self: &Arc<Self>,
-        claim: Claim,
-        rest: Duration,
-        watchdog: &Arc<Watchdog>,
-    ) {
-        let (this, watchdog) = (self.clone(), watchdog.clone());
-        self.context.tasks.spawn(async move {
-            let deadline = deadline_in(rest);
-            let effort = Effort::InBackground {
-                deadline,
-                ttl: rest,
-            };
-            let ended = this.end_after(&claim, rest, &watchdog, effort);
-            if ended.await.is_err() {
-                this.release_until_confirmed(&claim, false, true).await;
-            }
-        });
+    /// Forgets a claim that owns nothing more.
+    pub(crate) fn forget(&self, claim: &Claim) {
+        self.claims.unregister(claim.token);
     }
 
     /// `may_have_run`: `true` if an earlier request may have released the lock.
-    async fn release_until_confirmed(&self, claim: &Claim, was_held: bool, may_have_run: bool) {
+    pub(crate) async fn release_until_confirmed(
+        &self,
+        claim: &Claim,
+        was_held: bool,
+        may_have_run: bool,
+    ) {
         let ttl = claim.ttl;
         let time = if was_held { ttl } else { ttl.max(OUTAGE) };
         let deadline = deadline_in(time);
@@ -170,38 +118,6 @@ impl Releaser {
         let warning = async move { trace::released_missing_lock(&key) };
         self.context.io.spawn_detached(warning);
     }
-}
-
-/// A lock that has no guard any more, and is released at the end of its `min_hold`.
-struct KeptLock {
-    claim: Claim,
-    due: Instant,
-    releaser: Arc<Releaser>,
-    place: AtomicUsize,
-}
-
-impl Renewable for KeptLock {
-    fn name(&self) -> &str {
-        &self.claim.name
-    }
-
-    fn place(&self) -> &AtomicUsize {
-        &self.place
-    }
-
-    fn on_due(self: Arc<Self>, instant: Instant, _: Timestamp) -> Option<Renewal> {
-        let (releaser, claim) = (&self.releaser, &self.claim);
-        match instant < self.due {
-            // The manager shuts down: the lock expires.
-            true => releaser.claims.unregister(claim.token),
-            false => releaser.release_in_background(claim.clone(), false),
-        }
-        None
-    }
-
-    fn on_renewed(self: Arc<Self>, _: Timestamp, _: Timestamp, _: bool) {}
-
-    fn on_renewal_failed(self: Arc<Self>, _: &EngineError) {}
 }
 
 impl ReleaseSupervisor for Releaser {

@@ -3,6 +3,7 @@
 use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::token::Token;
 use crate::lock::context::Context;
+use crate::lock::kept_locks::KeptLocks;
 use crate::lock::release::Releaser;
 use crate::lock::watchdog::Watchdog;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub(crate) struct Shared {
     pub(crate) supervisor: Arc<dyn ReleaseSupervisor>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) observer: Arc<dyn HoldObserver>,
+    pub(crate) kept: KeptLocks,
 }
 
 /// An observer that is notified when this process acquires a lock, and when it loses or releases it.

@@ -27,7 +27,7 @@ impl Hold {
             rest_of_min_hold,
         } = self.begin_release(self.checked_state());
         if let Some(rest) = rest_of_min_hold {
-            let ended = Box::pin(self.end_after(claim, rest)).await;
+            let ended = Box::pin(self.keep(claim, rest)).await;
             return match phase {
                 Phase::Lost(cause, since) => Err(self.lost_error(cause, since)),
                 _ => ended,
@@ -51,20 +51,16 @@ impl Hold {
         let release = self.begin_release(self.state());
         let (releaser, was_held) = (&self.shared.releaser, release.phase == Phase::Held);
         match release.rest_of_min_hold {
-            Some(rest) => {
-                let watchdog = &self.shared.watchdog;
-                releaser.end_in_background(release.claim, rest, watchdog);
-            }
+            Some(rest) => self.shared.keep_in_background(release.claim, rest),
             None => releaser.release_in_background(release.claim, was_held),
         }
     }
 
     /// Keeps the lock for the rest of its `min_hold`.
-    async fn end_after(&self, claim: Claim, rest: Duration) -> Result<(), LockError> {
+    async fn keep(&self, claim: Claim, rest: Duration) -> Result<(), LockError> {
         let deadline = deadline_in(self.context().command_timeout);
         let effort = Effort::InCall { deadline };
-        let (releaser, watchdog) = (&self.shared.releaser, &self.shared.watchdog);
-        match releaser.end_after(&claim, rest, watchdog, effort).await {
+        match self.shared.keep(&claim, rest, effort).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.not_owner_error()),
             Err(error) => Err(self.context().unavailable(&self.name, error)),

@@ -83,10 +83,9 @@ impl Hold {
         let rest = self.state().rest_of_min_hold();
         self.vacate();
         self.release_in_background();
-        let releaser = &self.shared.releaser;
         match rest {
-            Some(rest) => releaser.end_in_background(other, rest, &self.shared.watchdog),
-            None => releaser.release_in_background(other, false),
+            Some(rest) => self.shared.keep_in_background(other, rest),
+            None => self.shared.releaser.release_in_background(other, false),
         }
     }
 }

@@ -1,0 +1,83 @@
+//! Keeps a lock without a guard until the end of its `min_hold`, and then releases it.
+
+use crate::engine::error::EngineError;
+use crate::engine::request::{Claim, EngineFuture};
+use crate::lock::context::Effort;
+use crate::lock::shared::Shared;
+use crate::util::time::{deadline_in, sleep_until};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long after the end of `min_hold` a lock expires that its process has not released.
+const RELEASE_TIME: Duration = Duration::from_millis(500);
+
+impl Shared {
+    /// Keeps a lock for the rest of its `min_hold`, and then releases it, so that the next waiter enters before any
+    /// newcomer. If this process ends first, the lock expires shortly after. Returns `true` if the claim owned it.
+    pub(crate) async fn keep(
+        self: &Arc<Self>,
+        claim: &Claim,
+        rest: Duration,
+        effort: Effort,
+    ) -> Result<bool, EngineError> {
+        let (context, due) = (&self.context, deadline_in(rest));
+        let claim = Claim {
+            ttl: rest + RELEASE_TIME,
+            ..claim.clone()
+        };
+        let renew = |deadline| -> EngineFuture<'_, bool> {
+            let renewed = context.engine.renew(std::slice::from_ref(&claim), deadline);
+            Box::pin(async move { renewed.await?.pop().unwrap_or(Ok(false)) })
+        };
+        let kept = context.retry(effort, renew).await;
+        if !matches!(kept, Ok((true, _))) {
+            self.releaser.forget(&claim);
+            return kept.map(|_| false);
+        }
+        let kept = KeptLock::begin(self.clone(), claim);
+        // A task, not a hold of the watchdog: neither a shutdown nor the end of the manager ends it.
+        context.io.spawn_detached(kept.release_at(due));
+        Ok(true)
+    }
+
+    /// Does the same in the background. If the server does not confirm it in that time, the lock is released.
+    pub(crate) fn keep_in_background(self: &Arc<Self>, claim: Claim, rest: Duration) {
+        let this = self.clone();
+        self.context.tasks.spawn(async move {
+            let effort = Effort::InBackground {
+                deadline: deadline_in(rest),
+                ttl: rest,
+            };
+            if this.keep(&claim, rest, effort).await.is_err() {
+                this.releaser
+                    .release_until_confirmed(&claim, false, true)
+                    .await;
+            }
+        });
+    }
+}
+
+struct KeptLock {
+    shared: Arc<Shared>,
+    claim: Claim,
+}
+
+impl KeptLock {
+    fn begin(shared: Arc<Shared>, claim: Claim) -> KeptLock {
+        shared.kept.add(&claim);
+        KeptLock { shared, claim }
+    }
+
+    async fn release_at(self, due: Instant) {
+        sleep_until(due).await;
+        let releaser = &self.shared.releaser;
+        releaser.release_in_background(self.claim.clone(), false);
+    }
+}
+
+impl Drop for KeptLock {
+    fn drop(&mut self) {
+        self.shared.kept.remove(&self.claim);
+    }
+}

@@ -1,0 +1,45 @@
+//! The locks without a guard that this process keeps until the end of their `min_hold`.
+
+use crate::engine::request::Claim;
+use crate::engine::token::Token;
+use crate::limit::Limit;
+use crate::util::sync::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, PoisonError};
+
+/// The claims of the locks that this process keeps.
+#[derive(Default)]
+pub(crate) struct KeptLocks(Mutex<HashMap<Arc<str>, Vec<Token>>>);
+
+impl KeptLocks {
+    /// Returns `true` if a kept lock is in the way of every other holder with that limit.
+    pub(crate) fn exclude(&self, name: &str, limit: Limit) -> bool {
+        let tokens = self.tokens();
+        let excludes = |token: &Token| limit.is_exclusive() || token.limit().is_exclusive();
+        tokens
+            .get(name)
+            .is_some_and(|kept| kept.iter().any(excludes))
+    }
+
+    pub(crate) fn add(&self, claim: &Claim) {
+        let mut tokens = self.tokens();
+        tokens
+            .entry(claim.name.clone())
+            .or_default()
+            .push(claim.token);
+    }
+
+    pub(crate) fn remove(&self, claim: &Claim) {
+        if let Entry::Occupied(mut kept) = self.tokens().entry(claim.name.clone()) {
+            kept.get_mut().retain(|token| *token != claim.token);
+            if kept.get().is_empty() {
+                kept.remove();
+            }
+        }
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Token>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
