@@ -1,8 +1,8 @@
 //! Acquiring locks that are free, with one transaction for all locks of a call.
 
+use crate::engine::common::line::Line;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::core::{Core, MAX_ROUNDS, has_ended, too_busy};
-use crate::engine::etcd::line::Line;
 use crate::engine::etcd::messages::TxnRequest;
 use crate::engine::etcd::record::Record;
 use crate::engine::etcd::txn;
@@ -75,8 +75,7 @@ impl Core {
                 return Ok(count);
             }
             let revision = written.revision;
-            let lines = written.ranges();
-            let lines = lines.map(|keys| Line::new(keys, revision));
+            let lines = written.ranges().map(Line::new);
             let free: Vec<_> = claims
                 .iter()
                 .zip(lines)

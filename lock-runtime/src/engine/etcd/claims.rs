@@ -1,10 +1,10 @@
 //! The claims of this process, and the watches of those that wait.
 
+use crate::engine::common::line::Line;
 use crate::engine::etcd::connection::Connection;
 use crate::engine::etcd::ending::Ending;
 use crate::engine::etcd::keys::Keys;
-use crate::engine::etcd::line::Line;
-use crate::engine::etcd::messages::WatchResponse;
+use crate::engine::etcd::messages::{KeyValue, WatchResponse};
 use crate::engine::etcd::record::{Known, Phase, Record};
 use crate::engine::etcd::server_lease::LeaseUse;
 use crate::engine::etcd::slots::Slots;
@@ -15,6 +15,7 @@ use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::time::deadline_in;
+use prost::bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -114,9 +115,10 @@ impl Claims {
     }
 
     /// Gives the claim a key that is not in the line, if another client has written to its present one.
-    pub(super) fn move_on(&self, claim: &Claim, line: &Line) {
+    pub(super) fn move_on(&self, claim: &Claim, line: &Line<KeyValue>) {
         self.change(claim.token, |record| {
-            while line.value_of(&record.slot.key).is_some() {
+            let is_taken = |key: &Bytes| line.entries().iter().any(|kv| kv.key == key);
+            while is_taken(&record.slot.key) {
                 let next = record.slot.number + 1;
                 record.slot = self.slots.take(&self.keys, &claim.name, next);
             }
@@ -191,13 +193,13 @@ impl Claims {
         watch
     }
 
-    /// Takes the claim's line as it was read. Returns it with all changes since, unless one may be missing.
-    pub(super) fn read(&self, token: Token, line: Line) -> Option<Line> {
-        let mut state = self.state();
-        match &mut state.records.get_mut(&token)?.phase {
-            Phase::Waits(watched) => Arc::make_mut(watched).read(line).cloned(),
-            _ => None,
-        }
+    /// Takes the claim's line as it was read at that revision.
+    pub(super) fn read(&self, token: Token, line: Line<KeyValue>, revision: i64) {
+        self.change(token, |record| {
+            if let Phase::Waits(watched) = &mut record.phase {
+                Arc::make_mut(watched).read(line, revision);
+            }
+        });
     }
 
     /// Returns what the watch of a waiting claim tells, while it can be believed.

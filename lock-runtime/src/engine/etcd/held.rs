@@ -2,9 +2,9 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::etcd::core::{Core, has_ended};
+use crate::engine::etcd::entry::value_of;
 use crate::engine::etcd::failure::Failure;
 use crate::engine::etcd::messages::{PutRequest, TxnRequest};
-use crate::engine::etcd::record::value_of;
 use crate::engine::etcd::txn;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;

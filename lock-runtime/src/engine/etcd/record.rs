@@ -1,7 +1,8 @@
 //! What this process knows of one claim: its key, its leases, and whether it holds, waits or ends.
 
+use crate::engine::common::line::Place;
 use crate::engine::etcd::ending::Ending;
-use crate::engine::etcd::line::Place;
+use crate::engine::etcd::entry::value_of;
 use crate::engine::etcd::messages::{PutRequest, RequestOp, WatchResponse};
 use crate::engine::etcd::server_lease::LeaseUse;
 use crate::engine::etcd::slots::Slot;
@@ -11,7 +12,6 @@ use crate::engine::event::EngineEvent;
 use crate::engine::lease::Lease;
 use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
-use prost::bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -178,9 +178,4 @@ impl Record {
             }
         }
     }
-}
-
-/// Returns a token as it is stored.
-pub(super) fn value_of(token: Token) -> Bytes {
-    Bytes::copy_from_slice(token.encode(&mut [0; 37]).as_bytes())
 }

@@ -2,8 +2,9 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::etcd::core::{Core, has_ended, too_busy};
+use crate::engine::etcd::entry::value_of;
 use crate::engine::etcd::messages::{RequestOp, Response, TxnRequest};
-use crate::engine::etcd::record::{Record, value_of};
+use crate::engine::etcd::record::Record;
 use crate::engine::etcd::server_lease::LeaseUse;
 use crate::engine::etcd::txn;
 use crate::engine::request::Claim;

@@ -1,12 +1,13 @@
 //! Waiting in the line of a lock, which a watch follows.
 
+use crate::engine::common::line::{Line, Place};
 use crate::engine::error::EngineError;
 use crate::engine::etcd::core::{Core, MAX_ROUNDS, too_busy};
-use crate::engine::etcd::line::{Line, Place};
+use crate::engine::etcd::entry::value_of;
 use crate::engine::etcd::messages::{
     TxnRequest, WatchCancel, WatchCommand, WatchCreate, WatchResponse,
 };
-use crate::engine::etcd::record::{Known, Record, value_of};
+use crate::engine::etcd::record::{Known, Record};
 use crate::engine::etcd::renew::Move;
 use crate::engine::etcd::txn;
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
@@ -75,14 +76,13 @@ impl Core {
         let revision = written.revision;
         let keys = written.ranges().next().unwrap_or_default();
         match keys.iter().find(|kv| kv.key == *key) {
-            Some(mine) if mine.value == value => self.claims.settle(claim.token, mine.lease),
-            // Another client has written to this key.
-            _ => {
-                self.claims.move_on(claim, &Line::new(keys, revision));
-                return Ok(());
+            Some(mine) if mine.value == value => {
+                self.claims.settle(claim.token, mine.lease);
+                self.claims.read(claim.token, Line::new(keys), revision);
             }
+            // Another client has written to this key.
+            _ => self.claims.move_on(claim, &Line::new(keys)),
         }
-        self.claims.read(claim.token, Line::new(keys, revision));
         Ok(())
     }
 

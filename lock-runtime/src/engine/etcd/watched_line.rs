@@ -1,9 +1,9 @@
 //! A line that a watch follows. The watch begins before the line is read: to one that begins in the past, a server
 //! reports nothing for up to 100 ms.
 
+use crate::engine::common::line::{Line, Place};
 use crate::engine::etcd::connection::Connection;
-use crate::engine::etcd::line::{Line, Place};
-use crate::engine::etcd::messages::{Event, WatchResponse};
+use crate::engine::etcd::messages::{Event, KeyValue, WatchResponse};
 use crate::util::time::{elapsed_since, now};
 use prost::bytes::Bytes;
 use std::sync::{Arc, Weak};
@@ -22,8 +22,15 @@ pub(super) struct WatchedLine {
     begin: Option<i64>,
     /// What was reported while the line was read.
     early: Vec<Event>,
-    line: Option<Line>,
+    read: Option<Read>,
     is_over: bool,
+}
+
+/// A line as it was read at a revision, with the changes since.
+#[derive(Clone)]
+struct Read {
+    line: Line<KeyValue>,
+    revision: i64,
 }
 
 impl WatchedLine {
@@ -34,7 +41,7 @@ impl WatchedLine {
             started: now(),
             begin: None,
             early: Vec::new(),
-            line: None,
+            read: None,
             is_over: false,
         }
     }
@@ -57,16 +64,16 @@ impl WatchedLine {
 
     /// Forgets the line, which is read again.
     pub(super) fn begin_to_read(&mut self) {
-        self.line = None;
+        self.read = None;
     }
 
-    /// Takes what was read. Returns it with all changes since, unless one may be missing.
-    pub(super) fn read(&mut self, mut line: Line) -> Option<&Line> {
+    /// Takes the line as it was read at that revision.
+    pub(super) fn read(&mut self, line: Line<KeyValue>, revision: i64) {
+        let mut read = Read { line, revision };
         for event in self.early.drain(..) {
-            line.apply(&event);
+            read.follow(&event);
         }
-        self.line = Some(line);
-        self.line()
+        self.read = Some(read);
     }
 
     /// Follows what the watch reports.
@@ -74,29 +81,46 @@ impl WatchedLine {
         if message.created {
             self.begin = message.header.as_ref().map(|header| header.revision);
         }
-        match &mut self.line {
-            Some(line) => message.events.iter().for_each(|event| line.apply(event)),
+        match &mut self.read {
+            Some(read) => message.events.iter().for_each(|event| read.follow(event)),
             None => self.early.extend_from_slice(&message.events),
         }
     }
 
     pub(super) fn is_read(&self) -> bool {
-        self.line.is_some()
+        self.read.is_some()
     }
 
     /// Returns `true` if the line was read before the watch began: a change between them may be missing.
     pub(super) fn is_too_old(&self) -> bool {
-        let line = self.line.as_ref().zip(self.begin);
-        line.is_some_and(|(line, begin)| line.revision() < begin)
+        let read = self.read.as_ref().zip(self.begin);
+        read.is_some_and(|(read, begin)| read.revision < begin)
     }
 
     /// Returns the place of the claim with that key and value, if no change is missing.
     pub(super) fn place_of(&self, key: &Bytes, value: &Bytes) -> Option<Place> {
-        self.line()?.place_of(key, value)
+        let read = self.read.as_ref().filter(|_| !self.is_too_old())?;
+        read.line.place_of(|kv| kv.key == key && kv.value == value)
     }
+}
 
-    fn line(&self) -> Option<&Line> {
-        self.line.as_ref().filter(|_| !self.is_too_old())
+impl Read {
+    /// Follows a change. Those that the line contains already are ignored.
+    fn follow(&mut self, event: &Event) {
+        let Some(kv) = &event.kv else {
+            return;
+        };
+        if kv.mod_revision <= self.revision {
+            return;
+        }
+        let entries = self.line.entries_mut();
+        let known = entries.iter().position(|entry| entry.key == kv.key);
+        match (known, event.kind) {
+            (Some(at), 1) => drop(entries.remove(at)),
+            (Some(at), _) => entries[at] = kv.clone(),
+            (None, 0) => entries.push(kv.clone()),
+            (None, _) => {}
+        }
     }
 }
 
@@ -137,14 +161,14 @@ mod tests {
             started: now(),
             begin: None,
             early: Vec::new(),
-            line: None,
+            read: None,
             is_over: false,
         }
     }
 
-    /// The holder and the claim, as of that revision.
-    fn both(revision: i64) -> Line {
-        Line::new(vec![kv("holder", 3), kv("mine", 5)], revision)
+    /// Reads the holder and the claim at that revision.
+    fn read_both(watched: &mut WatchedLine, revision: i64) {
+        watched.read(Line::new(vec![kv("holder", 3), kv("mine", 5)]), revision);
     }
 
     fn place(watched: &WatchedLine) -> Option<&'static str> {
@@ -162,7 +186,7 @@ mod tests {
             watched.follow(&begins(4));
             watched.follow(&deletes("holder", deleted));
             assert_eq!(place(&watched), None);
-            assert!(watched.read(both(5)).is_some());
+            read_both(&mut watched, 5);
             assert_eq!(place(&watched), Some(expected), "{deleted}");
         }
     }
@@ -170,14 +194,42 @@ mod tests {
     #[test]
     fn a_line_that_was_read_before_the_watch_began_is_read_again() {
         let mut watched = watched();
-        assert!(watched.read(both(5)).is_some());
+        read_both(&mut watched, 5);
         assert_eq!(place(&watched), Some("waits"));
         watched.follow(&begins(7));
         assert!(watched.is_too_old());
         assert_eq!(place(&watched), None);
         watched.begin_to_read();
-        assert!(watched.read(both(7)).is_some());
+        read_both(&mut watched, 7);
         watched.follow(&deletes("holder", 8));
         assert_eq!(place(&watched), Some("holds"));
+    }
+
+    #[test]
+    fn a_line_follows_its_changes() {
+        let kv = |key, limit: &str, revision| KeyValue {
+            value: format!("0123456789abcdef0123456789abcdef{limit}").into(),
+            ..kv(key, revision)
+        };
+        let mut read = Read {
+            line: Line::new(vec![kv("a", "", 1), kv("b", "/2047", 2)]),
+            revision: 2,
+        };
+        let mut places_after = |kind, change| {
+            let kv = Some(change);
+            read.follow(&Event { kind, kv });
+            let place = |entry: &KeyValue| match read.line.place_of(|kv| kv.key == entry.key) {
+                Some(Place::Waits { ahead, .. }) => format!("{ahead}"),
+                _ => "h".to_owned(),
+            };
+            read.line.entries().iter().map(place).collect::<String>()
+        };
+        assert_eq!(places_after(0, kv("c", "/2047", 3)), "h01");
+        // The holder lets readers enter.
+        assert_eq!(places_after(0, kv("a", "/2047", 4)), "hhh");
+        // The same key, created again, is the last.
+        assert_eq!(places_after(1, kv("a", "", 5)), "hh");
+        assert_eq!(places_after(0, kv("a", "", 6)), "hh0");
+        assert_eq!(places_after(1, kv("b", "", 1)), "hh0", "an old change");
     }
 }

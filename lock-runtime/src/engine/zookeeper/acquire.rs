@@ -1,14 +1,15 @@
 //! Acquiring a lock, at once or in the line.
 
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
+use crate::engine::common::line::Place;
 use crate::engine::error::EngineError;
 use crate::engine::request::{Acquired, Attempt, Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::claims::Claims;
-use crate::engine::zookeeper::line::Standing;
+use crate::engine::zookeeper::look::{follow_place_of, place_of};
 use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::nodes::{Node, Place};
+use crate::engine::zookeeper::nodes::{Node, Presence};
 use crate::error::Holder;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,12 +83,7 @@ impl ZooKeeperEngine {
                 Some(true) => true,
                 // It looks when it waits.
                 Some(false) if waits && limit.is_exclusive() => false,
-                _ => {
-                    claims
-                        .standing(&node, &entered.name, false, deadline)
-                        .await?
-                        == Standing::Holds
-                }
+                _ => place_of(&node, &entered.name, deadline).await? == Some(Place::Holds),
             };
             if holds {
                 claims.secure(&node.session, claim.ttl, deadline).await?;
@@ -129,35 +125,29 @@ impl ZooKeeperEngine {
                 let Some(entered) = claims.enter(&node, deadline).await? else {
                     return Ok(EnqueueReply::Stale);
                 };
-                let standing = match entered.is_alone {
-                    Some(true) => Standing::Holds,
-                    _ => {
-                        claims
-                            .standing(&node, &entered.name, true, deadline)
-                            .await?
-                    }
+                let place = match entered.is_alone {
+                    Some(true) => Some(Place::Holds),
+                    _ => follow_place_of(&node, &entered.name, deadline).await?,
                 };
-                match standing {
-                    Standing::Holds => {
+                match place {
+                    Some(Place::Holds) => {
                         claims.secure(&node.session, claim.ttl, deadline).await?;
                         claims.nodes.expire_in(claim.token, claim.ttl);
                         return Ok(EnqueueReply::Granted(claim.ttl));
                     }
-                    Standing::Waits {
-                        ahead, has_others, ..
-                    } => {
+                    Some(Place::Waits { ahead, has_others }) => {
                         if ahead == 0 {
                             claims.secure_ahead(&node.session, claim.ttl);
                         }
                         return Ok(EnqueueReply::Queued(QueueStatus {
                             server_time,
                             holder_ttl: UNTIL_TOLD,
-                            position: ahead as u64,
+                            position: ahead,
                             has_others,
                             holder: Holder::default(),
                         }));
                     }
-                    Standing::Absent => node.set_place(Place::Nowhere),
+                    None => node.set_presence(Presence::Absent),
                 }
             }
             Err(Failure::NoNode)

@@ -9,7 +9,7 @@ use crate::engine::zookeeper::containers::Containers;
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::request::Request;
 use crate::engine::zookeeper::net::session::done;
-use crate::engine::zookeeper::nodes::{Node, Nodes, Place};
+use crate::engine::zookeeper::nodes::{Node, Nodes, Presence};
 use crate::engine::zookeeper::paths::Paths;
 use crate::engine::zookeeper::sessions::Sessions;
 use crate::util::backoff::Backoff;
@@ -131,10 +131,10 @@ impl Claims {
                 return false;
             }
             let deadline = deadline_in(self.command_timeout);
-            let failed = match node.place() {
-                Place::Nowhere => return false,
-                Place::Requested => self.find(node, deadline).await.is_err(),
-                Place::At(name) => {
+            let failed = match node.presence() {
+                Presence::Absent => return false,
+                Presence::Requested => self.find(node, deadline).await.is_err(),
+                Presence::Present(name) => {
                     let path = node.path(&name);
                     let deleted = node.session.request(Request::Delete { path }, deadline);
                     match done(deleted.await) {

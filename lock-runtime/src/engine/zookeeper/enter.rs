@@ -1,12 +1,14 @@
 //! Entering the line of a lock: creating the node of a claim.
 
+use crate::engine::common::line::Line;
 use crate::engine::zookeeper::claims::Claims;
 use crate::engine::zookeeper::containers::create_containers;
+use crate::engine::zookeeper::entry::Child;
 use crate::engine::zookeeper::look::read;
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::reply::Reply;
 use crate::engine::zookeeper::net::request::{NodeKind, Request};
-use crate::engine::zookeeper::nodes::{Node, Place};
+use crate::engine::zookeeper::nodes::{Node, Presence};
 use tokio::time::Instant;
 
 /// How often a node is requested because its container was created or deleted meanwhile.
@@ -39,7 +41,7 @@ impl Claims {
         deadline: Instant,
     ) -> Result<Option<Entered>, Failure> {
         let _turn = node.turn.lock().await;
-        if node.place() == Place::Requested {
+        if node.presence() == Presence::Requested {
             self.find(node, deadline).await?;
         }
         let mut way = match self.containers.remembers(&node.lock) {
@@ -51,22 +53,22 @@ impl Claims {
             if node.is_leaving() {
                 return Ok(None);
             }
-            if let Place::At(name) = node.place() {
+            if let Presence::Present(name) = node.presence() {
                 let is_alone = None;
                 return Ok(Some(Entered { name, is_alone }));
             }
-            node.set_place(Place::Requested);
+            node.set_presence(Presence::Requested);
             let failure = match create(node, way, deadline).await {
                 Ok(entered) => {
                     self.containers.saw(&node.lock, true);
-                    node.set_place(Place::At(entered.name.clone()));
+                    node.set_presence(Presence::Present(entered.name.clone()));
                     return Ok((!node.is_leaving()).then_some(entered));
                 }
                 Err(failure) => failure,
             };
             // A malformed reply does not tell whether it exists.
             if !matches!(failure, Failure::Unanswered(_) | Failure::Malformed) {
-                node.set_place(Place::Nowhere);
+                node.set_presence(Presence::Absent);
             }
             way = match (failure, way) {
                 (Failure::NoNode, Way::WithContainer) => {
@@ -89,8 +91,10 @@ impl Claims {
         // What a majority has agreed to after it, on the same session, the next read sees, too.
         self.prove(&node.session, deadline).await?;
         let line = read(&node.session, &node.lock, None, deadline).await?;
-        let found = line.as_ref().and_then(|line| line.find(&node.stem));
-        node.set_place(found.map_or(Place::Nowhere, |name| Place::At(name.to_owned())));
+        let children = line.as_ref().map_or(&[][..], Line::entries);
+        let found = children.iter().find(|it| it.name.starts_with(&node.stem));
+        let present = |child: &Child| Presence::Present(child.name.clone());
+        node.set_presence(found.map_or(Presence::Absent, present));
         Ok(())
     }
 }

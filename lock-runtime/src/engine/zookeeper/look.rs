@@ -1,9 +1,10 @@
-//! Looking where a claim stands in the line of its lock.
+//! Looking for the place of a claim in the line of its lock, and watching for what may change it.
 
+use crate::engine::common::line::{Line, Place};
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::engine::zookeeper::claims::Claims;
-use crate::engine::zookeeper::line::{Line, Standing};
+use crate::engine::zookeeper::entry::{Child, line_of};
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::in_flight::Watcher;
 use crate::engine::zookeeper::net::reply::Reply;
@@ -16,6 +17,19 @@ use tokio::time::Instant;
 /// How often a claim looks again because nodes were deleted meanwhile.
 const MAX_LOOKS: usize = 20;
 
+/// The greatest number of watches of a claim that waits; with more it is notified of all changes to the lock.
+const MAX_WATCHES: usize = 4;
+
+/// The watches that a look at a line leaves.
+#[derive(Clone, Copy)]
+enum Watches {
+    None,
+    /// The claim is notified if the first one in the line changes.
+    First(Token),
+    /// The claim is notified of all changes.
+    All(Token),
+}
+
 impl Claims {
     /// Returns `true` if one more claim with that limit would hold the lock at once. A server that lags behind the leader
     /// is asked again.
@@ -26,109 +40,146 @@ impl Claims {
             let path = lock.clone();
             let sync = || session.submit(Request::Sync { path }, None, deadline);
             let synced = looks_again.then(sync);
-            let line = read(&session, &lock, None, deadline).await?;
+            let line = look(&session, &lock, limit, Watches::None, deadline).await?;
             if let Some(synced) = synced {
                 done(synced.answer().await)?;
             }
             self.containers.saw(&lock, line.is_some());
-            let Some(mut line) = line else {
-                return Ok(true);
-            };
-            if !line.has_room(limit)
-                && !limit.is_exclusive()
-                && let Some(first) = line.first_if_exclusive()
-                && let path = format!("{lock}/{first}")
-                && let Some(data) = data(&session, path, None, deadline).await?
-                && let Some(limit) = shared_limit(&data)
-            {
-                line.share_first(limit);
-            }
-            if line.has_room(limit) {
+            if line.is_none_or(|line| line.has_room_for(limit)) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
-
-    /// Returns where the claim stands. If it waits and is to be told, it is when that may have changed. If only one claim
-    /// was in its way, and is gone, it holds the lock: no claim can have come before it meanwhile. Its own node has a
-    /// watch, too, whose event would come first if that node had been deleted first.
-    pub(crate) async fn standing(
-        &self,
-        node: &Node,
-        name: &str,
-        tells: bool,
-        deadline: Instant,
-    ) -> Result<Standing, Failure> {
-        let session = &node.session;
-        let own = node.path(name);
-        if tells && node.take_passage() && session.is_watched(&own) {
-            return Ok(Standing::Holds);
-        }
-        let shares = !node.token().limit().is_exclusive();
-        let watcher = || Watcher::new(node.token());
-        for _ in 0..MAX_LOOKS {
-            let was_alone = node.is_alone();
-            let watcher_of_all = (tells && was_alone).then(watcher);
-            let line = read(session, &node.lock, watcher_of_all, deadline).await?;
-            let Some(mut line) = line else {
-                return Ok(Standing::Absent);
-            };
-            let mut standing = line.standing(name);
-            let first = line.first_if_exclusive().map(str::to_owned);
-            if shares
-                && matches!(standing, Standing::Waits { .. })
-                && let Some(first) = first
-            {
-                let path = node.path(&first);
-                let Some(data) = data(session, path, tells.then(watcher), deadline).await? else {
-                    continue;
-                };
-                if let Some(limit) = shared_limit(&data) {
-                    line.share_first(limit);
-                    standing = line.standing(name);
-                }
-            }
-            let Standing::Waits {
-                has_others, behind, ..
-            } = &standing
-            else {
-                return Ok(standing);
-            };
-            if !tells {
-                return Ok(standing);
-            }
-            // A claim that waits alone is told of all changes: it wants to know when others wait, too.
-            let all = !has_others || behind.len() > MAX_WATCHES;
-            node.set_alone(all);
-            let last = match &**behind {
-                [last] if line.holds_without(name, last) => Some(last),
-                _ => None,
-            };
-            let mut is_armed = was_alone || !all;
-            let watch_own = || submit_data(session, own.clone(), Some(Watcher::silent()), deadline);
-            let own = (last.is_some() && !session.is_watched(&own)).then(watch_own);
-            for other in behind.iter().filter(|other| !all || Some(*other) == last) {
-                let (path, watcher) = (node.path(other), watcher());
-                if last == Some(other) {
-                    node.set_passage(watcher.saw_end.clone());
-                }
-                let data = data(session, path, Some(watcher), deadline).await?;
-                is_armed &= data.is_some();
-            }
-            if let Some(own) = own {
-                is_armed &= answered_data(own).await?.is_some();
-            }
-            if is_armed {
-                return Ok(standing);
-            }
-        }
-        Err(Failure::NoNode)
-    }
 }
 
-/// The greatest number of watches of a claim that waits; with more it is told of all changes to the lock.
-const MAX_WATCHES: usize = 4;
+/// Returns the place of the claim with that name; `None` if it has no node.
+pub(crate) async fn place_of(
+    node: &Node,
+    name: &str,
+    deadline: Instant,
+) -> Result<Option<Place>, Failure> {
+    let limit = node.token().limit();
+    let line = look(&node.session, &node.lock, limit, Watches::None, deadline).await?;
+    Ok(line.and_then(|line| line.place_of(|child| child.name == name)))
+}
+
+/// Returns the place of the claim with that name; `None` if it has no node. If it waits, it is notified when its place
+/// may have changed.
+pub(crate) async fn follow_place_of(
+    node: &Node,
+    name: &str,
+    deadline: Instant,
+) -> Result<Option<Place>, Failure> {
+    let (session, token) = (&node.session, node.token());
+    // If only one claim was in its way, and is gone, it holds the lock: no claim can have come before it meanwhile. Its
+    // own node has a watch, too, whose event would come first if that node had been deleted first.
+    if node.take_blocker_gone() && session.is_watched(&node.path(name)) {
+        return Ok(Some(Place::Holds));
+    }
+    for _ in 0..MAX_LOOKS {
+        let watches_all = node.watches_all();
+        let watches = match watches_all {
+            true => Watches::All(token),
+            false => Watches::First(token),
+        };
+        let Some(line) = look(session, &node.lock, token.limit(), watches, deadline).await? else {
+            return Ok(None);
+        };
+        let is_own = |child: &Child| child.name == name;
+        let place = line.place_of(is_own);
+        let Some(Place::Waits { has_others, .. }) = place else {
+            return Ok(place);
+        };
+        let blockers = line.blockers_of(is_own);
+        // A claim that waits alone is notified of all changes: it wants to know when others wait, too.
+        let wants_all = !has_others || blockers.len() > MAX_WATCHES;
+        node.set_watches_all(wants_all);
+        if wants_all && !watches_all {
+            continue;
+        }
+        let is_watched = match line.sole_blocker_of(is_own) {
+            Some(blocker) => watch_sole_blocker(node, name, blocker, deadline).await?,
+            None if wants_all => true,
+            None => watch_blockers(node, &blockers, deadline).await?,
+        };
+        if is_watched {
+            return Ok(place);
+        }
+    }
+    Err(Failure::NoNode)
+}
+
+/// Has the claim notified when the only one is gone that is in its way. Returns `false` if that is gone already, or the
+/// claim itself.
+async fn watch_sole_blocker(
+    node: &Node,
+    name: &str,
+    blocker: &Child,
+    deadline: Instant,
+) -> Result<bool, Failure> {
+    let (session, own) = (&node.session, node.path(name));
+    let is_watched = session.is_watched(&own);
+    let watch_own = || submit_data(session, own, Some(Watcher::silent()), deadline);
+    let own = (!is_watched).then(watch_own);
+    let watcher = Watcher::new(node.token());
+    node.set_blocker_gone(watcher.saw_end.clone());
+    let blocker = data(session, node.path(&blocker.name), Some(watcher), deadline).await?;
+    let own_exists = match own {
+        Some(own) => data_in_reply(own).await?.is_some(),
+        None => true,
+    };
+    Ok(own_exists && blocker.is_some())
+}
+
+/// Has the claim notified when one of those in its way is gone. Returns `false` if one is gone already.
+async fn watch_blockers(
+    node: &Node,
+    blockers: &[&Child],
+    deadline: Instant,
+) -> Result<bool, Failure> {
+    let mut all_exist = true;
+    for blocker in blockers {
+        let watcher = Some(Watcher::new(node.token()));
+        let data = data(&node.session, node.path(&blocker.name), watcher, deadline).await?;
+        all_exist &= data.is_some();
+    }
+    Ok(all_exist)
+}
+
+/// Returns the claims of a lock as one with that limit has to see them, or `None` if its node does not exist. To a claim
+/// that may share the lock it matters whether the first one was downgraded.
+async fn look(
+    session: &Session,
+    lock: &str,
+    limit: Limit,
+    watches: Watches,
+    deadline: Instant,
+) -> Result<Option<Line<Child>>, Failure> {
+    let (of_all, of_first) = match watches {
+        Watches::None => (None, None),
+        Watches::First(token) => (None, Some(token)),
+        Watches::All(token) => (Some(token), Some(token)),
+    };
+    for _ in 0..MAX_LOOKS {
+        let line = read(session, lock, of_all.map(Watcher::new), deadline).await?;
+        let Some(mut line) = line else {
+            return Ok(None);
+        };
+        let first = line.first_if_exclusive();
+        let Some(first) = first.filter(|_| !limit.is_exclusive()) else {
+            return Ok(Some(line));
+        };
+        let path = format!("{lock}/{}", first.name);
+        if let Some(data) = data(session, path, of_first.map(Watcher::new), deadline).await? {
+            if let Some(limit) = shared_limit(&data) {
+                line.share_first(limit);
+            }
+            return Ok(Some(line));
+        }
+    }
+    Err(Failure::NoNode)
+}
 
 /// Returns the limit that a downgraded holder has written into its node.
 fn shared_limit(data: &[u8]) -> Option<Limit> {
@@ -142,13 +193,13 @@ pub(crate) async fn read(
     lock: &str,
     watcher: Option<Watcher>,
     deadline: Instant,
-) -> Result<Option<Line>, Failure> {
+) -> Result<Option<Line<Child>>, Failure> {
     let request = Request::Children {
         path: lock.to_owned(),
         watch: watcher.is_some(),
     };
     match session.submit(request, watcher, deadline).answer().await {
-        Ok(Reply::Children(names)) => Ok(Some(Line::new(&names))),
+        Ok(Reply::Children(names)) => Ok(Some(line_of(&names))),
         Ok(_) => Err(Failure::Malformed),
         Err(Failure::NoNode) => Ok(None),
         Err(failure) => Err(failure),
@@ -162,7 +213,7 @@ async fn data(
     watcher: Option<Watcher>,
     deadline: Instant,
 ) -> Result<Option<Vec<u8>>, Failure> {
-    answered_data(submit_data(session, path, watcher, deadline)).await
+    data_in_reply(submit_data(session, path, watcher, deadline)).await
 }
 
 fn submit_data(
@@ -175,7 +226,7 @@ fn submit_data(
     session.submit(Request::Data { path, watch }, watcher, deadline)
 }
 
-async fn answered_data(submitted: Submitted<'_>) -> Result<Option<Vec<u8>>, Failure> {
+async fn data_in_reply(submitted: Submitted<'_>) -> Result<Option<Vec<u8>>, Failure> {
     match submitted.answer().await {
         Ok(Reply::Data(data)) => Ok(Some(data)),
         Ok(_) => Err(Failure::Malformed),

@@ -1,7 +1,7 @@
 //! The nodes of this process' claims.
 
 use crate::engine::token::Token;
-use crate::engine::zookeeper::line::stem;
+use crate::engine::zookeeper::entry::stem;
 use crate::engine::zookeeper::net::session::Session;
 use crate::util::thread_end::Debt;
 use crate::util::time::{deadline_in, now, timeout_at};
@@ -29,31 +29,30 @@ pub(crate) struct Node {
 struct State {
     /// The claim's token; a downgrade changes it.
     token: Token,
-    place: Place,
+    presence: Presence,
     leaving: bool,
     /// `Some` once the node is gone: `true` if it was deleted for this process.
     gone: Option<bool>,
     expires: Instant,
     /// When the table looks at the node next.
     looked_at: Option<Look>,
-    /// `true` if no other claim waited when this one looked last.
-    alone: bool,
+    /// `true` if the next look is to watch all changes to the lock.
+    watches_all: bool,
     /// Becomes `true` when the one claim is gone without which this one holds the lock.
-    passage: Option<Arc<AtomicBool>>,
+    blocker_gone: Option<Arc<AtomicBool>>,
 }
 
 /// An instant at which the table looks at a node, with a number that makes it unique.
 type Look = (Instant, u64);
 
-/// Where a node is.
+/// Whether a node exists.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Place {
-    /// Nothing was sent.
-    Nowhere,
+pub(crate) enum Presence {
+    Absent,
     /// It was requested, and may exist.
     Requested,
     /// It has this name.
-    At(String),
+    Present(String),
 }
 
 impl Node {
@@ -65,13 +64,13 @@ impl Node {
             turn: tokio::sync::Mutex::new(()),
             state: Mutex::new(State {
                 token,
-                place: Place::Nowhere,
+                presence: Presence::Absent,
                 leaving: false,
                 gone: None,
                 expires: now(),
                 looked_at: None,
-                alone: true,
-                passage: None,
+                watches_all: true,
+                blocker_gone: None,
             }),
             end: Notify::new(),
         }
@@ -88,39 +87,39 @@ impl Node {
 
     /// Returns the node's path, if its name is known.
     pub(crate) fn known_path(&self) -> Option<String> {
-        match self.place() {
-            Place::At(name) => Some(self.path(&name)),
+        match self.presence() {
+            Presence::Present(name) => Some(self.path(&name)),
             _ => None,
         }
     }
 
-    pub(crate) fn place(&self) -> Place {
-        self.state().place.clone()
+    pub(crate) fn presence(&self) -> Presence {
+        self.state().presence.clone()
     }
 
-    pub(crate) fn set_place(&self, place: Place) {
+    pub(crate) fn set_presence(&self, presence: Presence) {
         let mut state = self.state();
-        state.place = place;
-        state.passage = None;
+        state.presence = presence;
+        state.blocker_gone = None;
     }
 
-    pub(crate) fn is_alone(&self) -> bool {
-        self.state().alone
+    pub(crate) fn watches_all(&self) -> bool {
+        self.state().watches_all
     }
 
-    pub(crate) fn set_alone(&self, alone: bool) {
-        self.state().alone = alone;
+    pub(crate) fn set_watches_all(&self, watches_all: bool) {
+        self.state().watches_all = watches_all;
     }
 
     /// Lets the claim hold the lock once that is `true`.
-    pub(crate) fn set_passage(&self, passage: Arc<AtomicBool>) {
-        self.state().passage = Some(passage);
+    pub(crate) fn set_blocker_gone(&self, blocker_gone: Arc<AtomicBool>) {
+        self.state().blocker_gone = Some(blocker_gone);
     }
 
-    /// Returns `true` if the one claim is gone without which this one holds the lock. Later calls do not tell.
-    pub(crate) fn take_passage(&self) -> bool {
-        let passage = self.state().passage.take();
-        passage.is_some_and(|passage| passage.load(Ordering::Acquire))
+    /// Returns `true` if the one claim is gone without which this one holds the lock, and forgets that.
+    pub(crate) fn take_blocker_gone(&self) -> bool {
+        let blocker_gone = self.state().blocker_gone.take();
+        blocker_gone.is_some_and(|is_gone| is_gone.load(Ordering::Acquire))
     }
 
     pub(crate) fn is_leaving(&self) -> bool {

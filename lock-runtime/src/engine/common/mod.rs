@@ -1,0 +1,3 @@
+//! What several engines have in common.
+
+pub(crate) mod line;

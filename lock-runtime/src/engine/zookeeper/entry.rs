@@ -1,0 +1,153 @@
+//! A claim as the ensemble stores it: a child of the lock's node, whose name has its token, its limit and its number.
+
+use crate::engine::common::line::{Entry, Line};
+use crate::engine::token::Token;
+use crate::limit::Limit;
+use std::cmp::Ordering;
+
+/// Where a token stands in its name: behind `_c_`, with hyphens, as Curator writes the identity of a claim.
+const ID_LENGTH: usize = 36;
+
+/// A child of the node of a lock.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Child {
+    /// The last component of its path.
+    pub(crate) name: String,
+    number: i32,
+    limit: Limit,
+}
+
+/// Returns the beginning of the name of a claim's node. Curator's begin and end in the same way.
+pub(crate) fn stem(token: Token) -> String {
+    let mut buffer = [0; 37];
+    let text = token.encode(&mut buffer);
+    let (id, limit) = text
+        .split_once('/')
+        .map_or((text, None), |(id, n)| (id, Some(n)));
+    let part = |from, to| id.get(from..to).unwrap_or_default();
+    let id = [
+        part(0, 8),
+        part(8, 12),
+        part(12, 16),
+        part(16, 20),
+        part(20, 32),
+    ]
+    .join("-");
+    match limit {
+        Some(limit) => format!("_c_{id}-{limit}-lock-"),
+        None => format!("_c_{id}-lock-"),
+    }
+}
+
+impl Entry for Child {
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+}
+
+impl Child {
+    /// Parses the name of a child. A child without a number is no claim.
+    pub(crate) fn parse(name: &str) -> Option<Child> {
+        let digits = name.len().checked_sub(10)?;
+        let (stem, digits) = (name.get(..digits)?, name.get(digits..)?);
+        // A number that has passed 2³¹ is negative.
+        let number = match stem.ends_with("--") {
+            true => format!("-{digits}").parse().ok()?,
+            false => digits.parse().ok()?,
+        };
+        Some(Child {
+            name: name.to_owned(),
+            number,
+            limit: limit_of(stem),
+        })
+    }
+}
+
+/// Returns the limit in the name of a claim. Those of other clients are exclusive.
+fn limit_of(stem: &str) -> Limit {
+    let limit = || {
+        let rest = stem.strip_prefix("_c_")?.get(ID_LENGTH..)?;
+        let (limit, _) = rest.strip_prefix('-')?.split_once("-lock-")?;
+        Limit::from_number(limit.parse().ok()?)
+    };
+    limit().unwrap_or(Limit::EXCLUSIVE)
+}
+
+/// Returns the line of these children of a lock's node.
+pub(crate) fn line_of(names: &[String]) -> Line<Child> {
+    let children = names.iter().filter_map(|name| Child::parse(name));
+    let mut children: Vec<_> = children.collect();
+    children.sort_by(|one, other| match other.number.wrapping_sub(one.number) {
+        0 => one.name.cmp(&other.name),
+        later if later > 0 => Ordering::Less,
+        _ => Ordering::Greater,
+    });
+    Line::new(children)
+}
+
+impl Line<Child> {
+    /// Returns the first claim if it may share the lock although its name does not say so: an exclusive holder may have
+    /// been downgraded, which its data says.
+    pub(crate) fn first_if_exclusive(&self) -> Option<&Child> {
+        self.entries()
+            .first()
+            .filter(|first| first.limit.is_exclusive())
+    }
+
+    /// Records that the first claim was downgraded.
+    pub(crate) fn share_first(&mut self, limit: Limit) {
+        if let Some(first) = self.entries_mut().first_mut() {
+            first.limit = limit;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(limit: u16) -> Token {
+        Token::random().with_limit(Limit::from_number(limit).unwrap_or(Limit::EXCLUSIVE))
+    }
+
+    #[test]
+    fn a_name_tells_number_and_limit() {
+        for (limit, text) in [(1, ""), (2, "-2"), (2047, "-2047")] {
+            let name = format!("{}0000000042", stem(token(limit)));
+            let child = Child::parse(&name).unwrap();
+            assert_eq!(child.number, 42);
+            assert_eq!(child.limit.number().unwrap_or(1), limit);
+            assert!(name.ends_with(&format!("{text}-lock-0000000042")));
+        }
+        let wrapped = Child::parse("x-lock--2147483648").unwrap();
+        assert_eq!(wrapped.number, i32::MIN);
+        let wrapped = Child::parse("x-lock--000000005").unwrap();
+        assert_eq!(wrapped.number, -5);
+        for foreign in [
+            "_c_1b-lock-0000000003",
+            "lock-0000000003",
+            "a-__READ__0000000003",
+        ] {
+            let child = Child::parse(foreign).unwrap();
+            assert_eq!((child.number, child.limit), (3, Limit::EXCLUSIVE));
+        }
+        for none in ["", "config", "lock-123", "größe-lock-00000ö0001"] {
+            assert_eq!(Child::parse(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn the_earliest_come_first_also_when_numbers_wrap() {
+        let names: Vec<String> = [
+            "b-lock--2147483647",
+            "a-lock-2147483647",
+            "c-lock--2147483648",
+        ]
+        .map(str::to_owned)
+        .into();
+        let line = line_of(&names);
+        let order = line.entries().iter().map(|child| &child.name[..1]);
+        let order: Vec<_> = order.collect();
+        assert_eq!(order, ["a", "c", "b"]);
+    }
+}
