@@ -1,3 +1,8 @@
-//! What several engines have in common.
+//! Mechanisms that several engines share.
 
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+pub(crate) mod claim_table;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+pub(crate) mod ending;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
 pub(crate) mod line;

@@ -1,75 +1,49 @@
 //! The claims of this process, and the watches of those that wait.
 
+use crate::engine::common::claim_table::ClaimTable;
+use crate::engine::common::ending::Ending;
 use crate::engine::common::line::Line;
 use crate::engine::etcd::connection::Connection;
-use crate::engine::etcd::ending::Ending;
 use crate::engine::etcd::keys::Keys;
 use crate::engine::etcd::messages::{KeyValue, WatchResponse};
 use crate::engine::etcd::record::{Known, Phase, Record};
 use crate::engine::etcd::server_lease::LeaseUse;
 use crate::engine::etcd::slots::Slots;
 use crate::engine::etcd::watched_line::WatchedLine;
+use crate::engine::etcd::watches::Watches;
 use crate::engine::event::EngineEvent;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
-use crate::util::clock::Timestamp;
-use crate::util::sync::{Mutex, MutexGuard};
-use crate::util::time::deadline_in;
+use crate::util::clock::{Clock, Timestamp};
 use prost::bytes::Bytes;
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
 
 pub(super) struct Claims {
     keys: Keys,
     slots: Arc<Slots>,
-    state: Mutex<State>,
-    /// A claim may end sooner than any before it.
-    pub(super) changed: Notify,
-}
-
-#[derive(Default)]
-struct State {
-    records: HashMap<Token, Record>,
-    watches: HashMap<i64, Token>,
-    last_watch: i64,
-    /// When the next claim is over, as far as the task that ends them knows.
-    next_over: Option<Instant>,
-}
-
-/// The end of a claim.
-pub(super) struct End {
-    /// How far it is.
-    pub(super) ending: watch::Receiver<Ending>,
-    /// Who is to be told, and the claim's record, if it has only begun.
-    pub(super) begun: Option<(watch::Sender<Ending>, Record)>,
+    pub(super) table: Arc<ClaimTable<Record>>,
+    watches: Watches,
 }
 
 impl Claims {
-    pub(super) fn new(keys: Keys) -> Claims {
+    pub(super) fn new(keys: Keys, clock: Clock) -> Claims {
         Claims {
             keys,
             slots: Arc::default(),
-            state: Mutex::default(),
-            changed: Notify::new(),
+            table: Arc::new(ClaimTable::new(clock)),
+            watches: Watches::default(),
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a claim that may be new.
     pub(super) fn enter(&self, claim: &Claim) {
-        let mut state = self.state();
         let new = || Record::new(self.slots.take(&self.keys, &claim.name, 0));
-        state.records.entry(claim.token).or_insert_with(new);
+        self.table.get_or_insert(claim.token, |_| true, new);
     }
 
     pub(super) fn find(&self, token: Token) -> Option<Record> {
-        self.state().records.get(&token).cloned()
+        self.table.get(token)
     }
 
     /// Returns the record if the claim is not about to end.
@@ -78,17 +52,20 @@ impl Claims {
     }
 
     pub(super) fn forget(&self, token: Token) {
-        let mut state = self.state();
-        state.watches.retain(|_, watched| *watched != token);
-        let forgotten = state.records.remove(&token);
-        drop(state);
-        drop(forgotten);
+        if let Some(record) = self.table.remove(token) {
+            self.leave(&record.phase);
+        }
+    }
+
+    /// Forgets the watch of a claim that no longer waits.
+    fn leave(&self, phase: &Phase) {
+        if let Phase::Waits(line) = phase {
+            self.watches.remove(line.watch);
+        }
     }
 
     fn change(&self, token: Token, change: impl FnOnce(&mut Record)) {
-        if let Some(record) = self.state().records.get_mut(&token) {
-            change(record);
-        }
+        self.table.change(token, change);
     }
 
     /// Records that the claim's key may be attached to that lease, too.
@@ -127,21 +104,19 @@ impl Claims {
 
     /// Adds a second token for the same key, of which one will remain.
     pub(super) fn add_token(&self, token: Token, second: Token) {
-        let mut state = self.state();
-        let Some(record) = state.records.get(&token) else {
-            return;
-        };
-        let added = Record {
-            phase: Phase::Requested,
-            ending: None,
-            ..record.clone()
-        };
-        state.records.entry(second).or_insert(added);
+        if let Some(record) = self.find(token) {
+            let added = || Record {
+                phase: Phase::Requested,
+                ending: Ending::default(),
+                ..record
+            };
+            self.table.get_or_insert(second, |_| true, added);
+        }
     }
 
     pub(super) fn is_held(&self, token: Token) -> bool {
         let record = self.find_open(token);
-        record.is_some_and(|record| matches!(record.phase, Phase::Held { .. }))
+        record.is_some_and(|record| matches!(record.phase, Phase::Held))
     }
 
     pub(super) fn forget_unless_ending(&self, token: Token) {
@@ -150,45 +125,40 @@ impl Claims {
         }
     }
 
-    /// Records that the claim holds the lock, and that it ends when that ttl has passed since then. Returns `false` if
-    /// it ends already.
+    /// Records that the claim holds the lock, and that it expires when that ttl has passed since then. Returns `false`
+    /// if it ends already.
     pub(super) fn hold(&self, token: Token, since: Timestamp, ttl: Duration) -> bool {
-        let mut open = false;
-        let mut state = self.state();
-        if let Some(record) = state.records.get_mut(&token) {
-            open = !record.is_ending();
-            record.phase = Phase::Held { since, ttl };
-        }
-        state.watches.retain(|_, watched| *watched != token);
-        let over = deadline_in(ttl);
-        let is_next = state.next_over.is_none_or(|next| over < next);
-        if is_next {
-            state.next_over = Some(over);
-            self.changed.notify_one();
-        }
-        open
+        let open = self.table.change(token, |record| {
+            self.leave(&record.phase);
+            record.phase = Phase::Held;
+            !record.is_ending()
+        });
+        self.table.expire_since(token, since, ttl);
+        open.unwrap_or(false)
     }
 
     /// Prepares for the claim's line to be read through that connection. Returns `false` if no watch of it follows the
     /// line.
     pub(super) fn begin_to_read(&self, token: Token, connection: &Arc<Connection>) -> bool {
-        match self.state().records.get_mut(&token).map(|it| &mut it.phase) {
-            Some(Phase::Waits(line)) if line.is_of(connection) => {
+        let follows = self.table.change(token, |record| match &mut record.phase {
+            Phase::Waits(line) if line.is_of(connection) => {
                 Arc::make_mut(line).begin_to_read();
                 true
             }
             _ => false,
-        }
+        });
+        follows.unwrap_or(false)
     }
 
     /// Returns the number of a new watch, which is to follow the claim's line.
     pub(super) fn begin_to_watch(&self, token: Token, connection: &Arc<Connection>) -> i64 {
-        let mut state = self.state();
-        state.last_watch += 1;
-        let watch = state.last_watch;
-        if let Some(record) = state.records.get_mut(&token) {
+        let watch = self.watches.add(token);
+        let added = self.table.change(token, |record| {
+            self.leave(&record.phase);
             record.phase = Phase::Waits(Arc::new(WatchedLine::new(watch, connection)));
-            state.watches.insert(watch, token);
+        });
+        if added.is_none() {
+            self.watches.remove(watch);
         }
         watch
     }
@@ -218,65 +188,27 @@ impl Claims {
 
     /// Forgets the watch of a claim that waits, and returns it.
     pub(super) fn take_watch(&self, token: Token) -> Option<i64> {
-        let mut state = self.state();
-        let record = state.records.get_mut(&token)?;
-        let Phase::Waits(line) = &record.phase else {
-            return None;
-        };
-        let watch = line.watch;
-        record.phase = Phase::Requested;
-        state.watches.remove(&watch).map(|_| watch)
+        let watch = self.table.change(token, |record| {
+            let Phase::Waits(line) = &record.phase else {
+                return None;
+            };
+            let watch = line.watch;
+            record.phase = Phase::Requested;
+            Some(watch)
+        });
+        watch.flatten().filter(|watch| self.watches.remove(*watch))
     }
 
     /// Follows what a watch reports. Returns the event for the claim, and `true` if the watch is needed no more.
     pub(super) fn follow(&self, message: &WatchResponse) -> Option<(EngineEvent, bool)> {
-        let mut state = self.state();
-        let token = *state.watches.get(&message.watch_id)?;
-        let record = state.records.get_mut(&token)?;
-        let followed = record.follow(token, message);
-        if matches!(record.phase, Phase::Granted) {
-            state.watches.remove(&message.watch_id);
-        }
-        followed
-    }
-
-    /// Begins to end a claim. Returns `None` if there is no such claim.
-    pub(super) fn end(&self, token: Token) -> Option<End> {
-        let mut state = self.state();
-        let record = state.records.get_mut(&token)?;
-        if let Some(ending) = &record.ending {
-            return Some(End {
-                ending: ending.clone(),
-                begun: None,
-            });
-        }
-        let (sender, receiver) = watch::channel(Ending::Begun);
-        record.ending = Some(receiver.clone());
-        let record = record.clone();
-        Some(End {
-            ending: receiver,
-            begun: Some((sender, record)),
-        })
-    }
-
-    /// Returns the claims whose time is over, and when that of the next one is.
-    pub(super) fn over(&self, now: Timestamp) -> (Vec<Token>, Option<Instant>) {
-        let mut state = self.state();
-        let (mut over, mut next) = (Vec::new(), None::<Duration>);
-        for (token, record) in &state.records {
-            let Phase::Held { since, ttl } = record.phase else {
-                continue;
-            };
-            if record.is_ending() {
-                continue;
+        let token = self.watches.get(message.watch_id)?;
+        let followed = self.table.change(token, |record| {
+            let followed = record.follow(token, message);
+            if matches!(record.phase, Phase::Granted) {
+                self.watches.remove(message.watch_id);
             }
-            let left = ttl.saturating_sub(now.elapsed_since(since));
-            match left.is_zero() {
-                true => over.push(*token),
-                false => next = Some(next.map_or(left, |next| next.min(left))),
-            }
-        }
-        state.next_over = next.map(deadline_in);
-        (over, state.next_over)
+            followed
+        });
+        followed.flatten()
     }
 }

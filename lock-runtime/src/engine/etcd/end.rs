@@ -1,9 +1,8 @@
 //! Ending claims, whether they wait or hold the lock.
 
+use crate::engine::common::ending::Ending;
 use crate::engine::error::EngineErrorKind;
-use crate::engine::etcd::claims::End;
 use crate::engine::etcd::core::Core;
-use crate::engine::etcd::ending::Ending;
 use crate::engine::etcd::entry::value_of;
 use crate::engine::etcd::messages::TxnRequest;
 use crate::engine::etcd::record::Record;
@@ -13,19 +12,18 @@ use crate::engine::timeouts::OUTAGE;
 use crate::engine::token::Token;
 use crate::util::thread_end::Debt;
 use crate::util::time::{deadline_in, now, sleep_until, timeout_at};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
-use tokio::sync::watch;
+use std::sync::Arc;
 
 impl Core {
     /// Begins to end a claim, if that has not begun: it leaves the line. Returns `None` if there is no such claim.
-    pub(super) fn end(self: &Arc<Self>, token: Token) -> Option<watch::Receiver<Ending>> {
+    pub(super) fn end(self: &Arc<Self>, token: Token) -> Option<Ending> {
         self.stop_watching(token);
-        let End { ending, begun } = self.claims.end(token)?;
-        if let Some((sender, record)) = begun {
+        let record = self.claims.find(token)?;
+        let ending = record.ending.clone();
+        if ending.begin() {
             let (core, debt) = (self.clone(), Debt::new());
             self.client.io.spawn_detached(async move {
-                core.finish(token, &record, &sender).await;
+                core.finish(token, record).await;
                 drop(debt);
             });
         }
@@ -33,7 +31,7 @@ impl Core {
     }
 
     /// Deletes the claim's key, and repeats that until the server has answered.
-    async fn finish(&self, token: Token, before: &Record, sender: &watch::Sender<Ending>) {
+    async fn finish(&self, token: Token, before: Record) {
         let _turn = before.turn.lock().await;
         // The turn before may have moved it.
         let record = self.claims.find(token).unwrap_or_else(|| before.clone());
@@ -51,7 +49,7 @@ impl Core {
                 Err(error) => {
                     may_have_run |= error.kind == EngineErrorKind::Indeterminate;
                     let pause = retry.pause_after(&error);
-                    sender.send_replace(Ending::Failed(error));
+                    record.ending.fail(error);
                     if now() >= give_up {
                         break may_have_run;
                     }
@@ -61,27 +59,6 @@ impl Core {
             }
         };
         self.claims.forget(token);
-        sender.send_replace(Ending::Done(ended));
-    }
-}
-
-/// Ends the claims whose time is over.
-pub(super) async fn end_what_is_over(core: Weak<Core>) {
-    loop {
-        let Some(strong) = core.upgrade() else {
-            return;
-        };
-        let (over, next) = strong.claims.over(strong.clock.now());
-        for token in over {
-            strong.end(token);
-        }
-        let claims = strong.claims.clone();
-        drop(strong);
-        let changed = claims.changed.notified();
-        match next {
-            Some(next) => drop(timeout_at(next, changed).await),
-            // Without a claim, it looks now and then whether the engine is still there.
-            None => drop(timeout_at(deadline_in(Duration::from_secs(30)), changed).await),
-        }
+        record.ending.finish(ended);
     }
 }

@@ -14,7 +14,6 @@ mod connection;
 mod connector;
 mod core;
 mod end;
-mod ending;
 mod endpoints;
 mod entry;
 mod failure;
@@ -34,12 +33,12 @@ mod tests;
 mod txn;
 mod wait;
 mod watched_line;
+mod watches;
 
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::EngineError;
 use crate::engine::etcd::check::inspect;
 use crate::engine::etcd::core::Core;
-use crate::engine::etcd::ending::ended;
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
@@ -83,7 +82,7 @@ impl EtcdEngine {
     /// Ends a claim, and waits for that until the deadline. Returns `true` if it was in line.
     async fn end(&self, token: Token, deadline: Instant) -> Result<bool, EngineError> {
         match self.core.end(token) {
-            Some(ending) => ended(ending, self.core.client.io, deadline).await,
+            Some(ending) => ending.finished(self.core.client.io, deadline).await,
             None => Ok(false),
         }
     }

@@ -1,11 +1,11 @@
 //! Opens the engine at an `etcd://` URL.
 
+use crate::engine::common::claim_table::end_expired;
 use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::claims::Claims;
 use crate::engine::etcd::client::Client;
 use crate::engine::etcd::connector::Connector;
 use crate::engine::etcd::core::Core;
-use crate::engine::etcd::end::end_what_is_over;
 use crate::engine::etcd::endpoints::Endpoints;
 use crate::engine::etcd::keys::Keys;
 use crate::engine::etcd::leases::Leases;
@@ -75,13 +75,16 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
     let strong = Arc::new(Core {
         leases: Leases::new(client.clone(), clock.clone(), on_lost),
         client,
-        claims: Arc::new(Claims::new(keys.clone())),
+        claims: Arc::new(Claims::new(keys.clone(), clock.clone())),
         keys,
         started: clock.now(),
         clock,
         handler,
     });
     let _ = core.set(Arc::downgrade(&strong));
-    io.spawn_detached(end_what_is_over(Arc::downgrade(&strong)));
+    let (table, weak) = (strong.claims.table.clone(), Arc::downgrade(&strong));
+    io.spawn_detached(end_expired(table, weak, |core, token| {
+        core.end(token);
+    }));
     Ok((Arc::new(EtcdEngine { core: strong }), server))
 }

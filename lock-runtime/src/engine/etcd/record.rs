@@ -1,7 +1,7 @@
 //! What this process knows of one claim: its key, its leases, and whether it holds, waits or ends.
 
+use crate::engine::common::ending::Ending;
 use crate::engine::common::line::Place;
-use crate::engine::etcd::ending::Ending;
 use crate::engine::etcd::entry::value_of;
 use crate::engine::etcd::messages::{PutRequest, RequestOp, WatchResponse};
 use crate::engine::etcd::server_lease::LeaseUse;
@@ -14,7 +14,6 @@ use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// A holder begins with no less of its lease: one slow renewal must not lose the lock.
 const HALF: (u32, u32) = (1, 2);
@@ -31,7 +30,7 @@ pub(super) struct Record {
     /// The leases that the claim's key may be attached to.
     pub(super) leases: Vec<Arc<LeaseUse>>,
     pub(super) phase: Phase,
-    pub(super) ending: Option<watch::Receiver<Ending>>,
+    pub(super) ending: Ending,
 }
 
 #[derive(Clone)]
@@ -40,10 +39,7 @@ pub(super) enum Phase {
     Waits(Arc<WatchedLine>),
     /// The watch tells that the claim holds the lock, and no caller knows yet.
     Granted,
-    Held {
-        since: Timestamp,
-        ttl: Duration,
-    },
+    Held,
 }
 
 /// What is known of a waiting claim without a request.
@@ -62,12 +58,12 @@ impl Record {
             turn: Arc::default(),
             leases: Vec::new(),
             phase: Phase::Requested,
-            ending: None,
+            ending: Ending::default(),
         }
     }
 
     pub(super) fn is_ending(&self) -> bool {
-        self.ending.is_some()
+        self.ending.has_begun()
     }
 
     /// Returns for how long the server keeps the claim's key, as far as is proven.
@@ -112,7 +108,7 @@ impl Record {
             Phase::Waits(line) if line.is_live() && !self.has_lost_lease() => {
                 line.place_of(&self.slot.key, &value_of(token))
             }
-            Phase::Requested | Phase::Waits(_) | Phase::Held { .. } => None,
+            Phase::Requested | Phase::Waits(_) | Phase::Held => None,
         };
         match place {
             Some(Place::Holds) if self.has_less_than(HALF, now) => Known::MustMove,
@@ -133,8 +129,9 @@ impl Record {
         token: Token,
         message: &WatchResponse,
     ) -> Option<(EngineEvent, bool)> {
-        let Phase::Waits(line) = &mut self.phase else {
-            return None;
+        let line = match &mut self.phase {
+            Phase::Waits(line) if line.watch == message.watch_id => line,
+            _ => return None,
         };
         let (key, value) = (&self.slot.key, value_of(token));
         let line = Arc::make_mut(line);

@@ -9,7 +9,7 @@ use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::claims::Claims;
 use crate::engine::zookeeper::look::{follow_place_of, place_of};
 use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::nodes::{Node, Presence};
+use crate::engine::zookeeper::node::{Node, Presence};
 use crate::error::Holder;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,7 +95,7 @@ impl ZooKeeperEngine {
             }
             // Another client was faster. Whoever tries next must not find this node.
             drop(undelivered);
-            node.until_gone().await;
+            let _ = node.ending.finished(claims.io, deadline).await;
             Ok(Outcome::Left)
         });
         unanswered.answered(outcome.await.map(|outcome| match outcome {

@@ -3,20 +3,22 @@
 //! What changes the line runs in tasks of the I/O thread, to its end, whoever still waits for it.
 
 use crate::config::Config;
+use crate::engine::common::claim_table::{ClaimTable, end_expired};
 use crate::engine::request::Claim;
 use crate::engine::timeouts::WAITER_TTL;
 use crate::engine::zookeeper::containers::Containers;
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::request::Request;
-use crate::engine::zookeeper::net::session::done;
-use crate::engine::zookeeper::nodes::{Node, Nodes, Presence};
+use crate::engine::zookeeper::net::session::{Surroundings, done};
+use crate::engine::zookeeper::node::{Node, Presence};
 use crate::engine::zookeeper::paths::Paths;
 use crate::engine::zookeeper::sessions::Sessions;
 use crate::util::backoff::Backoff;
 use crate::util::count::{Count, Owed};
 use crate::util::io_thread::IoThread;
-use crate::util::time::{deadline_in, sleep_until, timeout_at};
-use std::sync::{Arc, Weak};
+use crate::util::thread_end::Debt;
+use crate::util::time::{deadline_in, sleep_until};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// For how long a place in the line is kept for a caller that is about to wait.
@@ -25,7 +27,9 @@ const RESERVATION: Duration = Duration::from_millis(100);
 /// The claims of this process.
 pub(crate) struct Claims {
     pub(crate) sessions: Sessions,
-    pub(crate) nodes: Nodes,
+    pub(crate) nodes: Arc<ClaimTable<Arc<Node>>>,
+    /// The nodes whose callers are about to wait under another token.
+    reserved: Mutex<Vec<(Arc<Node>, Debt)>>,
     pub(crate) io: IoThread,
     pub(crate) paths: Paths,
     pub(crate) containers: Containers,
@@ -38,12 +42,14 @@ pub(crate) struct Claims {
 
 impl Claims {
     pub(crate) fn new(sessions: Sessions, io: IoThread, config: &Config) -> Arc<Claims> {
-        let address = &sessions.surroundings.address;
+        let Surroundings { address, clock, .. } = &*sessions.surroundings;
+        let nodes = Arc::new(ClaimTable::new(clock.clone()));
         let paths = Paths::new(&address.root, &config.prefix);
         let proofs = paths.sessions(&config.prefix);
         let claims = Arc::new(Claims {
             sessions,
-            nodes: Nodes::default(),
+            nodes: nodes.clone(),
+            reserved: Mutex::default(),
             io,
             paths,
             containers: Containers::default(),
@@ -51,30 +57,32 @@ impl Claims {
             command_timeout: config.command_timeout,
             leaving: Arc::new(Count::new()),
         });
-        io.spawn_detached(expire(Arc::downgrade(&claims)));
+        let weak = Arc::downgrade(&claims);
+        io.spawn_detached(end_expired(nodes, weak, |claims, token| {
+            if let Some(node) = claims.nodes.get(token) {
+                claims.leave(&node);
+            }
+        }));
         claims
     }
 
     /// Returns the node of the claim. If it has none that lives, it takes over a place that is reserved, or gets a new
     /// node.
     pub(crate) fn node(self: &Arc<Self>, claim: &Claim) -> Arc<Node> {
-        let known = self.nodes.get(claim.token);
-        let known = known.filter(|node| !node.session.is_ended());
+        let lives = |node: &Arc<Node>| !node.session.is_ended();
+        let known = self.nodes.get(claim.token).filter(lives);
         let node = known.unwrap_or_else(|| {
             let lock = self.paths.lock(&claim.name);
             let session = self.sessions.of(claim.ttl);
-            let reserved = self.nodes.take_reserved(|node| {
+            let reserved = self.take_reserved(|node| {
                 node.lock == lock
                     && node.token().limit() == claim.token.limit()
                     && Arc::ptr_eq(&node.session, &session)
             });
             let reserved = reserved.map(|(node, _)| node);
-            let reserved = reserved.filter(|node| self.nodes.rename(node, claim.token));
-            reserved.unwrap_or_else(|| {
-                let node = Arc::new(Node::new(claim.token, lock, session));
-                self.nodes.insert(node.clone());
-                node
-            })
+            let reserved = reserved.filter(|node| node.rename(&self.nodes, claim.token));
+            let new = || Arc::new(Node::new(claim.token, lock, session));
+            reserved.unwrap_or_else(|| self.nodes.get_or_insert(claim.token, lives, new))
         });
         self.nodes.expire_in(claim.token, WAITER_TTL);
         node
@@ -82,8 +90,20 @@ impl Claims {
 
     /// Keeps a claim in the line for a moment: its caller is about to wait, under another token.
     pub(crate) fn reserve(&self, node: &Arc<Node>) {
-        self.nodes.reserve(node);
+        self.reserved().push((node.clone(), Debt::new()));
         self.nodes.expire_in(node.token(), RESERVATION);
+    }
+
+    /// Returns the first reserved node that is accepted, which is no longer reserved, with the debt of the thread for
+    /// which it was.
+    fn take_reserved(&self, accepts: impl Fn(&Node) -> bool) -> Option<(Arc<Node>, Debt)> {
+        let mut reserved = self.reserved();
+        let at = reserved.iter().position(|(node, _)| accepts(node))?;
+        Some(reserved.remove(at))
+    }
+
+    fn reserved(&self) -> MutexGuard<'_, Vec<(Arc<Node>, Debt)>> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives up the reserved places.
@@ -92,7 +112,7 @@ impl Claims {
     }
 
     fn leave_those_reserved(self: &Arc<Self>, which: impl Fn(&Node) -> bool) {
-        while let Some((reserved, debt)) = self.nodes.take_reserved(&which) {
+        while let Some((reserved, debt)) = self.take_reserved(&which) {
             debt.charge(|| self.begin_to_leave(&reserved));
         }
     }
@@ -105,7 +125,7 @@ impl Claims {
     }
 
     fn begin_to_leave(self: &Arc<Self>, node: &Arc<Node>) {
-        if !node.begin_leaving() {
+        if !node.ending.begin() {
             return;
         }
         let owed = Owed::begin(&self.leaving);
@@ -115,8 +135,8 @@ impl Claims {
             if deleted {
                 this.containers.saw(&node.lock, true);
             }
-            this.nodes.remove(&node);
-            node.set_gone(deleted);
+            node.forget(&this.nodes);
+            node.ending.finish(deleted);
             drop(owed);
         });
     }
@@ -149,21 +169,6 @@ impl Claims {
             if failed {
                 sleep_until(deadline_in(backoff.pause())).await;
             }
-        }
-    }
-}
-
-/// Deletes the nodes of claims whose time is over.
-async fn expire(claims: Weak<Claims>) {
-    loop {
-        let Some(claims) = claims.upgrade() else {
-            return;
-        };
-        // Not for long: the engine ends when nothing else owns it.
-        let limit = deadline_in(Duration::from_secs(1));
-        let expired = timeout_at(limit, claims.nodes.expired()).await;
-        for node in expired.unwrap_or_default() {
-            claims.leave(&node);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::engine::zookeeper::look::read;
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::reply::Reply;
 use crate::engine::zookeeper::net::request::{NodeKind, Request};
-use crate::engine::zookeeper::nodes::{Node, Presence};
+use crate::engine::zookeeper::node::{Node, Presence};
 use tokio::time::Instant;
 
 /// How often a node is requested because its container was created or deleted meanwhile.

@@ -8,7 +8,7 @@ use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::reply::Reply;
 use crate::engine::zookeeper::net::request::Request;
 use crate::engine::zookeeper::net::session::{Session, done};
-use crate::engine::zookeeper::nodes::Node;
+use crate::engine::zookeeper::node::Node;
 use crate::util::join_all::join_all;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,7 +112,7 @@ impl ZooKeeperEngine {
                 .session
                 .request(Request::SetData { path, data }, deadline);
             match changed.await {
-                Ok(Reply::Changed { .. }) if claims.nodes.rename(&node, to) => {
+                Ok(Reply::Changed { .. }) if node.rename(&claims.nodes, to) => {
                     claims.nodes.expire_in(to, ttl);
                     Ok(Some(ttl))
                 }

@@ -10,7 +10,7 @@ use crate::engine::zookeeper::net::in_flight::Watcher;
 use crate::engine::zookeeper::net::reply::Reply;
 use crate::engine::zookeeper::net::request::Request;
 use crate::engine::zookeeper::net::session::{Session, Submitted, done};
-use crate::engine::zookeeper::nodes::Node;
+use crate::engine::zookeeper::node::Node;
 use crate::limit::Limit;
 use tokio::time::Instant;
 

@@ -14,7 +14,7 @@ pub(crate) mod held;
 pub(crate) mod inspect;
 pub(crate) mod look;
 pub(crate) mod net;
-pub(crate) mod nodes;
+pub(crate) mod node;
 pub(crate) mod open;
 pub(crate) mod paths;
 pub(crate) mod prove;
@@ -85,7 +85,7 @@ impl ZooKeeperEngine {
             return Ok(false);
         };
         self.claims.leave(&node);
-        let gone = self.claims.io.timeout_at(deadline, node.until_gone()).await;
+        let gone = node.ending.finished(self.claims.io, deadline).await;
         gone.map_err(|_| node.session.unanswered().into_error())
     }
 }
@@ -133,7 +133,7 @@ impl Engine for ZooKeeperEngine {
             let Some(node) = node else {
                 return release.confirm(false);
             };
-            match io.timeout_at(deadline_in(limit), node.until_gone()).await {
+            match node.ending.finished(io, deadline_in(limit)).await {
                 Ok(was_owner) => release.confirm(was_owner),
                 Err(_) => release.hand_over(true),
             }
@@ -218,7 +218,7 @@ impl Engine for ZooKeeperEngine {
             let nodes = &claims.nodes;
             let closed = claims
                 .sessions
-                .close_if(|session| nodes.are_none_of(session));
+                .close_if(|session| !nodes.any(|node| Arc::ptr_eq(&node.session, session)));
             while !closed.iter().all(|session| session.is_ended()) {
                 pause().await;
             }

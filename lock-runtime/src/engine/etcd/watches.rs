@@ -1,0 +1,39 @@
+//! The watches of claims that wait, by their numbers.
+
+use crate::engine::token::Token;
+use crate::util::sync::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
+#[derive(Default)]
+pub(super) struct Watches(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    tokens: HashMap<i64, Token>,
+    last: i64,
+}
+
+impl Watches {
+    /// Returns the number of a new watch of that claim.
+    pub(super) fn add(&self, token: Token) -> i64 {
+        let mut state = self.state();
+        state.last += 1;
+        let watch = state.last;
+        state.tokens.insert(watch, token);
+        watch
+    }
+
+    pub(super) fn get(&self, watch: i64) -> Option<Token> {
+        self.state().tokens.get(&watch).copied()
+    }
+
+    /// Forgets a watch. Returns `false` if that has been done.
+    pub(super) fn remove(&self, watch: i64) -> bool {
+        self.state().tokens.remove(&watch).is_some()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
