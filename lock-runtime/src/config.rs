@@ -127,8 +127,8 @@ impl Config {
     /// - **Clocks** may differ, but must run at the same rate. A member whose clock is set forward ends
     ///   leases early.
     ///
-    /// Waiters acquire the lock nearly in arrival order; a caller that arrives at the moment of a release may
-    /// overtake them. Members can't count holders together, so [`permits`](crate::Lock::permits) and
+    /// Waiters acquire the lock roughly in arrival order: a caller that tries at the moment of a release may overtake
+    /// them. Members can't count holders together, so [`permits`](crate::Lock::permits) and
     /// [`downgrade`](crate::LockGuard::downgrade) are refused.
     pub fn quorum<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> Config {
         Config::with_servers(Servers::Quorum(urls.into_iter().map(U::into).collect()))

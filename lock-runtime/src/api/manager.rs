@@ -153,11 +153,12 @@ impl LockManager {
     ///    still lives: if it stays (the body blocks its thread, has `on_lost = "continue"`, or waits for this very
     ///    shutdown), this waits until its lease has ended, at most for its `ttl`.
     /// 3. The releases are repeated until the server has confirmed them, if it is unavailable at most for the longest
-    ///    ttl among them.
+    ///    ttl among them and a command timeout.
     ///
-    /// Thus it returns at once if no lock is held or being acquired, and after `grace` and twice the longest ttl at the latest. Of several
-    /// calls at a time, the first whose `grace` is over cancels the bodies. Dropping the future only stops waiting: no
-    /// lock is granted any more, the releases continue, and the bodies that were not canceled yet run on.
+    /// Thus it returns at once if no lock is held or being acquired, and after `grace`, twice the longest ttl and a
+    /// command timeout at the latest. Of several calls at a time, the first whose `grace` is over cancels the bodies.
+    /// Dropping the future only stops waiting: no lock is granted any more, the releases continue, and the bodies that were
+    /// not canceled yet run on.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager, LostCause};
