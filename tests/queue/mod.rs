@@ -13,7 +13,7 @@ mod local_handoff;
 mod lost_messages;
 mod lua;
 mod outage;
-mod previous_version;
+mod plain_clients;
 mod refusals;
 mod renewals;
 mod script_trace;

@@ -1,2 +1,0 @@
-pass_on(is_free, front_changed)
-return answer
