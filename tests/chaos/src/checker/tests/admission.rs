@@ -110,8 +110,13 @@ fn waiter_that_fits_beside_the_holders_enters_soon() {
     assert!(!stalls("asks", "reads", 8000));
     assert!(!stalls("reads", "asks", 8000));
     // A fault may have left a waiter that is gone ahead of it.
-    let mut history = waits_beside("three", "two", 7000);
-    history.faults = vec![hits(Kind::WorkerKilled, 4, 90, 90)];
+    let after_a_death = |until| {
+        let mut history = waits_beside("three", "two", until);
+        history.faults = vec![hits(Kind::WorkerKilled, 4, 90, 90)];
+        history
+    };
+    assert!(check(&after_a_death(7000)).breaks(Rule::Stall));
+    let mut history = after_a_death(6000);
     assert!(!check(&history).breaks(Rule::Stall));
     history.promises.gap = Some(5000 * MS);
     assert!(check(&history).breaks(Rule::Stall));
