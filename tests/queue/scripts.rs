@@ -754,3 +754,43 @@ fn release_of_several_locks_treats_each_alone() {
         ask::<()>(&mut connection, &["DEL", &names.lock]);
     }
 }
+
+/// Releases of one lock in one call: what a client has left behind, and the lock that it holds. Only the first waiter is
+/// granted the lock.
+#[test]
+fn releases_of_one_lock_in_one_call_grant_it_once() {
+    let server = Server::start();
+    let (lua, names) = (Lua::new(), Names::of("door"));
+    let mut connection = connect(&server);
+    let mut listener = connect(&server);
+    let mut listener = listener.as_pubsub();
+    for tokens in [["left", "held"], ["held", "left"], ["held", "held"]] {
+        ask::<()>(
+            &mut connection,
+            &["SET", &names.lock, "held", "PX", "30000"],
+        );
+        for waits in ["a", "b"] {
+            listener.subscribe(channel(waits)).unwrap();
+            let claim = Claim {
+                names: &names,
+                token: waits,
+                ttl: TTL,
+            };
+            assert_eq!(lua.wait(&mut connection, &claim, 0).unwrap()[0], 2);
+        }
+        let mut release = lua.release.prepare_invoke();
+        for key in [&names.lock, &names.queue, &names.waiters] {
+            release.key(key).key(key);
+        }
+        for token in tokens {
+            release.arg(token);
+        }
+        let reply: String = release.invoke(&mut connection).unwrap();
+        assert!(reply.contains('1'), "{reply}");
+        let holder: String = ask(&mut connection, &["GET", &names.lock]);
+        assert_eq!(holder, "a", "after the releases of {tokens:?}");
+        let waiting: u32 = ask(&mut connection, &["ZCARD", &names.queue]);
+        assert_eq!(waiting, 1, "after the releases of {tokens:?}");
+        ask::<()>(&mut connection, &["FLUSHDB"]);
+    }
+}
