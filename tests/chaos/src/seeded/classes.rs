@@ -326,6 +326,11 @@ pub const CLASSES: &[Class] = &[
         patch: "c64-shutdowns-wait-for-no-body",
         finder: Scene("shut_down_under_bodies"),
     },
+    Class {
+        name: "C65",
+        patch: "c65-each-release-grants-the-lock",
+        finder: ServerTest("releases_of_one_lock_in_one_call_grant_it_once"),
+    },
 ];
 
 impl Class {
