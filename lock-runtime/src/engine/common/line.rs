@@ -1,7 +1,13 @@
 //! The claims on one lock in their order: the first of them hold it, as many as their limits allow, and the others
 //! wait.
 
+use crate::engine::request::{QueueStatus, ServerTime};
+use crate::error::Holder;
 use crate::limit::Limit;
+use std::time::Duration;
+
+/// The remaining time of the holder in replies to waiters: they need no poll at its end, since they are notified.
+const NO_EXPIRY_POLL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A claim as a server stores it.
 pub(crate) trait Entry {
@@ -23,6 +29,23 @@ pub(crate) enum Place {
         /// `true` if other claims wait.
         has_others: bool,
     },
+}
+
+impl Place {
+    /// Returns the reply to a claim that waits.
+    pub(crate) fn status(self, server_time: ServerTime) -> QueueStatus {
+        let (position, has_others) = match self {
+            Place::Holds => (0, false),
+            Place::Waits { ahead, has_others } => (ahead, has_others),
+        };
+        QueueStatus {
+            server_time,
+            holder_ttl: NO_EXPIRY_POLL,
+            position,
+            has_others,
+            holder: Holder::default(),
+        }
+    }
 }
 
 impl<E: Entry> Line<E> {

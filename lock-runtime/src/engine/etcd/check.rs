@@ -19,7 +19,7 @@ const CORRUPT: i32 = 2;
 /// A history of so many revisions is compacted by now if it ever is.
 const LONG_HISTORY: i64 = 100_000;
 
-/// Inspects each member that the URL names, and the cluster through the first that answers.
+/// Inspects each member that the URL names, and the cluster through the first that replies.
 pub(super) async fn inspect(core: &Core) -> Inspection {
     let connector = core.client.connector.clone();
     let deadline = deadline_in(connector.timeouts.connect);
@@ -65,7 +65,7 @@ async fn look(channel: &Channel, key: Bytes) -> Result<Looked, Failure> {
     };
     let first: Result<RangeResponse, _> = channel.call("/etcdserverpb.KV/Range", &first).await;
     let whole_history = match first {
-        Ok(answer) => answer.header.map(|header| header.revision),
+        Ok(reply) => reply.header.map(|header| header.revision),
         Err(failure) if failure.is_compacted() => None,
         Err(failure) => return Err(failure),
     };

@@ -172,13 +172,13 @@ impl Claims {
         });
     }
 
-    /// Returns what the watch of a waiting claim tells, while it can be believed.
+    /// Returns what the watch of a waiting claim shows, while it can be believed.
     pub(super) fn known(&self, token: Token, now: Timestamp) -> Known {
         let record = self.find_open(token);
         record.map_or(Known::Nothing, |record| record.known(token, now))
     }
 
-    /// Forgets what the watch of a waiting claim tells.
+    /// Forgets what the watch of a waiting claim shows.
     pub(super) fn doubt(&self, token: Token) {
         self.change(token, |record| match &mut record.phase {
             Phase::Waits(line) => Arc::make_mut(line).end(),

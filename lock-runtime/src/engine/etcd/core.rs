@@ -34,14 +34,14 @@ pub(super) struct Written {
     pub(super) succeeded: bool,
     /// Zero if others were executed together with it: they may have written after it has read.
     pub(super) revision: i64,
-    /// The answers to its parts.
-    pub(super) answers: Vec<Response>,
+    /// The replies to its parts.
+    pub(super) replies: Vec<Response>,
 }
 
 impl Written {
     /// Returns the keys of each range that was read.
     pub(super) fn ranges(self) -> impl Iterator<Item = Vec<KeyValue>> {
-        self.answers.into_iter().filter_map(|answer| match answer {
+        self.replies.into_iter().filter_map(|reply| match reply {
             Response::Range(range) => Some(range.kvs),
             _ => None,
         })
@@ -89,7 +89,7 @@ impl Core {
                 self.leases.lose(lease.lease());
                 Ok(None)
             }
-            answer => answer.map(Some).map_err(Failure::into_engine_error),
+            reply => reply.map(Some).map_err(Failure::into_engine_error),
         }
     }
 
@@ -122,16 +122,16 @@ impl Core {
         let is_open = txn::has_value(key.clone(), value.clone());
         request.compare.push(is_open);
         request.failure.push(txn::get(key));
-        let answer = match lines {
+        let reply = match lines {
             Some(lines) => connection.gathered_txn(request, lines).await?,
             None => connection.channel.txn(&request).await?,
         };
-        let (succeeded, revision) = (answer.succeeded, answer.revision());
-        let answers = answer.responses.into_iter();
-        let mut answers: Vec<_> = answers.filter_map(|op| op.response).collect();
+        let (succeeded, revision) = (reply.succeeded, reply.revision());
+        let replies = reply.responses.into_iter();
+        let mut replies: Vec<_> = replies.filter_map(|op| op.response).collect();
         if !succeeded {
             let is_session = |kv: &KeyValue| kv.value == value;
-            let session = answers.pop();
+            let session = replies.pop();
             if !matches!(session, Some(Response::Range(it)) if it.kvs.iter().any(is_session)) {
                 connection.end();
                 return Err(Failure::not_sent("the session was closed"));
@@ -140,15 +140,15 @@ impl Core {
         Ok(Written {
             succeeded,
             revision,
-            answers,
+            replies,
         })
     }
 
     /// Executes a transaction that does no harm if it is executed late.
     pub(super) async fn execute(&self, request: TxnRequest) -> Result<TxnResponse, EngineError> {
         let connection = self.client.connection().await?;
-        let answer = connection.channel.txn(&request).await;
-        answer.map_err(Failure::into_engine_error)
+        let reply = connection.channel.txn(&request).await;
+        reply.map_err(Failure::into_engine_error)
     }
 
     /// Executes such a transaction together with others. It enters no line.
@@ -157,8 +157,8 @@ impl Core {
         request: TxnRequest,
     ) -> Result<TxnResponse, EngineError> {
         let connection = self.client.connection().await?;
-        let answer = connection.gathered_txn(request, Vec::new()).await;
-        answer.map_err(Failure::into_engine_error)
+        let reply = connection.gathered_txn(request, Vec::new()).await;
+        reply.map_err(Failure::into_engine_error)
     }
 
     /// Revokes the leases without claims, and the session's if none is left.

@@ -30,7 +30,7 @@ impl Core {
         Some(ending)
     }
 
-    /// Deletes the claim's key, and repeats that until the server has answered.
+    /// Deletes the claim's key, and repeats that until the server has replied.
     async fn finish(&self, token: Token, before: Record) {
         let _turn = before.turn.lock().await;
         // The turn before may have moved it.
@@ -45,7 +45,7 @@ impl Core {
                 failure: Vec::new(),
             };
             match self.execute_gathered(delete).await {
-                Ok(answer) => break answer.succeeded || may_have_run,
+                Ok(reply) => break reply.succeeded || may_have_run,
                 Err(error) => {
                     may_have_run |= error.kind == EngineErrorKind::Indeterminate;
                     let pause = retry.pause_after(&error);

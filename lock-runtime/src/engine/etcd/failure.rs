@@ -12,7 +12,7 @@ pub(super) enum Failure {
     NotSent(Cause),
     /// The server may have carried the request out.
     Unanswered(Cause),
-    /// The server's answer.
+    /// The server's reply.
     Status(Status),
 }
 
@@ -86,7 +86,7 @@ impl Failure {
         }
     }
 
-    /// Returns `true` if another member may answer where this one does not.
+    /// Returns `true` if another member may reply where this one does not.
     pub(super) fn ends_connection(&self) -> bool {
         match self {
             Failure::NotSent(_) | Failure::Unanswered(_) => true,
@@ -116,7 +116,7 @@ impl Failure {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.message {
-            "" => write!(f, "etcd answered with status {}", self.code),
+            "" => write!(f, "etcd replied with status {}", self.code),
             message => f.write_str(message),
         }?;
         let remedy = match &*self.message {

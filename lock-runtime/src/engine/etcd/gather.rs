@@ -32,7 +32,7 @@ struct Part {
     request: TxnRequest,
     /// The lines that it may enter.
     lines: Vec<Bytes>,
-    answer: oneshot::Sender<Result<TxnResponse, Failure>>,
+    reply: oneshot::Sender<Result<TxnResponse, Failure>>,
 }
 
 impl Gather {
@@ -47,17 +47,17 @@ impl Gather {
     where
         S: Future<Output = Result<TxnResponse, Failure>>,
     {
-        let (sender, mut answer) = oneshot::channel();
+        let (sender, mut reply) = oneshot::channel();
         self.waiting().push(Part {
             request,
             lines,
-            answer: sender,
+            reply: sender,
         });
         loop {
-            match first_of(&mut answer, self.sending.lock()).await {
-                Ok(answer) => {
+            match first_of(&mut reply, self.sending.lock()).await {
+                Ok(reply) => {
                     let panicked = |_| Err(Failure::unanswered("the request panicked"));
-                    return answer.unwrap_or_else(panicked);
+                    return reply.unwrap_or_else(panicked);
                 }
                 Err(_turn) => send_together(self.next(), &send).await,
             }
@@ -106,16 +106,16 @@ where
             ..TxnRequest::default()
         };
         match send(all).await {
-            Ok(answer) => {
-                for (part, answer) in parts.into_iter().zip(answer.parts()) {
-                    let _ = part.answer.send(Ok(answer));
+            Ok(reply) => {
+                for (part, reply) in parts.into_iter().zip(reply.parts()) {
+                    let _ = part.reply.send(Ok(reply));
                 }
                 return;
             }
             Err(failure) if failure.may_have_run() => {
                 let words = failure.into_engine_error().to_string();
                 for part in parts {
-                    let _ = part.answer.send(Err(Failure::unanswered(&*words)));
+                    let _ = part.reply.send(Err(Failure::unanswered(&*words)));
                 }
                 return;
             }
@@ -124,7 +124,7 @@ where
         }
     }
     for part in parts {
-        let _ = part.answer.send(send(part.request).await);
+        let _ = part.reply.send(send(part.request).await);
     }
 }
 
@@ -153,10 +153,10 @@ mod tests {
         request.success.iter().map(word).collect()
     }
 
-    fn answer(request: &TxnRequest) -> TxnResponse {
+    fn reply(request: &TxnRequest) -> TxnResponse {
         let part = |op: &RequestOp| match &op.request {
             Some(Request::Txn(part)) => Some(ResponseOp {
-                response: Some(Response::Txn(answer(part))),
+                response: Some(Response::Txn(reply(part))),
             }),
             _ => None,
         };
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Sends these keys and lines, and returns what was sent, and what each part was answered.
+    /// Sends these keys and lines, and returns what was sent, and whether each part succeeded.
     async fn sent(
         parts: &[(&'static str, &'static str)],
         refuse_parts: bool,
@@ -185,7 +185,7 @@ mod tests {
                         code: 5,
                         message: "requested lease not found".to_owned(),
                     })),
-                    false => Ok(answer(&request)),
+                    false => Ok(reply(&request)),
                 }
             }
         };
@@ -193,8 +193,8 @@ mod tests {
             let lines = (!line.is_empty()).then(|| Bytes::from_static(line.as_bytes()));
             gather.execute(part(key), lines.into_iter().collect(), send)
         });
-        let answers = join_all(executed).await;
-        let succeeded = answers.into_iter().map(|answer| answer.unwrap().succeeded);
+        let replies = join_all(executed).await;
+        let succeeded = replies.into_iter().map(|reply| reply.unwrap().succeeded);
         let succeeded = succeeded.collect();
         (log.into_inner().unwrap(), succeeded)
     }
@@ -209,16 +209,16 @@ mod tests {
             ("d", ""),
             ("e", ""),
         ];
-        let (log, answers) = sent(&parts, false).await;
+        let (log, replies) = sent(&parts, false).await;
         assert_eq!(log, ["a", "[b][refused][d][e]", "c"]);
-        assert_eq!(answers, [true, true, false, true, true, true]);
+        assert_eq!(replies, [true, true, false, true, true, true]);
     }
 
     #[tokio::test]
     async fn parts_that_are_refused_together_are_sent_alone() {
-        let (log, answers) = sent(&[("a", ""), ("b", ""), ("c", "")], true).await;
+        let (log, replies) = sent(&[("a", ""), ("b", ""), ("c", "")], true).await;
         assert_eq!(log, ["a", "[b][c]", "b", "c"]);
-        assert_eq!(answers, [true; 3]);
+        assert_eq!(replies, [true; 3]);
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderVal
 use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// The largest answer that is accepted: more than a server sends.
+/// The largest reply that is accepted: more than a server sends.
 const MAX_MESSAGE: usize = 64 << 20;
 
 /// Where requests go, and with what headers.
@@ -18,23 +18,23 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Sends one message, and returns the one that answers it.
+    /// Sends one message, and returns the reply.
     pub(super) async fn unary<Q: Message, A: Message + Default>(
         &self,
         method: &'static str,
         request: &Q,
         token: Option<HeaderValue>,
     ) -> Result<A, Failure> {
-        let (answer, mut sink) = self.open(method, token).await?;
+        let (reply, mut sink) = self.open(method, token).await?;
         sink.send_data(encode(request), true)
             .map_err(Failure::unanswered)?;
-        let mut messages = Messages::of(answer).await?;
+        let mut messages = Messages::of(reply).await?;
         let message = messages.next().await?;
-        let message = message.ok_or_else(|| Failure::unanswered("the answer is empty"))?;
+        let message = message.ok_or_else(|| Failure::unanswered("the reply is empty"))?;
         Ok(message)
     }
 
-    /// Opens a stream of requests, and returns it with what will answer them.
+    /// Opens a stream of requests, and returns it with the future of the replies.
     pub(super) async fn open(
         &self,
         method: &'static str,
@@ -68,23 +68,23 @@ pub(super) fn encode(message: &impl Message) -> Bytes {
     buffer.freeze()
 }
 
-/// The messages of an answer.
+/// The messages of a reply.
 pub(super) struct Messages {
     body: RecvStream,
     received: BytesMut,
 }
 
 impl Messages {
-    pub(super) async fn of(answer: h2::client::ResponseFuture) -> Result<Messages, Failure> {
-        let answer = answer.await.map_err(Failure::unanswered)?;
-        if answer.status() != http::StatusCode::OK {
-            let words = format!("the server answered with HTTP status {}", answer.status());
+    pub(super) async fn of(reply: h2::client::ResponseFuture) -> Result<Messages, Failure> {
+        let reply = reply.await.map_err(Failure::unanswered)?;
+        if reply.status() != http::StatusCode::OK {
+            let words = format!("the server replied with HTTP status {}", reply.status());
             return Err(Failure::unanswered(words));
         }
         // An error can be all there is.
-        check_status(answer.headers())?;
+        check_status(reply.headers())?;
         Ok(Messages {
-            body: answer.into_body(),
+            body: reply.into_body(),
             received: BytesMut::new(),
         })
     }
@@ -116,7 +116,7 @@ impl Messages {
         let [compressed, a, b, c, d] = *head;
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         if compressed != 0 || length > MAX_MESSAGE {
-            return Err(Failure::unanswered("the answer is no gRPC message"));
+            return Err(Failure::unanswered("the reply is no gRPC message"));
         }
         if self.received.len() < 5 + length {
             return Ok(None);

@@ -31,9 +31,9 @@ impl Core {
             success: vec![txn::put(fence)],
             failure: Vec::new(),
         };
-        let answer = self.execute(draw).await?;
-        let revision = u64::try_from(answer.revision()).ok();
-        Ok(revision.filter(|_| answer.succeeded))
+        let reply = self.execute(draw).await?;
+        let revision = u64::try_from(reply.revision()).ok();
+        Ok(revision.filter(|_| reply.succeeded))
     }
 
     /// Puts the token `to`, which has been added, under the claim's key, which keeps its place. Returns for how long it

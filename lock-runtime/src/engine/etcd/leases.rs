@@ -116,8 +116,8 @@ impl Leases {
         let ttl = i64::try_from(seconds).unwrap_or(i64::MAX);
         let method = "/etcdserverpb.Lease/LeaseGrant";
         let request = LeaseGrantRequest { ttl };
-        let answer = connection.channel.call(method, &request).await;
-        let granted: LeaseGrantResponse = answer.map_err(Failure::into_engine_error)?;
+        let reply = connection.channel.call(method, &request).await;
+        let granted: LeaseGrantResponse = reply.map_err(Failure::into_engine_error)?;
         if granted.ttl < ttl {
             let words = format!(
                 "the server grants leases of {} s instead of {seconds} s; lower `ttl`",
@@ -151,11 +151,11 @@ impl Leases {
             return false;
         };
         match connection.channel.keep_alive(lease.id).await {
-            Ok(answer) if answer.ttl <= 0 => {
+            Ok(reply) if reply.ttl <= 0 => {
                 self.lose(lease);
                 true
             }
-            answer => answer.is_ok(),
+            reply => reply.is_ok(),
         }
     }
 

@@ -156,7 +156,7 @@ impl TxnResponse {
         self.header.as_ref().map_or(0, |header| header.revision)
     }
 
-    /// Returns the answers to the transactions within this one.
+    /// Returns the replies to the transactions within this one.
     pub(super) fn parts(self) -> impl Iterator<Item = TxnResponse> {
         let part = |op: ResponseOp| match op.response {
             Some(Response::Txn(part)) => Some(part),

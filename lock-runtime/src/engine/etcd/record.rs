@@ -37,7 +37,7 @@ pub(super) struct Record {
 pub(super) enum Phase {
     Requested,
     Waits(Arc<WatchedLine>),
-    /// The watch tells that the claim holds the lock, and no caller knows yet.
+    /// The watch shows that the claim holds the lock, and no caller knows yet.
     Granted,
     Held,
 }
@@ -101,7 +101,7 @@ impl Record {
         })
     }
 
-    /// Returns what the watch of a waiting claim tells, while it can be believed.
+    /// Returns what the watch of a waiting claim shows, while it can be believed.
     pub(super) fn known(&self, token: Token, now: Timestamp) -> Known {
         let place = match &self.phase {
             Phase::Granted => Some(Place::Holds),

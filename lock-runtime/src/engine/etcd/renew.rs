@@ -8,9 +8,10 @@ use crate::engine::etcd::record::Record;
 use crate::engine::etcd::server_lease::LeaseUse;
 use crate::engine::etcd::txn;
 use crate::engine::request::Claim;
+use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
 use crate::util::join_all::join_all;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,9 +50,9 @@ impl Move {
     }
 
     /// Returns `true` if the claim's key was there.
-    fn was_there(&self, answer: &Response) -> bool {
+    fn was_there(&self, reply: &Response) -> bool {
         let value = value_of(self.claim.token);
-        match answer {
+        match reply {
             Response::Range(range) => range.kvs.iter().any(|kv| kv.value == value),
             Response::Txn(part) => part.succeeded,
             Response::Put(_) | Response::Delete(_) => false,
@@ -61,6 +62,9 @@ impl Move {
 
 type Renewed = Result<bool, EngineError>;
 
+/// An open claim that is to be renewed.
+type Open<'a> = (&'a Claim, Record);
+
 impl Core {
     /// Returns for each claim whether it has been renewed, or why that is unknown.
     pub(super) async fn renew(
@@ -68,55 +72,54 @@ impl Core {
         claims: Vec<Claim>,
     ) -> Result<Vec<Renewed>, EngineError> {
         let since = self.clock.now();
-        let mut answers: Vec<Renewed> = claims.iter().map(|_| Ok(false)).collect();
-        let mut open = Vec::with_capacity(claims.len());
-        for (at, claim) in claims.iter().enumerate() {
-            if let Some(record) = self.claims.find_open(claim.token) {
-                answers[at] = Err(has_ended());
-                open.push((at, record));
-            }
-        }
+        let open = claims.iter().filter_map(|claim| {
+            let record = self.claims.find_open(claim.token)?;
+            Some((claim, record))
+        });
+        let mut open: Vec<Open<'_>> = open.collect();
+        let unknown = open
+            .iter()
+            .map(|(claim, _)| (claim.token, Err(has_ended())));
+        let mut replies: HashMap<Token, Renewed> = unknown.collect();
         // Renewals of the same claims wait for one another in this order, and those of the same key for none.
         open.sort_by(|(_, one), (_, other)| one.slot.key.cmp(&other.slot.key));
         open.dedup_by(|(_, one), (_, other)| one.slot.key == other.slot.key);
-        let batches = batches(open);
-        let renewals = batches.iter().map(|batch| {
-            let claims = batch.iter().map(|(at, record)| (&claims[*at], record));
-            self.renew_together(claims.collect(), since)
+        let renewals = batches(open).into_iter().map(async |batch| {
+            let held = self.renew_together(&batch, since).await;
+            (batch, held)
         });
-        for (batch, renewed) in batches.iter().zip(join_all(renewals).await) {
-            for (nth, (at, _)) in batch.iter().enumerate() {
-                answers[*at] = match &renewed {
-                    Ok(held) => Ok(held.get(nth) == Some(&true)),
-                    Err(error) => Err(error.clone()),
-                };
+        for (batch, held) in join_all(renewals).await {
+            for (claim, _) in batch {
+                let renewed = held.as_ref().map(|held| held.contains(&claim.token));
+                replies.insert(claim.token, renewed.map_err(EngineError::clone));
             }
         }
-        Ok(answers)
+        let reply_to = |claim: &Claim| replies.remove(&claim.token).unwrap_or(Ok(false));
+        Ok(claims.iter().map(reply_to).collect())
     }
 
-    /// Renews claims in one transaction, when it is the turn of each. Returns for each whether it holds its lock.
+    /// Renews claims in one transaction, when it is the turn of each. Returns those that hold their locks.
     async fn renew_together(
         &self,
-        claims: Vec<(&Claim, &Record)>,
+        claims: &[Open<'_>],
         since: Timestamp,
-    ) -> Result<Vec<bool>, EngineError> {
+    ) -> Result<HashSet<Token>, EngineError> {
         let mut turns = Vec::with_capacity(claims.len());
-        for (_, record) in &claims {
+        for (_, record) in claims {
             turns.push(record.turn.lock().await);
         }
         let mut moves = Vec::with_capacity(claims.len());
-        for (claim, _) in &claims {
+        for (claim, _) in claims {
             // Before it was its turn, it may have ended, or have been moved.
             moves.extend(self.move_for(claim, since).await?);
         }
-        let there = self.attach(&moves).await?;
-        let there = moves.iter().zip(there).filter(|(_, was_there)| *was_there);
-        let there: HashSet<_> = there.map(|(it, _)| it.claim.token).collect();
-        let hold = |claim: &Claim| self.claims.hold(claim.token, since, claim.ttl);
-        let held = claims.iter();
-        let held = held.map(|(claim, _)| there.contains(&claim.token) && hold(claim));
-        Ok(held.collect())
+        let mut held = self.attach(&moves).await?;
+        for Move { claim, .. } in &moves {
+            if held.contains(&claim.token) && !self.claims.hold(claim.token, since, claim.ttl) {
+                held.remove(&claim.token);
+            }
+        }
+        Ok(held)
     }
 
     /// Returns what renews the claim; `None` if it has ended.
@@ -139,12 +142,12 @@ impl Core {
         Ok(Some(Move::new(claim, record, lease)))
     }
 
-    /// Attaches keys to other leases, or looks at them, in the claims' turns. Returns for each whether it is there.
-    pub(super) async fn attach(&self, moves: &[Move]) -> Result<Vec<bool>, EngineError> {
+    /// Attaches keys to other leases, or looks at them, in the claims' turns. Returns the claims whose keys are there.
+    pub(super) async fn attach(&self, moves: &[Move]) -> Result<HashSet<Token>, EngineError> {
         let leases = moves.iter().filter_map(|it| it.lease.as_ref());
         for it in moves {
             if let Some(lease) = &it.lease {
-                // Until the answer is there it can be either.
+                // Until the reply comes, the key may be on either.
                 self.claims.add_lease(it.claim.token, lease.clone());
             }
         }
@@ -159,30 +162,32 @@ impl Core {
             }
             failure.into_engine_error()
         })?;
-        if written.answers.len() != moves.len() {
+        if written.replies.len() != moves.len() {
             return Err(too_busy());
         }
-        let there = moves.iter().zip(&written.answers);
-        let there = there.map(|(it, answer)| {
-            let was_there = it.was_there(answer);
-            if let Some(lease) = it.lease.as_ref().filter(|_| was_there) {
-                self.claims.set_lease(&it.claim, lease);
+        let mut there = HashSet::new();
+        for (it, reply) in moves.iter().zip(&written.replies) {
+            if it.was_there(reply) {
+                there.insert(it.claim.token);
+                if let Some(lease) = &it.lease {
+                    self.claims.set_lease(&it.claim, lease);
+                }
             }
-            was_there
-        });
-        Ok(there.collect())
+        }
+        Ok(there)
     }
 }
 
 /// Divides renewals into those that fit into one transaction each.
-fn batches(renewals: Vec<(usize, Record)>) -> Vec<Vec<(usize, Record)>> {
+fn batches(renewals: Vec<Open<'_>>) -> Vec<Vec<Open<'_>>> {
     let (mut batches, mut bytes) = (Vec::<Vec<_>>::new(), 0);
     for renewal in renewals {
-        bytes += renewal.1.slot.key.len();
+        let size = renewal.1.slot.key.len();
+        bytes += size;
         match batches.last_mut() {
             Some(batch) if batch.len() < MAX_PARTS && bytes <= MAX_BYTES => batch.push(renewal),
             _ => {
-                bytes = renewal.1.slot.key.len();
+                bytes = size;
                 batches.push(vec![renewal]);
             }
         }

@@ -1,6 +1,6 @@
 //! Waiting in the line of a lock, which a watch follows.
 
-use crate::engine::common::line::{Line, Place};
+use crate::engine::common::line::Line;
 use crate::engine::error::EngineError;
 use crate::engine::etcd::core::{Core, MAX_ROUNDS, too_busy};
 use crate::engine::etcd::entry::value_of;
@@ -10,16 +10,11 @@ use crate::engine::etcd::messages::{
 use crate::engine::etcd::record::{Known, Record};
 use crate::engine::etcd::renew::Move;
 use crate::engine::etcd::txn;
-use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
+use crate::engine::request::{Claim, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
-use crate::error::Holder;
 use prost::bytes::Bytes;
 use std::slice::from_ref;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// The end of the holder's lease is told, so no claim needs to ask because of it.
-const TOLD: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Core {
     /// Enters the line, or looks at the claim's place in it.
@@ -93,7 +88,7 @@ impl Core {
         let moved = self
             .attach(&[Move::new(claim, record, Some(lease))])
             .await?;
-        if moved != [true] {
+        if moved.is_empty() {
             self.claims.doubt(claim.token);
         }
         Ok(())
@@ -108,23 +103,12 @@ impl Core {
                 let open = self.claims.hold(claim.token, now, claim.ttl);
                 open.then_some(EnqueueReply::AlreadyHeld(claim.ttl))
             }
-            Known::Waits(place) => Some(self.queued(place)),
+            Known::Waits(place) => {
+                let server_time = ServerTime(now.elapsed_since(self.started));
+                Some(EnqueueReply::Queued(place.status(server_time)))
+            }
             Known::MustMove | Known::Nothing => None,
         }
-    }
-
-    fn queued(&self, place: Place) -> EnqueueReply {
-        let (position, has_others) = match place {
-            Place::Holds => (0, false),
-            Place::Waits { ahead, has_others } => (ahead, has_others),
-        };
-        EnqueueReply::Queued(QueueStatus {
-            server_time: ServerTime(self.clock.now().elapsed_since(self.started)),
-            holder_ttl: TOLD,
-            position,
-            has_others,
-            holder: Holder::default(),
-        })
     }
 
     /// Watches the line that a claim enters. What the server is sent next mostly finds the watch begun.
@@ -159,7 +143,7 @@ impl Core {
         }
     }
 
-    /// Tells the claim what its watch reports.
+    /// Follows what a watch reports.
     pub(super) fn on_watch(&self, message: &WatchResponse) {
         let Some((event, is_done)) = self.claims.follow(message) else {
             return;

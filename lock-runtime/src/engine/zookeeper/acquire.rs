@@ -3,23 +3,18 @@
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::common::line::Place;
 use crate::engine::error::EngineError;
-use crate::engine::request::{Acquired, Attempt, Claim, EnqueueReply, QueueStatus, ServerTime};
+use crate::engine::request::{Acquired, Attempt, Claim, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::claims::Claims;
 use crate::engine::zookeeper::look::{follow_place_of, place_of};
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::node::{Node, Presence};
-use crate::error::Holder;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// How often a claim is made again that another client has deleted.
 const MAX_ENTRIES: usize = 3;
-
-/// For how long a claim that waits asks no more often than its place in the line demands: the end of a holder is told.
-const UNTIL_TOLD: Duration = Duration::from_secs(60);
 
 /// A claim that was made for a caller who has not received it yet. Dropping it gives the claim up.
 struct Undelivered(Option<(Arc<Claims>, Arc<Node>)>);
@@ -135,17 +130,11 @@ impl ZooKeeperEngine {
                         claims.nodes.expire_in(claim.token, claim.ttl);
                         return Ok(EnqueueReply::Granted(claim.ttl));
                     }
-                    Some(Place::Waits { ahead, has_others }) => {
+                    Some(place @ Place::Waits { ahead, .. }) => {
                         if ahead == 0 {
                             claims.secure_ahead(&node.session, claim.ttl);
                         }
-                        return Ok(EnqueueReply::Queued(QueueStatus {
-                            server_time,
-                            holder_ttl: UNTIL_TOLD,
-                            position: ahead,
-                            has_others,
-                            holder: Holder::default(),
-                        }));
+                        return Ok(EnqueueReply::Queued(place.status(server_time)));
                     }
                     None => node.set_presence(Presence::Absent),
                 }
@@ -163,19 +152,20 @@ mod tests {
     use crate::engine::timeouts::Timeouts;
     use crate::engine::zookeeper::address::Address;
     use crate::engine::zookeeper::net::connection::FIRST_TRY;
-    use crate::engine::zookeeper::net::session::Surroundings;
+    use crate::engine::zookeeper::net::session::SessionContext;
     use crate::engine::zookeeper::sessions::{SessionLimits, Sessions};
     use crate::util::clock::Clock;
     use crate::util::io_thread::IoThread;
     use crate::util::time::deadline_in;
     use std::pin::pin;
     use std::task::{Context, Waker};
+    use std::time::Duration;
 
     /// Returns an engine without servers.
     fn engine() -> ZooKeeperEngine {
         let config = Config::new("zookeeper://127.0.0.1:1");
         let (io, clock) = (IoThread::start().unwrap(), Clock::manual());
-        let surroundings = Surroundings {
+        let context = SessionContext {
             io,
             address: Address::parse("zookeeper://127.0.0.1:1", &config).unwrap(),
             timeouts: Timeouts::of(&config),
@@ -189,7 +179,7 @@ mod tests {
             longest: Duration::from_secs(40),
         };
         ZooKeeperEngine {
-            claims: Claims::new(Sessions::new(surroundings, io, limits), io, &config),
+            claims: Claims::new(Sessions::new(context, io, limits), io, &config),
             address: "zookeeper://127.0.0.1:1".into(),
             started: clock.now(),
             clock,

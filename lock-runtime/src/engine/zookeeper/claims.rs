@@ -9,7 +9,7 @@ use crate::engine::timeouts::WAITER_TTL;
 use crate::engine::zookeeper::containers::Containers;
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::request::Request;
-use crate::engine::zookeeper::net::session::{Surroundings, done};
+use crate::engine::zookeeper::net::session::{SessionContext, done};
 use crate::engine::zookeeper::node::{Node, Presence};
 use crate::engine::zookeeper::paths::Paths;
 use crate::engine::zookeeper::sessions::Sessions;
@@ -42,7 +42,7 @@ pub(crate) struct Claims {
 
 impl Claims {
     pub(crate) fn new(sessions: Sessions, io: IoThread, config: &Config) -> Arc<Claims> {
-        let Surroundings { address, clock, .. } = &*sessions.surroundings;
+        let SessionContext { address, clock, .. } = &*sessions.context;
         let nodes = Arc::new(ClaimTable::new(clock.clone()));
         let paths = Paths::new(&address.root, &config.prefix);
         let proofs = paths.sessions(&config.prefix);

@@ -86,7 +86,7 @@ impl Claims {
         Err(Failure::NoNode)
     }
 
-    /// Finds out whether a node exists whose creation was not answered.
+    /// Finds out whether a node exists whose creation got no reply.
     pub(crate) async fn find(&self, node: &Node, deadline: Instant) -> Result<(), Failure> {
         // What a majority has agreed to after it, on the same session, the next read sees, too.
         self.prove(&node.session, deadline).await?;

@@ -21,7 +21,7 @@ impl ZooKeeperEngine {
                 .push(Warning::new(&self.address, kind, words));
         };
         let session = self.claims.sessions.of(ttl);
-        let address = &self.claims.sessions.surroundings.address;
+        let address = &self.claims.sessions.context.address;
         if address.access() == Access::Anyone {
             let words = "the nodes of locks have no access control, since there are no credentials";
             warn(WarningKind::Unprotected, words.to_owned());

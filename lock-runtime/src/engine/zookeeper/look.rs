@@ -42,7 +42,7 @@ impl Claims {
             let synced = looks_again.then(sync);
             let line = look(&session, &lock, limit, Watches::None, deadline).await?;
             if let Some(synced) = synced {
-                done(synced.answer().await)?;
+                done(synced.reply().await)?;
             }
             self.containers.saw(&lock, line.is_some());
             if line.is_none_or(|line| line.has_room_for(limit)) {
@@ -198,7 +198,7 @@ pub(crate) async fn read(
         path: lock.to_owned(),
         watch: watcher.is_some(),
     };
-    match session.submit(request, watcher, deadline).answer().await {
+    match session.submit(request, watcher, deadline).reply().await {
         Ok(Reply::Children(names)) => Ok(Some(line_of(&names))),
         Ok(_) => Err(Failure::Malformed),
         Err(Failure::NoNode) => Ok(None),
@@ -227,7 +227,7 @@ fn submit_data(
 }
 
 async fn data_in_reply(submitted: Submitted<'_>) -> Result<Option<Vec<u8>>, Failure> {
-    match submitted.answer().await {
+    match submitted.reply().await {
         Ok(Reply::Data(data)) => Ok(Some(data)),
         Ok(_) => Err(Failure::Malformed),
         Err(Failure::NoNode) => Ok(None),

@@ -8,7 +8,7 @@ use crate::engine::zookeeper::address::Address;
 use crate::engine::zookeeper::claims::Claims;
 use crate::engine::zookeeper::net::connection::FIRST_TRY;
 use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::session::Surroundings;
+use crate::engine::zookeeper::net::session::SessionContext;
 use crate::engine::zookeeper::sessions::{SessionLimits, Sessions};
 use crate::engine::zookeeper::tries::Tries;
 use crate::error::LockError;
@@ -51,7 +51,7 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
     .await
     .map_err(refused)?;
     check_ttl(config, limits)?;
-    let surroundings = Surroundings {
+    let context = SessionContext {
         io,
         address,
         timeouts,
@@ -60,7 +60,7 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         handler,
         tick: limits.tick(),
     };
-    let sessions = Sessions::new(surroundings, io, limits);
+    let sessions = Sessions::new(context, io, limits);
     let claims = Claims::new(sessions, io, config);
     let session = claims.sessions.of(config.ttl);
     let proving = claims.clone();

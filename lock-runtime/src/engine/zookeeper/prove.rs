@@ -5,7 +5,7 @@ use crate::engine::zookeeper::containers::create_containers;
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::reply::Reply;
 use crate::engine::zookeeper::net::request::{NodeKind, Request};
-use crate::engine::zookeeper::net::session::{Session, Surroundings};
+use crate::engine::zookeeper::net::session::{Session, SessionContext};
 use crate::util::time::{deadline_in, now, sleep_until};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Claims {
         ttl: Duration,
         deadline: Instant,
     ) -> Result<(), Failure> {
-        let Surroundings { clock, tick, .. } = &*self.sessions.surroundings;
+        let SessionContext { clock, tick, .. } = &*self.sessions.context;
         loop {
             let proven = session.lease().map(|lease| lease.remaining(clock.now()));
             if proven.is_some_and(|proven| proven >= ttl / 3 * 2) {
@@ -43,7 +43,7 @@ impl Claims {
 
     /// Proves the session in the background if a claim that is granted a little later would have to.
     pub(crate) fn secure_ahead(self: &Arc<Self>, session: &Arc<Session>, ttl: Duration) {
-        let now = self.sessions.surroundings.clock.now();
+        let now = self.sessions.context.clock.now();
         let proven = session.lease().map(|lease| lease.remaining(now));
         if proven.is_none_or(|proven| proven >= ttl / 3 * 2 + AHEAD) {
             return;

@@ -1,13 +1,13 @@
 //! The sessions of a process: one for each length of time in use.
 
-use crate::engine::zookeeper::net::session::{Session, Surroundings};
+use crate::engine::zookeeper::net::session::{Session, SessionContext};
 use crate::util::io_thread::IoThread;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub(crate) struct Sessions {
-    pub(crate) surroundings: Arc<Surroundings>,
+    pub(crate) context: Arc<SessionContext>,
     io: IoThread,
     limits: SessionLimits,
     open: Mutex<HashMap<Duration, Arc<Session>>>,
@@ -47,9 +47,9 @@ impl SessionLimits {
 }
 
 impl Sessions {
-    pub(crate) fn new(surroundings: Surroundings, io: IoThread, limits: SessionLimits) -> Sessions {
+    pub(crate) fn new(context: SessionContext, io: IoThread, limits: SessionLimits) -> Sessions {
         Sessions {
-            surroundings: Arc::new(surroundings),
+            context: Arc::new(context),
             io,
             limits,
             open: Mutex::default(),
@@ -67,7 +67,7 @@ impl Sessions {
         if let Some(session) = open.get(&timeout).filter(|session| !session.is_ended()) {
             return session.clone();
         }
-        let session = Arc::new(Session::new(self.surroundings.clone(), timeout));
+        let session = Arc::new(Session::new(self.context.clone(), timeout));
         open.insert(timeout, session.clone());
         self.io.spawn_detached(session.clone().run());
         session

@@ -6,9 +6,10 @@ use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::in_flight::{InFlight, Waiting};
 use crate::engine::zookeeper::net::messages::{Hello, Incoming, Watch};
 use crate::engine::zookeeper::net::request::Request;
-use crate::engine::zookeeper::net::session::{Phase, Session, Surroundings};
+use crate::engine::zookeeper::net::session::{Phase, Session, SessionContext};
 use crate::engine::zookeeper::net::stream::Stream;
 use crate::util::time::{now, sleep_until};
+use std::fmt::Display;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::task::yield_now;
+use tokio::time::Instant;
 
 /// The reason why a connection ends.
 pub(super) enum End {
@@ -24,115 +26,152 @@ pub(super) enum End {
     Closed,
 }
 
-impl Session {
-    /// Sends requests and receives replies until the connection ends.
-    pub(super) async fn exchange(&self, mut stream: Stream, hello: &mut Hello) -> End {
-        let mut in_flight = InFlight::default();
-        let end = self.exchange_with(&mut stream, &mut in_flight, hello).await;
-        let why: Arc<str> = match &end {
-            End::Broken(why) => why.clone(),
-            End::Expired => "the session has expired".into(),
-            End::Closed => "the session was ended".into(),
-        };
-        in_flight.fail(&why);
-        end
-    }
+/// A connection of a session, while requests and replies pass.
+struct Exchange<'a> {
+    session: &'a Session,
+    stream: Stream,
+    in_flight: InFlight,
+    hello: &'a mut Hello,
+    /// How long the client sends nothing at most.
+    ping: Duration,
+    last_heard: Instant,
+    last_sent: Instant,
+    asked_to_end: bool,
+}
 
-    async fn exchange_with(
-        &self,
-        stream: &mut Stream,
-        in_flight: &mut InFlight,
-        hello: &mut Hello,
-    ) -> End {
-        let Surroundings { timeouts, tick, .. } = &*self.surroundings;
-        let ping = (*tick / 2)
-            .min(self.timeout / 4)
-            .max(Duration::from_millis(5));
-        let (mut last_heard, mut last_sent) = (now(), now());
-        let mut asked_to_end = false;
+impl Exchange<'_> {
+    async fn run(&mut self) -> End {
         loop {
-            if self.send_requests(stream, in_flight) {
-                last_sent = now();
-            }
-            if self.state().phase == Phase::Closing && in_flight.is_empty() {
-                if asked_to_end {
-                    return End::Closed;
-                }
-                asked_to_end = true;
-                self.send(stream, in_flight, Request::CloseSession, None);
-            }
-            if in_flight.is_empty() && now() >= last_sent + ping {
-                self.send(stream, in_flight, Request::Ping, None);
-                last_sent = now();
-            }
-            let silent_at = in_flight
-                .oldest()
-                .map(|oldest| oldest.max(last_heard) + timeouts.silence());
-            if silent_at.is_some_and(|at| at <= now()) {
-                return End::Broken(NO_REPLY.into());
-            }
-            let due = silent_at.unwrap_or(last_sent + ping);
-            let mut tick = pin!(sleep_until(due));
-            let mut work = pin!(self.work.notified());
-            let received = poll_fn(|context| {
-                if let Poll::Ready(received) = stream.poll(context) {
-                    return Poll::Ready(received.map(|()| true));
-                }
-                let works = work.as_mut().poll(context).is_ready();
-                match works || tick.as_mut().poll(context).is_ready() {
-                    true => Poll::Ready(Ok(false)),
-                    false => Poll::Pending,
-                }
-            });
-            match received.await {
-                Ok(true) => last_heard = now(),
-                Ok(false) if in_flight.is_empty() => continue,
-                // So that all tasks with work add their requests before they are written.
-                Ok(false) => {
-                    yield_now().await;
-                    continue;
-                }
-                Err(_) if asked_to_end => return End::Closed,
-                Err(error) => return End::Broken(error.to_string().into()),
-            }
-            loop {
-                match stream.next_message() {
-                    Ok(Some(message)) => match self.receive(message, in_flight, hello) {
-                        Ok(()) => {}
-                        Err(Failure::SessionExpired) => return End::Expired,
-                        Err(failure) => return End::Broken(failure.to_string().into()),
-                    },
-                    Ok(None) => break,
-                    Err(error) => return End::Broken(error.to_string().into()),
-                }
+            if let Err(end) = self.turn().await {
+                return end;
             }
         }
     }
 
+    async fn turn(&mut self) -> Result<(), End> {
+        self.send_all()?;
+        let due = self.next_due()?;
+        if self.wait_until(due).await? {
+            self.last_heard = now();
+            return self.receive_all();
+        }
+        if !self.in_flight.is_empty() {
+            // So that all tasks with work add their requests before they are written.
+            yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Sends what callers have submitted, and what the session needs itself.
+    fn send_all(&mut self) -> Result<(), End> {
+        if self.send_submitted() {
+            self.last_sent = now();
+        }
+        let is_closing = self.session.state().phase == Phase::Closing;
+        if is_closing && self.in_flight.is_empty() {
+            if self.asked_to_end {
+                return Err(End::Closed);
+            }
+            self.asked_to_end = true;
+            self.send(Request::CloseSession, None);
+        }
+        if self.in_flight.is_empty() && now() >= self.last_sent + self.ping {
+            self.send(Request::Ping, None);
+            self.last_sent = now();
+        }
+        Ok(())
+    }
+
     /// Sends all requests whose callers still wait. Returns `true` if it has sent any.
-    fn send_requests(&self, stream: &mut Stream, in_flight: &mut InFlight) -> bool {
-        let unsent = std::mem::take(&mut self.state().unsent);
+    fn send_submitted(&mut self) -> bool {
+        let unsent = std::mem::take(&mut self.session.state().unsent);
         let now = now();
         let mut any = false;
         for unsent in unsent.into_iter().filter(|unsent| unsent.deadline > now) {
-            self.send(stream, in_flight, unsent.request, Some(unsent.waiting));
+            self.send(unsent.request, Some(unsent.waiting));
             any = true;
         }
         any
     }
 
-    fn send(
-        &self,
-        stream: &mut Stream,
-        in_flight: &mut InFlight,
-        request: Request,
-        waiting: Option<Waiting>,
-    ) {
-        let Surroundings { clock, address, .. } = &*self.surroundings;
+    fn send(&mut self, request: Request, waiting: Option<Waiting>) {
+        let SessionContext { clock, address, .. } = &*self.session.context;
         let at = (clock.now(), now());
-        let xid = in_flight.number(&request);
-        stream.send(&request.encode(xid, address.access()));
-        in_flight.push(xid, request, waiting, at);
+        let xid = self.in_flight.number(&request);
+        self.stream.send(&request.encode(xid, address.access()));
+        self.in_flight.push(xid, request, waiting, at);
+    }
+
+    /// Returns when the next ping or the next reply is due. Fails if the server has been silent for too long.
+    fn next_due(&self) -> Result<Instant, End> {
+        let Some(oldest) = self.in_flight.oldest() else {
+            return Ok(self.last_sent + self.ping);
+        };
+        let silence = self.session.context.timeouts.silence();
+        let due = oldest.max(self.last_heard) + silence;
+        match due <= now() {
+            true => Err(End::Broken(NO_REPLY.into())),
+            false => Ok(due),
+        }
+    }
+
+    /// Returns `true` when bytes have come, or `false` when there is work or it is time.
+    async fn wait_until(&mut self, due: Instant) -> Result<bool, End> {
+        let mut due = pin!(sleep_until(due));
+        let mut work = pin!(self.session.work.notified());
+        let stream = &mut self.stream;
+        let received = poll_fn(|context| {
+            if let Poll::Ready(received) = stream.poll(context) {
+                return Poll::Ready(received.map(|()| true));
+            }
+            let works = work.as_mut().poll(context).is_ready();
+            match works || due.as_mut().poll(context).is_ready() {
+                true => Poll::Ready(Ok(false)),
+                false => Poll::Pending,
+            }
+        });
+        received.await.map_err(|error| match self.asked_to_end {
+            true => End::Closed,
+            false => End::Broken(error.to_string().into()),
+        })
+    }
+
+    fn receive_all(&mut self) -> Result<(), End> {
+        let broken = |why: &dyn Display| End::Broken(why.to_string().into());
+        while let Some(message) = self.stream.next_message().map_err(|error| broken(&error))? {
+            let (in_flight, hello) = (&mut self.in_flight, &mut *self.hello);
+            let received = self.session.receive(message, in_flight, hello);
+            received.map_err(|failure| match failure {
+                Failure::SessionExpired => End::Expired,
+                failure => broken(&failure),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Sends requests and receives replies until the connection ends.
+    pub(super) async fn exchange(&self, stream: Stream, hello: &mut Hello) -> End {
+        let ping = (self.context.tick / 2).min(self.timeout / 4);
+        let mut exchange = Exchange {
+            session: self,
+            stream,
+            in_flight: InFlight::default(),
+            hello,
+            ping: ping.max(Duration::from_millis(5)),
+            last_heard: now(),
+            last_sent: now(),
+            asked_to_end: false,
+        };
+        let end = exchange.run().await;
+        let why: Arc<str> = match &end {
+            End::Broken(why) => why.clone(),
+            End::Expired => "the session has expired".into(),
+            End::Closed => "the session was ended".into(),
+        };
+        exchange.in_flight.fail(&why);
+        end
     }
 
     fn receive(
@@ -153,16 +192,16 @@ impl Session {
         }
         let mut state = self.state();
         // Under the mutex: whoever gets the reply finds what it proves.
-        let Some(answered) = in_flight.answer(message)? else {
+        let Some(delivered) = in_flight.deliver(message)? else {
             return Ok(());
         };
         if let Some(proof) = &mut state.proof {
-            match answered.was_write {
-                true => proof.write(answered.sent, self.surroundings.clock.now()),
-                false => proof.contact(answered.sent),
+            match delivered.was_write {
+                true => proof.write(delivered.sent, self.context.clock.now()),
+                false => proof.contact(delivered.sent),
             }
         }
-        if let Some((watch, watcher)) = answered.watch {
+        if let Some((watch, watcher)) = delivered.watch {
             let watchers = state.watches.entry(watch).or_default();
             watchers.retain(|other| other.token != watcher.token);
             watchers.push(watcher);
@@ -170,21 +209,21 @@ impl Session {
         Ok(())
     }
 
-    /// Tells all that wait for one of these watches.
+    /// Notifies all that wait for one of these watches.
     fn fire(&self, watches: &[Watch], is_deletion: bool) {
         let mut state = self.state();
-        let mut told = Vec::new();
+        let mut notified = Vec::new();
         for watch in watches {
             let watchers = state.watches.remove(watch).unwrap_or_default();
             if is_deletion && matches!(watch, Watch::Node(_)) {
                 let flags = watchers.iter().map(|watcher| &watcher.saw_end);
                 flags.for_each(|flag| flag.store(true, Ordering::Release));
             }
-            told.extend(watchers.into_iter().filter_map(|watcher| watcher.token));
+            notified.extend(watchers.into_iter().filter_map(|watcher| watcher.token));
         }
         drop(state);
-        for token in told {
-            (self.surroundings.handler)(EngineEvent::MayBeFree(token));
+        for token in notified {
+            (self.context.handler)(EngineEvent::MayBeFree(token));
         }
     }
 }

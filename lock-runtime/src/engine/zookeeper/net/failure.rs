@@ -76,7 +76,7 @@ impl fmt::Display for Failure {
             ),
             Failure::Server(-125) => write!(f, "a quota of the server is exceeded; raise it"),
             Failure::Server(number) => write!(f, "the server reports error {number}"),
-            Failure::Unanswered(why) => write!(f, "the server did not answer: {why}"),
+            Failure::Unanswered(why) => write!(f, "the server did not reply: {why}"),
             Failure::NotSent(why) => write!(f, "there is no connection: {why}"),
             Failure::Malformed => write!(
                 f,

@@ -12,8 +12,6 @@ use std::sync::atomic::AtomicBool;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-pub(crate) type Answer = Result<Reply, Failure>;
-
 /// A request that has not been sent.
 pub(crate) struct Unsent {
     pub(crate) id: u64,
@@ -24,11 +22,11 @@ pub(crate) struct Unsent {
 
 /// Who waits for the reply to a request.
 pub(crate) struct Waiting {
-    pub(crate) reply: oneshot::Sender<Answer>,
+    pub(crate) reply: oneshot::Sender<Result<Reply, Failure>>,
     pub(crate) watcher: Option<Watcher>,
 }
 
-/// What is told when the watch fires that a request leaves.
+/// What is notified when the watch fires that a request leaves.
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
     /// `None` if no claim is: the watch shows only that its node exists.
@@ -38,7 +36,7 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Returns a watcher that tells a claim.
+    /// Returns a watcher that notifies a claim.
     pub(crate) fn new(token: Token) -> Watcher {
         Watcher {
             token: Some(token),
@@ -46,7 +44,7 @@ impl Watcher {
         }
     }
 
-    /// Returns a watcher that tells no claim.
+    /// Returns a watcher that notifies no claim.
     pub(crate) fn silent() -> Watcher {
         Watcher {
             token: None,
@@ -65,18 +63,18 @@ struct Sent {
     instant: Instant,
 }
 
-/// The requests that were sent on one connection, in order. A server answers in this order.
+/// The requests that were sent on one connection, in order. A server replies in this order.
 #[derive(Default)]
 pub(crate) struct InFlight {
     sent: VecDeque<Sent>,
     last_xid: i32,
 }
 
-/// An answered request.
-pub(crate) struct Answered {
+/// A request whose reply was delivered.
+pub(crate) struct Delivered {
     pub(crate) sent: Timestamp,
     pub(crate) was_write: bool,
-    /// The watch that the server has from now on, and the claim that is to be told. What fires it comes later.
+    /// The watch that the server has from now on, and the claim that is to be notified. What fires it comes later.
     pub(crate) watch: Option<(Watch, Watcher)>,
 }
 
@@ -109,7 +107,7 @@ impl InFlight {
     }
 
     /// Delivers the reply to the oldest request. Fails if it is not the reply to that one.
-    pub(crate) fn answer(&mut self, reply: Incoming<'_>) -> Result<Option<Answered>, Failure> {
+    pub(crate) fn deliver(&mut self, reply: Incoming<'_>) -> Result<Option<Delivered>, Failure> {
         let Incoming::Reply { xid, result, .. } = reply else {
             return Ok(None);
         };
@@ -118,8 +116,8 @@ impl InFlight {
         let oldest = expected.then(|| self.sent.pop_front()).flatten();
         let oldest = oldest.ok_or(Failure::Malformed)?;
         let parsed = result.and_then(|body| oldest.request.parse_reply(body));
-        let answered = match &parsed {
-            Ok(_) => Answered {
+        let delivered = match &parsed {
+            Ok(_) => Delivered {
                 sent: oldest.at,
                 was_write: oldest.request.is_write(),
                 watch: oldest
@@ -130,7 +128,7 @@ impl InFlight {
             Err(Failure::SessionExpired) => return Err(Failure::SessionExpired),
             // The session is on another connection.
             Err(Failure::Server(-118)) => return Err(Failure::Server(-118)),
-            Err(_) => Answered {
+            Err(_) => Delivered {
                 sent: oldest.at,
                 was_write: false,
                 watch: None,
@@ -140,7 +138,7 @@ impl InFlight {
             // The caller may have left.
             let _ = waiting.reply.send(parsed);
         }
-        Ok(Some(answered))
+        Ok(Some(delivered))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -167,7 +165,7 @@ mod tests {
     use crate::util::time::now;
 
     /// Sends a request for a node's data with a watch, and returns its reply.
-    fn look(in_flight: &mut InFlight, watcher: Token) -> oneshot::Receiver<Answer> {
+    fn look(in_flight: &mut InFlight, watcher: Token) -> oneshot::Receiver<Result<Reply, Failure>> {
         let (reply, receiver) = oneshot::channel();
         let request = Request::Data {
             path: "/a".into(),
@@ -194,13 +192,13 @@ mod tests {
         let (one, other) = (Token::random(), Token::random());
         let mut in_flight = InFlight::default();
         let _replies = [look(&mut in_flight, one), look(&mut in_flight, other)];
-        let answered = in_flight.answer(reply(1, Ok(&[0; 4]))).unwrap().unwrap();
+        let delivered = in_flight.deliver(reply(1, Ok(&[0; 4]))).unwrap().unwrap();
         let watch = Watch::Node("/a".into());
-        let (watched, watcher) = answered.watch.unwrap();
+        let (watched, watcher) = delivered.watch.unwrap();
         assert_eq!((watched, watcher.token), (watch, Some(one)));
-        let answered = in_flight.answer(reply(2, Err(Failure::NoNode)));
+        let delivered = in_flight.deliver(reply(2, Err(Failure::NoNode)));
         assert!(
-            answered.unwrap().unwrap().watch.is_none(),
+            delivered.unwrap().unwrap().watch.is_none(),
             "there is no node"
         );
     }
@@ -209,12 +207,12 @@ mod tests {
     fn a_request_may_be_carried_out_whose_reply_is_malformed() {
         let mut in_flight = InFlight::default();
         let mut receiver = look(&mut in_flight, Token::random());
-        assert!(in_flight.answer(reply(9, Ok(&[]))).is_err());
+        assert!(in_flight.deliver(reply(9, Ok(&[]))).is_err());
         in_flight.fail(&"malformed".into());
-        let answer = receiver.try_recv();
+        let reply = receiver.try_recv();
         assert!(
-            matches!(answer, Ok(Err(Failure::Unanswered(_)))),
-            "{answer:?}"
+            matches!(reply, Ok(Err(Failure::Unanswered(_)))),
+            "{reply:?}"
         );
     }
 }

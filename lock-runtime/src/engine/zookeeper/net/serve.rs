@@ -6,7 +6,7 @@ use crate::engine::url::format_address;
 use crate::engine::zookeeper::net::exchange::End;
 use crate::engine::zookeeper::net::messages::{Hello, Welcome};
 use crate::engine::zookeeper::net::proof::Proof;
-use crate::engine::zookeeper::net::session::{Phase, Session, Surroundings};
+use crate::engine::zookeeper::net::session::{Phase, Session, SessionContext};
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::clock::Timestamp;
@@ -23,13 +23,13 @@ impl Session {
     }
 
     async fn serve(&self) {
-        let Surroundings {
+        let SessionContext {
             address,
             timeouts,
             first_try,
             clock,
             ..
-        } = &*self.surroundings;
+        } = &*self.context;
         let fresh = || Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
         let (mut backoff, mut limit) = (fresh(), *first_try);
         let mut hello = Hello {
@@ -93,7 +93,7 @@ impl Session {
         match &mut state.proof {
             Some(proof) => proof.reconnected(asked, welcome.timeout),
             None => {
-                let tick = self.surroundings.tick;
+                let tick = self.context.tick;
                 state.proof = Some(Proof::new(asked, welcome.timeout, tick));
             }
         }
@@ -111,7 +111,7 @@ impl Session {
         state.unsent.retain(|unsent| unsent.deadline > now);
         drop(state);
         if had_watches {
-            (self.surroundings.handler)(EngineEvent::Resubscribed);
+            (self.context.handler)(EngineEvent::Resubscribed);
         }
     }
 
@@ -125,7 +125,7 @@ impl Session {
         drop(state);
         drop(unsent);
         if !watches.is_empty() {
-            (self.surroundings.handler)(EngineEvent::Resubscribed);
+            (self.context.handler)(EngineEvent::Resubscribed);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::engine::lease::Lease;
 use crate::engine::timeouts::Timeouts;
 use crate::engine::zookeeper::address::Address;
 use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::in_flight::{Answer, Unsent, Waiting, Watcher};
+use crate::engine::zookeeper::net::in_flight::{Unsent, Waiting, Watcher};
 use crate::engine::zookeeper::net::messages::Watch;
 use crate::engine::zookeeper::net::proof::Proof;
 use crate::engine::zookeeper::net::reply::Reply;
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 /// What all sessions of an engine share.
-pub(crate) struct Surroundings {
+pub(crate) struct SessionContext {
     pub(crate) io: IoThread,
     pub(crate) address: Address,
     pub(crate) timeouts: Timeouts,
@@ -38,7 +38,7 @@ pub(crate) struct Surroundings {
 pub(crate) struct Session {
     /// Drawn by this process.
     pub(crate) identity: Uuid,
-    pub(super) surroundings: Arc<Surroundings>,
+    pub(super) context: Arc<SessionContext>,
     pub(super) timeout: Duration,
     pub(super) state: Mutex<State>,
     pub(super) work: Notify,
@@ -67,16 +67,16 @@ pub(super) enum Phase {
 pub(crate) struct Submitted<'a> {
     session: &'a Session,
     id: u64,
-    reply: oneshot::Receiver<Answer>,
+    reply: oneshot::Receiver<Result<Reply, Failure>>,
     deadline: Instant,
 }
 
 impl Session {
     /// Creates a session that asks for that timeout. `run` serves it.
-    pub(crate) fn new(surroundings: Arc<Surroundings>, timeout: Duration) -> Session {
+    pub(crate) fn new(context: Arc<SessionContext>, timeout: Duration) -> Session {
         Session {
             identity: Uuid::new_v4(),
-            surroundings,
+            context,
             timeout,
             state: Mutex::new(State {
                 phase: Phase::Open,
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Submits a request. The watcher is told when the watch fires that the request leaves.
+    /// Submits a request. The watcher is notified when the watch fires that the request leaves.
     pub(crate) fn submit(
         &self,
         request: Request,
@@ -124,8 +124,12 @@ impl Session {
     }
 
     /// Submits a request, and returns its reply.
-    pub(crate) async fn request(&self, request: Request, deadline: Instant) -> Answer {
-        self.submit(request, None, deadline).answer().await
+    pub(crate) async fn request(
+        &self,
+        request: Request,
+        deadline: Instant,
+    ) -> Result<Reply, Failure> {
+        self.submit(request, None, deadline).reply().await
     }
 
     /// Returns `true` if the server has a watch at the node, which has not fired: the node exists, after all events that
@@ -149,7 +153,7 @@ impl Session {
         self.work.notify_one();
     }
 
-    /// Returns why a request of this session was not answered.
+    /// Returns why a request of this session got no reply.
     pub(crate) fn unanswered(&self) -> Failure {
         Failure::Unanswered(self.state().error.clone())
     }
@@ -168,10 +172,10 @@ impl Session {
 
 impl Submitted<'_> {
     /// Waits for the reply, at most until the deadline.
-    pub(crate) async fn answer(mut self) -> Answer {
-        let io = self.session.surroundings.io;
-        if let Ok(answer) = io.timeout_at(self.deadline, &mut self.reply).await {
-            return answer.unwrap_or_else(|_| Err(self.dropped()));
+    pub(crate) async fn reply(mut self) -> Result<Reply, Failure> {
+        let io = self.session.context.io;
+        if let Ok(reply) = io.timeout_at(self.deadline, &mut self.reply).await {
+            return reply.unwrap_or_else(|_| Err(self.dropped()));
         }
         let withdrawn = self.withdraw();
         let error = self.session.state().error.clone();
@@ -208,9 +212,9 @@ impl Drop for Submitted<'_> {
     }
 }
 
-/// Waits for the reply of a request that returns nothing.
-pub(crate) fn done(answer: Answer) -> Result<bool, Failure> {
-    match answer {
+/// Returns whether a request was carried out whose reply says no more; `false` if there is no such node.
+pub(crate) fn done(reply: Result<Reply, Failure>) -> Result<bool, Failure> {
+    match reply {
         Ok(Reply::Done) => Ok(true),
         Ok(_) => Err(Failure::Malformed),
         Err(Failure::NoNode) => Ok(false),
