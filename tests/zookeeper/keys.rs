@@ -85,6 +85,24 @@ async fn call_creates_no_claim_in_vain() {
     other.shutdown().await;
 }
 
+/// The deletion is repeated until the claim's session ends, or its user may delete it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_release_is_reported() {
+    const DELETE: i32 = 8;
+    let zookeeper = ZooKeeper::start();
+    let locks = connected(patient(&*zookeeper.url())).await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    let mut client = zookeeper.client();
+    client.allow("/lock/row", 31 - DELETE).unwrap();
+    let refused = within(NOISE, guard.release()).await.unwrap_err();
+    let source = std::error::Error::source(&refused).map(ToString::to_string);
+    let words = source.unwrap_or_default();
+    assert!(words.contains("access control list"), "{refused}: {words}");
+    client.allow("/lock/row", 31).unwrap();
+    eventually(NOISE, "it is deleted", || zookeeper.claims().is_empty());
+    locks.shutdown().await;
+}
+
 /// Another client has made the lock's node, whose data cannot be changed, in a node that may have no others.
 #[tokio::test(flavor = "multi_thread")]
 async fn lock_whose_node_may_not_be_written_works() {

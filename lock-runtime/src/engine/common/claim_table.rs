@@ -73,6 +73,7 @@ impl<R: Clone> ClaimTable<R> {
     }
 
     /// Changes what is known of the claim. Returns `None` if that is nothing.
+    #[cfg(feature = "etcd")]
     pub(crate) fn change<T>(&self, token: Token, change: impl FnOnce(&mut R) -> T) -> Option<T> {
         let mut state = self.state();
         state
@@ -82,6 +83,7 @@ impl<R: Clone> ClaimTable<R> {
     }
 
     /// Gives the claim another token.
+    #[cfg(feature = "zookeeper")]
     pub(crate) fn rename(&self, from: Token, to: Token) {
         let mut state = self.state();
         if let Some(row) = state.rows.remove(&from) {
@@ -97,17 +99,20 @@ impl<R: Clone> ClaimTable<R> {
         removed.flatten().map(|row| row.record)
     }
 
+    #[cfg(feature = "etcd")]
     pub(crate) fn remove(&self, token: Token) -> Option<R> {
         self.remove_if(token, |_| true)
     }
 
     /// Returns `true` if a claim is accepted.
+    #[cfg(feature = "zookeeper")]
     pub(crate) fn any(&self, accepts: impl Fn(&R) -> bool) -> bool {
         let state = self.state();
         state.rows.values().any(|row| accepts(&row.record))
     }
 
     /// Lets the claim expire after that time, unless this is called again before.
+    #[cfg(feature = "zookeeper")]
     pub(crate) fn expire_in(&self, token: Token, time: Duration) {
         self.expire_since(token, self.clock.now(), time);
     }
@@ -170,7 +175,7 @@ pub(crate) async fn end_expired<R: Clone, E>(
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "zookeeper"))]
 mod tests {
     use super::*;
 
@@ -209,7 +214,7 @@ mod tests {
         assert_eq!(table.get_or_insert(token, |_| false, || 3), 3);
         assert_eq!(table.remove_if(token, |record| *record == 1), None);
         assert!(table.any(|record| *record == 3));
-        assert_eq!(table.remove(token), Some(3));
+        assert_eq!(table.remove_if(token, |_| true), Some(3));
         assert_eq!(table.get(token), None);
     }
 }

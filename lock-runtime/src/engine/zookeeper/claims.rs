@@ -161,6 +161,7 @@ impl Claims {
                         Ok(deleted) => return deleted || was_sent,
                         Err(failure) => {
                             was_sent |= matches!(failure, Failure::Unanswered(_));
+                            node.ending.fail(failure.into_error());
                             true
                         }
                     }

@@ -22,7 +22,7 @@ pub(crate) mod sessions;
 pub(crate) mod tries;
 
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
-use crate::engine::error::EngineError;
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
@@ -86,7 +86,11 @@ impl ZooKeeperEngine {
         };
         self.claims.leave(&node);
         let gone = node.ending.finished(self.claims.io, deadline).await;
-        gone.map_err(|_| node.session.unanswered().into_error())
+        gone.map_err(|error| match error.kind {
+            // The session knows why there is no reply.
+            EngineErrorKind::Indeterminate => node.session.unanswered().into_error(),
+            _ => error,
+        })
     }
 }
 
