@@ -1,5 +1,6 @@
 //! The errors of an engine.
 
+use crate::engine::timeouts::NO_REPLY;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -36,6 +37,11 @@ impl EngineError {
             kind,
             source: Arc::from(source.into()),
         }
+    }
+
+    /// Returns the error of a request that has no reply by its deadline.
+    pub(crate) fn no_reply() -> Self {
+        EngineError::new(EngineErrorKind::Indeterminate, NO_REPLY)
     }
 
     /// Returns `true` if the same request may succeed a moment later.

@@ -4,7 +4,6 @@
 //! keys, tokens and times, and nothing of guards or tasks. Engine files import nothing from this one.
 
 pub(crate) mod background_release;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
 pub(crate) mod common;
 pub(crate) mod error;
 #[cfg(feature = "etcd")]

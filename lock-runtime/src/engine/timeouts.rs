@@ -31,10 +31,15 @@ impl Timeouts {
     /// Returns how long a server may owe a reply before its connection is abandoned: the command timeout, and while the
     /// engine is opened, the rest of the connect timeout.
     pub(crate) fn silence(&self) -> Duration {
-        match self.is_open.load(Ordering::Acquire) {
+        match self.is_open() {
             true => self.command,
             false => self.open_by.saturating_duration_since(now()),
         }
+    }
+
+    /// Returns `true` once the engine is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
     }
 
     /// Records that the engine is open.

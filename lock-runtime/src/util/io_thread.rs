@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +70,17 @@ impl IoThread {
         self.0.spawn(caught(task));
     }
 
+    /// Runs work on this thread, to its end even if the caller leaves. Returns `None` if it has not ended by the deadline,
+    /// or panics.
+    pub(crate) async fn run_to_end<T: Send + 'static>(
+        self,
+        deadline: Instant,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let done = self.timeout_at(deadline, self.spawn(work)).await;
+        done.ok()?.ok()
+    }
+
     /// Returns a timeout that this thread's clock drives, independent of the executor that polls it.
     pub(crate) fn timeout_at<F: Future>(self, deadline: Instant, work: F) -> Timeout<F> {
         TICKER.request_tick();
@@ -88,6 +100,15 @@ impl IoThread {
     }
 }
 
+/// Ends a task when it is dropped.
+pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Returns `true` if futures can be polled on this thread. While a thread's locals are dropped at its end,
 /// those of tokio may be gone already.
 pub(crate) fn can_poll() -> bool {
@@ -95,7 +116,7 @@ pub(crate) fn can_poll() -> bool {
 }
 
 /// Runs work to its end, and restarts it after a panic.
-pub(crate) async fn kept<F: Future<Output = ()>>(begin: impl Fn() -> F) {
+pub(crate) async fn kept(mut begin: impl AsyncFnMut()) {
     while caught(begin()).await.is_err() {
         pause().await;
     }

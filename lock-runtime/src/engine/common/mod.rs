@@ -6,3 +6,5 @@ pub(crate) mod claim_table;
 pub(crate) mod ending;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 pub(crate) mod line;
+pub(crate) mod pace;
+pub(crate) mod upkeep;

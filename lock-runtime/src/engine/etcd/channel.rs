@@ -1,7 +1,7 @@
 //! The methods of one member, called as a user.
 
+use crate::engine::etcd::connection_state::ConnectionState;
 use crate::engine::etcd::failure::Failure;
-use crate::engine::etcd::fate::Fate;
 use crate::engine::etcd::grpc::Caller;
 use crate::engine::etcd::messages::{
     AuthenticateRequest, AuthenticateResponse, Empty, KeepAliveResponse, LeaseRequest, TxnRequest,
@@ -20,29 +20,29 @@ use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// The longest time that a request can be unanswered: a server gives a proposal up after 5 s and two election
+/// The longest time that a request can be without a reply: a server gives a proposal up after 5 s and two election
 /// timeouts.
-const MAX_ANSWER: Duration = Duration::from_secs(10);
+const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
 
 pub(super) struct Channel {
     caller: Caller,
     credentials: Option<(String, String)>,
     /// What the server knows the user by.
     token: Mutex<Option<HeaderValue>>,
-    pub(super) fate: Arc<Fate>,
+    pub(super) state: Arc<ConnectionState>,
 }
 
 impl Channel {
     pub(super) fn new(
         caller: Caller,
         credentials: Option<(String, String)>,
-        fate: Arc<Fate>,
+        state: Arc<ConnectionState>,
     ) -> Channel {
         Channel {
             caller,
             credentials,
             token: Mutex::default(),
-            fate,
+            state,
         }
     }
 
@@ -61,19 +61,19 @@ impl Channel {
             password: password.clone(),
         };
         let method = "/etcdserverpb.Auth/Authenticate";
-        let answer: AuthenticateResponse = match self.caller.unary(method, &request, None).await {
-            Ok(answer) => answer,
-            // The server lets everybody in.
+        let reply: AuthenticateResponse = match self.caller.unary(method, &request, None).await {
+            Ok(reply) => reply,
+            // The server asks for no login.
             Err(failure) if failure.needs_no_login() => return Ok(()),
             Err(failure) => return Err(failure),
         };
-        let token = HeaderValue::from_str(&answer.token).map_err(Failure::not_sent)?;
+        let token = HeaderValue::from_str(&reply.token).map_err(Failure::not_sent)?;
         let known = self.token.lock();
         *known.unwrap_or_else(PoisonError::into_inner) = Some(token);
         Ok(())
     }
 
-    /// Opens a stream of requests, and returns it with what will answer them.
+    /// Opens a stream of requests, and returns it with the reply to them.
     pub(super) async fn open(
         &self,
         method: &'static str,
@@ -89,7 +89,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Keeps a lease alive. One message on a stream of its own is answered by one.
+    /// Keeps a lease alive. One message on a stream of its own gets one reply.
     pub(super) async fn keep_alive(&self, lease: i64) -> Result<KeepAliveResponse, Failure> {
         let request = LeaseRequest { id: lease };
         self.call("/etcdserverpb.Lease/LeaseKeepAlive", &request)
@@ -108,32 +108,32 @@ impl Channel {
         method: &'static str,
         request: &Q,
     ) -> Result<A, Failure> {
-        let answer = self.answered(self.caller.unary(method, request, self.token()));
-        let answer = match answer.await {
+        let reply = self.replied(self.caller.unary(method, request, self.token()));
+        let reply = match reply.await {
             Err(failure) if self.credentials.is_some() && failure.is_old_token() => {
-                self.answered(self.log_in()).await?;
+                self.replied(self.log_in()).await?;
                 let again = self.caller.unary(method, request, self.token());
-                self.answered(again).await
+                self.replied(again).await
             }
-            answer => answer,
+            reply => reply,
         };
-        if answer.as_ref().is_err_and(Failure::ends_connection) {
-            self.fate.end();
+        if reply.as_ref().is_err_and(Failure::ends_connection) {
+            self.state.end();
         }
-        answer.map_err(|failure| self.fate.explain(failure))
+        reply.map_err(|failure| self.state.explain(failure))
     }
 
-    async fn answered<T>(
+    async fn replied<T>(
         &self,
         call: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let mut call = pin!(call);
         let soon = deadline_in(Duration::from_millis(200));
-        if let Ok(answer) = timeout_at(soon, call.as_mut()).await {
-            return answer;
+        if let Ok(reply) = timeout_at(soon, call.as_mut()).await {
+            return reply;
         }
-        self.fate.doubt();
-        let answer = timeout_at(deadline_in(MAX_ANSWER), call).await;
-        answer.unwrap_or_else(|_| Err(Failure::unanswered(NO_REPLY)))
+        self.state.probe_soon();
+        let reply = timeout_at(deadline_in(MAX_REPLY_TIME), call).await;
+        reply.unwrap_or_else(|_| Err(Failure::unanswered(NO_REPLY)))
     }
 }

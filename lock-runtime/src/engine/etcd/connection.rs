@@ -1,8 +1,9 @@
 //! One connection to a member: the session that its writes belong to, and its watches.
 
+use crate::engine::common::upkeep::Kept;
 use crate::engine::etcd::channel::Channel;
+use crate::engine::etcd::connection_state::ConnectionState;
 use crate::engine::etcd::failure::Failure;
-use crate::engine::etcd::fate::Fate;
 use crate::engine::etcd::gather::Gather;
 use crate::engine::etcd::grpc::{Caller, Messages, encode};
 use crate::engine::etcd::messages::{
@@ -14,7 +15,6 @@ use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, sleep_until};
 use prost::bytes::Bytes;
-use std::future::Future;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -51,38 +51,24 @@ impl Connection {
         credentials: Option<(String, String)>,
         timeouts: Timeouts,
     ) -> Arc<Connection> {
-        let fate = Arc::new(Fate::default());
+        let state = Arc::new(ConnectionState::default());
         let pings = driver.ping_pong();
-        let of_driver = fate.clone();
+        let of_driver = state.clone();
         io.spawn_detached(async move {
             // Dropping the driver ends all requests.
             let _ = of_driver.until_ended(driver).await;
             of_driver.end();
         });
         if let Some(pings) = pings {
-            let fate = fate.clone();
-            io.spawn_detached(async move { fate.probe(pings, &timeouts).await });
+            let state = state.clone();
+            io.spawn_detached(async move { state.probe(pings, &timeouts).await });
         }
         Arc::new(Connection {
-            channel: Channel::new(caller, credentials, fate),
+            channel: Channel::new(caller, credentials, state),
             io,
             session: OnceLock::new(),
             gather: Gather::default(),
         })
-    }
-
-    /// Ends the connection, and all of its requests.
-    pub(super) fn end(&self) {
-        self.channel.fate.end();
-    }
-
-    /// Does the work until the connection ends; returns `None` if it ended first.
-    pub(super) async fn until_ended<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        self.channel.fate.until_ended(work).await
-    }
-
-    pub(super) fn has_ended(&self) -> bool {
-        self.channel.fate.has_ended()
     }
 
     /// Writes the session's key: from then on, the writes of earlier connections do nothing.
@@ -124,9 +110,9 @@ impl Connection {
         on_watch: WatchHandler,
     ) -> Result<mpsc::UnboundedSender<WatchCommand>, Failure> {
         let method = "/etcdserverpb.Watch/Watch";
-        let (answer, mut sink) = self.channel.open(method).await?;
+        let (reply, mut sink) = self.channel.open(method).await?;
         let (watches, mut commands) = mpsc::unbounded_channel();
-        let fate = self.channel.fate.clone();
+        let state = self.channel.state.clone();
         self.io.spawn_detached(async move {
             let write = async {
                 while let Some(command) = commands.recv().await {
@@ -137,19 +123,19 @@ impl Connection {
                     }
                 }
             };
-            fate.until_ended(write).await;
+            state.until_ended(write).await;
         });
-        let fate = self.channel.fate.clone();
+        let state = self.channel.state.clone();
         self.io.spawn_detached(async move {
             let read = async {
-                let mut messages = Messages::of(answer).await?;
+                let mut messages = Messages::of(reply).await?;
                 while let Some(message) = messages.next().await? {
                     on_watch(message);
                 }
                 Ok::<_, Failure>(())
             };
-            fate.until_ended(read).await;
-            fate.end();
+            state.until_ended(read).await;
+            state.end();
         });
         Ok(watches)
     }
@@ -187,9 +173,24 @@ impl Connection {
     }
 }
 
+impl Kept for Connection {
+    fn has_ended(&self) -> bool {
+        self.channel.state.has_ended()
+    }
+
+    async fn ended(&self) {
+        self.channel.state.ended().await;
+    }
+
+    /// Ends the connection, and all of its requests.
+    fn end(&self) {
+        self.channel.state.end();
+    }
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.channel.fate.end();
+        self.channel.state.end();
     }
 }
 
@@ -204,7 +205,7 @@ async fn keep_session(connection: Weak<Connection>) {
             return;
         };
         match connection.channel.keep_alive(session.lease).await {
-            Ok(answer) if answer.ttl <= 0 => return connection.end(),
+            Ok(reply) if reply.ttl <= 0 => return connection.end(),
             Ok(_) | Err(_) => {}
         }
     }

@@ -73,7 +73,7 @@ impl Connector {
                     .ok_or_else(|| Failure::not_sent("there is no TLS"));
                 let encrypted = crate::engine::tls::encrypt(tls?, &host.0, stream);
                 let encrypted = async { encrypted.await.map_err(Failure::not_sent) };
-                Box::new(by(deadline, "it does not answer with TLS", encrypted).await?)
+                Box::new(by(deadline, "it does not speak TLS", encrypted).await?)
             }
             _ => Box::new(stream),
         };
@@ -82,7 +82,7 @@ impl Connector {
             .initial_connection_window_size(16 << 20)
             .handshake::<_, Bytes>(stream);
         let http = async { http.await.map_err(Failure::not_sent) };
-        let (sender, driver) = by(deadline, "it does not answer", http).await?;
+        let (sender, driver) = by(deadline, "it does not reply", http).await?;
         let scheme = if self.endpoints.tls { "https" } else { "http" };
         let caller = Caller {
             sender,
@@ -92,7 +92,7 @@ impl Connector {
         let connection =
             Connection::start(self.io, caller, driver, credentials, self.timeouts.clone());
         let logged_in = connection.channel.log_in();
-        by(deadline, "it does not answer a login", logged_in).await?;
+        by(deadline, "it does not reply to a login", logged_in).await?;
         Ok(connection)
     }
 }

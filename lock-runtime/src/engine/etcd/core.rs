@@ -1,6 +1,7 @@
 //! What the requests of locks have in common: the state of the engine, and writes that only the present connection
 //! carries out.
 
+use crate::engine::common::upkeep::Kept;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::claims::Claims;
 use crate::engine::etcd::client::Client;

@@ -1,6 +1,7 @@
 //! Waiting in the line of a lock, which a watch follows.
 
 use crate::engine::common::line::Line;
+use crate::engine::common::upkeep::Kept;
 use crate::engine::error::EngineError;
 use crate::engine::etcd::core::{Core, MAX_ROUNDS, too_busy};
 use crate::engine::etcd::entry::value_of;

@@ -2,6 +2,7 @@
 //! reports nothing for up to 100 ms.
 
 use crate::engine::common::line::{Line, Place};
+use crate::engine::common::upkeep::Kept;
 use crate::engine::etcd::connection::Connection;
 use crate::engine::etcd::messages::{Event, KeyValue, WatchResponse};
 use crate::util::time::{elapsed_since, now};

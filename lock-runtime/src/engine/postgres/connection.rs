@@ -6,7 +6,7 @@ use crate::engine::postgres::prepared::Prepared;
 use crate::engine::postgres::process_id::announced;
 use crate::engine::postgres::servers::{Servers, addresses, within};
 use crate::engine::postgres::target::Target;
-use crate::util::io_thread::IoThread;
+use crate::util::io_thread::{AbortOnDrop, IoThread};
 use crate::util::time::{deadline_in, now, timeout_at};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -121,14 +121,6 @@ impl Connection {
                         SET tcp_keepalives_count = 3";
         let set = self.client.batch_execute(settings).await;
         set.map_err(|error| connecting(&error))
-    }
-}
-
-pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

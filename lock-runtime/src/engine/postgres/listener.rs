@@ -9,8 +9,7 @@ use crate::engine::postgres::subscriber::{Status, Subscriber};
 use crate::engine::postgres::subscription::Event;
 use crate::engine::postgres::target::Target;
 use crate::engine::timeouts::Timeouts;
-use crate::util::io_thread::{IoThread, pause};
-use crate::util::panics::caught;
+use crate::util::io_thread::{IoThread, kept};
 use crate::util::time::{deadline_in, now};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -48,11 +47,7 @@ impl Listener {
             used.clone(),
         );
         let events = subscriber.sender();
-        io.spawn_detached(async move {
-            while caught(subscriber.run()).await.is_err() {
-                pause().await;
-            }
-        });
+        io.spawn_detached(kept(async move || subscriber.run().await));
         Listener {
             io,
             status,

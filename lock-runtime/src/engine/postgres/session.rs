@@ -4,6 +4,7 @@
 //! shared has the next one before the replies to the last: the server carries out what is sent on one connection in its
 //! order, so that no request overtakes another. Nothing is sent twice.
 
+use crate::engine::common::pace::{MIN_TIMEOUT, Pace};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::cleaning::Cleaning;
 use crate::engine::postgres::connection::Connection;
@@ -20,21 +21,15 @@ use crate::engine::postgres::trial::try_waiting;
 use crate::engine::postgres::unanswered::Unanswered;
 use crate::engine::postgres::values::micros;
 use crate::engine::timeouts::Timeouts;
-use crate::trace;
-use crate::util::backoff::Backoff;
 use crate::util::clock::{Clock, Timestamp};
-use crate::util::io_thread::{IoThread, pause};
-use crate::util::panics::caught;
-use crate::util::time::{deadline_in, now, sleep_until, timeout_at};
+use crate::util::io_thread::{IoThread, kept};
+use crate::util::time::{deadline_in, now, timeout_at};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// How much longer than the command timeout the server may take before it ignores a request.
 const VOID_MARGIN: Duration = Duration::from_millis(500);
-/// The timeout of the first attempt to replace a connection, which doubles with each further one.
-const MIN_TIMEOUT: Duration = Duration::from_millis(250);
 /// How many locks a round is about: few enough that no statement takes long, or needs many of the server's locks.
 const MAX_SIZE: usize = 100;
 /// … behind a pooler, where one statement is sent after the other.
@@ -58,7 +53,8 @@ impl Session {
         let session = Session {
             queue: Arc::default(),
         };
-        let (first, connected) = oneshot::channel();
+        let pace = Pace::new(&target.server, "requests", MIN_TIMEOUT, &timeouts);
+        let (pace, first) = pace.awaited();
         let mut driver = Driver {
             io,
             clock,
@@ -70,20 +66,10 @@ impl Session {
             earlier: EarlierBackends::default(),
             told: Vec::new(),
             cleaning: Cleaning::default(),
-            first: Some(first),
+            pace,
         };
-        io.spawn_detached(async move {
-            while caught(driver.run()).await.is_err() {
-                pause().await;
-            }
-        });
-        match connected.await {
-            Ok(connected) => connected.map(|()| session),
-            Err(_) => Err(EngineError::new(
-                EngineErrorKind::NotConnected,
-                "the I/O thread has ended",
-            )),
-        }
+        io.spawn_detached(kept(async move || driver.run().await));
+        first.result().await.map(|()| session)
     }
 }
 
@@ -105,7 +91,7 @@ struct Driver {
     /// Messages that are to be sent.
     told: Vec<String>,
     cleaning: Cleaning,
-    first: Option<oneshot::Sender<Result<(), EngineError>>>,
+    pace: Pace,
 }
 
 /// A reading of the server's clock, which was made after that instant.
@@ -124,38 +110,24 @@ impl ServerClock {
 
 impl Driver {
     async fn run(&mut self) {
-        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
-        let mut timeout = self.timeouts.connect.min(MIN_TIMEOUT);
-        let mut log = trace::Connection::default();
         while !self.queue.is_closed() {
-            let time = match self.first {
-                Some(_) => self.timeouts.connect,
-                None => timeout,
-            };
-            let error = match self.connect(time).await {
+            let timeout = self.pace.next_timeout();
+            match self.connect(timeout).await {
                 Ok((connection, clock)) => {
                     self.queue.set_up();
-                    log.made(&self.target.server, "requests");
-                    if let Some(first) = self.first.take() {
-                        let _ = first.send(Ok(()));
-                    }
+                    self.pace.made();
                     self.serve(&connection, clock).await;
                     self.earlier.add(connection.backend);
                     self.released.broke(now());
-                    backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
-                    timeout = self.timeouts.connect.min(MIN_TIMEOUT);
-                    continue;
+                    drop(connection);
+                    self.pace.ended().await;
                 }
-                Err(error) => error,
-            };
-            if let Some(first) = self.first.take() {
-                let _ = first.send(Err(error));
-                return;
+                Err(error) => {
+                    let error = self.pace.failed(error);
+                    self.queue.set_down(&error);
+                    self.pace.pause().await;
+                }
             }
-            log.failed(&self.target.server, "requests", &error);
-            self.queue.set_down(&error);
-            timeout = (timeout * 2).min(self.timeouts.connect);
-            sleep_until(deadline_in(backoff.pause())).await;
         }
     }
 
@@ -170,7 +142,7 @@ impl Driver {
             }
         });
         let read = self.clock.now();
-        let is_first = self.first.is_some();
+        let is_first = !self.timeouts.is_open();
         let target = self.target.clone();
         let deadline = deadline_in(timeout);
         let mut connection =
@@ -196,7 +168,7 @@ impl Driver {
         connection.prepared = match timeout_at(deadline, prepare).await {
             Ok(prepared) => prepared?,
             Err(_) => {
-                let words = format!("the server did not answer within {timeout:?}");
+                let words = format!("the server did not reply within {timeout:?}");
                 return Err(EngineError::new(EngineErrorKind::NotConnected, words));
             }
         };

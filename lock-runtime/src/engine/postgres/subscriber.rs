@@ -4,7 +4,6 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
-use crate::engine::postgres::connection::AbortOnDrop;
 use crate::engine::postgres::messages::parse;
 use crate::engine::postgres::queue::Queue;
 use crate::engine::postgres::request::Request;
@@ -13,7 +12,7 @@ use crate::engine::postgres::target::Target;
 use crate::engine::timeouts::{GRANT_TTL, Timeouts, WAITER_TTL};
 use crate::trace;
 use crate::util::backoff::Backoff;
-use crate::util::io_thread::IoThread;
+use crate::util::io_thread::{AbortOnDrop, IoThread};
 use crate::util::time::{deadline_in, elapsed_since, now, timeout_at};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -55,10 +55,9 @@ impl Members {
         &self,
         work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
     ) -> Result<T, EngineError> {
-        match self.io.spawn(work).await {
-            Ok(done) => done,
-            Err(ended) => Err(EngineError::new(EngineErrorKind::NotConnected, ended)),
-        }
+        // The work has a deadline of its own. If it panics, its requests may have been sent.
+        let panicked = |panic| Err(EngineError::new(EngineErrorKind::Indeterminate, panic));
+        self.io.spawn(work).await.unwrap_or_else(panicked)
     }
 
     /// Repeats a request until it succeeds, or until the deadline. `note` is called with each failure.

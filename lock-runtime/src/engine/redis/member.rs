@@ -1,6 +1,8 @@
 //! A quorum member that is a Redis deployment, and may not be reachable yet.
 
-use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::common::pace::Pace;
+use crate::engine::common::upkeep::{Connect, Kept, Upkeep};
+use crate::engine::error::EngineError;
 use crate::engine::event::EventHandler;
 use crate::engine::inspection::Inspection;
 use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
@@ -9,28 +11,25 @@ use crate::engine::redis::topology::Topology;
 use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::traits::Engine;
-use crate::trace;
-use crate::util::backoff::Backoff;
 use crate::util::io_thread::IoThread;
 use crate::util::time::now;
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub(crate) struct RedisMember {
-    io: IoThread,
     address: Arc<str>,
-    state: Arc<watch::Sender<State>>,
+    engine: Upkeep<RedisEngine>,
 }
 
-enum State {
-    Connecting,
-    /// The last attempt to connect failed with this error; more attempts follow.
-    Down(EngineError),
-    /// The engine keeps its own connections alive.
-    Up(Arc<RedisEngine>),
+/// How the engine of a member is opened.
+struct Connector {
+    io: IoThread,
+    topology: Topology,
+    timeouts: Timeouts,
+    prefix: String,
+    handler: EventHandler,
 }
 
 impl RedisMember {
@@ -42,68 +41,35 @@ impl RedisMember {
         prefix: &str,
         handler: EventHandler,
     ) -> RedisMember {
-        let state = Arc::new(watch::Sender::new(State::Connecting));
+        let pace = Pace::new(&topology, "requests", timeouts.connect, &timeouts);
         let address = topology.to_string().into();
-        let (prefix, weak) = (prefix.to_owned(), Arc::downgrade(&state));
-        let server = topology.clone();
-        io.spawn(async move {
-            let connect = || {
-                let (topology, timeouts) = (topology.clone(), timeouts.clone());
-                RedisEngine::connect(io, topology, timeouts, &prefix, handler.clone())
-            };
-            connect_loop(weak, &server, connect).await;
-        });
-        RedisMember { io, address, state }
+        let connector = Connector {
+            io,
+            topology,
+            timeouts,
+            prefix: prefix.to_owned(),
+            handler,
+        };
+        let engine = Upkeep::start(io, pace, connector);
+        RedisMember { address, engine }
     }
 
     async fn engine(&self, deadline: Instant) -> Result<Arc<RedisEngine>, EngineError> {
-        if let State::Up(engine) = &*self.state.borrow() {
-            return Ok(engine.clone());
-        }
-        let mut state = self.state.subscribe();
-        let settled = state.wait_for(|state| !matches!(state, State::Connecting));
-        match self.io.timeout_at(deadline, settled).await {
-            Ok(Ok(state)) => match &*state {
-                State::Up(engine) => Ok(engine.clone()),
-                State::Down(error) => Err(error.clone()),
-                State::Connecting => Err(connecting()),
-            },
-            _ => Err(connecting()),
-        }
+        self.engine.connection_by(deadline, false).await
     }
 }
 
-fn connecting() -> EngineError {
-    EngineError::new(EngineErrorKind::NotConnected, "connecting to the server")
-}
+/// The engine keeps its own connections up.
+impl Kept for RedisEngine {}
 
-async fn connect_loop<F>(
-    state: Weak<watch::Sender<State>>,
-    server: &Topology,
-    connect: impl Fn() -> F,
-) where
-    F: Future<Output = Result<RedisEngine, EngineError>>,
-{
-    let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(400));
-    let mut log = trace::Connection::default();
-    loop {
-        let connected = connect().await;
-        let Some(state) = state.upgrade() else {
-            return;
-        };
-        match connected {
-            Ok(engine) => {
-                log.made(server, "requests");
-                state.send_replace(State::Up(Arc::new(engine)));
-                return;
-            }
-            Err(error) => {
-                log.failed(server, "requests", &error);
-                state.send_replace(State::Down(error))
-            }
-        };
-        drop(state);
-        tokio::time::sleep(backoff.pause()).await;
+impl Connect for Connector {
+    type Connection = RedisEngine;
+
+    async fn connect(&mut self, _: Duration) -> Result<Arc<RedisEngine>, EngineError> {
+        let (topology, timeouts) = (self.topology.clone(), self.timeouts.clone());
+        let handler = self.handler.clone();
+        let engine = RedisEngine::connect(self.io, topology, timeouts, &self.prefix, handler);
+        engine.await.map(Arc::new)
     }
 }
 
@@ -134,10 +100,8 @@ impl Member for RedisMember {
     }
 
     fn slot(&self, name: &str) -> u16 {
-        match &*self.state.borrow() {
-            State::Up(engine) => engine.shard_of(name).slot,
-            _ => 0,
-        }
+        let engine = self.engine.present();
+        engine.map_or(0, |engine| engine.shard_of(name).slot)
     }
 
     fn vote<'a>(

@@ -1,5 +1,6 @@
 //! The subscription to this process's channel, on a connection of its own, and the messages it receives.
 
+use crate::engine::common::upkeep::Connect;
 use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler, Grant};
 use crate::engine::redis::keys::Keys;
@@ -62,10 +63,8 @@ impl Subscription {
                 self.connector.clone(),
             ))
         };
-        self.connection
-            .get_or_init(subscribe)
-            .connected(deadline)
-            .await
+        let connection = self.connection.get_or_init(subscribe);
+        connection.connection_by(deadline, false).await.map(drop)
     }
 
     /// Subscribes once on a connection of its own, and closes it: the first claim may wait only much later.
@@ -75,12 +74,11 @@ impl Subscription {
         if let Some(push_handler) = push_handler {
             push_handler.connected = Arc::new(|| {});
         }
-        let connect = async move { connector.connect(|_| {}).await.map(drop) };
-        match self.io.timeout_at(deadline, self.io.spawn(connect)).await {
-            Ok(Ok(connected)) => connected,
-            // Not an error: the subscription is tried again when it is needed.
-            _ => Ok(()),
-        }
+        let timeout = connector.timeouts.connect;
+        let connect = async move { connector.connect(timeout).await.map(drop) };
+        let tried = self.io.run_to_end(deadline, connect).await;
+        // No reply is no error: the subscription is tried again when it is needed.
+        tried.unwrap_or(Ok(()))
     }
 
     /// Pings the subscription, so that it is replaced if it is dead. Called when polling found a grant before

@@ -149,9 +149,9 @@ impl ZooKeeperEngine {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::engine::common::pace::MIN_TIMEOUT;
     use crate::engine::timeouts::Timeouts;
     use crate::engine::zookeeper::address::Address;
-    use crate::engine::zookeeper::net::connection::FIRST_TRY;
     use crate::engine::zookeeper::net::session::SessionContext;
     use crate::engine::zookeeper::sessions::{SessionLimits, Sessions};
     use crate::util::clock::Clock;
@@ -169,7 +169,7 @@ mod tests {
             io,
             address: Address::parse("zookeeper://127.0.0.1:1", &config).unwrap(),
             timeouts: Timeouts::of(&config),
-            first_try: FIRST_TRY,
+            first_try: MIN_TIMEOUT,
             clock: clock.clone(),
             handler: Arc::new(|_| {}),
             tick: Duration::from_secs(2),

@@ -26,7 +26,6 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
-use crate::engine::timeouts::NO_REPLY;
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::engine::zookeeper::claims::Claims;
@@ -39,7 +38,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// The longest key, in bytes. ZooKeeper keeps all paths in memory.
@@ -63,20 +61,11 @@ impl ZooKeeperEngine {
         deadline: Instant,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, EngineError> {
-        let io = self.claims.io;
-        let (sender, result) = oneshot::channel();
-        io.spawn_detached(async move {
-            // The caller may have left.
-            let _ = sender.send(work.await);
-        });
-        let result = io.timeout_at(deadline + GRACE, result).await;
-        let late = || Failure::Unanswered(NO_REPLY.into());
-        let result = result
-            .map_err(|_| late())
-            .and_then(|it| it.map_err(|_| late()));
-        result
-            .and_then(|result| result)
-            .map_err(Failure::into_error)
+        let done = self.claims.io.run_to_end(deadline + GRACE, work).await;
+        done.map_or_else(
+            || Err(EngineError::no_reply()),
+            |done| done.map_err(Failure::into_error),
+        )
     }
 
     /// Gives up the claim, whatever it has. Returns `true` if it had a node.

@@ -1,21 +1,19 @@
 //! Opens an ensemble.
 
 use crate::config::{Config, invalid};
+use crate::engine::common::pace::MIN_TIMEOUT;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::address::Address;
 use crate::engine::zookeeper::claims::Claims;
-use crate::engine::zookeeper::net::connection::FIRST_TRY;
 use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::session::SessionContext;
 use crate::engine::zookeeper::sessions::{SessionLimits, Sessions};
 use crate::engine::zookeeper::tries::Tries;
 use crate::error::LockError;
 use crate::util::backoff::Backoff;
-use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, elapsed_since, now, sleep_until};
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -44,12 +42,16 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         deadline_in(timeouts.connect),
         deadline_in(timeouts.connect / 10 * 9),
     );
-    let (address, limits, first_try) = on_io(io, limit, async move {
+    let late = || {
+        let words = "no reply within the connect timeout";
+        EngineError::new(EngineErrorKind::NotConnected, words)
+    };
+    let asked = io.run_to_end(limit, async move {
         let limits = session_limits(&address, deadline).await;
         limits.map(|(limits, first_try)| (address, limits, first_try))
-    })
-    .await
-    .map_err(refused)?;
+    });
+    let asked = asked.await.unwrap_or_else(|| Err(late()));
+    let (address, limits, first_try) = asked.map_err(refused)?;
     check_ttl(config, limits)?;
     let context = SessionContext {
         io,
@@ -65,7 +67,7 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
     let session = claims.sessions.of(config.ttl);
     let proving = claims.clone();
     // Finds out whether the user may create nodes.
-    let proven = on_io(io, limit, async move {
+    let proven = io.run_to_end(limit, async move {
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
         let mut refused = None;
         loop {
@@ -81,7 +83,8 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
             }
         }
     });
-    proven.await.map_err(refused)?;
+    let proven = proven.await.unwrap_or_else(|| Err(late()));
+    proven.map_err(refused)?;
     let engine = ZooKeeperEngine {
         claims,
         address: shown.clone(),
@@ -92,33 +95,19 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
     Ok((Arc::new(engine), shown))
 }
 
-/// Runs work on the I/O thread, whatever runtime the caller has.
-async fn on_io<T: Send + 'static>(
-    io: IoThread,
-    limit: Instant,
-    work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
-) -> Result<T, EngineError> {
-    let done = io.timeout_at(limit, io.spawn(work)).await;
-    let late = || {
-        let words = "no reply within the connect timeout";
-        EngineError::new(EngineErrorKind::NotConnected, words)
-    };
-    done.map_err(|_| late())?.map_err(|_| late())?
-}
-
 /// Asks the servers, one after the other, for the shortest and the longest session. Returns them with the time that
 /// a server is to get for a connection at first.
 async fn session_limits(
     address: &Address,
     deadline: Instant,
 ) -> Result<(SessionLimits, Duration), EngineError> {
-    let mut limit = FIRST_TRY;
+    let mut limit = MIN_TIMEOUT;
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
     let mut tries = Tries::begin(address.hosts.len(), now());
     for (number, host) in address.hosts.iter().enumerate().cycle() {
         let left = deadline.saturating_duration_since(now());
         // A try that has no time tells less than the one before.
-        if left.is_zero() || (left < FIRST_TRY && tries.include_all()) {
+        if left.is_zero() || (left < MIN_TIMEOUT && tries.include_all()) {
             break;
         }
         let ask = async |timeout| address.negotiate(host, timeout, limit.min(left)).await;
@@ -129,7 +118,7 @@ async fn session_limits(
         };
         match asked {
             Ok((shortest, longest)) => {
-                let first_try = FIRST_TRY.max(elapsed_since(asked_at));
+                let first_try = MIN_TIMEOUT.max(elapsed_since(asked_at));
                 return Ok((SessionLimits { shortest, longest }, first_try));
             }
             Err(error) => tries.add(number, &error),

@@ -1,11 +1,11 @@
 //! The nodes of a cluster that this process is connected to.
 
+use crate::engine::common::pace::FirstTry;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::cluster::seeds::SeedNodes;
 use crate::engine::redis::cluster::slot_map::SlotMap;
 use crate::engine::redis::hash_slot::SLOT_COUNT;
 use crate::engine::redis::net::connector::Connector;
-use crate::engine::redis::net::reconnect::FirstConnect;
 use crate::engine::redis::net::server::Server;
 use crate::engine::url::NodeAddress;
 use crate::util::time::{deadline_in, elapsed_since, now};
@@ -101,10 +101,8 @@ impl Nodes {
         address: &NodeAddress,
     ) -> Result<SlotMap, EngineError> {
         let (node, first) = self.get_or_connect(address)?;
-        if let Some(first) = first
-            && let Ok(Err(error)) = first.await
-        {
-            return Err(error);
+        if let Some(first) = first {
+            first.result().await?;
         }
         self.fetch_slot_map(&node).await.map_err(|error| {
             if error.to_string().contains("cluster support disabled") {
@@ -119,7 +117,7 @@ impl Nodes {
     fn get_or_connect(
         &self,
         address: &NodeAddress,
-    ) -> Result<(Arc<Node>, Option<FirstConnect>), EngineError> {
+    ) -> Result<(Arc<Node>, Option<FirstTry>), EngineError> {
         let mut known = self.lock_known();
         if let Some((node, last_used)) = known.get_mut(address) {
             *last_used = now();

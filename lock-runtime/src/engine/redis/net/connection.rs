@@ -1,18 +1,18 @@
 //! One connection: it sends requests, and finds out when it breaks.
 
+use crate::engine::common::upkeep::Kept;
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::redis::net::direct::Direct;
 use crate::engine::redis::net::driver::Driver;
 use crate::engine::redis::net::endpoint::Endpoint;
 use crate::engine::redis::net::error::{error_kind, is_broken, is_replica, with_message};
 use crate::engine::redis::net::pipeline::Pipeline;
-use crate::engine::redis::net::request::{Operation, Reply, Request};
+use crate::engine::redis::net::request::{Reply, Request};
 use crate::engine::redis::net::slots::slab::Outcome;
-use crate::engine::timeouts::{NO_REPLY, Timeouts};
 use crate::util::io_thread::IoThread;
 use crate::util::time::{elapsed_since, now};
-use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, RedisError, RedisResult, Value};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use redis::{RedisError, Value};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -26,8 +26,6 @@ const NEAR: Duration = Duration::from_millis(100);
 pub(crate) const MASTER_CHANGED: &str = "the server is no longer the master";
 
 pub(crate) struct Connection {
-    /// Distinguishes it from earlier and later connections to the same server.
-    pub(crate) generation: u64,
     pub(crate) endpoint: Endpoint,
     created_at: Instant,
     io: IoThread,
@@ -37,15 +35,7 @@ pub(crate) struct Connection {
 /// The way requests reach the server.
 pub(crate) enum Transport {
     Pipelined(Arc<Pipeline>, Driver),
-    /// Through the redis crate, which also delivers messages.
-    Direct(MultiplexedConnection, ReplyTimer),
-}
-
-/// The time since which a request has been waiting without any reply arriving.
-pub(crate) struct ReplyTimer {
-    waiting_since: Mutex<Option<Instant>>,
-    /// After this time the connection is abandoned.
-    timeouts: Timeouts,
+    Direct(Direct),
 }
 
 /// The reason why a request got no reply.
@@ -58,14 +48,8 @@ pub(crate) struct SendError {
 }
 
 impl Connection {
-    pub(crate) fn new(
-        generation: u64,
-        endpoint: Endpoint,
-        io: IoThread,
-        transport: Transport,
-    ) -> Connection {
+    pub(crate) fn new(endpoint: Endpoint, io: IoThread, transport: Transport) -> Connection {
         Connection {
-            generation,
             endpoint,
             created_at: now(),
             io,
@@ -99,18 +83,18 @@ impl Connection {
                     false => ticket.await,
                 }
             }
-            Transport::Direct(redis, timer) => {
-                // Boxed: a pipelined request does not need the room.
-                Box::pin(send_direct(self.io, redis, timer, request, deadline)).await?
-            }
+            // Boxed: a pipelined request does not need the room.
+            Transport::Direct(direct) => Box::pin(direct.send(request, deadline))
+                .await
+                .map_err(|error| self.failed(error))?,
         };
         self.judge(request, outcome)
     }
 
     fn judge(&self, request: &Request<'_>, outcome: Outcome) -> Result<Reply, SendError> {
-        let indeterminate = |words: &'static str, broken| SendError {
+        let broken = |words: &'static str| SendError {
             error: EngineError::new(EngineErrorKind::Indeterminate, words),
-            broken,
+            broken: true,
             not_sent: false,
         };
         match outcome {
@@ -119,7 +103,7 @@ impl Connection {
                 // A former master does not know the locks that the new one grants.
                 if self.endpoint.is_stale() {
                     request.disregard(&reply);
-                    return Err(indeterminate(MASTER_CHANGED, true));
+                    return Err(broken(MASTER_CHANGED));
                 }
                 if let Value::Array(parts) = &reply.value
                     && parts
@@ -131,7 +115,7 @@ impl Connection {
                 }
                 match reply.value.extract_error() {
                     Ok(value) => Ok(Reply { value, token }),
-                    Err(error) => Err(self.server_error(error)),
+                    Err(error) => Err(self.failed(error)),
                 }
             }
             Outcome::NotSent => Err(SendError {
@@ -139,16 +123,25 @@ impl Connection {
                 broken: true,
                 not_sent: true,
             }),
-            Outcome::Unanswered => Err(indeterminate("the connection has ended", true)),
-            Outcome::Expired => Err(indeterminate(NO_REPLY, false)),
+            Outcome::Unanswered => Err(broken("the connection has ended")),
+            Outcome::Expired => Err(SendError {
+                error: EngineError::no_reply(),
+                broken: false,
+                not_sent: false,
+            }),
         }
     }
 
-    fn server_error(&self, error: RedisError) -> SendError {
-        let replica = is_replica(&error) && elapsed_since(self.created_at) > REPLICA_GRACE;
+    fn failed(&self, error: RedisError) -> SendError {
+        let is_broken = is_broken(&error);
+        let kind = match is_broken {
+            true => EngineErrorKind::Indeterminate,
+            false => error_kind(&error),
+        };
+        let is_replica = is_replica(&error) && elapsed_since(self.created_at) > REPLICA_GRACE;
         SendError {
-            error: with_message(error_kind(&error), error),
-            broken: replica,
+            error: with_message(kind, error),
+            broken: is_broken || is_replica,
             not_sent: false,
         }
     }
@@ -160,96 +153,31 @@ impl Connection {
             _ => None,
         }
     }
+}
 
-    /// Returns `true` if the connection is known to have ended.
-    pub(crate) fn has_ended(&self) -> bool {
+impl Kept for Connection {
+    fn has_ended(&self) -> bool {
         match &self.transport {
             Transport::Pipelined(_, driver) => driver.has_ended(),
-            Transport::Direct(..) => false,
+            Transport::Direct(direct) => direct.has_ended(),
         }
     }
 
-    /// Waits until the connection has ended; forever if only its requests reveal that.
-    pub(crate) async fn ended(&self) {
-        match &self.transport {
-            Transport::Pipelined(_, driver) => driver.ended().await,
-            Transport::Direct(..) => std::future::pending().await,
-        }
-    }
-
-    /// Ends the connection, which is no longer usable.
-    pub(crate) fn end(&self) {
-        if let Transport::Pipelined(_, driver) = &self.transport {
-            driver.end();
-        }
-    }
-}
-
-async fn send_direct(
-    io: IoThread,
-    redis: &MultiplexedConnection,
-    timer: &ReplyTimer,
-    request: &Request<'_>,
-    deadline: Instant,
-) -> Result<Outcome, SendError> {
-    let indeterminate = |error: EngineError, broken| SendError {
-        error,
-        broken,
-        not_sent: false,
-    };
-    timer.start();
-    let reply: Result<RedisResult<Value>, _> = match request.operation {
-        Operation::Command(command) => {
-            let mut redis = redis.clone();
-            io.timeout_at(deadline, redis.send_packed_command(command))
-                .await
-        }
-        _ => Ok(Err((ErrorKind::Client, "not for this connection").into())),
-    };
-    match reply {
-        Ok(Err(error)) if is_broken(&error) => {
-            let error = EngineError::new(EngineErrorKind::Indeterminate, error);
-            Err(indeterminate(error, true))
-        }
-        Ok(reply) => {
-            timer.stop();
-            match reply {
-                Ok(value) => Ok(Outcome::Reply(value, None)),
-                Err(error) => Err(indeterminate(
-                    with_message(error_kind(&error), error),
-                    false,
-                )),
+    /// Waits until the connection has ended, or its endpoint is stale.
+    async fn ended(&self) {
+        let ended = async {
+            match &self.transport {
+                Transport::Pipelined(_, driver) => driver.ended().await,
+                Transport::Direct(direct) => direct.ended().await,
             }
+        };
+        self.endpoint.until_stale(ended).await;
+    }
+
+    fn end(&self) {
+        match &self.transport {
+            Transport::Pipelined(_, driver) => driver.end(),
+            Transport::Direct(direct) => direct.end(),
         }
-        Err(_) if timer.is_over() => Ok(Outcome::Unanswered),
-        Err(_) => Ok(Outcome::Expired),
-    }
-}
-
-impl ReplyTimer {
-    pub(crate) fn new(timeouts: Timeouts) -> ReplyTimer {
-        ReplyTimer {
-            waiting_since: Mutex::default(),
-            timeouts,
-        }
-    }
-
-    fn start(&self) {
-        self.waiting_since().get_or_insert_with(now);
-    }
-
-    fn stop(&self) {
-        *self.waiting_since() = None;
-    }
-
-    fn is_over(&self) -> bool {
-        let since = *self.waiting_since();
-        since.is_some_and(|since| elapsed_since(since) >= self.timeouts.silence())
-    }
-
-    fn waiting_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.waiting_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }

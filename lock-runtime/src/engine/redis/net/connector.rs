@@ -1,8 +1,10 @@
 //! Makes connections: it finds the server, authenticates, and sets the connection up.
 
+use crate::engine::common::upkeep::Connect;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::net::client_id::{BrokenClients, ClientId};
-use crate::engine::redis::net::connection::{Connection, MASTER_CHANGED, ReplyTimer, Transport};
+use crate::engine::redis::net::connection::{Connection, MASTER_CHANGED, Transport};
+use crate::engine::redis::net::direct::{Direct, End};
 use crate::engine::redis::net::driver::Driver;
 use crate::engine::redis::net::encoder::{Encoding, Output};
 use crate::engine::redis::net::endpoint::{Discovery, Endpoint};
@@ -37,8 +39,6 @@ pub(crate) struct Connector {
     pub(crate) optional_commands: Vec<Cmd>,
     pub(crate) push_handler: Option<PushHandler>,
     pub(crate) send_mode: SendMode,
-    /// The number of connections attempted so far.
-    pub(crate) generation: u64,
     /// The connection that was made last.
     pub(crate) previous_client: Option<ClientId>,
     /// All broken connections to the same server.
@@ -78,6 +78,8 @@ struct Opened {
     redis: MultiplexedConnection,
     /// The task that drives it, and the stream to be taken back, if it will be pipelined.
     lent: Option<(JoinHandle<()>, Lent)>,
+    /// Set when the redis crate reports the end.
+    ended: End,
 }
 
 impl Connector {
@@ -96,7 +98,6 @@ impl Connector {
             optional_commands: Vec::new(),
             push_handler: None,
             send_mode,
-            generation: 0,
             previous_client: None,
             broken: Arc::default(),
         }
@@ -113,52 +114,8 @@ impl Connector {
         }
     }
 
-    /// Makes the next connection within the connect timeout. `on_disconnect` is called when it ends, if there
-    /// is a push handler.
-    pub(crate) async fn connect(
-        &mut self,
-        on_disconnect: impl Fn(u64) + Send + Sync + 'static,
-    ) -> Result<Connection, EngineError> {
-        self.connect_within(self.timeouts.connect, on_disconnect)
-            .await
-    }
-
-    /// Makes the next connection within `timeout`, or the connect timeout if that is shorter.
-    pub(crate) async fn connect_within(
-        &mut self,
-        timeout: Duration,
-        on_disconnect: impl Fn(u64) + Send + Sync + 'static,
-    ) -> Result<Connection, EngineError> {
-        let (io, timeout) = (self.io, timeout.min(self.timeouts.connect));
-        let discovery = self.discovery.clone();
-        let connected = io.timeout_at(deadline_in(timeout), async {
-            let endpoint = discovery.endpoint().await?;
-            let connecting = self.connect_and_set_up(&endpoint, on_disconnect);
-            let connected = endpoint.until_stale(connecting).await;
-            connected.unwrap_or_else(|| {
-                Err(EngineError::new(
-                    EngineErrorKind::NotConnected,
-                    MASTER_CHANGED,
-                ))
-            })
-        });
-        let connected = connected.await.unwrap_or_else(|_| {
-            let words = format!("no answer within {timeout:?}");
-            Err(EngineError::new(EngineErrorKind::NotConnected, words))
-        });
-        if connected.is_err() {
-            discovery.connection_failed();
-        }
-        connected
-    }
-
-    async fn connect_and_set_up(
-        &mut self,
-        endpoint: &Endpoint,
-        on_disconnect: impl Fn(u64) + Send + Sync + 'static,
-    ) -> Result<Connection, EngineError> {
-        self.generation += 1;
-        let mut opened = self.open(endpoint, on_disconnect).await?;
+    async fn connect_and_set_up(&mut self, endpoint: &Endpoint) -> Result<Connection, EngineError> {
+        let mut opened = self.open(endpoint).await?;
         let redis = &mut opened.redis;
         if endpoint.requires_master_role() {
             require_master(redis).await?;
@@ -168,8 +125,7 @@ impl Connector {
             (handler.connected)();
         }
         let transport = self.transport(opened).await?;
-        let (generation, endpoint) = (self.generation, endpoint.clone());
-        Ok(Connection::new(generation, endpoint, self.io, transport))
+        Ok(Connection::new(endpoint.clone(), self.io, transport))
     }
 
     async fn transport(&self, opened: Opened) -> Result<Transport, EngineError> {
@@ -177,7 +133,8 @@ impl Connector {
         let (SendMode::Pipelined(pipelining), Some((driving, lent))) =
             (&self.send_mode, opened.lent)
         else {
-            return Ok(Transport::Direct(opened.redis, ReplyTimer::new(timeouts)));
+            let direct = Direct::new(self.io, opened.redis, timeouts, opened.ended);
+            return Ok(Transport::Direct(direct));
         };
         // All replies have come, so the redis crate has read nothing that belongs to later requests.
         driving.abort();
@@ -200,11 +157,8 @@ impl Connector {
     }
 
     /// Connects and authenticates.
-    async fn open(
-        &self,
-        endpoint: &Endpoint,
-        on_disconnect: impl Fn(u64) + Send + Sync + 'static,
-    ) -> Result<Opened, EngineError> {
+    async fn open(&self, endpoint: &Endpoint) -> Result<Opened, EngineError> {
+        let ended = End::default();
         // Every request has a deadline of its own, so the connection sets none.
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
@@ -218,16 +172,16 @@ impl Connector {
             let connecting = MultiplexedConnection::new_with_config(settings, lent.clone(), config);
             let (redis, work) = connecting.await.map_err(connect_error)?;
             let lent = Some((tokio::spawn(work), lent));
-            return Ok(Opened { redis, lent });
+            return Ok(Opened { redis, lent, ended });
         }
         if let Some(handler) = &self.push_handler {
-            let (message, generation) = (handler.message.clone(), self.generation);
+            let (message, ended) = (handler.message.clone(), ended.clone());
             config = config.set_push_sender(move |push: PushInfo| {
                 match push.kind {
                     PushKind::Message => {
                         let _ = catch(|| message(&push.data));
                     }
-                    PushKind::Disconnection => on_disconnect(generation),
+                    PushKind::Disconnection => ended.set(),
                     _ => {}
                 }
                 Ok::<(), SendError>(())
@@ -241,7 +195,11 @@ impl Connector {
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .map_err(connect_error)?;
-        Ok(Opened { redis, lent: None })
+        Ok(Opened {
+            redis,
+            lent: None,
+            ended,
+        })
     }
 
     /// Sends all commands that set the connection up at once, so that it takes one round trip.
@@ -285,6 +243,33 @@ impl Connector {
             }
         }
         Ok(())
+    }
+}
+
+impl Connect for Connector {
+    type Connection = Connection;
+
+    async fn connect(&mut self, timeout: Duration) -> Result<Arc<Connection>, EngineError> {
+        let (io, discovery) = (self.io, self.discovery.clone());
+        let connected = io.timeout_at(deadline_in(timeout), async {
+            let endpoint = discovery.endpoint().await?;
+            let connecting = self.connect_and_set_up(&endpoint);
+            let connected = endpoint.until_stale(connecting).await;
+            connected.unwrap_or_else(|| {
+                Err(EngineError::new(
+                    EngineErrorKind::NotConnected,
+                    MASTER_CHANGED,
+                ))
+            })
+        });
+        let connected = connected.await.unwrap_or_else(|_| {
+            let words = format!("no reply within {timeout:?}");
+            Err(EngineError::new(EngineErrorKind::NotConnected, words))
+        });
+        if connected.is_err() {
+            discovery.connection_failed();
+        }
+        connected.map(Arc::new)
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod client_id;
 pub(crate) mod connection;
 pub(crate) mod connector;
+pub(crate) mod direct;
 pub(crate) mod driver;
 pub(crate) mod encoder;
 pub(crate) mod endpoint;

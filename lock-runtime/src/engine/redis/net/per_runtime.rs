@@ -3,6 +3,7 @@
 //! An acquisition or a release then crosses no thread. The I/O thread's connection remains when a runtime
 //! connection has ended with its runtime.
 
+use crate::engine::common::upkeep::{Connect, Kept};
 use crate::engine::redis::net::connection::Connection;
 use crate::engine::redis::net::connector::{Connector, Pipelining, SendMode};
 use crate::engine::redis::net::socket;
@@ -179,10 +180,10 @@ async fn run(connections: Weak<RuntimeConnections>, runtime: Id, mut connector: 
         connections: connections.clone(),
         runtime,
     };
-    let connected = connector.connect(|_| {}).await;
+    let connected = connector.connect(connector.timeouts.connect).await;
     // The connector holds a handle of the runtime, which must be able to end.
     drop(connector);
-    let Ok(connection) = connected.map(Arc::new) else {
+    let Ok(connection) = connected else {
         return;
     };
     {
@@ -193,7 +194,7 @@ async fn run(connections: Weak<RuntimeConnections>, runtime: Id, mut connector: 
             .entries()
             .set(runtime, Entry::Ready(connection.clone()));
     }
-    connection.endpoint.until_stale(connection.ended()).await;
+    connection.ended().await;
     connection.end();
 }
 

@@ -42,7 +42,7 @@ impl ReplicaAckConnections {
             }
             // The first attempt may last for the connect timeout: no lease depends on it yet, and each call waits for it
             // until its own deadline.
-            let (connection, _) = ReconnectingConnection::connect_lazily(connector);
+            let (connection, _) = ReconnectingConnection::connect(connector);
             Arc::new(connection)
         };
         Some(connections.entry(replicas).or_insert_with(open).clone())

@@ -1,11 +1,13 @@
 //! All connections to one server.
 
 use crate::engine::background_release::BackgroundRelease;
+use crate::engine::common::pace::FirstTry;
+use crate::engine::common::upkeep::Kept;
 use crate::engine::error::EngineError;
 use crate::engine::redis::net::client_id::BrokenClients;
 use crate::engine::redis::net::connector::Connector;
 use crate::engine::redis::net::per_runtime::RuntimeConnections;
-use crate::engine::redis::net::reconnect::{FirstConnect, ReconnectingConnection};
+use crate::engine::redis::net::reconnect::ReconnectingConnection;
 use crate::engine::redis::net::replica_ack::ReplicaAckConnections;
 use crate::engine::redis::net::request::{Reply, Request};
 use std::sync::Arc;
@@ -21,25 +23,21 @@ pub(crate) struct Server {
 impl Server {
     /// Connects, and keeps the connection alive from then on.
     pub(crate) async fn connect(connector: &Connector) -> Result<Server, EngineError> {
-        let connector = of_one_server(connector);
-        let main = ReconnectingConnection::connect(connector.clone()).await?;
-        Ok(Server::new(main, &connector))
+        let (server, first) = Server::connect_lazily(connector);
+        first.result().await.map(|()| server)
     }
 
-    /// Starts connecting, and continues after the first attempt, whose result is returned.
-    pub(crate) fn connect_lazily(connector: &Connector) -> (Server, FirstConnect) {
+    /// Starts connecting, and continues after the first try, whose result is returned.
+    pub(crate) fn connect_lazily(connector: &Connector) -> (Server, FirstTry) {
         let connector = of_one_server(connector);
-        let (main, first) = ReconnectingConnection::connect_lazily(connector.clone());
-        (Server::new(main, &connector), first)
-    }
-
-    fn new(main: ReconnectingConnection, connector: &Connector) -> Server {
-        Server {
-            replica_ack: ReplicaAckConnections::new(connector),
-            per_runtime: RuntimeConnections::new(connector),
-            broken: connector.broken.clone(),
+        let (main, first) = ReconnectingConnection::connect(connector.clone());
+        let server = Server {
+            replica_ack: ReplicaAckConnections::new(&connector),
+            per_runtime: RuntimeConnections::new(&connector),
+            broken: connector.broken,
             main,
-        }
+        };
+        (server, first)
     }
 
     /// Sends a request, and waits for its reply until the deadline.

@@ -156,8 +156,8 @@ impl fmt::Display for Monitor {
 /// Keeps a connection to one Sentinel, and polls it.
 async fn poll_sentinel(monitor: Arc<Monitor>, index: usize, connector: Connector) {
     let timeouts = connector.timeouts.clone();
-    let (connection, connected) = ReconnectingConnection::connect_lazily(connector);
-    if let Ok(Err(error)) = connected.await {
+    let (connection, first) = ReconnectingConnection::connect(connector);
+    if let Err(error) = first.result().await {
         monitor.record(index, Err(error));
     }
     loop {

@@ -1,5 +1,6 @@
 //! One connection to one server.
 
+use crate::engine::common::pace::MIN_TIMEOUT;
 use crate::engine::url::{NodeAddress, format_address};
 use crate::engine::zookeeper::address::Address;
 use crate::engine::zookeeper::net::messages::{Hello, Welcome, login};
@@ -10,9 +11,6 @@ use std::future::poll_fn;
 use std::io::{Error, ErrorKind};
 use std::time::Duration;
 use tokio::net::TcpStream;
-
-/// The time that a server gets at first to accept a connection.
-pub(crate) const FIRST_TRY: Duration = Duration::from_millis(250);
 
 impl Address {
     /// Connects to a server, and creates or continues a session there.
@@ -95,7 +93,7 @@ impl Address {
         stream.send(&Request::CloseSession.encode(1, self.access()));
         // The server closes the connection, or a session is left for its timeout.
         let closed = async { while poll_fn(|context| stream.poll(context)).await.is_ok() {} };
-        let _ = timeout_at(deadline_in(FIRST_TRY), closed).await;
+        let _ = timeout_at(deadline_in(MIN_TIMEOUT), closed).await;
         Ok(welcome.timeout)
     }
 }

@@ -1,5 +1,7 @@
 //! Serving a session over one connection after the other, until it ends.
 
+use crate::engine::common::pace::Pace;
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EngineEvent;
 use crate::engine::timeouts::NO_REPLY;
 use crate::engine::url::format_address;
@@ -7,18 +9,17 @@ use crate::engine::zookeeper::net::exchange::End;
 use crate::engine::zookeeper::net::messages::{Hello, Welcome};
 use crate::engine::zookeeper::net::proof::Proof;
 use crate::engine::zookeeper::net::session::{Phase, Session, SessionContext};
-use crate::trace;
-use crate::util::backoff::Backoff;
 use crate::util::clock::Timestamp;
-use crate::util::time::{deadline_in, now, timeout_at};
+use crate::util::panics::caught;
+use crate::util::time::now;
 use std::sync::Arc;
-use std::time::Duration;
 use uuid::Uuid;
 
 impl Session {
     /// Serves the session until it ends.
     pub(crate) async fn run(self: Arc<Self>) {
-        self.serve().await;
+        // After a panic, too: the ensemble ends a session that is not served.
+        let _ = caught(self.serve()).await;
         self.end();
     }
 
@@ -30,8 +31,7 @@ impl Session {
             clock,
             ..
         } = &*self.context;
-        let fresh = || Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
-        let (mut backoff, mut limit) = (fresh(), *first_try);
+        let mut pace = Pace::new(address, "requests", *first_try, timeouts);
         let mut hello = Hello {
             session: 0,
             password: vec![0; 16],
@@ -40,44 +40,33 @@ impl Session {
         };
         // So that sessions spread over the servers.
         let mut next = Uuid::new_v4().as_u128() as usize % address.hosts.len().max(1);
-        let mut log = trace::Connection::default();
-        loop {
-            if self.is_idle(&hello) {
-                return;
-            }
+        while !self.is_idle(&hello) {
             let host = &address.hosts[next % address.hosts.len()];
+            next += 1;
             let asked = clock.now();
-            let connected = address.connect(host, &hello, limit.min(timeouts.connect));
-            let error = match connected.await {
+            match address.connect(host, &hello, pace.next_timeout()).await {
                 Ok((stream, welcome)) => {
-                    log.made(address, "requests");
+                    pace.made();
                     if welcome.session == 0 && hello.session != 0 {
                         return;
                     }
                     self.welcome(&welcome, &mut hello, asked);
-                    let connected_at = now();
-                    match self.exchange(stream, &mut hello).await {
-                        End::Broken(why) => {
-                            if connected_at.elapsed() > timeouts.command {
-                                (backoff, limit) = (fresh(), *first_try);
-                            }
-                            format!("`{}`: {why}", format_address(host))
-                        }
-                        End::Expired | End::Closed => return,
-                    }
+                    let End::Broken(why) = self.exchange(stream, &mut hello).await else {
+                        return;
+                    };
+                    let why = format!("`{}`: {why}", format_address(host));
+                    self.disconnected(why.into());
+                    pace.ended().await;
                 }
                 Err(error) => {
-                    limit = (limit * 2).min(timeouts.connect);
+                    self.disconnected(error.to_string().into());
+                    // Before there is a session, none is lost.
                     if hello.session != 0 {
-                        log.failed(address, "requests", &error);
+                        pace.failed(EngineError::new(EngineErrorKind::NotConnected, error));
                     }
-                    error.to_string()
+                    pace.pause().await;
                 }
-            };
-            self.disconnected(error.into());
-            next += 1;
-            let pause = deadline_in(backoff.pause());
-            let _ = timeout_at(pause, std::future::pending::<()>()).await;
+            }
         }
     }
 

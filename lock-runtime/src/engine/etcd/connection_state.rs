@@ -14,15 +14,15 @@ use tokio::sync::{Notify, watch};
 const PING_PAUSE: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
-pub(super) struct Fate {
+pub(super) struct ConnectionState {
     ended: watch::Sender<bool>,
     /// `true` if it ended since the server did not reply.
     silent: AtomicBool,
-    /// Asks for a proof that the server is there.
-    doubt: Notify,
+    /// Notified when a ping is to prove that the server is there.
+    probe_wanted: Notify,
 }
 
-impl Fate {
+impl ConnectionState {
     pub(super) fn end(&self) {
         self.ended.send_replace(true);
     }
@@ -41,28 +41,31 @@ impl Fate {
         *self.ended.borrow()
     }
 
+    /// Waits for the end.
+    pub(super) async fn ended(&self) {
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
     /// Does the work until the connection ends; returns `None` if it ended first.
     pub(super) async fn until_ended<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let mut ends = self.ended.subscribe();
-        let mut ended = pin!(ends.wait_for(|ended| *ended));
-        let mut work = pin!(work);
+        let (mut ended, mut work) = (pin!(self.ended()), pin!(work));
         poll_fn(|context| match ended.as_mut().poll(context) {
-            Poll::Ready(_) => Poll::Ready(None),
+            Poll::Ready(()) => Poll::Ready(None),
             Poll::Pending => work.as_mut().poll(context).map(Some),
         })
         .await
     }
 
-    /// Has the connection probed.
-    pub(super) fn doubt(&self) {
-        self.doubt.notify_one();
+    /// Lets the connection be probed.
+    pub(super) fn probe_soon(&self) {
+        self.probe_wanted.notify_one();
     }
 
-    /// Ends the connection if the server does not answer a ping while it owes an answer.
+    /// Ends the connection if the server does not reply to a ping while it owes a reply.
     pub(super) async fn probe(&self, mut pings: h2::PingPong, timeouts: &Timeouts) {
         let probes = async {
             loop {
-                self.doubt.notified().await;
+                self.probe_wanted.notified().await;
                 let pong = pings.ping(h2::Ping::opaque());
                 match timeout_at(deadline_in(timeouts.silence()), pong).await {
                     Ok(Ok(_)) => {}

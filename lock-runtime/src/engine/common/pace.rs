@@ -1,0 +1,127 @@
+//! When to connect again, for how long to try, and what is logged of it.
+
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::timeouts::Timeouts;
+use crate::trace;
+use crate::util::backoff::Backoff;
+use crate::util::time::{deadline_in, elapsed_since, now, sleep_until};
+use std::fmt::Display;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// The timeout of the first try to replace a connection, which doubles with each further one: a try that is never
+/// answered must not cost short leases all their time.
+pub(crate) const MIN_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// A connection that breaks sooner is replaced after a pause: a server that ends every connection gets no more of them
+/// than one that refuses them.
+const LASTING: Duration = Duration::from_secs(1);
+
+pub(crate) struct Pace {
+    server: String,
+    carries: &'static str,
+    timeouts: Timeouts,
+    /// The timeout of the first try.
+    min_timeout: Duration,
+    timeout: Duration,
+    backoff: Backoff,
+    /// When the last connection was made.
+    made_at: Instant,
+    /// Where the result of the first try goes, if a caller awaits it.
+    first: Option<oneshot::Sender<Result<(), EngineError>>>,
+    log: trace::Connection,
+}
+
+/// The result of the first try to connect.
+pub(crate) struct FirstTry(oneshot::Receiver<Result<(), EngineError>>);
+
+impl Pace {
+    /// Begins to connect in the background. `carries` is the purpose of the connections, in words.
+    pub(crate) fn new(
+        server: &dyn Display,
+        carries: &'static str,
+        min_timeout: Duration,
+        timeouts: &Timeouts,
+    ) -> Pace {
+        Pace {
+            server: server.to_string(),
+            carries,
+            timeouts: timeouts.clone(),
+            min_timeout,
+            timeout: min_timeout,
+            backoff: backoff(),
+            made_at: now(),
+            first: None,
+            log: trace::Connection::default(),
+        }
+    }
+
+    /// Lets the first try last for the connect timeout, and gives its result to the caller, who reports a failure.
+    pub(crate) fn awaited(mut self) -> (Pace, FirstTry) {
+        let (first, result) = oneshot::channel();
+        self.first = Some(first);
+        (self, FirstTry(result))
+    }
+
+    /// Returns how long the next try may last.
+    pub(crate) fn next_timeout(&mut self) -> Duration {
+        if self.first.is_some() {
+            return self.timeouts.connect;
+        }
+        let timeout = self.timeout.min(self.timeouts.connect);
+        self.timeout = timeout.saturating_mul(2);
+        timeout
+    }
+
+    /// Records that the try has made a connection.
+    pub(crate) fn made(&mut self) {
+        self.made_at = now();
+        self.log.made(&self.server, self.carries);
+        if let Some(first) = self.first.take() {
+            let _ = first.send(Ok(()));
+        }
+    }
+
+    /// Records that the try has failed, and returns why there is no connection now. Only while the engine is opened is a
+    /// rejection final: a server that rejects the password later may accept it again.
+    pub(crate) fn failed(&mut self, error: EngineError) -> EngineError {
+        match self.first.take() {
+            Some(first) => _ = first.send(Err(error.clone())),
+            None => self.log.failed(&self.server, self.carries, &error),
+        }
+        let kind = match self.timeouts.is_open() {
+            true => EngineErrorKind::NotConnected,
+            false => error.kind,
+        };
+        EngineError { kind, ..error }
+    }
+
+    /// Waits before the next try.
+    pub(crate) async fn pause(&mut self) {
+        sleep_until(deadline_in(self.backoff.pause())).await;
+    }
+
+    /// Waits before a connection that has ended is replaced, unless it lasted.
+    pub(crate) async fn ended(&mut self) {
+        if elapsed_since(self.made_at) < LASTING {
+            return self.pause().await;
+        }
+        self.timeout = self.min_timeout;
+        self.backoff = backoff();
+    }
+}
+
+impl FirstTry {
+    /// Waits for the result.
+    pub(crate) async fn result(self) -> Result<(), EngineError> {
+        self.0.await.unwrap_or_else(|_| {
+            let words = "the I/O thread has ended";
+            Err(EngineError::new(EngineErrorKind::NotConnected, words))
+        })
+    }
+}
+
+fn backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(10), Duration::from_millis(400))
+}
