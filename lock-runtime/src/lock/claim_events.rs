@@ -5,8 +5,8 @@ use crate::engine::token::Token;
 use crate::util::inbox::Inbox;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
 
 /// An event for the remote wait of a local queue.
 #[derive(Debug)]
@@ -76,6 +76,6 @@ impl ClaimEvents {
     }
 
     fn inboxes(&self) -> MutexGuard<'_, HashMap<Token, Arc<Inbox<ClaimEvent>>>> {
-        self.inboxes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inboxes.lock()
     }
 }

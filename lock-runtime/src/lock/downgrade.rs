@@ -9,7 +9,7 @@ use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
 use crate::util::sync::Mutex;
 use crate::util::time;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Replaces the guard of an exclusive hold by that of a read hold. On an error, and if the future is dropped, the
 /// lock is released.
@@ -30,14 +30,14 @@ pub(crate) async fn downgrade(guard: HoldGuard) -> Result<HoldGuard, LockError> 
     };
     let sent = Mutex::new(context.clock.now());
     let request = |deadline| {
-        *sent.lock().unwrap_or_else(PoisonError::into_inner) = context.clock.now();
+        *sent.lock() = context.clock.now();
         context.engine.downgrade(&claim, to, deadline)
     };
     let deadline = time::now() + hold.remaining();
     let answer = context.retry(Effort::InCall { deadline }, request).await;
     match answer {
         Ok((Some(left), _)) => {
-            let sent = *sent.lock().unwrap_or_else(PoisonError::into_inner);
+            let sent = *sent.lock();
             let next = hold.replace(to, context.engine.lease(to, sent, left))?;
             Ok(replacement.finish(next))
         }

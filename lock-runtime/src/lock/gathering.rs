@@ -9,7 +9,7 @@ use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::time::{deadline_in, now};
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -94,7 +94,7 @@ impl Gathering {
 
 impl Gathered {
     fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::limit::Limit;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// The claims of the locks that this process keeps.
 #[derive(Default)]
@@ -40,6 +40,6 @@ impl KeptLocks {
     }
 
     fn tokens(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Token>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

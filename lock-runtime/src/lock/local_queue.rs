@@ -18,8 +18,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use tokio::time::Instant;
 
@@ -370,7 +370,7 @@ impl<T> LocalQueues<T> {
     }
 
     fn locked(&self) -> MutexGuard<'_, HashMap<Arc<str>, LocalLock<T>>> {
-        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.locks.lock()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::util::panics::contain;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
@@ -65,7 +65,7 @@ impl<T> Offer<T> {
     }
 
     fn stage(&self) -> MutexGuard<'_, Stage<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

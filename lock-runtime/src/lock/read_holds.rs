@@ -5,7 +5,7 @@ use crate::lock::hold::Hold;
 use crate::options::LockOptions;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// The latest read hold of each lock.
 #[derive(Default)]
@@ -41,6 +41,6 @@ impl ReadHolds {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

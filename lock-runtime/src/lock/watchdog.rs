@@ -16,8 +16,8 @@ use crate::util::sync::{AtomicBool, Mutex, MutexGuard};
 use crate::util::time::{deadline_in, now, timeout_at};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -240,7 +240,7 @@ impl Watchdog {
     }
 
     fn locked(&self) -> MutexGuard<'_, Schedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+        self.schedule.lock()
     }
 }
 

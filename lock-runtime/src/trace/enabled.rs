@@ -3,11 +3,12 @@
 use crate::error::LostCause;
 use crate::trace::limit::Trouble;
 use crate::util::panics::contain;
+use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::time::{elapsed_since, now};
 use crate::warning::{Warning, WarningKind};
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::dispatcher::{Dispatch, with_default};
@@ -201,7 +202,7 @@ impl Failures {
     }
 
     fn tallies(&self) -> MutexGuard<'_, HashMap<Arc<str>, Tally>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::util::sync::Mutex;
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 use tokio::sync::Notify;
 
 /// Messages in arrival order, for one reader.
@@ -20,10 +19,7 @@ impl<T> Inbox<T> {
     }
 
     pub(crate) fn push(&self, message: T) {
-        self.messages
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_back(message);
+        self.messages.lock().push_back(message);
         self.arrived.notify_one();
     }
 
@@ -38,7 +34,7 @@ impl<T> Inbox<T> {
     }
 
     fn take(&self) -> Option<T> {
-        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut messages = self.messages.lock();
         messages.pop_front()
     }
 }

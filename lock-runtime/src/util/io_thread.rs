@@ -4,12 +4,13 @@
 //! it, and a body that blocks its thread.
 
 use crate::util::panics::{catch, caught};
+use crate::util::sync::Mutex;
 use crate::util::time::{Sleep, Timeout, deadline_in, sleep_until, timeout_at};
 use once_cell::sync::OnceCell;
 use std::future::Future;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
@@ -129,7 +130,7 @@ pub(crate) async fn pause() {
 
 /// Registers `assisted` to be checked at each tick, as long as it exists.
 pub(crate) fn assist(assisted: Weak<dyn Assisted>) {
-    let mut known = ASSISTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = ASSISTED.lock();
     known.retain(|assisted| assisted.strong_count() > 0);
     known.push(assisted);
 }
@@ -169,7 +170,7 @@ impl Ticker {
 /// Checks all registered work. Returns `true` if any of it must be checked again soon.
 fn look() -> bool {
     let assisted: Vec<_> = {
-        let known = ASSISTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = ASSISTED.lock();
         known.iter().filter_map(Weak::upgrade).collect()
     };
     let looks = assisted.into_iter().map(|it| catch(|| it.look()));

@@ -17,7 +17,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest time that a request can be without a reply: a server gives a proposal up after 5 s and two election
@@ -47,7 +47,7 @@ impl Channel {
     }
 
     fn token(&self) -> Option<HeaderValue> {
-        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let token = self.token.lock();
         token.clone()
     }
 
@@ -68,8 +68,7 @@ impl Channel {
             Err(failure) => return Err(failure),
         };
         let token = HeaderValue::from_str(&reply.token).map_err(Failure::not_sent)?;
-        let known = self.token.lock();
-        *known.unwrap_or_else(PoisonError::into_inner) = Some(token);
+        *self.token.lock() = Some(token);
         Ok(())
     }
 

@@ -10,7 +10,6 @@ use prost::bytes::Bytes;
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::PoisonError;
 use std::task::Poll;
 use tokio::sync::oneshot;
 
@@ -65,7 +64,7 @@ impl Gather {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Vec<Part>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     /// Takes the transactions that have waited longest, and that can be sent together.

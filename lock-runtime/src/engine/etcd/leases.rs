@@ -14,7 +14,7 @@ use crate::util::clock::{Clock, Timestamp};
 use crate::util::join_all::join_all;
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::time::{deadline_in, elapsed_since, now, sleep_until};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -64,7 +64,7 @@ impl Leases {
     }
 
     fn classes(&self) -> MutexGuard<'_, Vec<Class>> {
-        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.classes.lock()
     }
 
     /// Returns the share of new claims in a young lease that lasts for at least that ttl.

@@ -5,7 +5,7 @@ use crate::engine::etcd::keys::Keys;
 use crate::util::sync::Mutex;
 use prost::bytes::Bytes;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 #[derive(Default)]
 pub(super) struct Slots {
@@ -23,7 +23,7 @@ pub(super) struct Slot {
 impl Slots {
     /// Takes the least free number from `first` on.
     pub(super) fn take(self: &Arc<Self>, keys: &Keys, name: &Arc<str>, first: u32) -> Arc<Slot> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock();
         let taken = taken.entry(name.clone()).or_default();
         let mut number = first;
         while !taken.insert(number) {
@@ -40,11 +40,7 @@ impl Slots {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut taken = self
-            .slots
-            .taken
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.slots.taken.lock();
         if let Some(numbers) = taken.get_mut(&self.name) {
             numbers.remove(&self.number);
             if numbers.is_empty() {
@@ -69,6 +65,6 @@ mod tests {
         assert_eq!(take(1).number, 2);
         assert_eq!(take(0).number, 0);
         drop(one);
-        assert!(slots.taken.lock().unwrap().is_empty());
+        assert!(slots.taken.lock().is_empty());
     }
 }

@@ -3,7 +3,6 @@
 use crate::engine::token::Token;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::PoisonError;
 
 #[derive(Default)]
 pub(super) struct Watches(Mutex<State>);
@@ -34,6 +33,6 @@ impl Watches {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

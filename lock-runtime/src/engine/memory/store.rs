@@ -9,7 +9,7 @@ use crate::util::clock::{Clock, Timestamp};
 use crate::util::sync::{Mutex, MutexGuard};
 use once_cell::sync::Lazy;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl Store {
         if name.is_empty() {
             return Store::with_clock(clock);
         }
-        let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stores = STORES.lock();
         if let Some(store) = stores.get(name).and_then(Weak::upgrade) {
             return store;
         }
@@ -79,7 +79,7 @@ impl Store {
     }
 
     pub(crate) fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         (state, self.clock.now())
     }
 }

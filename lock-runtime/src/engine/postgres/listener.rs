@@ -10,8 +10,9 @@ use crate::engine::postgres::subscription::Event;
 use crate::engine::postgres::target::Target;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::{IoThread, kept};
+use crate::util::sync::Mutex;
 use crate::util::time::{deadline_in, now};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -58,7 +59,7 @@ impl Listener {
 
     /// Returns the channel, if messages arrive there.
     pub(crate) async fn channel(&self) -> Option<Arc<str>> {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = now();
+        *self.used.lock() = now();
         let mut status = self.status.subscribe();
         let present = status.borrow().clone();
         if matches!(present, Status::Idle | Status::Starting) {

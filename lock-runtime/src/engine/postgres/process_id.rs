@@ -3,10 +3,11 @@
 //! A pooler makes one up, so it tells a pooler from the server itself. The driver shows it only in the request that
 //! cancels a statement; that request is written to memory here, and never sent.
 
+use crate::util::sync::Mutex;
 use std::future::{Ready, ready};
 use std::io::{Error, Result};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::Client;
@@ -17,7 +18,7 @@ pub(crate) async fn announced(client: &Client) -> Option<i32> {
     let record = Record::default();
     let token = client.cancel_token();
     token.cancel_query_raw(record.clone(), Plain).await.ok()?;
-    let written = record.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let written = record.0.lock();
     // The request ends with the process id and a secret, of four bytes each.
     let rest = written.len().checked_sub(8)?;
     let id = written.get(rest..rest + 4)?;
@@ -61,7 +62,7 @@ impl AsyncRead for Record {
 
 impl AsyncWrite for Record {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.0.lock();
         written.extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }

@@ -2,8 +2,8 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::postgres::request::Request;
+use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// From this number of requests on, a round is of releases, or of others: of those which are more.
@@ -167,7 +167,7 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -7,10 +7,10 @@ use crate::engine::postgres::recent::Released;
 use crate::engine::postgres::schema::Schema;
 use crate::engine::postgres::unanswered::Unanswered;
 use crate::engine::token::Token;
+use crate::util::sync::{Mutex, MutexGuard};
 use futures_core::Stream;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Error, Row, RowStream};
 
@@ -158,7 +158,7 @@ impl<'a> Round<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Outcome> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outcome.lock()
     }
 }
 

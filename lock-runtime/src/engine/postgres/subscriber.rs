@@ -13,8 +13,9 @@ use crate::engine::timeouts::{GRANT_TTL, Timeouts, WAITER_TTL};
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::{AbortOnDrop, IoThread};
+use crate::util::sync::Mutex;
 use crate::util::time::{deadline_in, elapsed_since, now, timeout_at};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -254,7 +255,7 @@ impl Subscriber {
     }
 
     fn used(&self) -> Instant {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.used.lock()
     }
 
     /// Returns when something is to be done without an event.

@@ -1,8 +1,8 @@
 //! The tokens whose requests were under way when their connection ended: they may be carried out later.
 
 use crate::engine::token::Token;
+use crate::util::sync::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 /// A token that a request may give a lock, or a place in its queue.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ impl Unanswered {
     pub(crate) fn add(&self, gains: impl Iterator<Item = Gain>, void_after: i64, is_bound: bool) {
         const LONG_OVER: i64 = 3_600_000_000;
 
-        let mut unanswered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unanswered = self.0.lock();
         unanswered.retain(|_, late| void_after.saturating_sub(late.void_after) < LONG_OVER);
         unanswered.extend(gains.map(|gain| {
             let late = Late {
@@ -44,14 +44,14 @@ impl Unanswered {
 
     /// Forgets the requests that were sent to processes which have ended.
     pub(crate) fn processes_ended(&self) {
-        let mut unanswered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unanswered = self.0.lock();
         unanswered.retain(|_, late| !late.is_bound);
     }
 
     /// Returns `true` if nothing that was sent for the token can be carried out after a request that the server
     /// answered at that time. `held`: the token held its lock until then.
     pub(crate) fn is_over(&self, token: Token, held: bool, at: i64) -> bool {
-        let mut unanswered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unanswered = self.0.lock();
         let Some(late) = unanswered.get(&token) else {
             return true;
         };

@@ -2,8 +2,9 @@
 
 use crate::engine::token::Token;
 use crate::util::count::{Count, Owed};
+use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Entries by token, and the number of cleanups under way.
 pub(crate) struct Registry<T> {
@@ -50,6 +51,6 @@ impl<T> Registry<T> {
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Token, Arc<T>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }

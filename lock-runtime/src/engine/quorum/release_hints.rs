@@ -7,9 +7,10 @@
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::quorum::majority::majority;
 use crate::engine::token::Token;
+use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) struct ReleaseHints {
     handler: EventHandler,
@@ -84,9 +85,7 @@ impl ReleaseHints {
     }
 
     fn notified_by(&self) -> MutexGuard<'_, HashMap<Token, Vec<bool>>> {
-        self.notified_by
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.notified_by.lock()
     }
 }
 

@@ -16,9 +16,10 @@ use crate::engine::zookeeper::sessions::Sessions;
 use crate::util::backoff::Backoff;
 use crate::util::count::{Count, Owed};
 use crate::util::io_thread::IoThread;
+use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::thread_end::Debt;
 use crate::util::time::{deadline_in, sleep_until};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// For how long a place in the line is kept for a caller that is about to wait.
@@ -103,7 +104,7 @@ impl Claims {
     }
 
     fn reserved(&self) -> MutexGuard<'_, Vec<(Arc<Node>, Debt)>> {
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reserved.lock()
     }
 
     /// Gives up the reserved places.

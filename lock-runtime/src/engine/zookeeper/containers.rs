@@ -4,10 +4,10 @@ use crate::engine::zookeeper::net::failure::Failure;
 use crate::engine::zookeeper::net::request::{NodeKind, Request};
 use crate::engine::zookeeper::net::session::Session;
 use crate::engine::zookeeper::paths::lineage;
+use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::time::now;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -54,7 +54,7 @@ impl Containers {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         seen.turn(now());
         seen
     }

@@ -5,8 +5,9 @@ use crate::engine::common::ending::Ending;
 use crate::engine::token::Token;
 use crate::engine::zookeeper::entry::stem;
 use crate::engine::zookeeper::net::session::Session;
+use crate::util::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) struct Node {
     /// The path of the lock.
@@ -128,6 +129,6 @@ impl Node {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

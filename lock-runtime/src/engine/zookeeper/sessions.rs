@@ -2,8 +2,9 @@
 
 use crate::engine::zookeeper::net::session::{Session, SessionContext};
 use crate::util::io_thread::IoThread;
+use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) struct Sessions {
@@ -83,7 +84,7 @@ impl Sessions {
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<Duration, Arc<Session>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 

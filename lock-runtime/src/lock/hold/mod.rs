@@ -23,8 +23,8 @@ use crate::util::clock::Timestamp;
 use crate::util::panics::contain;
 use crate::util::sync::{AtomicU32, Mutex, MutexGuard};
 use crate::util::time;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -277,7 +277,7 @@ impl Hold {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn lost_error(&self, cause: LostCause, noticed_at: std::time::Instant) -> LockError {

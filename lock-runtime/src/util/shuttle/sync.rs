@@ -2,10 +2,10 @@
 
 use crate::util::shuttle::execution::running;
 use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{LockResult, PoisonError};
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Mutex<T> {
     turn: shuttle::sync::Mutex<()>,
     value: std::sync::Mutex<T>,
@@ -36,24 +36,20 @@ fn yield_point() {
 }
 
 impl<T> Mutex<T> {
-    pub(crate) fn new(value: T) -> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Mutex<T> {
         Mutex {
             turn: shuttle::sync::Mutex::new(()),
             value: std::sync::Mutex::new(value),
         }
     }
 
-    pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         // The task with the turn always finds the value unlocked, since all tasks share one thread.
         let turn = running().then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
-        let guard = |value| MutexGuard {
-            value,
+        MutexGuard {
+            value: self.value.lock().unwrap_or_else(PoisonError::into_inner),
             _turn: turn,
             _yield: YieldOnDrop,
-        };
-        match self.value.lock() {
-            Ok(value) => Ok(guard(value)),
-            Err(poisoned) => Err(PoisonError::new(guard(poisoned.into_inner()))),
         }
     }
 }

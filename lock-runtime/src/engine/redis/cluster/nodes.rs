@@ -8,11 +8,12 @@ use crate::engine::redis::hash_slot::SLOT_COUNT;
 use crate::engine::redis::net::connector::Connector;
 use crate::engine::redis::net::server::Server;
 use crate::engine::url::NodeAddress;
+use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::time::{deadline_in, elapsed_since, now};
 use redis::Cmd;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -217,6 +218,6 @@ impl Nodes {
     }
 
     fn lock_known(&self) -> MutexGuard<'_, HashMap<NodeAddress, (Arc<Node>, Instant)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }

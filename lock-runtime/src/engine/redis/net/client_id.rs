@@ -1,8 +1,8 @@
 //! A connection as the server identifies it, and the connections that must be killed.
 
+use crate::util::sync::{Mutex, MutexGuard};
 use redis::Cmd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Clone, PartialEq)]
 pub(crate) struct ClientId {
@@ -71,6 +71,6 @@ impl BrokenClients {
     }
 
     fn clients(&self) -> MutexGuard<'_, Vec<ClientId>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clients.lock()
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Connection {
 /// The way requests reach the server.
 pub(crate) enum Transport {
     Pipelined(Arc<Pipeline>, Driver),
-    Direct(Direct),
+    Direct(Box<Direct>),
 }
 
 /// The reason why a request got no reply.

@@ -134,7 +134,7 @@ impl Connector {
             (&self.send_mode, opened.lent)
         else {
             let direct = Direct::new(self.io, opened.redis, timeouts, opened.ended);
-            return Ok(Transport::Direct(direct));
+            return Ok(Transport::Direct(Box::new(direct)));
         };
         // All replies have come, so the redis crate has read nothing that belongs to later requests.
         driving.abort();

@@ -5,10 +5,11 @@ use crate::engine::redis::net::request::{Operation, Request};
 use crate::engine::redis::net::slots::slab::Outcome;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
+use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::time::{elapsed_since, now};
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -91,8 +92,6 @@ impl Direct {
     }
 
     fn waiting_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.waiting_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.waiting_since.lock()
     }
 }

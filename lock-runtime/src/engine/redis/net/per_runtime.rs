@@ -7,9 +7,10 @@ use crate::engine::common::upkeep::{Connect, Kept};
 use crate::engine::redis::net::connection::Connection;
 use crate::engine::redis::net::connector::{Connector, Pipelining, SendMode};
 use crate::engine::redis::net::socket;
+use crate::util::sync::{Mutex, MutexGuard};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use tokio::runtime::{Handle, Id};
 
 /// The number of requests after which a runtime gets a connection.
@@ -159,7 +160,7 @@ impl RuntimeConnections {
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::util::sync::{Mutex, MutexGuard};
 use std::future::Future;
 use std::mem::take;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
@@ -62,7 +62,7 @@ impl Pipeline {
     }
 
     pub(crate) fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock()
     }
 }
 

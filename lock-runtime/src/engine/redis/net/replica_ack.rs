@@ -7,9 +7,10 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::net::connector::{Connector, Pipelining, SendMode};
 use crate::engine::redis::net::reconnect::ReconnectingConnection;
 use crate::engine::timeouts::Timeouts;
+use crate::util::sync::Mutex;
 use redis::Cmd;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) struct ReplicaAckConnections {
@@ -31,10 +32,7 @@ impl ReplicaAckConnections {
         if replicas == 0 {
             return None;
         }
-        let mut connections = self
-            .connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.connections.lock();
         let open = || {
             let mut connector = self.connector.clone();
             if let SendMode::Pipelined(Pipelining { wait, .. }) = &mut connector.send_mode {

@@ -1,13 +1,14 @@
 //! Sockets, each registered with the runtime that drives its connection.
 
 use crate::engine::redis::net::target::Target;
+use crate::util::sync::{Mutex, MutexGuard};
 use redis::io::tcp::socket2::SockRef;
 use redis::{ConnectionAddr, ErrorKind, RedisResult};
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, lookup_host};
@@ -202,7 +203,7 @@ impl Lent {
     }
 
     fn stream(&self) -> MutexGuard<'_, Option<Stream>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -15,8 +15,9 @@ use crate::engine::zookeeper::net::reply::Reply;
 use crate::engine::zookeeper::net::request::Request;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
+use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -166,7 +167,7 @@ impl Session {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
