@@ -164,8 +164,7 @@ fn attend(
         let locks = runtime.block_on(connect(&instructions.config()));
         caller = Arc::new(caller.with(locks));
     }
-    runtime.block_on(leave(caller, journal, rng));
-    let tasks = runtime.metrics().num_alive_tasks();
+    let tasks = runtime.block_on(leave(caller, journal, rng));
     let threads = lock_threads();
     journal.write(0, EventKind::Exited { threads, tasks });
 }
@@ -233,13 +232,18 @@ async fn timed(shutdown: impl Future<Output = ()>, journal: &Journal) {
     journal.write(0, EventKind::ShutDown { took });
 }
 
-/// Acquires each lock once more when all faults are over; after that nothing of the locks is left.
-async fn leave(caller: Arc<Caller>, journal: &Journal, mut rng: Rng) {
+/// Acquires each lock once more when all faults are over; after that nothing of the locks is left. Returns the number of
+/// tasks that stay. A connection that is made just then still begins its task, which ends at once.
+async fn leave(caller: Arc<Caller>, journal: &Journal, mut rng: Rng) -> usize {
     caller.call_each_once(&mut rng).await;
     timed(caller.locks.shutdown(), journal).await;
     drop(caller);
     let patience = Instant::now() + millis(3000);
-    while Handle::current().metrics().num_alive_tasks() > 0 && Instant::now() < patience {
+    loop {
+        let tasks = Handle::current().metrics().num_alive_tasks();
+        if tasks == 0 || Instant::now() >= patience {
+            return tasks;
+        }
         tokio::time::sleep(millis(5)).await;
     }
 }
