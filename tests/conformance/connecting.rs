@@ -32,7 +32,9 @@ pub async fn manager_connects_over_a_slow_path(fixture: Fixture) {
     let error = locks.lock(&*row).try_acquire().await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
     let text = format!("{error} {error:?}");
-    assert!(text.contains("raise `command_timeout`"), "{text}");
+    // A majority may be asked in vain before the first member gives up.
+    let says_why = ["raise `command_timeout`", "no answer yet"];
+    assert!(says_why.iter().any(|it| text.contains(it)), "{text}");
     network.each(Proxy::heal);
     let again = locks.lock(&*row).wait(AGAIN * 2).acquire();
     drop(within(AGAIN * 2, again).await.unwrap());

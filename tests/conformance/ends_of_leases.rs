@@ -50,9 +50,12 @@ async fn waits_beside_pollers(
     let waits = tokio::spawn(waiter.lock(row).wait(LONG).acquire());
     use_others(waiter, row).await;
     let pollers = Pollers::start(fixture.both(), |locks| locks.lock(row));
+    let watch = Stopwatch::start();
     end();
     let guard = within(LONG, waits).await.unwrap().unwrap();
-    assert_eq!(pollers.holds(), 0, "newcomers came first");
+    // Redis keeps newcomers out for half a second, in which a process that stalls may not ask.
+    let is_in_time = watch.stalled() < millis(100);
+    assert!(!is_in_time || pollers.holds() == 0, "newcomers came first");
     guard.release().await.unwrap();
     within(LONG, pollers.end()).await;
     fixture.until_free(row, NOISE).await;

@@ -201,7 +201,7 @@ impl Server {
         for _ in 0..20 {
             let mut process = self.command().spawn().expect("`redis-server` is installed");
             let mut gone = false;
-            let answers = comes_true(Duration::from_secs(10), || {
+            let answers = comes_true(Duration::from_secs(20), || {
                 gone = process.try_wait().unwrap().is_some();
                 gone || self.connect().is_ok()
             });
