@@ -1,9 +1,13 @@
 //! Layers only point down: no file imports another one that imports it back, even indirectly, and no layer
 //! imports a higher one. ARCHITECTURE.md lists the layers.
 
+mod sources;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use sources::files;
 
 /// From the lowest to the highest. Layers of one row do not import each other.
 const RUNTIME: [&[&str]; 9] = [
@@ -85,18 +89,6 @@ impl Crate {
         path.pop();
         found
     }
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let found = paths.flat_map(|path| match path.is_dir() {
-        true => files(&path),
-        false => vec![path],
-    });
-    found
-        .filter(|path| path.extension().is_some_and(|ext| ext == "rs"))
-        .collect()
 }
 
 /// Returns the paths that begin with `crate::`, without that prefix; skips comments and unit tests.

@@ -1,10 +1,13 @@
 //! The public API, as a text in the repository, so that every change of it is seen in review.
 
+mod sources;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
+use sources::files;
 use syn::{
     Attribute, Block, Fields, File, ImplItem, Item, ItemImpl, ItemUse, Path as SynPath, TraitItem,
     Type, UseTree, Visibility, parse_quote,
@@ -115,18 +118,6 @@ impl Sources {
         items.extend(implemented);
         items
     }
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let found = paths.flat_map(|path| match path.is_dir() {
-        true => files(&path),
-        false => vec![path],
-    });
-    found
-        .filter(|path| path.extension().is_some_and(|ext| ext == "rs"))
-        .collect()
 }
 
 fn collect(tree: &UseTree, module: &str, attributes: &[Attribute], exports: &mut Vec<Export>) {
