@@ -18,9 +18,8 @@ pub(crate) fn is_server_error(error: &EngineError, kind: ServerErrorKind) -> boo
 pub(crate) fn ok_unless_rejected<T>(reply: RedisResult<T>) -> Result<Option<T>, EngineError> {
     match reply {
         Ok(reply) => Ok(Some(reply)),
-        Err(error) if !is_broken(&error) && error_kind(&error) == EngineErrorKind::Rejected => {
-            Ok(None)
-        }
+        Err(error) if is_broken(&error) || is_auth_error(&error) => Err(connect_error(error)),
+        Err(error) if error_kind(&error) == EngineErrorKind::Rejected => Ok(None),
         Err(error) => Err(connect_error(error)),
     }
 }

@@ -25,10 +25,10 @@ pub(crate) struct Scripts {
 
 impl Scripts {
     pub(crate) fn new(cluster: bool) -> Scripts {
-        let script = |parts: &[&str]| Script::new(parts.concat());
+        let script = |parts: &[&str]| Script::new(&parts.concat());
         let queued = |parts: &[&str]| {
             let first_line = format!("local cluster = {cluster}\n");
-            Script::new(first_line + &parts.concat())
+            Script::new(&(first_line + &parts.concat()))
         };
         let (grace, holders) = (
             include_str!("lib_grace.lua"),
@@ -130,8 +130,8 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    fn new(source: impl Into<String>) -> Script {
-        let source = source.into();
+    fn new(source: &str) -> Script {
+        let source = without_comments(source);
         Script {
             digest: redis::Script::new(&source).get_hash().to_owned(),
             source,
@@ -157,9 +157,41 @@ impl Script {
     }
 }
 
+/// Returns what the server has to know of a script.
+fn without_comments(source: &str) -> String {
+    let lines = source.lines().map(str::trim_start);
+    let code = lines.filter(|line| !line.is_empty() && !line.starts_with("--"));
+    code.flat_map(|line| [line, "\n"]).collect()
+}
+
 fn call(command: &str, script: &str, keys: usize) -> Cmd {
     // Reserve room for the arguments: a command that grows argument by argument is copied each time.
     let mut call = Cmd::with_capacity(3 + 3 * keys, script.len() + 72 * keys);
     call.arg(command).arg(script).arg(keys);
     call
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Redis ends the connection of a client that has not authenticated and sends a longer string, so that the
+    /// client might never read why it was rejected.
+    const MAX_UNAUTHENTICATED: usize = 16_384;
+
+    #[test]
+    fn scripts_are_short_enough_for_a_client_that_has_not_authenticated() {
+        let scripts = Scripts::new(false);
+        let longest = [scripts.wait, scripts.observe, scripts.vote, scripts.release];
+        for script in longest {
+            let length = script.source.len();
+            assert!(length <= MAX_UNAUTHENTICATED, "{length}: {}", script.source);
+        }
+    }
+
+    #[test]
+    fn a_script_has_no_comments() {
+        let source = "-- a\nlocal x = 1 -- b\n\n  -- c\n  return x";
+        assert_eq!(without_comments(source), "local x = 1 -- b\nreturn x\n");
+    }
 }
