@@ -60,7 +60,7 @@ const ENGINES: &[Entry] = &[
         #[cfg(feature = "redis")]
         open: Some(redis::open::open),
         #[cfg(feature = "redis")]
-        open_quorum: Some(redis::open::open_quorum),
+        open_quorum: Some(redis::open_quorum::open_quorum),
         #[cfg(not(feature = "redis"))]
         open: None,
         #[cfg(not(feature = "redis"))]

@@ -113,7 +113,7 @@ impl Member for RedisMember {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
-                .commands
+                .locks
                 .vote(claim, queue, deadline)
                 .await
         })
@@ -127,7 +127,7 @@ impl Member for RedisMember {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
-                .commands
+                .locks
                 .observe(entry, deadline)
                 .await
         })
@@ -137,7 +137,7 @@ impl Member for RedisMember {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
-                .commands
+                .locks
                 .leave_queue(entry, deadline)
                 .await
         })
@@ -152,7 +152,7 @@ impl Member for RedisMember {
         Box::pin(async move {
             self.engine(deadline)
                 .await?
-                .commands
+                .locks
                 .release_at_member(claim, held, deadline)
                 .await
         })
@@ -188,7 +188,7 @@ impl Member for RedisMember {
         Box::pin(async move {
             let engine = self.engine(deadline).await?;
             engine
-                .commands
+                .locks
                 .raise_fencing_token(claim, token, deadline)
                 .await
         })

@@ -1,28 +1,30 @@
-//! Opens a Redis deployment, or a quorum of them.
+//! Opens a Redis deployment.
 
-use crate::config::{Config, invalid};
-use crate::engine::member::Member;
+use crate::config::Config;
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::event::EventHandler;
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
-use crate::engine::quorum::QuorumEngine;
-use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::redis::RedisEngine;
-use crate::engine::redis::cluster::seeds::SeedNodes;
-use crate::engine::redis::member::RedisMember;
-use crate::engine::redis::net::target::{AuthOptions, Target};
-use crate::engine::redis::sentinel::Sentinels;
+use crate::engine::redis::address::{AuthOptions, Target};
+use crate::engine::redis::check::Inspector;
+use crate::engine::redis::conn::connect::{Connector, Pipelining, SendMode};
+use crate::engine::redis::conn::subscription::Subscription;
+use crate::engine::redis::keys::Keys;
+use crate::engine::redis::lock::locks::Locks;
+use crate::engine::redis::scripts::Scripts;
 use crate::engine::redis::topology::Topology;
+use crate::engine::redis::topology::cluster::seeds::SeedNodes;
+use crate::engine::redis::topology::router::Router;
+use crate::engine::redis::topology::sentinel::Sentinels;
+use crate::engine::redis::wire::encode::Encoding;
 use crate::engine::timeouts::Timeouts;
 use crate::error::LockError;
 use crate::util::io_thread::IoThread;
-use std::collections::HashSet;
+use crate::util::time::deadline_in;
 use std::sync::Arc;
 
 pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
     Box::pin(open_one(opening, url))
-}
-
-pub(crate) fn open_quorum<'a>(opening: Opening<'a>, urls: &'a [String]) -> OpenFuture<'a> {
-    Box::pin(open_members(opening, urls))
 }
 
 async fn open_one(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
@@ -56,42 +58,8 @@ async fn open_one(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> 
     }
 }
 
-async fn open_members(opening: Opening<'_>, urls: &[String]) -> Result<Opened, LockError> {
-    let Opening {
-        config,
-        timeouts,
-        io,
-        handler,
-        ..
-    } = opening;
-    validate_quorum_size(urls)?;
-    let topologies = urls.iter().map(|url| topology(config, &timeouts, io, url));
-    let topologies = topologies.collect::<Result<Vec<Topology>, LockError>>()?;
-    let names: Vec<String> = topologies.iter().map(Topology::to_string).collect();
-    let mut seen = HashSet::new();
-    if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
-        return Err(invalid(&format!(
-            "`{twice}` is in the quorum twice; its members must be independent servers"
-        )));
-    }
-    let server: Arc<str> = names.join(", ").into();
-    let hints = ReleaseHints::new(topologies.len(), handler);
-    let member = |(number, topology)| {
-        let handler = hints.handler(number);
-        let member = RedisMember::open(io, topology, timeouts.clone(), &config.prefix, handler);
-        Arc::new(member) as Arc<dyn Member>
-    };
-    let members = topologies.into_iter().enumerate().map(member).collect();
-    match QuorumEngine::connect(io, members, hints, timeouts).await {
-        Ok(quorum) => Ok((Arc::new(quorum), server)),
-        Err(error) => Err(connect_error(server, error, |_, error| {
-            format!("the quorum can't be used: {error}")
-        })),
-    }
-}
-
 /// Returns the topology of the deployment at that URL.
-fn topology(
+pub(crate) fn topology(
     config: &Config,
     timeouts: &Timeouts,
     io: IoThread,
@@ -115,17 +83,53 @@ fn topology(
     }
 }
 
-fn validate_quorum_size(urls: &[String]) -> Result<(), LockError> {
-    match urls.len() {
-        members @ 0..=2 => Err(invalid(&format!(
-            "a quorum of {members} survives the loss of no member; give it at least 3 independent \
-             servers, or use `Config::new` for a single one"
-        ))),
-        members if members % 2 == 0 => Err(invalid(&format!(
-            "a quorum of {members} survives no more losses than one of {}; leave one out, or add \
-             one",
-            members - 1
-        ))),
-        _ => Ok(()),
+impl RedisEngine {
+    /// Connects, and fails if that takes longer than the connect timeout.
+    pub(crate) async fn connect(
+        io: IoThread,
+        topology: Topology,
+        timeouts: Timeouts,
+        prefix: &str,
+        handler: EventHandler,
+    ) -> Result<RedisEngine, EngineError> {
+        let cluster = matches!(topology, Topology::Cluster(_));
+        let keys = Keys::new(prefix, cluster);
+        let keys = keys.map_err(|reason| EngineError::new(EngineErrorKind::Rejected, reason))?;
+        let scripts = Scripts::new(cluster);
+        let pipelining = Pipelining {
+            encoding: Arc::new(Encoding {
+                keys: keys.clone(),
+                take: scripts.take.digest.clone(),
+                release: scripts.release.digest.clone(),
+            }),
+            runtime: None,
+            wait: None,
+        };
+        let send_mode = SendMode::Pipelined(pipelining);
+        let connector = Connector {
+            optional_commands: scripts.load(),
+            ..Connector::new(io, topology.discovery(), timeouts.clone(), send_mode)
+        };
+        let subscription = Subscription::new(&connector, &keys, handler.clone());
+        let router = match &topology {
+            Topology::Cluster(seeds) => Router::cluster(seeds.clone(), connector, handler).await?,
+            _ => Router::standalone(&connector).await?,
+        };
+        let engine = RedisEngine {
+            locks: Locks {
+                router,
+                scripts,
+                keys,
+                subscription,
+            },
+            inspector: Inspector {
+                io,
+                topology,
+                timeouts: timeouts.clone(),
+            },
+        };
+        let deadline = deadline_in(timeouts.silence());
+        engine.locks.check_permissions(deadline).await?;
+        Ok(engine)
     }
 }

@@ -2,11 +2,11 @@
 //! replies, and while the connection ends.
 
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
-use crate::engine::redis::net::pipeline::Pipeline;
-use crate::engine::redis::net::slots::Many;
-use crate::engine::redis::net::slots::effects::Effects;
-use crate::engine::redis::net::slots::slab::Outcome;
-use crate::engine::redis::net::slots::tests::{Ends, Log, Store, acquire, command};
+use crate::engine::redis::conn::batch::Many;
+use crate::engine::redis::conn::batch::effects::Effects;
+use crate::engine::redis::conn::batch::slab::Outcome;
+use crate::engine::redis::conn::batch::tests::{Ends, Log, Store, acquire, command};
+use crate::engine::redis::conn::pipeline::Pipeline;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::tests::shuttle::explore::{coin_flip, explore, join_all, pause, with_turn_limit};

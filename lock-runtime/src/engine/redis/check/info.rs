@@ -2,7 +2,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::{ClockOffset, ServerIdentity};
-use crate::engine::redis::net::target::Target;
+use crate::engine::redis::address::Target;
 use crate::util::io_thread::IoThread;
 use crate::util::time::deadline_in;
 use redis::AsyncConnectionConfig;

@@ -1,0 +1,107 @@
+//! Checks, when connecting, that the server knows and permits the commands that locks need.
+
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::redis::lock::locks::{Locks, Via};
+use crate::engine::redis::wire::error::redis_error;
+use crate::engine::request::EngineFuture;
+use crate::util::join_all::join_all;
+use redis::{Cmd, Value};
+use tokio::time::Instant;
+
+/// The permissions that a user needs besides the keys and channels that begin with the prefix.
+const COMMANDS: &str = "+@connection +set +get +mget +del +pexpire +pexpireat +pttl +time +type +exists \
+                        +eval +evalsha +script|load +zadd +zcard +zpopmin +zrange +zrangebyscore \
+                        +zrevrangebyscore +zremrangebyscore +zrank +zrem +zscore +hset +hget +hdel \
+                        +hexists +publish +subscribe +pubsub|numsub";
+
+impl Locks {
+    /// Fails if the server cannot store locks. A command that cannot be tried now counts as permitted.
+    pub(crate) async fn check_permissions(&self, deadline: Instant) -> Result<(), EngineError> {
+        let checks: [EngineFuture<'_, ()>; 4] = [
+            Box::pin(self.check_protocol(deadline)),
+            Box::pin(self.check_scripts(deadline)),
+            Box::pin(self.check_client_commands(deadline)),
+            Box::pin(self.check_subscription(deadline)),
+        ];
+        join_all(checks).await.into_iter().collect()
+    }
+
+    async fn check_protocol(&self, deadline: Instant) -> Result<(), EngineError> {
+        match self.try_command(&redis::cmd("HELLO"), deadline).await {
+            Err(error) if is_unknown_command(&error) => {
+                let words =
+                    "the server does not support RESP3, which grants require; use Redis 6 or newer";
+                Err(EngineError::new(EngineErrorKind::Rejected, words))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Tries all commands of the scripts, and both ways to call a script.
+    async fn check_scripts(&self, deadline: Instant) -> Result<(), EngineError> {
+        let script = &self.scripts.check_permissions;
+        for mut call in [script.eval(1), script.evalsha(1)] {
+            call.arg(self.keys.never()).arg(&self.subscription.channel);
+            self.reject_if_permanent(self.try_command(&call, deadline).await)?;
+        }
+        Ok(())
+    }
+
+    async fn check_client_commands(&self, deadline: Instant) -> Result<(), EngineError> {
+        let mut info = redis::cmd("CLIENT");
+        info.arg("INFO");
+        let mut kill = redis::cmd("CLIENT");
+        kill.arg("KILL").arg("ID").arg(i64::MAX);
+        for command in [info, kill] {
+            match self.try_command(&command, deadline).await {
+                // Some proxies know only their own connections.
+                Err(error) if is_unknown_command(&error) => {}
+                answer => self.reject_if_permanent(answer)?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn check_subscription(&self, deadline: Instant) -> Result<(), EngineError> {
+        self.reject_if_permanent(self.subscription.try_once(deadline).await)
+    }
+
+    async fn try_command(&self, command: &Cmd, deadline: Instant) -> Result<Value, EngineError> {
+        let name = self.keys.never();
+        self.send(Via::IoThread, &name, command, deadline).await
+    }
+
+    /// Fails if the server will never carry out the command.
+    fn reject_if_permanent<T>(&self, answer: Result<T, EngineError>) -> Result<(), EngineError> {
+        let Err(error) = answer else { return Ok(()) };
+        let words = if is_forbidden(&error) {
+            let all = self.keys.all();
+            format!(
+                "the user lacks a permission that locks need ({error}); grant all of them: \
+                 `ACL SETUSER … ~{all} &{all} {COMMANDS}`"
+            )
+        } else if is_unknown_command(&error) {
+            format!("the server does not know a command that locks need ({error})")
+        } else {
+            return Ok(());
+        };
+        Err(EngineError::new(EngineErrorKind::Rejected, words))
+    }
+}
+
+fn is_forbidden(error: &EngineError) -> bool {
+    redis_error(error).is_some_and(|error| error.code() == Some("NOPERM"))
+}
+
+/// Returns `true` if the server does not know the command. Each version words this differently, and so do
+/// scripts.
+fn is_unknown_command(error: &EngineError) -> bool {
+    let words = error.to_string().to_lowercase();
+    [
+        "unknown command",
+        "unknown redis command",
+        "unknown subcommand",
+    ]
+    .iter()
+    .any(|unknown| words.contains(unknown))
+}

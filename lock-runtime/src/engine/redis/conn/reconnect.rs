@@ -1,0 +1,59 @@
+//! A connection that is replaced when it breaks, and the requests sent over it.
+
+use crate::engine::common::pace::{FirstTry, MIN_TIMEOUT, Pace};
+use crate::engine::common::upkeep::{Kept, Upkeep};
+use crate::engine::error::EngineError;
+use crate::engine::redis::conn::connect::Connector;
+use crate::engine::redis::conn::connection::Connection;
+use crate::engine::redis::conn::request::{Reply, Request};
+use crate::util::time::now;
+use tokio::time::Instant;
+
+pub(crate) type ReconnectingConnection = Upkeep<Connection>;
+
+impl Upkeep<Connection> {
+    /// Starts connecting. The caller reports the result of the first try.
+    pub(crate) fn connect(connector: Connector) -> (ReconnectingConnection, FirstTry) {
+        let (pace, first) = pace(&connector).awaited();
+        (Upkeep::start(connector.io, pace, connector), first)
+    }
+
+    /// Connects in the background, as if a connection had broken.
+    pub(crate) fn connect_in_background(connector: Connector) -> ReconnectingConnection {
+        Upkeep::start(connector.io, pace(&connector), connector)
+    }
+
+    /// Replaces the present connection.
+    pub(crate) fn reconnect(&self) {
+        if let Some(connection) = self.present() {
+            connection.end();
+        }
+    }
+
+    /// Sends a request, and waits for its reply until the deadline.
+    pub(crate) async fn send(
+        &self,
+        request: &Request<'_>,
+        deadline: Instant,
+    ) -> Result<Reply, EngineError> {
+        loop {
+            let connection = self.connection_by(deadline, request.patient).await?;
+            match connection.send(request, deadline).await {
+                Ok(reply) => return Ok(reply),
+                Err(failed) => {
+                    if failed.broken {
+                        connection.end();
+                    }
+                    if !failed.not_sent || now() >= deadline {
+                        return Err(failed.error);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn pace(connector: &Connector) -> Pace {
+    let (server, carries) = (&connector.discovery, connector.purpose());
+    Pace::new(server, carries, MIN_TIMEOUT, &connector.timeouts)
+}

@@ -1,0 +1,102 @@
+//! The subscription to this process's channel, on a connection of its own.
+
+use crate::engine::common::upkeep::Connect;
+use crate::engine::error::EngineError;
+use crate::engine::event::{EngineEvent, EventHandler};
+use crate::engine::redis::conn::connect::{Connector, PushHandler, SendMode};
+use crate::engine::redis::conn::reconnect::ReconnectingConnection;
+use crate::engine::redis::keys::Keys;
+use crate::engine::redis::wire::message::parse_message;
+use crate::engine::token::Token;
+use crate::util::io_thread::IoThread;
+use crate::util::time::deadline_in;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The subscription to the process's channel. It is made when the first claim waits.
+pub(crate) struct Subscription {
+    pub(crate) channel: String,
+    io: IoThread,
+    connector: Connector,
+    timeout: Duration,
+    connection: OnceLock<Arc<ReconnectingConnection>>,
+}
+
+impl Subscription {
+    /// Creates a subscription whose connections are made like those of `connector`.
+    pub(crate) fn new(connector: &Connector, keys: &Keys, handler: EventHandler) -> Self {
+        let process = Token::random();
+        let channel = keys.channel(process.encode(&mut [0; 37]));
+        let mut subscribe = redis::cmd("SUBSCRIBE");
+        subscribe.arg(&channel);
+        let (on_connected, keys) = (handler.clone(), keys.clone());
+        let push_handler = PushHandler {
+            message: Arc::new(move |message| match parse_message(message) {
+                // The lock of another prefix is not ours, whatever the token.
+                Some(EngineEvent::Granted(grant)) if !keys.has(&grant.name) => {}
+                Some(news) => handler(news),
+                None => {}
+            }),
+            connected: Arc::new(move || on_connected(EngineEvent::Resubscribed)),
+        };
+        Subscription {
+            channel,
+            io: connector.io,
+            timeout: connector.timeouts.command,
+            connector: Connector {
+                setup_commands: vec![subscribe],
+                optional_commands: Vec::new(),
+                push_handler: Some(push_handler),
+                send_mode: SendMode::Direct,
+                ..connector.clone()
+            },
+            connection: OnceLock::new(),
+        }
+    }
+
+    /// Waits until the subscription is made: the server must not grant a lock to this process before.
+    pub(crate) async fn subscribed(&self, deadline: Instant) -> Result<(), EngineError> {
+        let subscribe = || {
+            Arc::new(ReconnectingConnection::connect_in_background(
+                self.connector.clone(),
+            ))
+        };
+        let connection = self.connection.get_or_init(subscribe);
+        connection.connection_by(deadline, false).await.map(drop)
+    }
+
+    /// Subscribes once on a connection of its own, and closes it: the first claim may wait only much later.
+    pub(crate) async fn try_once(&self, deadline: Instant) -> Result<(), EngineError> {
+        let mut connector = self.connector.clone();
+        let push_handler = connector.push_handler.as_mut();
+        if let Some(push_handler) = push_handler {
+            push_handler.connected = Arc::new(|| {});
+        }
+        let timeout = connector.timeouts.connect;
+        let connect = async move { connector.connect(timeout).await.map(drop) };
+        let tried = self.io.run_to_end(deadline, connect).await;
+        // No reply is no error: the subscription is tried again when it is needed.
+        tried.unwrap_or(Ok(()))
+    }
+
+    /// Pings the subscription, so that it is replaced if it is dead. Called when polling found a grant before
+    /// its message arrived.
+    pub(crate) fn probe(&self) {
+        if let Some(connection) = self.connection.get().cloned() {
+            let deadline = deadline_in(self.timeout);
+            self.io.spawn(async move {
+                let _ = connection
+                    .send(&(&redis::cmd("PING")).into(), deadline)
+                    .await;
+            });
+        }
+    }
+
+    /// Subscribes again. Called when an expected message has not arrived.
+    pub(crate) fn resubscribe(&self) {
+        if let Some(connection) = self.connection.get() {
+            connection.reconnect();
+        }
+    }
+}

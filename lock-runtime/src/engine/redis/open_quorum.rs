@@ -1,0 +1,66 @@
+//! Opens a quorum of Redis deployments.
+
+use crate::config::invalid;
+use crate::engine::member::Member;
+use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
+use crate::engine::quorum::QuorumEngine;
+use crate::engine::quorum::release_hints::ReleaseHints;
+use crate::engine::redis::member::RedisMember;
+use crate::engine::redis::open::topology;
+use crate::engine::redis::topology::Topology;
+use crate::error::LockError;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+pub(crate) fn open_quorum<'a>(opening: Opening<'a>, urls: &'a [String]) -> OpenFuture<'a> {
+    Box::pin(open_members(opening, urls))
+}
+
+async fn open_members(opening: Opening<'_>, urls: &[String]) -> Result<Opened, LockError> {
+    let Opening {
+        config,
+        timeouts,
+        io,
+        handler,
+        ..
+    } = opening;
+    validate_quorum_size(urls)?;
+    let topologies = urls.iter().map(|url| topology(config, &timeouts, io, url));
+    let topologies = topologies.collect::<Result<Vec<Topology>, LockError>>()?;
+    let names: Vec<String> = topologies.iter().map(Topology::to_string).collect();
+    let mut seen = HashSet::new();
+    if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
+        return Err(invalid(&format!(
+            "`{twice}` is in the quorum twice; its members must be independent servers"
+        )));
+    }
+    let server: Arc<str> = names.join(", ").into();
+    let hints = ReleaseHints::new(topologies.len(), handler);
+    let member = |(number, topology)| {
+        let handler = hints.handler(number);
+        let member = RedisMember::open(io, topology, timeouts.clone(), &config.prefix, handler);
+        Arc::new(member) as Arc<dyn Member>
+    };
+    let members = topologies.into_iter().enumerate().map(member).collect();
+    match QuorumEngine::connect(io, members, hints, timeouts).await {
+        Ok(quorum) => Ok((Arc::new(quorum), server)),
+        Err(error) => Err(connect_error(server, error, |_, error| {
+            format!("the quorum can't be used: {error}")
+        })),
+    }
+}
+
+fn validate_quorum_size(urls: &[String]) -> Result<(), LockError> {
+    match urls.len() {
+        members @ 0..=2 => Err(invalid(&format!(
+            "a quorum of {members} survives the loss of no member; give it at least 3 independent \
+             servers, or use `Config::new` for a single one"
+        ))),
+        members if members % 2 == 0 => Err(invalid(&format!(
+            "a quorum of {members} survives no more losses than one of {}; leave one out, or add \
+             one",
+            members - 1
+        ))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,274 @@
+//! Sentinels: they name the master, and report failovers.
+//!
+//! The client subscribes to each Sentinel, and polls it from time to time in case a message is lost. The view
+//! with the newest epoch wins, since every failover increases the epoch. So a Sentinel that was cut off from
+//! the others leads no client back to a former master.
+
+pub(crate) mod url;
+pub(crate) mod views;
+
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::redis::address::{AuthOptions, Target};
+use crate::engine::redis::conn::connect::{Connector, PushHandler, SendMode};
+use crate::engine::redis::conn::endpoint::{Discovery, Endpoint, MasterEpoch};
+use crate::engine::redis::conn::reconnect::ReconnectingConnection;
+use crate::engine::redis::topology::sentinel::url::parse_url;
+use crate::engine::redis::topology::sentinel::views::{MasterView, Views};
+use crate::engine::request::EngineFuture;
+use crate::engine::timeouts::Timeouts;
+use crate::engine::url::{NodeAddress, format_address};
+use crate::error::LockError;
+use crate::trace;
+use crate::util::backoff::fraction;
+use crate::util::io_thread::{IoThread, kept};
+use crate::util::time::deadline_in;
+use redis::{Cmd, FromRedisValue};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout_at;
+
+/// How often each Sentinel is polled.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The Sentinels of one master. Dropping the value stops polling.
+pub(crate) struct Sentinels {
+    monitor: Arc<Monitor>,
+    pollers: Vec<JoinHandle<()>>,
+}
+
+struct Monitor {
+    master_name: String,
+    addresses: Vec<String>,
+    /// How to connect to the master, without its address.
+    server: Target,
+    views: watch::Sender<Views>,
+    /// The number of failovers that were followed.
+    epoch: watch::Sender<u64>,
+    /// Notified for each Sentinel that must be polled at once.
+    poll_now: Vec<Notify>,
+}
+
+impl Sentinels {
+    /// Parses a URL like `redis-sentinel://user:password@h1,h2,h3/mymaster/0`, and starts polling.
+    pub(crate) fn start(
+        io: IoThread,
+        url: &str,
+        auth: &AuthOptions<'_>,
+        own_credentials: Option<&(String, String)>,
+        timeouts: &Timeouts,
+    ) -> Result<Sentinels, LockError> {
+        let tls = url.starts_with("rediss");
+        let (hosts, master_name, database) = parse_url(url)?;
+        let server = auth.with(auth.credentials.or(hosts.credentials.as_ref()));
+        let server = Target::from_address("", 0, tls, database, &server)?;
+        let auth = auth.with(own_credentials);
+        let targets = hosts.hosts.iter();
+        let targets: Vec<Target> = targets
+            .map(|(host, port)| Target::from_address(host, *port, tls, 0, &auth))
+            .collect::<Result<_, _>>()?;
+        let monitor = Arc::new(Monitor {
+            master_name,
+            addresses: hosts.hosts.iter().map(format_address).collect(),
+            server,
+            views: watch::Sender::new(Views {
+                by_sentinel: vec![None; targets.len()],
+                master: None,
+            }),
+            epoch: watch::Sender::new(0),
+            poll_now: targets.iter().map(|_| Notify::new()).collect(),
+        });
+        let poll = |(index, target)| {
+            let connector = monitor
+                .clone()
+                .connector(io, index, target, timeouts.clone());
+            let monitor = monitor.clone();
+            let poll = move || poll_sentinel(monitor.clone(), index, connector.clone());
+            io.spawn(kept(poll))
+        };
+        Ok(Sentinels {
+            pollers: targets.into_iter().enumerate().map(poll).collect(),
+            monitor,
+        })
+    }
+
+    /// Waits until a Sentinel has named the master, and returns it. Fails if none can name it.
+    pub(crate) async fn master(&self) -> Result<Endpoint, EngineError> {
+        let mut views = self.monitor.views.subscribe();
+        let settled = views.wait_for(|views| views.master.is_some() || views.all_failed());
+        let Ok(views) = settled.await else {
+            let words = "the Sentinel monitor has stopped";
+            return Err(EngineError::new(EngineErrorKind::NotConnected, words));
+        };
+        match &views.master {
+            Some((target, _)) => {
+                let epoch = MasterEpoch::new(self.monitor.epoch.subscribe());
+                Ok(Endpoint::of_master(target.clone(), epoch))
+            }
+            None => Err(self.monitor.no_master_error(&views)),
+        }
+    }
+
+    /// Returns the shortest time after which a silent master counts as down.
+    pub(crate) fn down_after(&self) -> Option<Duration> {
+        let views = self.monitor.views.borrow();
+        let views = views.by_sentinel.iter().flatten().flatten();
+        views.filter_map(|view| view.down_after).min()
+    }
+}
+
+impl Discovery for Sentinels {
+    fn endpoint(&self) -> EngineFuture<'_, Endpoint> {
+        Box::pin(self.master())
+    }
+
+    fn connection_failed(&self) {
+        self.monitor.poll_now.iter().for_each(Notify::notify_one);
+    }
+}
+
+impl Drop for Sentinels {
+    fn drop(&mut self) {
+        self.pollers.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl fmt::Display for Sentinels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.monitor.fmt(f)
+    }
+}
+
+impl fmt::Display for Monitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.server.has_tls() {
+            true => "rediss",
+            false => "redis",
+        };
+        let (hosts, name) = (self.addresses.join(","), &self.master_name);
+        write!(f, "{scheme}-sentinel://{hosts}/{name}")
+    }
+}
+
+/// Keeps a connection to one Sentinel, and polls it.
+async fn poll_sentinel(monitor: Arc<Monitor>, index: usize, connector: Connector) {
+    let timeouts = connector.timeouts.clone();
+    let (connection, first) = ReconnectingConnection::connect(connector);
+    if let Err(error) = first.result().await {
+        monitor.record(index, Err(error));
+    }
+    loop {
+        let view = monitor.query(&connection, &timeouts).await;
+        monitor.record(index, view);
+        let next = deadline_in(POLL_INTERVAL * 3 / 4 + fraction(POLL_INTERVAL / 2));
+        let _ = timeout_at(next, monitor.poll_now[index].notified()).await;
+    }
+}
+
+impl Monitor {
+    fn connector(
+        self: Arc<Self>,
+        io: IoThread,
+        index: usize,
+        target: Target,
+        timeouts: Timeouts,
+    ) -> Connector {
+        let mut subscribe = redis::cmd("SUBSCRIBE");
+        subscribe.arg("+switch-master");
+        let poll: Arc<dyn Fn() + Send + Sync> = Arc::new(move || self.poll_now[index].notify_one());
+        let connected = poll.clone();
+        Connector {
+            // The Sentinel is polled every second in any case.
+            optional_commands: vec![subscribe],
+            push_handler: Some(PushHandler {
+                // The message names no epoch, so the Sentinel is polled for it.
+                message: Arc::new(move |_| poll()),
+                connected,
+            }),
+            ..Connector::new(io, Arc::new(target), timeouts, SendMode::Direct)
+        }
+    }
+
+    async fn query(
+        &self,
+        connection: &ReconnectingConnection,
+        timeouts: &Timeouts,
+    ) -> Result<MasterView, EngineError> {
+        let command = |subcommand: &str| {
+            let mut command = Cmd::new();
+            command
+                .arg("SENTINEL")
+                .arg(subcommand)
+                .arg(&self.master_name);
+            command
+        };
+        // Query the epoch first: if the master changes in between, the epoch is too small rather than too
+        // great.
+        let info = ask(connection, &command("MASTER"), timeouts).await;
+        let address = command("GET-MASTER-ADDR-BY-NAME");
+        let address: Option<NodeAddress> = ask(connection, &address, timeouts).await?;
+        let Some(master) = address else {
+            let words = format!("it knows no master called `{}`", self.master_name);
+            return Err(EngineError::new(EngineErrorKind::Rejected, words));
+        };
+        let info: HashMap<String, String> = info?;
+        let number = |field: &str| info.get(field)?.parse().ok();
+        Ok(MasterView {
+            epoch: number("config-epoch").unwrap_or(0),
+            master,
+            down_after: number("down-after-milliseconds").map(Duration::from_millis),
+        })
+    }
+
+    /// Records a Sentinel's view, or its failure if it has not reported a view before.
+    fn record(&self, index: usize, view: Result<MasterView, EngineError>) {
+        let mut followed = None;
+        self.views.send_if_modified(|views| {
+            let known = &mut views.by_sentinel[index];
+            match (&known, &view) {
+                (Some(Ok(known)), Ok(view)) if known == view => return false,
+                (Some(_), Err(_)) => return false,
+                _ => *known = Some(view),
+            }
+            if let Some(master) = views.newer_master()
+                && let Ok(target) = self.server.with_address(&master)
+            {
+                let target = Arc::new(target);
+                let before = views.master.replace((target.clone(), master));
+                followed = before.map(|(before, _)| (before, target));
+                self.epoch.send_modify(|epoch| *epoch += 1);
+            }
+            true
+        });
+        if let Some((before, now)) = followed {
+            trace::master_followed(self, &*before, &*now);
+        }
+    }
+
+    fn no_master_error(&self, views: &Views) -> EngineError {
+        let mut kind = EngineErrorKind::NotConnected;
+        let mut words = String::from("no Sentinel names the master");
+        for (address, view) in self.addresses.iter().zip(&views.by_sentinel) {
+            if let Some(Err(error)) = view {
+                if error.kind == EngineErrorKind::Rejected {
+                    kind = EngineErrorKind::Rejected;
+                }
+                words += &format!("; `{address}`: {error}");
+            }
+        }
+        EngineError::new(kind, words)
+    }
+}
+
+async fn ask<T: FromRedisValue>(
+    connection: &ReconnectingConnection,
+    command: &Cmd,
+    timeouts: &Timeouts,
+) -> Result<T, EngineError> {
+    let deadline = deadline_in(timeouts.silence());
+    let reply = connection.send(&command.into(), deadline).await;
+    reply?.decode()
+}

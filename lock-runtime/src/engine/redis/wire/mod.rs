@@ -1,0 +1,7 @@
+//! What is sent to a server, and how its replies are read.
+
+pub(crate) mod encode;
+pub(crate) mod error;
+pub(crate) mod message;
+pub(crate) mod reply;
+pub(crate) mod request;
