@@ -1,9 +1,9 @@
 //! Looks for what endangers locks in etcd.
 
-use crate::engine::etcd::channel::Channel;
-use crate::engine::etcd::core::Core;
-use crate::engine::etcd::failure::Failure;
-use crate::engine::etcd::messages::{
+use crate::engine::etcd::conn::channel::Channel;
+use crate::engine::etcd::lock::core::Core;
+use crate::engine::etcd::wire::error::Failure;
+use crate::engine::etcd::wire::messages::{
     AlarmResponse, Empty, MemberListResponse, RangeRequest, RangeResponse, StatusResponse,
 };
 use crate::engine::inspection::Inspection;
@@ -20,12 +20,12 @@ const CORRUPT: i32 = 2;
 const LONG_HISTORY: i64 = 100_000;
 
 /// Inspects each member that the URL names, and the cluster through the first that replies.
-pub(super) async fn inspect(core: &Core) -> Inspection {
+pub(crate) async fn inspect(core: &Core) -> Inspection {
     let connector = core.client.connector.clone();
     let deadline = deadline_in(connector.timeouts.connect);
     let mut found = Inspection::default();
     let mut cluster_is_known = false;
-    for host in &connector.endpoints.hosts {
+    for host in &connector.address.hosts {
         let server: Arc<str> = format_address(host).into();
         let (task, host) = (connector.clone(), host.clone());
         let key = core.keys.session();

@@ -5,14 +5,14 @@ use uuid::Uuid;
 
 /// The keys of one process.
 #[derive(Clone)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     prefix: String,
     /// 16 hexadecimal digits, drawn once.
     process: String,
 }
 
 impl Keys {
-    pub(super) fn new(prefix: &str) -> Keys {
+    pub(crate) fn new(prefix: &str) -> Keys {
         let (process, _) = Uuid::new_v4().as_u64_pair();
         Keys {
             prefix: prefix.to_owned(),
@@ -21,7 +21,7 @@ impl Keys {
     }
 
     /// Returns the first key of a lock's line, and the first one behind the line. `name` is prefix and key.
-    pub(super) fn line(&self, name: &str) -> (Bytes, Bytes) {
+    pub(crate) fn line(&self, name: &str) -> (Bytes, Bytes) {
         let line = self.folder(name);
         let (mut first, mut end) = (line.clone().into_bytes(), line.into_bytes());
         first.push(b'/');
@@ -30,17 +30,17 @@ impl Keys {
     }
 
     /// Returns the key of a claim with that slot.
-    pub(super) fn claim(&self, name: &str, slot: u32) -> Bytes {
+    pub(crate) fn claim(&self, name: &str, slot: u32) -> Bytes {
         format!("{}/{}.{slot}", self.folder(name), self.process).into()
     }
 
     /// Returns the key that names the connection whose writes count. No lock has a key there.
-    pub(super) fn session(&self) -> Bytes {
+    pub(crate) fn session(&self) -> Bytes {
         format!("{}::sessions:{}", self.prefix, self.process).into()
     }
 
     /// Returns the key whose revisions are fencing tokens.
-    pub(super) fn fence(&self) -> Bytes {
+    pub(crate) fn fence(&self) -> Bytes {
         format!("{}::fence", self.prefix).into()
     }
 

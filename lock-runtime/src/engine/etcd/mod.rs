@@ -5,40 +5,19 @@
 
 pub(crate) mod open;
 
-mod acquire;
-mod channel;
+mod address;
 mod check;
-mod claims;
-mod client;
-mod connection;
-mod connection_state;
-mod connector;
-mod core;
-mod end;
-mod endpoints;
-mod entry;
-mod failure;
-mod gather;
-mod grpc;
-mod held;
+mod conn;
 mod keys;
-mod leases;
-mod messages;
-mod record;
-mod renew;
-mod server_lease;
-mod slots;
+mod lock;
 #[cfg(test)]
 mod tests;
-mod txn;
-mod wait;
-mod watched_line;
-mod watches;
+mod wire;
 
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::EngineError;
 use crate::engine::etcd::check::inspect;
-use crate::engine::etcd::core::Core;
+use crate::engine::etcd::lock::core::Core;
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
@@ -64,30 +43,6 @@ pub(crate) struct EtcdEngine {
     core: Arc<Core>,
 }
 
-impl EtcdEngine {
-    /// Runs a request on the I/O thread, where it continues if the caller leaves.
-    async fn run<T, F>(
-        &self,
-        deadline: Instant,
-        request: impl FnOnce(Arc<Core>) -> F,
-    ) -> Result<T, EngineError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, EngineError>> + Send + 'static,
-    {
-        let request = request(self.core.clone());
-        self.core.client.run(deadline, request).await
-    }
-
-    /// Ends a claim, and waits for that until the deadline. Returns `true` if it was in line.
-    async fn end(&self, token: Token, deadline: Instant) -> Result<bool, EngineError> {
-        match self.core.end(token) {
-            Some(ending) => ending.finished(self.core.client.io, deadline).await,
-            None => Ok(false),
-        }
-    }
-}
-
 impl Engine for EtcdEngine {
     fn acquire<'a>(
         &'a self,
@@ -102,7 +57,7 @@ impl Engine for EtcdEngine {
                 self.core.claims.enter(claim);
             }
             let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
-            let acquired = self.run(deadline, |core| core.acquire(claims)).await;
+            let acquired = self.core.run(deadline, |core| core.acquire(claims)).await;
             unanswered.answered(acquired)
         })
     }
@@ -122,7 +77,9 @@ impl Engine for EtcdEngine {
                 return Ok(known);
             }
             self.core.claims.enter(claim);
-            self.run(deadline, |core| core.enqueue(claim.clone())).await
+            self.core
+                .run(deadline, |core| core.enqueue(claim.clone()))
+                .await
         })
     }
 
@@ -133,11 +90,11 @@ impl Engine for EtcdEngine {
         _: bool,
         deadline: Instant,
     ) -> EngineFuture<'a, bool> {
-        Box::pin(self.end(claim.token, deadline))
+        Box::pin(self.core.release(claim.token, deadline))
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
-        Box::pin(self.end(claim.token, deadline))
+        Box::pin(self.core.release(claim.token, deadline))
     }
 
     fn renew<'a>(
@@ -145,7 +102,7 @@ impl Engine for EtcdEngine {
         claims: &'a [Claim],
         deadline: Instant,
     ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
-        Box::pin(self.run(deadline, |core| core.renew(claims.to_vec())))
+        Box::pin(self.core.run(deadline, |core| core.renew(claims.to_vec())))
     }
 
     fn fencing_token<'a>(
@@ -153,7 +110,10 @@ impl Engine for EtcdEngine {
         claim: &'a Claim,
         deadline: Instant,
     ) -> EngineFuture<'a, Option<u64>> {
-        Box::pin(self.run(deadline, |core| core.fencing_token(claim.clone())))
+        Box::pin(
+            self.core
+                .run(deadline, |core| core.fencing_token(claim.clone())),
+        )
     }
 
     fn downgrade<'a>(
@@ -162,7 +122,7 @@ impl Engine for EtcdEngine {
         to: Token,
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Duration>> {
-        Box::pin(self.run(deadline, move |core| {
+        Box::pin(self.core.run(deadline, move |core| {
             core.claims.add_token(claim.token, to);
             core.downgrade(claim.clone(), to)
         }))
@@ -203,6 +163,6 @@ impl Engine for EtcdEngine {
 
     fn drain(&self) -> EngineFuture<'_, ()> {
         let deadline = deadline_in(self.core.client.connector.timeouts.command);
-        Box::pin(self.run(deadline, Core::close))
+        Box::pin(self.core.run(deadline, Core::close))
     }
 }

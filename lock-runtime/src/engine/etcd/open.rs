@@ -2,13 +2,13 @@
 
 use crate::engine::common::claim_table::end_expired;
 use crate::engine::etcd::EtcdEngine;
-use crate::engine::etcd::claims::Claims;
-use crate::engine::etcd::client::Client;
-use crate::engine::etcd::connector::Connector;
-use crate::engine::etcd::core::Core;
-use crate::engine::etcd::endpoints::Endpoints;
+use crate::engine::etcd::address::Address;
+use crate::engine::etcd::conn::client::Client;
+use crate::engine::etcd::conn::connect::Connector;
+use crate::engine::etcd::conn::leases::Leases;
 use crate::engine::etcd::keys::Keys;
-use crate::engine::etcd::leases::Leases;
+use crate::engine::etcd::lock::claims::Claims;
+use crate::engine::etcd::lock::core::Core;
 use crate::engine::event::EngineEvent;
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::error::LockError;
@@ -27,16 +27,16 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
         clock,
         handler,
     } = opening;
-    let endpoints = Endpoints::parse(url, config)?;
-    let server: Arc<str> = endpoints.to_string().into();
+    let address = Address::parse(url, config)?;
+    let server: Arc<str> = address.to_string().into();
     #[cfg(not(feature = "tls"))]
-    if endpoints.tls {
+    if address.tls {
         return Err(crate::config::invalid(
             "a URL that begins with `etcds` needs TLS; enable the feature `tls` of `lock-runtime`",
         ));
     }
     #[cfg(feature = "tls")]
-    let tls = match endpoints.tls {
+    let tls = match address.tls {
         true => {
             let mut tls = crate::engine::tls::client_config(config.root_certificate.as_deref())?;
             tls.alpn_protocols = vec![b"h2".to_vec()];
@@ -50,7 +50,7 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
     let of_watch = core.clone();
     let connector = Connector {
         io,
-        endpoints,
+        address,
         timeouts,
         #[cfg(feature = "tls")]
         tls,

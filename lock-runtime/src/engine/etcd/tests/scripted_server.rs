@@ -1,7 +1,7 @@
 //! A server that speaks as much of etcd's API as a lock needs. It ends no lease.
 
-use crate::engine::etcd::grpc::encode;
-use crate::engine::etcd::messages::{
+use crate::engine::etcd::wire::grpc::encode;
+use crate::engine::etcd::wire::messages::{
     AlarmResponse, Compare, Empty, Event, Header, KeepAliveResponse, KeyValue, LeaseGrantRequest,
     LeaseGrantResponse, LeaseRequest, MemberListResponse, Operand, PutRequest, RangeResponse,
     Request, Response, ResponseOp, StatusResponse, TxnRequest, TxnResponse, WatchCommand,
@@ -20,10 +20,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 
 /// How long a slow server takes to grant a lease.
-pub(super) const DELAY: Duration = Duration::from_millis(400);
+pub(crate) const DELAY: Duration = Duration::from_millis(400);
 
-pub(super) struct ScriptedServer {
-    pub(super) port: u16,
+pub(crate) struct ScriptedServer {
+    pub(crate) port: u16,
     shared: Arc<Shared>,
 }
 
@@ -63,7 +63,7 @@ const LINE: &[u8] = b"lock:row/";
 const HOLDER: &[u8] = b"lock:row/0";
 
 impl ScriptedServer {
-    pub(super) async fn start() -> ScriptedServer {
+    pub(crate) async fn start() -> ScriptedServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::<Shared>::default();
@@ -76,63 +76,63 @@ impl ScriptedServer {
         ScriptedServer { port, shared }
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("etcd://127.0.0.1:{}", self.port)
     }
 
     /// Returns how often a lease has been kept alive.
-    pub(super) fn kept_alive(&self) -> usize {
+    pub(crate) fn kept_alive(&self) -> usize {
         self.shared.state().kept_alive
     }
 
     /// Has the server answer late when it has granted a lease.
-    pub(super) fn be_slow(&self, clock: Clock) {
+    pub(crate) fn be_slow(&self, clock: Clock) {
         self.shared.state().clock = Some(clock);
     }
 
     /// Has another client hold the lock `row`.
-    pub(super) fn hold(&self) {
+    pub(crate) fn hold(&self) {
         self.shared
             .state()
             .put(Bytes::from_static(HOLDER), Bytes::new(), 0);
     }
 
     /// Waits until another claim is in line, and ends the hold of the other client.
-    pub(super) async fn release(&self) {
+    pub(crate) async fn release(&self) {
         self.shared.release().await;
     }
 
     /// Has watches begin only after another claim has entered the line and the other client has released the lock.
-    pub(super) fn release_before_watches(&self) {
+    pub(crate) fn release_before_watches(&self) {
         self.shared.state().releases_first = true;
     }
 
     /// Has the server look back on that number of revisions, the first of which may be gone.
-    pub(super) fn have_history(&self, revisions: i64, is_compacted: bool) {
+    pub(crate) fn have_history(&self, revisions: i64, is_compacted: bool) {
         let mut state = self.shared.state();
         (state.revision, state.is_compacted) = (revisions, is_compacted);
     }
 
     /// Returns the revision from which each watch was to begin.
-    pub(super) fn starts(&self) -> Vec<i64> {
+    pub(crate) fn starts(&self) -> Vec<i64> {
         self.shared.state().starts.clone()
     }
 
     /// Returns the lease of the last claim in the line of `row`.
-    pub(super) fn lease_of_claim(&self) -> i64 {
+    pub(crate) fn lease_of_claim(&self) -> i64 {
         let state = self.shared.state();
         let line = state.keys.iter().filter(|kv| kv.key.starts_with(LINE));
         line.last().map_or(0, |kv| kv.lease)
     }
 
     /// Removes all claims on `row` without a report to any watch.
-    pub(super) fn forget_claims(&self) {
+    pub(crate) fn forget_claims(&self) {
         let mut state = self.shared.state();
         state.keys.retain(|kv| !kv.key.starts_with(LINE));
     }
 
     /// Answers no transaction until one draws a fencing token, and then ends the connection.
-    pub(super) fn fall_silent(&self) {
+    pub(crate) fn fall_silent(&self) {
         self.shared.state().is_silent = true;
     }
 }

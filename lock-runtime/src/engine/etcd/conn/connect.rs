@@ -1,9 +1,9 @@
 //! Makes connections: it reaches a member, logs in, and opens the session.
 
-use crate::engine::etcd::connection::{Connection, WatchHandler};
-use crate::engine::etcd::endpoints::Endpoints;
-use crate::engine::etcd::failure::Failure;
-use crate::engine::etcd::grpc::Caller;
+use crate::engine::etcd::address::Address;
+use crate::engine::etcd::conn::connection::{Connection, WatchHandler};
+use crate::engine::etcd::wire::error::Failure;
+use crate::engine::etcd::wire::grpc::Caller;
 use crate::engine::timeouts::Timeouts;
 use crate::engine::url::{NodeAddress, format_address};
 use crate::util::io_thread::IoThread;
@@ -15,15 +15,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-pub(super) struct Connector {
-    pub(super) io: IoThread,
-    pub(super) endpoints: Endpoints,
-    pub(super) timeouts: Timeouts,
+pub(crate) struct Connector {
+    pub(crate) io: IoThread,
+    pub(crate) address: Address,
+    pub(crate) timeouts: Timeouts,
     #[cfg(feature = "tls")]
-    pub(super) tls: Option<Arc<rustls::ClientConfig>>,
+    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
     /// The key that names the connection whose requests count.
-    pub(super) session_key: Bytes,
-    pub(super) on_watch: WatchHandler,
+    pub(crate) session_key: Bytes,
+    pub(crate) on_watch: WatchHandler,
 }
 
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -32,7 +32,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 impl Connector {
     /// Connects to a member, and makes all earlier connections of this process void.
-    pub(super) async fn connect(
+    pub(crate) async fn connect(
         &self,
         host: &NodeAddress,
         deadline: Instant,
@@ -50,7 +50,7 @@ impl Connector {
     }
 
     /// Connects to a member and logs in, without a session.
-    pub(super) async fn reach(
+    pub(crate) async fn reach(
         &self,
         host: &NodeAddress,
         deadline: Instant,
@@ -64,7 +64,7 @@ impl Connector {
             stream.await.map_err(Failure::not_sent)
         });
         let stream = stream.await?;
-        let stream: Box<dyn Duplex> = match self.endpoints.tls {
+        let stream: Box<dyn Duplex> = match self.address.tls {
             #[cfg(feature = "tls")]
             true => {
                 let tls = self
@@ -83,12 +83,12 @@ impl Connector {
             .handshake::<_, Bytes>(stream);
         let http = async { http.await.map_err(Failure::not_sent) };
         let (sender, driver) = by(deadline, "it does not reply", http).await?;
-        let scheme = if self.endpoints.tls { "https" } else { "http" };
+        let scheme = if self.address.tls { "https" } else { "http" };
         let caller = Caller {
             sender,
             origin: format!("{scheme}://{}", format_address(host)),
         };
-        let credentials = self.endpoints.credentials.clone();
+        let credentials = self.address.credentials.clone();
         let connection =
             Connection::start(self.io, caller, driver, credentials, self.timeouts.clone());
         let logged_in = connection.channel.log_in();

@@ -1,6 +1,6 @@
 //! Parts of transactions.
 
-use crate::engine::etcd::messages::{
+use crate::engine::etcd::wire::messages::{
     Compare, DeleteRequest, Operand, PutRequest, RangeRequest, Request, RequestOp, TxnRequest,
 };
 use prost::bytes::Bytes;
@@ -10,27 +10,27 @@ const LESS: i32 = 2;
 const CREATE: i32 = 1;
 const VALUE: i32 = 3;
 
-pub(super) fn put(put: PutRequest) -> RequestOp {
+pub(crate) fn put(put: PutRequest) -> RequestOp {
     RequestOp {
         request: Some(Request::Put(put)),
     }
 }
 
-pub(super) fn delete(key: Bytes) -> RequestOp {
+pub(crate) fn delete(key: Bytes) -> RequestOp {
     RequestOp {
         request: Some(Request::Delete(DeleteRequest { key })),
     }
 }
 
 /// Executes a transaction as a part of another.
-pub(super) fn within(part: TxnRequest) -> RequestOp {
+pub(crate) fn within(part: TxnRequest) -> RequestOp {
     RequestOp {
         request: Some(Request::Txn(part)),
     }
 }
 
 /// Reads one key.
-pub(super) fn get(key: Bytes) -> RequestOp {
+pub(crate) fn get(key: Bytes) -> RequestOp {
     RequestOp {
         request: Some(Request::Range(RangeRequest {
             key,
@@ -40,7 +40,7 @@ pub(super) fn get(key: Bytes) -> RequestOp {
 }
 
 /// Reads all keys of a range in the order of their creation.
-pub(super) fn range((key, range_end): &(Bytes, Bytes)) -> RequestOp {
+pub(crate) fn range((key, range_end): &(Bytes, Bytes)) -> RequestOp {
     RequestOp {
         request: Some(Request::Range(RangeRequest {
             key: key.clone(),
@@ -53,7 +53,7 @@ pub(super) fn range((key, range_end): &(Bytes, Bytes)) -> RequestOp {
 }
 
 /// There is no such key.
-pub(super) fn is_absent(key: Bytes) -> Compare {
+pub(crate) fn is_absent(key: Bytes) -> Compare {
     Compare {
         result: EQUAL,
         target: CREATE,
@@ -64,7 +64,7 @@ pub(super) fn is_absent(key: Bytes) -> Compare {
 }
 
 /// There is no key in the range.
-pub(super) fn is_empty((key, range_end): &(Bytes, Bytes)) -> Compare {
+pub(crate) fn is_empty((key, range_end): &(Bytes, Bytes)) -> Compare {
     Compare {
         range_end: range_end.clone(),
         ..is_absent(key.clone())
@@ -72,7 +72,7 @@ pub(super) fn is_empty((key, range_end): &(Bytes, Bytes)) -> Compare {
 }
 
 /// No key of the range has been created after that revision.
-pub(super) fn has_no_newer((key, range_end): &(Bytes, Bytes), revision: i64) -> Compare {
+pub(crate) fn has_no_newer((key, range_end): &(Bytes, Bytes), revision: i64) -> Compare {
     Compare {
         result: LESS,
         target: CREATE,
@@ -82,7 +82,7 @@ pub(super) fn has_no_newer((key, range_end): &(Bytes, Bytes), revision: i64) -> 
     }
 }
 
-pub(super) fn has_value(key: Bytes, value: Bytes) -> Compare {
+pub(crate) fn has_value(key: Bytes, value: Bytes) -> Compare {
     Compare {
         result: EQUAL,
         target: VALUE,

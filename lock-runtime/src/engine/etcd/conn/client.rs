@@ -3,9 +3,9 @@
 use crate::engine::common::pace::{MIN_TIMEOUT, Pace};
 use crate::engine::common::upkeep::{Connect, Upkeep};
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::etcd::connection::Connection;
-use crate::engine::etcd::connector::Connector;
-use crate::engine::etcd::failure::Failure;
+use crate::engine::etcd::conn::connect::Connector;
+use crate::engine::etcd::conn::connection::Connection;
+use crate::engine::etcd::wire::error::Failure;
 use crate::engine::url::format_address;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, now};
@@ -19,9 +19,9 @@ use uuid::Uuid;
 /// majority stores.
 const MEMBER_TIMEOUT: Duration = MIN_TIMEOUT.saturating_mul(2);
 
-pub(super) struct Client {
-    pub(super) io: IoThread,
-    pub(super) connector: Arc<Connector>,
+pub(crate) struct Client {
+    pub(crate) io: IoThread,
+    pub(crate) connector: Arc<Connector>,
     connection: Upkeep<Connection>,
 }
 
@@ -36,19 +36,19 @@ struct Members<F> {
 impl Client {
     /// Connects to the first member that replies, and keeps a connection from then on. `on_connect` is called for each
     /// connection.
-    pub(super) async fn connect(
+    pub(crate) async fn connect(
         connector: Connector,
         on_connect: impl Fn() + Send + 'static,
     ) -> Result<Client, EngineError> {
         let connector = Arc::new(connector);
-        let (io, endpoints) = (connector.io, &connector.endpoints);
-        let count = u32::try_from(endpoints.hosts.len()).unwrap_or(u32::MAX);
+        let (io, address) = (connector.io, &connector.address);
+        let count = u32::try_from(address.hosts.len()).unwrap_or(u32::MAX);
         let round = MEMBER_TIMEOUT.saturating_mul(count);
-        let (pace, first) = Pace::new(endpoints, "requests", round, &connector.timeouts).awaited();
+        let (pace, first) = Pace::new(address, "requests", round, &connector.timeouts).awaited();
         let members = Members {
             connector: connector.clone(),
             // Processes spread over the members.
-            next: Uuid::new_v4().as_u128() as usize % endpoints.hosts.len().max(1),
+            next: Uuid::new_v4().as_u128() as usize % address.hosts.len().max(1),
             on_connect,
         };
         let client = Client {
@@ -60,23 +60,23 @@ impl Client {
     }
 
     /// Returns the present connection, if there is one.
-    pub(super) fn present(&self) -> Option<Arc<Connection>> {
+    pub(crate) fn present(&self) -> Option<Arc<Connection>> {
         self.connection.present()
     }
 
     /// Waits for a connection as long as one may be made soon.
-    pub(super) async fn connection(&self) -> Result<Arc<Connection>, EngineError> {
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, EngineError> {
         self.connection.connection(false).await
     }
 
     /// Waits until there is a connection.
-    pub(super) async fn until_connected(&self) {
+    pub(crate) async fn until_connected(&self) {
         let _ = self.connection.connection(true).await;
     }
 
     /// Runs a request on the I/O thread, where it continues if the caller leaves. A request without a reply by the
     /// deadline may have been executed.
-    pub(super) async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         deadline: Instant,
         request: impl Future<Output = Result<T, EngineError>> + Send + 'static,
@@ -90,7 +90,7 @@ impl<F: Fn() + Send + 'static> Connect for Members<F> {
     type Connection = Connection;
 
     async fn connect(&mut self, timeout: Duration) -> Result<Arc<Connection>, EngineError> {
-        let hosts = &self.connector.endpoints.hosts;
+        let hosts = &self.connector.address.hosts;
         let (deadline, mut failures) = (deadline_in(timeout), Vec::new());
         for left in (1..=hosts.len()).rev() {
             let host = &hosts[self.next % hosts.len()];

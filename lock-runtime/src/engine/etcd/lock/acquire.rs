@@ -2,16 +2,16 @@
 
 use crate::engine::common::line::Line;
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::etcd::core::{Core, MAX_ROUNDS, has_ended, too_busy};
-use crate::engine::etcd::messages::TxnRequest;
-use crate::engine::etcd::record::Record;
-use crate::engine::etcd::txn;
+use crate::engine::etcd::lock::core::{Core, MAX_ROUNDS, has_ended, too_busy};
+use crate::engine::etcd::lock::record::Record;
+use crate::engine::etcd::wire::messages::TxnRequest;
+use crate::engine::etcd::wire::txn;
 use crate::engine::request::Claim;
 use std::sync::Arc;
 
 impl Core {
     /// Enters the lines of the first claims, up to one that would have to wait. Returns their number.
-    pub(super) async fn acquire(self: Arc<Self>, claims: Vec<Claim>) -> Result<usize, EngineError> {
+    pub(crate) async fn acquire(self: Arc<Self>, claims: Vec<Claim>) -> Result<usize, EngineError> {
         let mut turns = Vec::with_capacity(claims.len());
         for claim in &claims {
             let record = self.claims.find(claim.token).ok_or_else(has_ended)?;

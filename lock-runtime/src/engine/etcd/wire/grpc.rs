@@ -1,6 +1,6 @@
 //! Calls over gRPC: a `POST` for each, five bytes before each message, and a status at the end.
 
-use crate::engine::etcd::failure::{Failure, Status};
+use crate::engine::etcd::wire::error::{Failure, Status};
 use h2::client::SendRequest;
 use h2::{RecvStream, SendStream};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TE};
@@ -11,15 +11,15 @@ use prost::bytes::{Buf, BufMut, Bytes, BytesMut};
 const MAX_MESSAGE: usize = 64 << 20;
 
 /// Where requests go, and with what headers.
-pub(super) struct Caller {
-    pub(super) sender: SendRequest<Bytes>,
+pub(crate) struct Caller {
+    pub(crate) sender: SendRequest<Bytes>,
     /// `http://host:port` or `https://host:port`.
-    pub(super) origin: String,
+    pub(crate) origin: String,
 }
 
 impl Caller {
     /// Sends one message, and returns the reply.
-    pub(super) async fn unary<Q: Message, A: Message + Default>(
+    pub(crate) async fn unary<Q: Message, A: Message + Default>(
         &self,
         method: &'static str,
         request: &Q,
@@ -35,7 +35,7 @@ impl Caller {
     }
 
     /// Opens a stream of requests, and returns it with the future of the replies.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         &self,
         method: &'static str,
         token: Option<HeaderValue>,
@@ -58,7 +58,7 @@ impl Caller {
 }
 
 /// Returns a message with its length before it.
-pub(super) fn encode(message: &impl Message) -> Bytes {
+pub(crate) fn encode(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut buffer = BytesMut::with_capacity(5 + length);
     buffer.put_u8(0);
@@ -69,13 +69,13 @@ pub(super) fn encode(message: &impl Message) -> Bytes {
 }
 
 /// The messages of a reply.
-pub(super) struct Messages {
+pub(crate) struct Messages {
     body: RecvStream,
     received: BytesMut,
 }
 
 impl Messages {
-    pub(super) async fn of(reply: h2::client::ResponseFuture) -> Result<Messages, Failure> {
+    pub(crate) async fn of(reply: h2::client::ResponseFuture) -> Result<Messages, Failure> {
         let reply = reply.await.map_err(Failure::unanswered)?;
         if reply.status() != http::StatusCode::OK {
             let words = format!("the server replied with HTTP status {}", reply.status());
@@ -90,7 +90,7 @@ impl Messages {
     }
 
     /// Returns the next message; `None` at the end.
-    pub(super) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, Failure> {
+    pub(crate) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, Failure> {
         loop {
             if let Some(message) = self.take()? {
                 let message = A::decode(message).map_err(Failure::unanswered)?;
@@ -149,7 +149,7 @@ fn check_status(headers: &HeaderMap) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::etcd::messages::LeaseRequest;
+    use crate::engine::etcd::wire::messages::LeaseRequest;
 
     #[test]
     fn a_message_follows_its_length() {

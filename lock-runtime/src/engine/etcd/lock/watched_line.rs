@@ -3,8 +3,8 @@
 
 use crate::engine::common::line::{Line, Place};
 use crate::engine::common::upkeep::Kept;
-use crate::engine::etcd::connection::Connection;
-use crate::engine::etcd::messages::{Event, KeyValue, WatchResponse};
+use crate::engine::etcd::conn::connection::Connection;
+use crate::engine::etcd::wire::messages::{Event, KeyValue, WatchResponse};
 use crate::util::time::{elapsed_since, now};
 use prost::bytes::Bytes;
 use std::sync::{Arc, Weak};
@@ -15,8 +15,8 @@ use tokio::time::Instant;
 const MAX_AGE: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
-pub(super) struct WatchedLine {
-    pub(super) watch: i64,
+pub(crate) struct WatchedLine {
+    pub(crate) watch: i64,
     connection: Weak<Connection>,
     started: Instant,
     /// The server reports all changes after this revision; `None` until it has said so.
@@ -35,7 +35,7 @@ struct Read {
 }
 
 impl WatchedLine {
-    pub(super) fn new(watch: i64, connection: &Arc<Connection>) -> WatchedLine {
+    pub(crate) fn new(watch: i64, connection: &Arc<Connection>) -> WatchedLine {
         WatchedLine {
             watch,
             connection: Arc::downgrade(connection),
@@ -48,28 +48,28 @@ impl WatchedLine {
     }
 
     /// Returns `true` if the watch is one of that connection, and can be believed.
-    pub(super) fn is_of(&self, connection: &Arc<Connection>) -> bool {
+    pub(crate) fn is_of(&self, connection: &Arc<Connection>) -> bool {
         self.is_live() && self.connection.as_ptr() == Arc::as_ptr(connection)
     }
 
     /// Returns `true` while the watch can be believed.
-    pub(super) fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         let connection = self.connection.upgrade();
         let is_up = connection.is_some_and(|connection| !connection.has_ended());
         is_up && !self.is_over && elapsed_since(self.started) < MAX_AGE
     }
 
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.is_over = true;
     }
 
     /// Forgets the line, which is read again.
-    pub(super) fn begin_to_read(&mut self) {
+    pub(crate) fn begin_to_read(&mut self) {
         self.read = None;
     }
 
     /// Takes the line as it was read at that revision.
-    pub(super) fn read(&mut self, line: Line<KeyValue>, revision: i64) {
+    pub(crate) fn read(&mut self, line: Line<KeyValue>, revision: i64) {
         let mut read = Read { line, revision };
         for event in self.early.drain(..) {
             read.follow(&event);
@@ -78,7 +78,7 @@ impl WatchedLine {
     }
 
     /// Follows what the watch reports.
-    pub(super) fn follow(&mut self, message: &WatchResponse) {
+    pub(crate) fn follow(&mut self, message: &WatchResponse) {
         if message.created {
             self.begin = message.header.as_ref().map(|header| header.revision);
         }
@@ -88,18 +88,18 @@ impl WatchedLine {
         }
     }
 
-    pub(super) fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         self.read.is_some()
     }
 
     /// Returns `true` if the line was read before the watch began: a change between them may be missing.
-    pub(super) fn is_too_old(&self) -> bool {
+    pub(crate) fn is_too_old(&self) -> bool {
         let read = self.read.as_ref().zip(self.begin);
         read.is_some_and(|(read, begin)| read.revision < begin)
     }
 
     /// Returns the place of the claim with that key and value, if no change is missing.
-    pub(super) fn place_of(&self, key: &Bytes, value: &Bytes) -> Option<Place> {
+    pub(crate) fn place_of(&self, key: &Bytes, value: &Bytes) -> Option<Place> {
         let read = self.read.as_ref().filter(|_| !self.is_too_old())?;
         read.line.place_of(|kv| kv.key == key && kv.value == value)
     }
@@ -128,7 +128,7 @@ impl Read {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::etcd::messages::{Header, KeyValue};
+    use crate::engine::etcd::wire::messages::{Header, KeyValue};
 
     fn kv(key: &'static str, revision: i64) -> KeyValue {
         KeyValue {

@@ -7,7 +7,7 @@ use std::fmt;
 type Cause = Box<dyn Error + Send + Sync>;
 
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// Nothing was sent.
     NotSent(Cause),
     /// The server may have carried the request out.
@@ -18,9 +18,9 @@ pub(super) enum Failure {
 
 /// A status of gRPC, other than success.
 #[derive(Debug)]
-pub(super) struct Status {
-    pub(super) code: u16,
-    pub(super) message: String,
+pub(crate) struct Status {
+    pub(crate) code: u16,
+    pub(crate) message: String,
 }
 
 const DEADLINE_EXCEEDED: u16 = 4;
@@ -30,11 +30,11 @@ const UNAVAILABLE: u16 = 14;
 const UNAUTHENTICATED: u16 = 16;
 
 impl Failure {
-    pub(super) fn not_sent(cause: impl Into<Cause>) -> Failure {
+    pub(crate) fn not_sent(cause: impl Into<Cause>) -> Failure {
         Failure::NotSent(cause.into())
     }
 
-    pub(super) fn unanswered(cause: impl Into<Cause>) -> Failure {
+    pub(crate) fn unanswered(cause: impl Into<Cause>) -> Failure {
         Failure::Unanswered(cause.into())
     }
 
@@ -46,7 +46,7 @@ impl Failure {
     }
 
     /// Returns `true` if the server no longer knows the token of this connection's user. It did nothing.
-    pub(super) fn is_old_token(&self) -> bool {
+    pub(crate) fn is_old_token(&self) -> bool {
         let by_code = matches!(self, Failure::Status(status) if status.code == UNAUTHENTICATED);
         by_code
             || self.says(&[
@@ -57,22 +57,22 @@ impl Failure {
     }
 
     /// Returns `true` if the request named a lease that has ended. The server did nothing.
-    pub(super) fn is_lost_lease(&self) -> bool {
+    pub(crate) fn is_lost_lease(&self) -> bool {
         matches!(self, Failure::Status(status) if status.code == NOT_FOUND)
             && self.says(&["lease not found"])
     }
 
     /// Returns `true` if the request named a revision whose history is gone.
-    pub(super) fn is_compacted(&self) -> bool {
+    pub(crate) fn is_compacted(&self) -> bool {
         self.says(&["revision has been compacted"])
     }
 
-    pub(super) fn needs_no_login(&self) -> bool {
+    pub(crate) fn needs_no_login(&self) -> bool {
         self.says(&["authentication is not enabled"])
     }
 
     /// Returns `true` if the server may have carried out a request that was sent, or still may.
-    pub(super) fn may_have_run(&self) -> bool {
+    pub(crate) fn may_have_run(&self) -> bool {
         match self {
             Failure::NotSent(_) => false,
             Failure::Unanswered(_) => true,
@@ -87,14 +87,14 @@ impl Failure {
     }
 
     /// Returns `true` if another member may reply where this one does not.
-    pub(super) fn ends_connection(&self) -> bool {
+    pub(crate) fn ends_connection(&self) -> bool {
         match self {
             Failure::NotSent(_) | Failure::Unanswered(_) => true,
             Failure::Status(status) => status.code == UNAVAILABLE || self.may_have_run(),
         }
     }
 
-    pub(super) fn into_engine_error(self) -> EngineError {
+    pub(crate) fn into_engine_error(self) -> EngineError {
         let may_have_run = self.may_have_run();
         match self {
             Failure::NotSent(cause) => EngineError::new(EngineErrorKind::NotConnected, cause),

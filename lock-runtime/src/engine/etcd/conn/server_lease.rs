@@ -10,10 +10,10 @@ use std::time::Duration;
 const MAX_USES: usize = 1000;
 
 /// A lease of the server. All keys that are attached to it end with it.
-pub(super) struct ServerLease {
-    pub(super) id: i64,
+pub(crate) struct ServerLease {
+    pub(crate) id: i64,
     /// The length that was asked for.
-    pub(super) seconds: u64,
+    pub(crate) seconds: u64,
     /// When it was asked for.
     sent: Timestamp,
     /// No member ends it before that, whether it is kept alive or not.
@@ -23,7 +23,7 @@ pub(super) struct ServerLease {
 }
 
 /// The share of some claims in a lease.
-pub(super) struct LeaseUse {
+pub(crate) struct LeaseUse {
     lease: Arc<ServerLease>,
     claims: usize,
 }
@@ -31,7 +31,7 @@ pub(super) struct LeaseUse {
 impl ServerLease {
     /// Returns the lease that a request sent at `sent` has granted. Members may round its length up, each by its own
     /// settings.
-    pub(super) fn new(id: i64, seconds: u64, sent: Timestamp) -> ServerLease {
+    pub(crate) fn new(id: i64, seconds: u64, sent: Timestamp) -> ServerLease {
         ServerLease {
             id,
             seconds,
@@ -43,48 +43,48 @@ impl ServerLease {
     }
 
     /// Returns for how long the server keeps the lease, as far as is proven.
-    pub(super) fn remaining(&self, now: Timestamp) -> Duration {
+    pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
         match self.is_lost() {
             true => Duration::ZERO,
             false => self.proof.remaining(now),
         }
     }
 
-    pub(super) fn age(&self, now: Timestamp) -> Duration {
+    pub(crate) fn age(&self, now: Timestamp) -> Duration {
         now.elapsed_since(self.sent)
     }
 
     /// Returns `true` if the server has said that there is no such lease.
-    pub(super) fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
 
     /// Returns `true` if that was not known.
-    pub(super) fn set_lost(&self) -> bool {
+    pub(crate) fn set_lost(&self) -> bool {
         !self.lost.swap(true, Ordering::AcqRel)
     }
 
-    pub(super) fn ttl(&self) -> Duration {
+    pub(crate) fn ttl(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }
 
     /// Returns `true` if new claims may join the lease.
-    pub(super) fn is_young(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_young(&self, now: Timestamp) -> bool {
         !self.is_lost() && self.age(now) <= self.ttl() / 3
     }
 
     /// Returns `true` if the lease may get that number of claims more.
-    pub(super) fn has_room_for(&self, claims: usize) -> bool {
+    pub(crate) fn has_room_for(&self, claims: usize) -> bool {
         self.uses.load(Ordering::Acquire) + claims <= MAX_USES
     }
 
-    pub(super) fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         self.uses.load(Ordering::Acquire) > 0
     }
 }
 
 impl LeaseUse {
-    pub(super) fn of(lease: &Arc<ServerLease>, claims: usize) -> LeaseUse {
+    pub(crate) fn of(lease: &Arc<ServerLease>, claims: usize) -> LeaseUse {
         lease.uses.fetch_add(claims, Ordering::AcqRel);
         LeaseUse {
             lease: lease.clone(),
@@ -92,12 +92,12 @@ impl LeaseUse {
         }
     }
 
-    pub(super) fn lease(&self) -> &Arc<ServerLease> {
+    pub(crate) fn lease(&self) -> &Arc<ServerLease> {
         &self.lease
     }
 
     /// Returns `true` if claims of that ttl use such leases.
-    pub(super) fn fits(&self, ttl: Duration) -> bool {
+    pub(crate) fn fits(&self, ttl: Duration) -> bool {
         self.lease.seconds == seconds_of(ttl)
     }
 }
@@ -109,6 +109,6 @@ impl Drop for LeaseUse {
 }
 
 /// The server counts in seconds.
-pub(super) fn seconds_of(ttl: Duration) -> u64 {
+pub(crate) fn seconds_of(ttl: Duration) -> u64 {
     ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)
 }

@@ -2,12 +2,12 @@
 
 use crate::engine::common::ending::Ending;
 use crate::engine::common::line::Place;
-use crate::engine::etcd::entry::value_of;
-use crate::engine::etcd::messages::{PutRequest, RequestOp, WatchResponse};
-use crate::engine::etcd::server_lease::LeaseUse;
-use crate::engine::etcd::slots::Slot;
-use crate::engine::etcd::txn;
-use crate::engine::etcd::watched_line::WatchedLine;
+use crate::engine::etcd::conn::server_lease::LeaseUse;
+use crate::engine::etcd::lock::entry::value_of;
+use crate::engine::etcd::lock::slots::Slot;
+use crate::engine::etcd::lock::watched_line::WatchedLine;
+use crate::engine::etcd::wire::messages::{PutRequest, RequestOp, WatchResponse};
+use crate::engine::etcd::wire::txn;
 use crate::engine::event::EngineEvent;
 use crate::engine::lease::Lease;
 use crate::engine::token::Token;
@@ -23,18 +23,18 @@ const TWO_THIRDS: (u32, u32) = (2, 3);
 
 /// What is known of one claim.
 #[derive(Clone)]
-pub(super) struct Record {
-    pub(super) slot: Arc<Slot>,
+pub(crate) struct Record {
+    pub(crate) slot: Arc<Slot>,
     /// Its requests are sent one after the other.
-    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
     /// The leases that the claim's key may be attached to.
-    pub(super) leases: Vec<Arc<LeaseUse>>,
-    pub(super) phase: Phase,
-    pub(super) ending: Ending,
+    pub(crate) leases: Vec<Arc<LeaseUse>>,
+    pub(crate) phase: Phase,
+    pub(crate) ending: Ending,
 }
 
 #[derive(Clone)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     Requested,
     Waits(Arc<WatchedLine>),
     /// The watch shows that the claim holds the lock, and no caller knows yet.
@@ -43,7 +43,7 @@ pub(super) enum Phase {
 }
 
 /// What is known of a waiting claim without a request.
-pub(super) enum Known {
+pub(crate) enum Known {
     Granted,
     Waits(Place),
     /// The claim holds the lock or is the next to do so, and its key must be attached to a new lease first.
@@ -52,7 +52,7 @@ pub(super) enum Known {
 }
 
 impl Record {
-    pub(super) fn new(slot: Arc<Slot>) -> Record {
+    pub(crate) fn new(slot: Arc<Slot>) -> Record {
         Record {
             slot,
             turn: Arc::default(),
@@ -62,12 +62,12 @@ impl Record {
         }
     }
 
-    pub(super) fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.ending.has_begun()
     }
 
     /// Returns for how long the server keeps the claim's key, as far as is proven.
-    pub(super) fn remaining(&self, now: Timestamp) -> Duration {
+    pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
         let leases = self.leases.iter();
         let ends = leases.map(|lease| lease.lease().remaining(now));
         ends.min().unwrap_or_default()
@@ -79,7 +79,7 @@ impl Record {
     }
 
     /// Returns `true` if the server keeps the claim's key for that ttl from `since` on, on a lease of that length.
-    pub(super) fn is_proven(&self, since: Timestamp, ttl: Duration) -> bool {
+    pub(crate) fn is_proven(&self, since: Timestamp, ttl: Duration) -> bool {
         let whole = Lease::from_request(since, ttl).remaining(since);
         let mut leases = self.leases.iter();
         leases.all(|lease| lease.fits(ttl)) && self.remaining(since) >= whole
@@ -92,7 +92,7 @@ impl Record {
     }
 
     /// Returns the write of the claim's key.
-    pub(super) fn put(&self, token: Token, lease: i64) -> RequestOp {
+    pub(crate) fn put(&self, token: Token, lease: i64) -> RequestOp {
         txn::put(PutRequest {
             key: self.slot.key.clone(),
             value: value_of(token),
@@ -102,7 +102,7 @@ impl Record {
     }
 
     /// Returns what the watch of a waiting claim shows, while it can be believed.
-    pub(super) fn known(&self, token: Token, now: Timestamp) -> Known {
+    pub(crate) fn known(&self, token: Token, now: Timestamp) -> Known {
         let place = match &self.phase {
             Phase::Granted => Some(Place::Holds),
             Phase::Waits(line) if line.is_live() && !self.has_lost_lease() => {
@@ -124,7 +124,7 @@ impl Record {
 
     /// Follows what the watch of a waiting claim reports. Returns the event for the claim, and `true` if the watch is
     /// needed no more.
-    pub(super) fn follow(
+    pub(crate) fn follow(
         &mut self,
         token: Token,
         message: &WatchResponse,

@@ -1,12 +1,12 @@
 //! Renewing claims: their keys are attached to new leases.
 
 use crate::engine::error::EngineError;
-use crate::engine::etcd::core::{Core, has_ended, too_busy};
-use crate::engine::etcd::entry::value_of;
-use crate::engine::etcd::messages::{RequestOp, Response, TxnRequest};
-use crate::engine::etcd::record::Record;
-use crate::engine::etcd::server_lease::LeaseUse;
-use crate::engine::etcd::txn;
+use crate::engine::etcd::conn::server_lease::LeaseUse;
+use crate::engine::etcd::lock::core::{Core, has_ended, too_busy};
+use crate::engine::etcd::lock::entry::value_of;
+use crate::engine::etcd::lock::record::Record;
+use crate::engine::etcd::wire::messages::{RequestOp, Response, TxnRequest};
+use crate::engine::etcd::wire::txn;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
@@ -22,14 +22,14 @@ const MAX_PARTS: usize = 60;
 const MAX_BYTES: usize = 256 << 10;
 
 /// A claim whose key is attached to a new lease, or only looked at.
-pub(super) struct Move {
+pub(crate) struct Move {
     claim: Claim,
     record: Record,
     lease: Option<Arc<LeaseUse>>,
 }
 
 impl Move {
-    pub(super) fn new(claim: &Claim, record: Record, lease: Option<Arc<LeaseUse>>) -> Move {
+    pub(crate) fn new(claim: &Claim, record: Record, lease: Option<Arc<LeaseUse>>) -> Move {
         Move {
             claim: claim.clone(),
             record,
@@ -67,7 +67,7 @@ type Open<'a> = (&'a Claim, Record);
 
 impl Core {
     /// Returns for each claim whether it has been renewed, or why that is unknown.
-    pub(super) async fn renew(
+    pub(crate) async fn renew(
         self: Arc<Self>,
         claims: Vec<Claim>,
     ) -> Result<Vec<Renewed>, EngineError> {
@@ -143,7 +143,7 @@ impl Core {
     }
 
     /// Attaches keys to other leases, or looks at them, in the claims' turns. Returns the claims whose keys are there.
-    pub(super) async fn attach(&self, moves: &[Move]) -> Result<HashSet<Token>, EngineError> {
+    pub(crate) async fn attach(&self, moves: &[Move]) -> Result<HashSet<Token>, EngineError> {
         let leases = moves.iter().filter_map(|it| it.lease.as_ref());
         for it in moves {
             if let Some(lease) = &it.lease {

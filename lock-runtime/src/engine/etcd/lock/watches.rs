@@ -5,7 +5,7 @@ use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 
 #[derive(Default)]
-pub(super) struct Watches(Mutex<State>);
+pub(crate) struct Watches(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -15,7 +15,7 @@ struct State {
 
 impl Watches {
     /// Returns the number of a new watch of that claim.
-    pub(super) fn add(&self, token: Token) -> i64 {
+    pub(crate) fn add(&self, token: Token) -> i64 {
         let mut state = self.state();
         state.last += 1;
         let watch = state.last;
@@ -23,12 +23,12 @@ impl Watches {
         watch
     }
 
-    pub(super) fn get(&self, watch: i64) -> Option<Token> {
+    pub(crate) fn get(&self, watch: i64) -> Option<Token> {
         self.state().tokens.get(&watch).copied()
     }
 
     /// Forgets a watch. Returns `false` if that has been done.
-    pub(super) fn remove(&self, watch: i64) -> bool {
+    pub(crate) fn remove(&self, watch: i64) -> bool {
         self.state().tokens.remove(&watch).is_some()
     }
 

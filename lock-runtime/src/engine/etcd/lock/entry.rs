@@ -1,13 +1,13 @@
 //! A claim as the server stores it: a key, whose value is the token.
 
 use crate::engine::common::line::Entry;
-use crate::engine::etcd::messages::KeyValue;
+use crate::engine::etcd::wire::messages::KeyValue;
 use crate::engine::token::Token;
 use crate::limit::Limit;
 use prost::bytes::Bytes;
 
 /// Returns a token as it is stored.
-pub(super) fn value_of(token: Token) -> Bytes {
+pub(crate) fn value_of(token: Token) -> Bytes {
     Bytes::copy_from_slice(token.encode(&mut [0; 37]).as_bytes())
 }
 

@@ -3,45 +3,47 @@
 
 use crate::engine::common::upkeep::Kept;
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::etcd::claims::Claims;
-use crate::engine::etcd::client::Client;
-use crate::engine::etcd::failure::Failure;
+use crate::engine::etcd::conn::client::Client;
+use crate::engine::etcd::conn::leases::Leases;
+use crate::engine::etcd::conn::server_lease::LeaseUse;
 use crate::engine::etcd::keys::Keys;
-use crate::engine::etcd::leases::Leases;
-use crate::engine::etcd::messages::{KeyValue, Response, TxnRequest, TxnResponse};
-use crate::engine::etcd::server_lease::LeaseUse;
-use crate::engine::etcd::txn;
+use crate::engine::etcd::lock::claims::Claims;
+use crate::engine::etcd::wire::error::Failure;
+use crate::engine::etcd::wire::messages::{KeyValue, Response, TxnRequest, TxnResponse};
+use crate::engine::etcd::wire::txn;
 use crate::engine::event::EventHandler;
 use crate::engine::request::Claim;
 use crate::util::clock::{Clock, Timestamp};
 use prost::bytes::Bytes;
+use std::future::Future;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// How often a request is repeated at once when the line has changed meanwhile.
-pub(super) const MAX_ROUNDS: u32 = 8;
+pub(crate) const MAX_ROUNDS: u32 = 8;
 
-pub(super) struct Core {
-    pub(super) client: Arc<Client>,
-    pub(super) leases: Arc<Leases>,
-    pub(super) claims: Arc<Claims>,
-    pub(super) keys: Keys,
-    pub(super) clock: Clock,
-    pub(super) started: Timestamp,
-    pub(super) handler: EventHandler,
+pub(crate) struct Core {
+    pub(crate) client: Arc<Client>,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) claims: Arc<Claims>,
+    pub(crate) keys: Keys,
+    pub(crate) clock: Clock,
+    pub(crate) started: Timestamp,
+    pub(crate) handler: EventHandler,
 }
 
 /// What a write found.
-pub(super) struct Written {
-    pub(super) succeeded: bool,
+pub(crate) struct Written {
+    pub(crate) succeeded: bool,
     /// Zero if others were executed together with it: they may have written after it has read.
-    pub(super) revision: i64,
+    pub(crate) revision: i64,
     /// The replies to its parts.
-    pub(super) replies: Vec<Response>,
+    pub(crate) replies: Vec<Response>,
 }
 
 impl Written {
     /// Returns the keys of each range that was read.
-    pub(super) fn ranges(self) -> impl Iterator<Item = Vec<KeyValue>> {
+    pub(crate) fn ranges(self) -> impl Iterator<Item = Vec<KeyValue>> {
         self.replies.into_iter().filter_map(|reply| match reply {
             Response::Range(range) => Some(range.kvs),
             _ => None,
@@ -49,21 +51,35 @@ impl Written {
     }
 }
 
-pub(super) fn not_ready(words: &'static str) -> EngineError {
+pub(crate) fn not_ready(words: &'static str) -> EngineError {
     EngineError::new(EngineErrorKind::NotReady, words)
 }
 
-pub(super) fn has_ended() -> EngineError {
+pub(crate) fn has_ended() -> EngineError {
     not_ready("the claim has ended")
 }
 
-pub(super) fn too_busy() -> EngineError {
+pub(crate) fn too_busy() -> EngineError {
     not_ready("other clients change the lock all the time")
 }
 
 impl Core {
+    /// Runs a request on the I/O thread, where it continues if the caller leaves.
+    pub(crate) async fn run<T, F>(
+        self: &Arc<Self>,
+        deadline: Instant,
+        request: impl FnOnce(Arc<Core>) -> F,
+    ) -> Result<T, EngineError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, EngineError>> + Send + 'static,
+    {
+        let request = request(self.clone());
+        self.client.run(deadline, request).await
+    }
+
     /// Returns the claims' share in a lease, to which their keys may be attached from then on.
-    pub(super) async fn share_lease(&self, claims: &[Claim]) -> Result<Arc<LeaseUse>, EngineError> {
+    pub(crate) async fn share_lease(&self, claims: &[Claim]) -> Result<Arc<LeaseUse>, EngineError> {
         let first = claims.first().ok_or_else(has_ended)?;
         let record = self.claims.find(first.token);
         let present = record.and_then(|record| record.leases.last().cloned());
@@ -79,7 +95,7 @@ impl Core {
 
     /// Writes what is attached to that lease, if the session is this connection's. Returns `None` if the lease has
     /// ended.
-    pub(super) async fn write(
+    pub(crate) async fn write(
         &self,
         lease: &LeaseUse,
         request: TxnRequest,
@@ -96,7 +112,7 @@ impl Core {
 
     /// Executes the transaction if the session is this connection's; together with others, if all lines are given that
     /// it may enter.
-    pub(super) async fn write_in_session(
+    pub(crate) async fn write_in_session(
         &self,
         request: TxnRequest,
         lines: Option<Vec<Bytes>>,
@@ -146,14 +162,14 @@ impl Core {
     }
 
     /// Executes a transaction that does no harm if it is executed late.
-    pub(super) async fn execute(&self, request: TxnRequest) -> Result<TxnResponse, EngineError> {
+    pub(crate) async fn execute(&self, request: TxnRequest) -> Result<TxnResponse, EngineError> {
         let connection = self.client.connection().await?;
         let reply = connection.channel.txn(&request).await;
         reply.map_err(Failure::into_engine_error)
     }
 
     /// Executes such a transaction together with others. It enters no line.
-    pub(super) async fn execute_gathered(
+    pub(crate) async fn execute_gathered(
         &self,
         request: TxnRequest,
     ) -> Result<TxnResponse, EngineError> {
@@ -163,7 +179,7 @@ impl Core {
     }
 
     /// Revokes the leases without claims, and the session's if none is left.
-    pub(super) async fn close(self: Arc<Self>) -> Result<(), EngineError> {
+    pub(crate) async fn close(self: Arc<Self>) -> Result<(), EngineError> {
         if self.leases.revoke_unused().await
             && let Some(connection) = self.client.present()
         {

@@ -1,16 +1,16 @@
 //! One connection to a member: the session that its writes belong to, and its watches.
 
 use crate::engine::common::upkeep::Kept;
-use crate::engine::etcd::channel::Channel;
-use crate::engine::etcd::connection_state::ConnectionState;
-use crate::engine::etcd::failure::Failure;
-use crate::engine::etcd::gather::Gather;
-use crate::engine::etcd::grpc::{Caller, Messages, encode};
-use crate::engine::etcd::messages::{
+use crate::engine::etcd::conn::batch::Gather;
+use crate::engine::etcd::conn::channel::Channel;
+use crate::engine::etcd::conn::connection_state::ConnectionState;
+use crate::engine::etcd::wire::error::Failure;
+use crate::engine::etcd::wire::grpc::{Caller, Messages, encode};
+use crate::engine::etcd::wire::messages::{
     LeaseGrantRequest, LeaseGrantResponse, PutRequest, TxnRequest, TxnResponse, WatchCommand,
     WatchRequest, WatchResponse,
 };
-use crate::engine::etcd::txn;
+use crate::engine::etcd::wire::txn;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, sleep_until};
@@ -25,10 +25,10 @@ use uuid::Uuid;
 const SESSION_TTL: Duration = Duration::from_secs(60);
 
 /// Receives what the watches of a connection report. It must not block.
-pub(super) type WatchHandler = Arc<dyn Fn(WatchResponse) + Send + Sync>;
+pub(crate) type WatchHandler = Arc<dyn Fn(WatchResponse) + Send + Sync>;
 
-pub(super) struct Connection {
-    pub(super) channel: Channel,
+pub(crate) struct Connection {
+    pub(crate) channel: Channel,
     io: IoThread,
     session: OnceLock<Session>,
     gather: Gather,
@@ -44,7 +44,7 @@ struct Session {
 
 impl Connection {
     /// Starts to drive the connection.
-    pub(super) fn start<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    pub(crate) fn start<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         io: IoThread,
         caller: Caller,
         mut driver: h2::client::Connection<S, Bytes>,
@@ -72,7 +72,7 @@ impl Connection {
     }
 
     /// Writes the session's key: from then on, the writes of earlier connections do nothing.
-    pub(super) async fn open_session(
+    pub(crate) async fn open_session(
         self: &Arc<Self>,
         key: Bytes,
         on_watch: WatchHandler,
@@ -141,20 +141,20 @@ impl Connection {
     }
 
     /// Creates or cancels a watch.
-    pub(super) fn watch(&self, command: WatchCommand) {
+    pub(crate) fn watch(&self, command: WatchCommand) {
         if let Some(session) = self.session.get() {
             let _ = session.watches.send(command);
         }
     }
 
     /// Returns the key and the value that make a write void when this connection has been replaced.
-    pub(super) fn session(&self) -> Option<(Bytes, Bytes)> {
+    pub(crate) fn session(&self) -> Option<(Bytes, Bytes)> {
         let session = self.session.get()?;
         Some((session.key.clone(), session.value.clone()))
     }
 
     /// Ends the session: nothing can be written through this connection from then on.
-    pub(super) async fn close_session(&self) -> Result<(), Failure> {
+    pub(crate) async fn close_session(&self) -> Result<(), Failure> {
         match self.session.get() {
             Some(session) => self.channel.revoke(session.lease).await,
             None => Ok(()),
@@ -163,7 +163,7 @@ impl Connection {
 
     /// Executes a transaction that may enter those lines, together with others that wait. What it reads is for a
     /// refusal only.
-    pub(super) async fn gathered_txn(
+    pub(crate) async fn gathered_txn(
         &self,
         txn: TxnRequest,
         lines: Vec<Bytes>,

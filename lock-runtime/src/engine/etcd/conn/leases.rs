@@ -6,10 +6,10 @@
 //! alive: losing one costs them their place.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::etcd::client::Client;
-use crate::engine::etcd::failure::Failure;
-use crate::engine::etcd::messages::{LeaseGrantRequest, LeaseGrantResponse};
-use crate::engine::etcd::server_lease::{LeaseUse, ServerLease, seconds_of};
+use crate::engine::etcd::conn::client::Client;
+use crate::engine::etcd::conn::server_lease::{LeaseUse, ServerLease, seconds_of};
+use crate::engine::etcd::wire::error::Failure;
+use crate::engine::etcd::wire::messages::{LeaseGrantRequest, LeaseGrantResponse};
 use crate::util::clock::{Clock, Timestamp};
 use crate::util::join_all::join_all;
 use crate::util::sync::{Mutex, MutexGuard};
@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) struct Leases {
+pub(crate) struct Leases {
     client: Arc<Client>,
     clock: Clock,
     /// Called when the server has ended a lease.
@@ -49,7 +49,7 @@ impl Class {
 }
 
 impl Leases {
-    pub(super) fn new(
+    pub(crate) fn new(
         client: Arc<Client>,
         clock: Clock,
         on_lost: impl Fn() + Send + Sync + 'static,
@@ -68,7 +68,7 @@ impl Leases {
     }
 
     /// Returns the share of new claims in a young lease that lasts for at least that ttl.
-    pub(super) async fn join(
+    pub(crate) async fn join(
         self: &Arc<Self>,
         ttl: Duration,
         claims: usize,
@@ -84,7 +84,7 @@ impl Leases {
     }
 
     /// Returns the share of that number of claims in a lease that was granted no longer than `age` before `since`.
-    pub(super) async fn join_since(
+    pub(crate) async fn join_since(
         self: &Arc<Self>,
         ttl: Duration,
         claims: usize,
@@ -160,7 +160,7 @@ impl Leases {
     }
 
     /// Records that the server has ended the lease.
-    pub(super) fn lose(&self, lease: &ServerLease) {
+    pub(crate) fn lose(&self, lease: &ServerLease) {
         if lease.set_lost() {
             (self.on_lost)();
         }
@@ -194,7 +194,7 @@ impl Leases {
     }
 
     /// Revokes the leases without claims. Returns `true` if none is left.
-    pub(super) async fn revoke_unused(&self) -> bool {
+    pub(crate) async fn revoke_unused(&self) -> bool {
         let mut unused = Vec::new();
         let is_last = {
             let mut classes = self.classes();

@@ -1,22 +1,35 @@
-//! Ending claims, whether they wait or hold the lock.
+//! Releasing a claim, whether it waits or holds the lock: its key is deleted.
 
 use crate::engine::common::ending::Ending;
-use crate::engine::error::EngineErrorKind;
-use crate::engine::etcd::core::Core;
-use crate::engine::etcd::entry::value_of;
-use crate::engine::etcd::messages::TxnRequest;
-use crate::engine::etcd::record::Record;
-use crate::engine::etcd::txn;
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::etcd::lock::core::Core;
+use crate::engine::etcd::lock::entry::value_of;
+use crate::engine::etcd::lock::record::Record;
+use crate::engine::etcd::wire::messages::TxnRequest;
+use crate::engine::etcd::wire::txn;
 use crate::engine::retry::Retry;
 use crate::engine::timeouts::OUTAGE;
 use crate::engine::token::Token;
 use crate::util::thread_end::Debt;
 use crate::util::time::{deadline_in, now, sleep_until, timeout_at};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 impl Core {
+    /// Ends a claim, and waits for that until the deadline. Returns `true` if it was in line.
+    pub(crate) async fn release(
+        self: &Arc<Self>,
+        token: Token,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        match self.end(token) {
+            Some(ending) => ending.finished(self.client.io, deadline).await,
+            None => Ok(false),
+        }
+    }
+
     /// Begins to end a claim, if that has not begun: it leaves the line. Returns `None` if there is no such claim.
-    pub(super) fn end(self: &Arc<Self>, token: Token) -> Option<Ending> {
+    pub(crate) fn end(self: &Arc<Self>, token: Token) -> Option<Ending> {
         self.stop_watching(token);
         let record = self.claims.find(token)?;
         let ending = record.ending.clone();

@@ -1,44 +1,20 @@
-//! The requests of a claim that holds its lock: a fencing token, and the downgrade.
+//! Downgrading a claim: its key gets another token, and keeps its place in the line.
 
 use crate::engine::error::EngineError;
-use crate::engine::etcd::core::{Core, has_ended};
-use crate::engine::etcd::entry::value_of;
-use crate::engine::etcd::failure::Failure;
-use crate::engine::etcd::messages::{PutRequest, TxnRequest};
-use crate::engine::etcd::txn;
+use crate::engine::etcd::lock::core::{Core, has_ended};
+use crate::engine::etcd::lock::entry::value_of;
+use crate::engine::etcd::wire::error::Failure;
+use crate::engine::etcd::wire::messages::{PutRequest, TxnRequest};
+use crate::engine::etcd::wire::txn;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use std::sync::Arc;
 use std::time::Duration;
 
 impl Core {
-    /// Draws a number greater than all before it, if the claim holds the lock.
-    pub(super) async fn fencing_token(
-        self: Arc<Self>,
-        claim: Claim,
-    ) -> Result<Option<u64>, EngineError> {
-        let Some(record) = self.claims.find_open(claim.token) else {
-            return Ok(None);
-        };
-        // Every write has a revision greater than all before it.
-        let fence = PutRequest {
-            key: self.keys.fence(),
-            ..PutRequest::default()
-        };
-        let holds = txn::has_value(record.slot.key.clone(), value_of(claim.token));
-        let draw = TxnRequest {
-            compare: vec![holds],
-            success: vec![txn::put(fence)],
-            failure: Vec::new(),
-        };
-        let reply = self.execute(draw).await?;
-        let revision = u64::try_from(reply.revision()).ok();
-        Ok(revision.filter(|_| reply.succeeded))
-    }
-
     /// Puts the token `to`, which has been added, under the claim's key, which keeps its place. Returns for how long it
     /// holds the lock; `None` if the claim does not.
-    pub(super) async fn downgrade(
+    pub(crate) async fn downgrade(
         self: Arc<Self>,
         claim: Claim,
         to: Token,

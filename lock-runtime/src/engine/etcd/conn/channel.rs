@@ -1,9 +1,9 @@
 //! The methods of one member, called as a user.
 
-use crate::engine::etcd::connection_state::ConnectionState;
-use crate::engine::etcd::failure::Failure;
-use crate::engine::etcd::grpc::Caller;
-use crate::engine::etcd::messages::{
+use crate::engine::etcd::conn::connection_state::ConnectionState;
+use crate::engine::etcd::wire::error::Failure;
+use crate::engine::etcd::wire::grpc::Caller;
+use crate::engine::etcd::wire::messages::{
     AuthenticateRequest, AuthenticateResponse, Empty, KeepAliveResponse, LeaseRequest, TxnRequest,
     TxnResponse,
 };
@@ -24,16 +24,16 @@ use std::time::Duration;
 /// timeouts.
 const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
 
-pub(super) struct Channel {
+pub(crate) struct Channel {
     caller: Caller,
     credentials: Option<(String, String)>,
     /// What the server knows the user by.
     token: Mutex<Option<HeaderValue>>,
-    pub(super) state: Arc<ConnectionState>,
+    pub(crate) state: Arc<ConnectionState>,
 }
 
 impl Channel {
-    pub(super) fn new(
+    pub(crate) fn new(
         caller: Caller,
         credentials: Option<(String, String)>,
         state: Arc<ConnectionState>,
@@ -52,7 +52,7 @@ impl Channel {
     }
 
     /// Fetches the token of the user, if there is one.
-    pub(super) async fn log_in(&self) -> Result<(), Failure> {
+    pub(crate) async fn log_in(&self) -> Result<(), Failure> {
         let Some((name, password)) = &self.credentials else {
             return Ok(());
         };
@@ -73,14 +73,14 @@ impl Channel {
     }
 
     /// Opens a stream of requests, and returns it with the reply to them.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         &self,
         method: &'static str,
     ) -> Result<(ResponseFuture, SendStream<Bytes>), Failure> {
         self.caller.open(method, self.token()).await
     }
 
-    pub(super) async fn revoke(&self, lease: i64) -> Result<(), Failure> {
+    pub(crate) async fn revoke(&self, lease: i64) -> Result<(), Failure> {
         let request = LeaseRequest { id: lease };
         let _: Empty = self
             .call("/etcdserverpb.Lease/LeaseRevoke", &request)
@@ -89,20 +89,20 @@ impl Channel {
     }
 
     /// Keeps a lease alive. One message on a stream of its own gets one reply.
-    pub(super) async fn keep_alive(&self, lease: i64) -> Result<KeepAliveResponse, Failure> {
+    pub(crate) async fn keep_alive(&self, lease: i64) -> Result<KeepAliveResponse, Failure> {
         let request = LeaseRequest { id: lease };
         self.call("/etcdserverpb.Lease/LeaseKeepAlive", &request)
             .await
     }
 
     /// Executes a transaction, which a majority agrees to.
-    pub(super) async fn txn(&self, txn: &TxnRequest) -> Result<TxnResponse, Failure> {
+    pub(crate) async fn txn(&self, txn: &TxnRequest) -> Result<TxnResponse, Failure> {
         self.call("/etcdserverpb.KV/Txn", txn).await
     }
 
     /// Calls a method. A request whose outcome is not known ends the connection: what it may still do on the server
     /// is void as soon as there is another one.
-    pub(super) async fn call<Q: Message, A: Message + Default>(
+    pub(crate) async fn call<Q: Message, A: Message + Default>(
         &self,
         method: &'static str,
         request: &Q,

@@ -3,14 +3,14 @@
 use crate::engine::common::claim_table::ClaimTable;
 use crate::engine::common::ending::Ending;
 use crate::engine::common::line::Line;
-use crate::engine::etcd::connection::Connection;
+use crate::engine::etcd::conn::connection::Connection;
+use crate::engine::etcd::conn::server_lease::LeaseUse;
 use crate::engine::etcd::keys::Keys;
-use crate::engine::etcd::messages::{KeyValue, WatchResponse};
-use crate::engine::etcd::record::{Known, Phase, Record};
-use crate::engine::etcd::server_lease::LeaseUse;
-use crate::engine::etcd::slots::Slots;
-use crate::engine::etcd::watched_line::WatchedLine;
-use crate::engine::etcd::watches::Watches;
+use crate::engine::etcd::lock::record::{Known, Phase, Record};
+use crate::engine::etcd::lock::slots::Slots;
+use crate::engine::etcd::lock::watched_line::WatchedLine;
+use crate::engine::etcd::lock::watches::Watches;
+use crate::engine::etcd::wire::messages::{KeyValue, WatchResponse};
 use crate::engine::event::EngineEvent;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
@@ -19,15 +19,15 @@ use prost::bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) struct Claims {
+pub(crate) struct Claims {
     keys: Keys,
     slots: Arc<Slots>,
-    pub(super) table: Arc<ClaimTable<Record>>,
+    pub(crate) table: Arc<ClaimTable<Record>>,
     watches: Watches,
 }
 
 impl Claims {
-    pub(super) fn new(keys: Keys, clock: Clock) -> Claims {
+    pub(crate) fn new(keys: Keys, clock: Clock) -> Claims {
         Claims {
             keys,
             slots: Arc::default(),
@@ -37,21 +37,21 @@ impl Claims {
     }
 
     /// Adds a claim that may be new.
-    pub(super) fn enter(&self, claim: &Claim) {
+    pub(crate) fn enter(&self, claim: &Claim) {
         let new = || Record::new(self.slots.take(&self.keys, &claim.name, 0));
         self.table.get_or_insert(claim.token, |_| true, new);
     }
 
-    pub(super) fn find(&self, token: Token) -> Option<Record> {
+    pub(crate) fn find(&self, token: Token) -> Option<Record> {
         self.table.get(token)
     }
 
     /// Returns the record if the claim is not about to end.
-    pub(super) fn find_open(&self, token: Token) -> Option<Record> {
+    pub(crate) fn find_open(&self, token: Token) -> Option<Record> {
         self.find(token).filter(|record| !record.is_ending())
     }
 
-    pub(super) fn forget(&self, token: Token) {
+    pub(crate) fn forget(&self, token: Token) {
         if let Some(record) = self.table.remove(token) {
             self.leave(&record.phase);
         }
@@ -69,30 +69,30 @@ impl Claims {
     }
 
     /// Records that the claim's key may be attached to that lease, too.
-    pub(super) fn add_lease(&self, token: Token, lease: Arc<LeaseUse>) {
+    pub(crate) fn add_lease(&self, token: Token, lease: Arc<LeaseUse>) {
         self.change(token, |record| record.leases.push(lease));
     }
 
     /// Records that the claim's key is attached to that lease.
-    pub(super) fn set_lease(&self, claim: &Claim, lease: &Arc<LeaseUse>) {
+    pub(crate) fn set_lease(&self, claim: &Claim, lease: &Arc<LeaseUse>) {
         self.change(claim.token, |record| record.leases = vec![lease.clone()]);
     }
 
     /// Records to which of its leases the claim's key is attached.
-    pub(super) fn settle(&self, token: Token, lease: i64) {
+    pub(crate) fn settle(&self, token: Token, lease: i64) {
         self.change(token, |record| {
             record.leases.retain(|share| share.lease().id == lease);
         });
     }
 
     /// Records that the keys of both tokens are one.
-    pub(super) fn share_leases(&self, token: Token, second: Token) {
+    pub(crate) fn share_leases(&self, token: Token, second: Token) {
         let leases = self.find(token).map(|record| record.leases);
         self.change(second, |record| record.leases = leases.unwrap_or_default());
     }
 
     /// Gives the claim a key that is not in the line, if another client has written to its present one.
-    pub(super) fn move_on(&self, claim: &Claim, line: &Line<KeyValue>) {
+    pub(crate) fn move_on(&self, claim: &Claim, line: &Line<KeyValue>) {
         self.change(claim.token, |record| {
             let is_taken = |key: &Bytes| line.entries().iter().any(|kv| kv.key == key);
             while is_taken(&record.slot.key) {
@@ -103,7 +103,7 @@ impl Claims {
     }
 
     /// Adds a second token for the same key, of which one will remain.
-    pub(super) fn add_token(&self, token: Token, second: Token) {
+    pub(crate) fn add_token(&self, token: Token, second: Token) {
         if let Some(record) = self.find(token) {
             let added = || Record {
                 phase: Phase::Requested,
@@ -114,12 +114,12 @@ impl Claims {
         }
     }
 
-    pub(super) fn is_held(&self, token: Token) -> bool {
+    pub(crate) fn is_held(&self, token: Token) -> bool {
         let record = self.find_open(token);
         record.is_some_and(|record| matches!(record.phase, Phase::Held))
     }
 
-    pub(super) fn forget_unless_ending(&self, token: Token) {
+    pub(crate) fn forget_unless_ending(&self, token: Token) {
         if self.find_open(token).is_some() {
             self.forget(token);
         }
@@ -127,7 +127,7 @@ impl Claims {
 
     /// Records that the claim holds the lock, and that it expires when that ttl has passed since then. Returns `false`
     /// if it ends already.
-    pub(super) fn hold(&self, token: Token, since: Timestamp, ttl: Duration) -> bool {
+    pub(crate) fn hold(&self, token: Token, since: Timestamp, ttl: Duration) -> bool {
         let open = self.table.change(token, |record| {
             self.leave(&record.phase);
             record.phase = Phase::Held;
@@ -139,7 +139,7 @@ impl Claims {
 
     /// Prepares for the claim's line to be read through that connection. Returns `false` if no watch of it follows the
     /// line.
-    pub(super) fn begin_to_read(&self, token: Token, connection: &Arc<Connection>) -> bool {
+    pub(crate) fn begin_to_read(&self, token: Token, connection: &Arc<Connection>) -> bool {
         let follows = self.table.change(token, |record| match &mut record.phase {
             Phase::Waits(line) if line.is_of(connection) => {
                 Arc::make_mut(line).begin_to_read();
@@ -151,7 +151,7 @@ impl Claims {
     }
 
     /// Returns the number of a new watch, which is to follow the claim's line.
-    pub(super) fn begin_to_watch(&self, token: Token, connection: &Arc<Connection>) -> i64 {
+    pub(crate) fn begin_to_watch(&self, token: Token, connection: &Arc<Connection>) -> i64 {
         let watch = self.watches.add(token);
         let added = self.table.change(token, |record| {
             self.leave(&record.phase);
@@ -164,7 +164,7 @@ impl Claims {
     }
 
     /// Takes the claim's line as it was read at that revision.
-    pub(super) fn read(&self, token: Token, line: Line<KeyValue>, revision: i64) {
+    pub(crate) fn read(&self, token: Token, line: Line<KeyValue>, revision: i64) {
         self.change(token, |record| {
             if let Phase::Waits(watched) = &mut record.phase {
                 Arc::make_mut(watched).read(line, revision);
@@ -173,13 +173,13 @@ impl Claims {
     }
 
     /// Returns what the watch of a waiting claim shows, while it can be believed.
-    pub(super) fn known(&self, token: Token, now: Timestamp) -> Known {
+    pub(crate) fn known(&self, token: Token, now: Timestamp) -> Known {
         let record = self.find_open(token);
         record.map_or(Known::Nothing, |record| record.known(token, now))
     }
 
     /// Forgets what the watch of a waiting claim shows.
-    pub(super) fn doubt(&self, token: Token) {
+    pub(crate) fn doubt(&self, token: Token) {
         self.change(token, |record| match &mut record.phase {
             Phase::Waits(line) => Arc::make_mut(line).end(),
             phase => *phase = Phase::Requested,
@@ -187,7 +187,7 @@ impl Claims {
     }
 
     /// Forgets the watch of a claim that waits, and returns it.
-    pub(super) fn take_watch(&self, token: Token) -> Option<i64> {
+    pub(crate) fn take_watch(&self, token: Token) -> Option<i64> {
         let watch = self.table.change(token, |record| {
             let Phase::Waits(line) = &record.phase else {
                 return None;
@@ -200,7 +200,7 @@ impl Claims {
     }
 
     /// Follows what a watch reports. Returns the event for the claim, and `true` if the watch is needed no more.
-    pub(super) fn follow(&self, message: &WatchResponse) -> Option<(EngineEvent, bool)> {
+    pub(crate) fn follow(&self, message: &WatchResponse) -> Option<(EngineEvent, bool)> {
         let token = self.watches.get(message.watch_id)?;
         let followed = self.table.change(token, |record| {
             let followed = record.follow(token, message);

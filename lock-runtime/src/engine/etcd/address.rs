@@ -6,16 +6,16 @@ use crate::error::LockError;
 use std::fmt;
 
 /// The members, and the user as which to log in. Displays the addresses only.
-pub(super) struct Endpoints {
-    pub(super) hosts: Vec<NodeAddress>,
-    pub(super) tls: bool,
-    pub(super) credentials: Option<(String, String)>,
+pub(crate) struct Address {
+    pub(crate) hosts: Vec<NodeAddress>,
+    pub(crate) tls: bool,
+    pub(crate) credentials: Option<(String, String)>,
 }
 
 const DEFAULT_PORT: u16 = 2379;
 
-impl Endpoints {
-    pub(super) fn parse(url: &str, config: &Config) -> Result<Endpoints, LockError> {
+impl Address {
+    pub(crate) fn parse(url: &str, config: &Config) -> Result<Address, LockError> {
         let wrong = |why: &str| {
             invalid(&format!(
                 "the URL of etcd can't be read: {why}; write it like \
@@ -28,19 +28,19 @@ impl Endpoints {
         if !parsed.path.is_empty() {
             return Err(wrong("only hosts and ports can follow the user"));
         }
-        Ok(Endpoints {
+        Ok(Address {
             hosts: parsed.hosts,
             tls: scheme == "etcds",
             credentials: config.credentials.clone().or(parsed.credentials),
         })
     }
 
-    pub(super) fn scheme(&self) -> &'static str {
+    pub(crate) fn scheme(&self) -> &'static str {
         if self.tls { "etcds" } else { "etcd" }
     }
 }
 
-impl fmt::Display for Endpoints {
+impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<_> = self.hosts.iter().map(format_address).collect();
         write!(f, "{}://{}", self.scheme(), hosts.join(","))
@@ -51,8 +51,8 @@ impl fmt::Display for Endpoints {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<Endpoints, LockError> {
-        Endpoints::parse(url, &Config::new(url))
+    fn parse(url: &str) -> Result<Address, LockError> {
+        Address::parse(url, &Config::new(url))
     }
 
     #[test]

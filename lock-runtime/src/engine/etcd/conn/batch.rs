@@ -1,9 +1,9 @@
 //! Transactions that are sent as one while another is under way: a server needs more time for each than for what
 //! it does.
 
-use crate::engine::etcd::failure::Failure;
-use crate::engine::etcd::messages::{TxnRequest, TxnResponse};
-use crate::engine::etcd::txn;
+use crate::engine::etcd::wire::error::Failure;
+use crate::engine::etcd::wire::messages::{TxnRequest, TxnResponse};
+use crate::engine::etcd::wire::txn;
 use crate::util::sync::{Mutex, MutexGuard};
 use prost::Message;
 use prost::bytes::Bytes;
@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 512 << 10;
 
 /// The transactions that wait to be sent on a connection.
 #[derive(Default)]
-pub(super) struct Gather {
+pub(crate) struct Gather {
     waiting: Mutex<Vec<Part>>,
     /// Held by the task that sends.
     sending: tokio::sync::Mutex<()>,
@@ -37,7 +37,7 @@ struct Part {
 impl Gather {
     /// Executes the transaction, together with others that wait meanwhile. All conditions are looked at before any
     /// of them writes, so a line is entered by one of them at most; and what one reads may contain what another wrote.
-    pub(super) async fn execute<S>(
+    pub(crate) async fn execute<S>(
         &self,
         request: TxnRequest,
         lines: Vec<Bytes>,
@@ -130,8 +130,8 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::etcd::failure::Status;
-    use crate::engine::etcd::messages::{Request, RequestOp, Response, ResponseOp};
+    use crate::engine::etcd::wire::error::Status;
+    use crate::engine::etcd::wire::messages::{Request, RequestOp, Response, ResponseOp};
     use crate::util::join_all::join_all;
     use tokio::task::yield_now;
 

@@ -3,14 +3,14 @@
 use crate::engine::common::line::Line;
 use crate::engine::common::upkeep::Kept;
 use crate::engine::error::EngineError;
-use crate::engine::etcd::core::{Core, MAX_ROUNDS, too_busy};
-use crate::engine::etcd::entry::value_of;
-use crate::engine::etcd::messages::{
+use crate::engine::etcd::lock::core::{Core, MAX_ROUNDS, too_busy};
+use crate::engine::etcd::lock::entry::value_of;
+use crate::engine::etcd::lock::record::{Known, Record};
+use crate::engine::etcd::lock::renew::Move;
+use crate::engine::etcd::wire::messages::{
     TxnRequest, WatchCancel, WatchCommand, WatchCreate, WatchResponse,
 };
-use crate::engine::etcd::record::{Known, Record};
-use crate::engine::etcd::renew::Move;
-use crate::engine::etcd::txn;
+use crate::engine::etcd::wire::txn;
 use crate::engine::request::{Claim, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use prost::bytes::Bytes;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 impl Core {
     /// Enters the line, or looks at the claim's place in it.
-    pub(super) async fn enqueue(
+    pub(crate) async fn enqueue(
         self: Arc<Self>,
         claim: Claim,
     ) -> Result<EnqueueReply, EngineError> {
@@ -96,7 +96,7 @@ impl Core {
     }
 
     /// Returns what is known of a waiting claim without a request.
-    pub(super) fn known(&self, claim: &Claim) -> Option<EnqueueReply> {
+    pub(crate) fn known(&self, claim: &Claim) -> Option<EnqueueReply> {
         let now = self.clock.now();
         match self.claims.known(claim.token, now) {
             Known::Granted => {
@@ -132,7 +132,7 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn stop_watching(&self, token: Token) {
+    pub(crate) fn stop_watching(&self, token: Token) {
         if let Some(watch) = self.claims.take_watch(token) {
             self.cancel_watch(watch);
         }
@@ -145,7 +145,7 @@ impl Core {
     }
 
     /// Follows what a watch reports.
-    pub(super) fn on_watch(&self, message: &WatchResponse) {
+    pub(crate) fn on_watch(&self, message: &WatchResponse) {
         let Some((event, is_done)) = self.claims.follow(message) else {
             return;
         };

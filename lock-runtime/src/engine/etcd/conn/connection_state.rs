@@ -1,6 +1,6 @@
 //! Whether a connection has ended, and the probe that finds it out.
 
-use crate::engine::etcd::failure::Failure;
+use crate::engine::etcd::wire::error::Failure;
 use crate::engine::timeouts::{NO_REPLY, Timeouts};
 use crate::util::time::{deadline_in, sleep_until, timeout_at};
 use std::future::{Future, poll_fn};
@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 const PING_PAUSE: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
-pub(super) struct ConnectionState {
+pub(crate) struct ConnectionState {
     ended: watch::Sender<bool>,
     /// `true` if it ended since the server did not reply.
     silent: AtomicBool,
@@ -23,12 +23,12 @@ pub(super) struct ConnectionState {
 }
 
 impl ConnectionState {
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.ended.send_replace(true);
     }
 
     /// Returns the failure, with a remedy if the server did not reply.
-    pub(super) fn explain(&self, failure: Failure) -> Failure {
+    pub(crate) fn explain(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Unanswered(_) if self.silent.load(Ordering::Acquire) => {
                 Failure::unanswered(NO_REPLY)
@@ -37,17 +37,17 @@ impl ConnectionState {
         }
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         *self.ended.borrow()
     }
 
     /// Waits for the end.
-    pub(super) async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
     /// Does the work until the connection ends; returns `None` if it ended first.
-    pub(super) async fn until_ended<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn until_ended<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let (mut ended, mut work) = (pin!(self.ended()), pin!(work));
         poll_fn(|context| match ended.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(None),
@@ -57,12 +57,12 @@ impl ConnectionState {
     }
 
     /// Lets the connection be probed.
-    pub(super) fn probe_soon(&self) {
+    pub(crate) fn probe_soon(&self) {
         self.probe_wanted.notify_one();
     }
 
     /// Ends the connection if the server does not reply to a ping while it owes a reply.
-    pub(super) async fn probe(&self, mut pings: h2::PingPong, timeouts: &Timeouts) {
+    pub(crate) async fn probe(&self, mut pings: h2::PingPong, timeouts: &Timeouts) {
         let probes = async {
             loop {
                 self.probe_wanted.notified().await;

@@ -8,21 +8,21 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 #[derive(Default)]
-pub(super) struct Slots {
+pub(crate) struct Slots {
     taken: Mutex<HashMap<Arc<str>, BTreeSet<u32>>>,
 }
 
 /// A key that no other claim of the process uses, until this is dropped.
-pub(super) struct Slot {
-    pub(super) key: Bytes,
-    pub(super) number: u32,
+pub(crate) struct Slot {
+    pub(crate) key: Bytes,
+    pub(crate) number: u32,
     name: Arc<str>,
     slots: Arc<Slots>,
 }
 
 impl Slots {
     /// Takes the least free number from `first` on.
-    pub(super) fn take(self: &Arc<Self>, keys: &Keys, name: &Arc<str>, first: u32) -> Arc<Slot> {
+    pub(crate) fn take(self: &Arc<Self>, keys: &Keys, name: &Arc<str>, first: u32) -> Arc<Slot> {
         let mut taken = self.taken.lock();
         let taken = taken.entry(name.clone()).or_default();
         let mut number = first;
