@@ -2,7 +2,7 @@
 
 use crate::config::{Config, invalid};
 use crate::engine::url::{MultiHostUrl, NodeAddress, format_address};
-use crate::engine::zookeeper::paths::is_allowed;
+use crate::engine::zookeeper::keys::is_allowed;
 use crate::error::LockError;
 use std::fmt;
 

@@ -6,11 +6,11 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::address::Address;
-use crate::engine::zookeeper::claims::Claims;
-use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::session::SessionContext;
-use crate::engine::zookeeper::sessions::{SessionLimits, Sessions};
-use crate::engine::zookeeper::tries::Tries;
+use crate::engine::zookeeper::conn::session::SessionContext;
+use crate::engine::zookeeper::conn::sessions::{SessionLimits, Sessions};
+use crate::engine::zookeeper::conn::tries::Tries;
+use crate::engine::zookeeper::lock::claims::Claims;
+use crate::engine::zookeeper::wire::error::Failure;
 use crate::error::LockError;
 use crate::util::backoff::Backoff;
 use crate::util::time::{deadline_in, elapsed_since, now, sleep_until};
@@ -90,7 +90,6 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         address: shown.clone(),
         started: clock.now(),
         clock,
-        command_timeout: config.command_timeout,
     };
     Ok((Arc::new(engine), shown))
 }

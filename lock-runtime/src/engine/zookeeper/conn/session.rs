@@ -7,12 +7,12 @@ use crate::engine::event::EventHandler;
 use crate::engine::lease::Lease;
 use crate::engine::timeouts::Timeouts;
 use crate::engine::zookeeper::address::Address;
-use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::in_flight::{Unsent, Waiting, Watcher};
-use crate::engine::zookeeper::net::messages::Watch;
-use crate::engine::zookeeper::net::proof::Proof;
-use crate::engine::zookeeper::net::reply::Reply;
-use crate::engine::zookeeper::net::request::Request;
+use crate::engine::zookeeper::conn::batch::in_flight::{Unsent, Waiting, Watcher};
+use crate::engine::zookeeper::conn::proof::Proof;
+use crate::engine::zookeeper::wire::error::Failure;
+use crate::engine::zookeeper::wire::messages::Watch;
+use crate::engine::zookeeper::wire::reply::Reply;
+use crate::engine::zookeeper::wire::request::Request;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use crate::util::sync::{Mutex, MutexGuard};
@@ -39,25 +39,25 @@ pub(crate) struct SessionContext {
 pub(crate) struct Session {
     /// Drawn by this process.
     pub(crate) identity: Uuid,
-    pub(super) context: Arc<SessionContext>,
-    pub(super) timeout: Duration,
-    pub(super) state: Mutex<State>,
-    pub(super) work: Notify,
+    pub(crate) context: Arc<SessionContext>,
+    pub(crate) timeout: Duration,
+    pub(crate) state: Mutex<State>,
+    pub(crate) work: Notify,
 }
 
-pub(super) struct State {
-    pub(super) phase: Phase,
+pub(crate) struct State {
+    pub(crate) phase: Phase,
     last_id: u64,
-    pub(super) unsent: VecDeque<Unsent>,
-    pub(super) watches: HashMap<Watch, Vec<Watcher>>,
+    pub(crate) unsent: VecDeque<Unsent>,
+    pub(crate) watches: HashMap<Watch, Vec<Watcher>>,
     /// `None` before the session exists.
-    pub(super) proof: Option<Proof>,
+    pub(crate) proof: Option<Proof>,
     /// Why there is no connection.
-    pub(super) error: Arc<str>,
+    pub(crate) error: Arc<str>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     Open,
     /// The session is to be ended once all requests were sent.
     Closing,
@@ -166,7 +166,7 @@ impl Session {
         state.proof.as_ref().filter(|_| lives).map(Proof::lease)
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 }

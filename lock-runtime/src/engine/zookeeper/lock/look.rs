@@ -3,14 +3,14 @@
 use crate::engine::common::line::{Line, Place};
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
-use crate::engine::zookeeper::claims::Claims;
-use crate::engine::zookeeper::entry::{Child, line_of};
-use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::in_flight::Watcher;
-use crate::engine::zookeeper::net::reply::Reply;
-use crate::engine::zookeeper::net::request::Request;
-use crate::engine::zookeeper::net::session::{Session, Submitted, done};
-use crate::engine::zookeeper::node::Node;
+use crate::engine::zookeeper::conn::batch::in_flight::Watcher;
+use crate::engine::zookeeper::conn::session::{Session, Submitted, done};
+use crate::engine::zookeeper::lock::claims::Claims;
+use crate::engine::zookeeper::lock::entry::{Child, line_of};
+use crate::engine::zookeeper::lock::node::Node;
+use crate::engine::zookeeper::wire::error::Failure;
+use crate::engine::zookeeper::wire::reply::Reply;
+use crate::engine::zookeeper::wire::request::Request;
 use crate::limit::Limit;
 use tokio::time::Instant;
 
@@ -204,6 +204,21 @@ pub(crate) async fn read(
         Err(Failure::NoNode) => Ok(None),
         Err(failure) => Err(failure),
     }
+}
+
+/// Returns `true` if the node exists: its claim has the lock if it had it before.
+pub(crate) async fn exists(node: &Node, deadline: Instant) -> Result<bool, Failure> {
+    if node.is_leaving() {
+        return Ok(false);
+    }
+    let Some(path) = node.known_path() else {
+        return Ok(false);
+    };
+    done(
+        node.session
+            .request(Request::Exists { path }, deadline)
+            .await,
+    )
 }
 
 /// Returns the data of a node, or `None` if there is none.

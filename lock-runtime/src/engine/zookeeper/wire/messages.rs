@@ -1,7 +1,7 @@
 //! The messages of a connection that are no requests.
 
-use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::jute::{Reader, Writer};
+use crate::engine::zookeeper::wire::error::Failure;
+use crate::engine::zookeeper::wire::jute::{Reader, Writer};
 use std::time::Duration;
 
 /// A watch that has fired.

@@ -1,11 +1,11 @@
 //! Proving that a session lives.
 
-use crate::engine::zookeeper::claims::Claims;
-use crate::engine::zookeeper::containers::create_containers;
-use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::reply::Reply;
-use crate::engine::zookeeper::net::request::{NodeKind, Request};
-use crate::engine::zookeeper::net::session::{Session, SessionContext};
+use crate::engine::zookeeper::conn::session::{Session, SessionContext};
+use crate::engine::zookeeper::lock::claims::Claims;
+use crate::engine::zookeeper::lock::containers::create_containers;
+use crate::engine::zookeeper::wire::error::Failure;
+use crate::engine::zookeeper::wire::reply::Reply;
+use crate::engine::zookeeper::wire::request::{NodeKind, Request};
 use crate::util::time::{deadline_in, now, sleep_until};
 use std::sync::Arc;
 use std::time::Duration;

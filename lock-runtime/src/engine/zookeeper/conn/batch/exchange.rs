@@ -2,12 +2,12 @@
 
 use crate::engine::event::EngineEvent;
 use crate::engine::timeouts::NO_REPLY;
-use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::in_flight::{InFlight, Waiting};
-use crate::engine::zookeeper::net::messages::{Hello, Incoming, Watch};
-use crate::engine::zookeeper::net::request::Request;
-use crate::engine::zookeeper::net::session::{Phase, Session, SessionContext};
-use crate::engine::zookeeper::net::stream::Stream;
+use crate::engine::zookeeper::conn::batch::in_flight::{InFlight, Waiting};
+use crate::engine::zookeeper::conn::session::{Phase, Session, SessionContext};
+use crate::engine::zookeeper::conn::stream::Stream;
+use crate::engine::zookeeper::wire::error::Failure;
+use crate::engine::zookeeper::wire::messages::{Hello, Incoming, Watch};
+use crate::engine::zookeeper::wire::request::Request;
 use crate::util::time::{now, sleep_until};
 use std::fmt::Display;
 use std::future::{Future, poll_fn};
@@ -20,7 +20,7 @@ use tokio::task::yield_now;
 use tokio::time::Instant;
 
 /// The reason why a connection ends.
-pub(super) enum End {
+pub(crate) enum End {
     Broken(Arc<str>),
     Expired,
     Closed,
@@ -152,7 +152,7 @@ impl Exchange<'_> {
 
 impl Session {
     /// Sends requests and receives replies until the connection ends.
-    pub(super) async fn exchange(&self, stream: Stream, hello: &mut Hello) -> End {
+    pub(crate) async fn exchange(&self, stream: Stream, hello: &mut Hello) -> End {
         let ping = (self.context.tick / 2).min(self.timeout / 4);
         let mut exchange = Exchange {
             session: self,

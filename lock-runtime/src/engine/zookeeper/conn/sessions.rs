@@ -1,6 +1,6 @@
 //! The sessions of a process: one for each length of time in use.
 
-use crate::engine::zookeeper::net::session::{Session, SessionContext};
+use crate::engine::zookeeper::conn::session::{Session, SessionContext};
 use crate::util::io_thread::IoThread;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;

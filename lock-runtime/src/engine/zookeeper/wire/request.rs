@@ -1,7 +1,7 @@
 //! The requests within a session.
 
-use crate::engine::zookeeper::net::jute::Writer;
-use crate::engine::zookeeper::net::messages::Watch;
+use crate::engine::zookeeper::wire::jute::Writer;
+use crate::engine::zookeeper::wire::messages::Watch;
 
 /// A request within a session.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Request {
         self.write(header, access).finish()
     }
 
-    pub(super) fn operation(&self) -> i32 {
+    pub(crate) fn operation(&self) -> i32 {
         match self {
             Request::Create { kind, .. } => match kind {
                 NodeKind::Ephemeral | NodeKind::Numbered => 1,

@@ -1,10 +1,10 @@
 //! The requests of a session: those that wait for a connection, and those that wait for a reply.
 
 use crate::engine::token::Token;
-use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::messages::{Incoming, Watch};
-use crate::engine::zookeeper::net::reply::Reply;
-use crate::engine::zookeeper::net::request::Request;
+use crate::engine::zookeeper::wire::error::Failure;
+use crate::engine::zookeeper::wire::messages::{Incoming, Watch};
+use crate::engine::zookeeper::wire::reply::Reply;
+use crate::engine::zookeeper::wire::request::Request;
 use crate::util::clock::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The nodes above those of claims and sessions.
 
-use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::request::{NodeKind, Request};
-use crate::engine::zookeeper::net::session::Session;
-use crate::engine::zookeeper::paths::lineage;
+use crate::engine::zookeeper::conn::session::Session;
+use crate::engine::zookeeper::keys::lineage;
+use crate::engine::zookeeper::wire::error::Failure;
+use crate::engine::zookeeper::wire::request::{NodeKind, Request};
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::time::now;
 use std::collections::HashSet;

@@ -4,26 +4,28 @@
 
 use crate::config::Config;
 use crate::engine::common::claim_table::{ClaimTable, end_expired};
+use crate::engine::error::EngineError;
 use crate::engine::request::Claim;
 use crate::engine::timeouts::WAITER_TTL;
-use crate::engine::zookeeper::containers::Containers;
-use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::request::Request;
-use crate::engine::zookeeper::net::session::{SessionContext, done};
-use crate::engine::zookeeper::node::{Node, Presence};
-use crate::engine::zookeeper::paths::Paths;
-use crate::engine::zookeeper::sessions::Sessions;
-use crate::util::backoff::Backoff;
-use crate::util::count::{Count, Owed};
+use crate::engine::zookeeper::conn::session::SessionContext;
+use crate::engine::zookeeper::conn::sessions::Sessions;
+use crate::engine::zookeeper::keys::Paths;
+use crate::engine::zookeeper::lock::containers::Containers;
+use crate::engine::zookeeper::lock::node::Node;
+use crate::engine::zookeeper::wire::error::Failure;
+use crate::util::count::Count;
 use crate::util::io_thread::IoThread;
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::thread_end::Debt;
-use crate::util::time::{deadline_in, sleep_until};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// For how long a place in the line is kept for a caller that is about to wait.
 const RESERVATION: Duration = Duration::from_millis(100);
+
+/// How long a task may be late for its own deadline, and still tell more than that it has passed.
+const GRACE: Duration = Duration::from_millis(20);
 
 /// The claims of this process.
 pub(crate) struct Claims {
@@ -36,7 +38,7 @@ pub(crate) struct Claims {
     pub(crate) containers: Containers,
     /// The path below which each session has a node of its own.
     pub(crate) proofs: String,
-    command_timeout: Duration,
+    pub(crate) command_timeout: Duration,
     /// The nodes that are being deleted.
     pub(crate) leaving: Arc<Count>,
 }
@@ -65,6 +67,19 @@ impl Claims {
             }
         }));
         claims
+    }
+
+    /// Runs work on the I/O thread to its end, and returns its result if that comes by the deadline.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let done = self.io.run_to_end(deadline + GRACE, work).await;
+        done.map_or_else(
+            || Err(EngineError::no_reply()),
+            |done| done.map_err(Failure::into_error),
+        )
     }
 
     /// Returns the node of the claim. If it has none that lives, it takes over a place that is reserved, or gets a new
@@ -97,7 +112,10 @@ impl Claims {
 
     /// Returns the first reserved node that is accepted, which is no longer reserved, with the debt of the thread for
     /// which it was.
-    fn take_reserved(&self, accepts: impl Fn(&Node) -> bool) -> Option<(Arc<Node>, Debt)> {
+    pub(crate) fn take_reserved(
+        &self,
+        accepts: impl Fn(&Node) -> bool,
+    ) -> Option<(Arc<Node>, Debt)> {
         let mut reserved = self.reserved();
         let at = reserved.iter().position(|(node, _)| accepts(node))?;
         Some(reserved.remove(at))
@@ -105,72 +123,5 @@ impl Claims {
 
     fn reserved(&self) -> MutexGuard<'_, Vec<(Arc<Node>, Debt)>> {
         self.reserved.lock()
-    }
-
-    /// Gives up the reserved places.
-    pub(crate) fn leave_reserved(self: &Arc<Self>) {
-        self.leave_those_reserved(|_| true);
-    }
-
-    fn leave_those_reserved(self: &Arc<Self>, which: impl Fn(&Node) -> bool) {
-        while let Some((reserved, debt)) = self.take_reserved(&which) {
-            debt.charge(|| self.begin_to_leave(&reserved));
-        }
-    }
-
-    /// Deletes the node in the background, until it is known to be gone.
-    pub(crate) fn leave(self: &Arc<Self>, node: &Arc<Node>) {
-        // Whoever wants the lock now finds no claim of this process that nothing waits with.
-        self.leave_those_reserved(|other| other.lock == node.lock);
-        self.begin_to_leave(node);
-    }
-
-    fn begin_to_leave(self: &Arc<Self>, node: &Arc<Node>) {
-        if !node.ending.begin() {
-            return;
-        }
-        let owed = Owed::begin(&self.leaving);
-        let (this, node) = (self.clone(), node.clone());
-        self.io.spawn_detached(async move {
-            let deleted = this.until_deleted(&node).await;
-            if deleted {
-                this.containers.saw(&node.lock, true);
-            }
-            node.forget(&this.nodes);
-            node.ending.finish(deleted);
-            drop(owed);
-        });
-    }
-
-    async fn until_deleted(&self, node: &Node) -> bool {
-        let _turn = node.turn.lock().await;
-        let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(500));
-        // Then it is this process that has deleted the node.
-        let mut was_sent = false;
-        loop {
-            if node.session.is_ended() {
-                return false;
-            }
-            let deadline = deadline_in(self.command_timeout);
-            let failed = match node.presence() {
-                Presence::Absent => return false,
-                Presence::Requested => self.find(node, deadline).await.is_err(),
-                Presence::Present(name) => {
-                    let path = node.path(&name);
-                    let deleted = node.session.request(Request::Delete { path }, deadline);
-                    match done(deleted.await) {
-                        Ok(deleted) => return deleted || was_sent,
-                        Err(failure) => {
-                            was_sent |= matches!(failure, Failure::Unanswered(_));
-                            node.ending.fail(failure.into_error());
-                            true
-                        }
-                    }
-                }
-            };
-            if failed {
-                sleep_until(deadline_in(backoff.pause())).await;
-            }
-        }
     }
 }

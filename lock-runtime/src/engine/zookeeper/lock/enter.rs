@@ -1,14 +1,14 @@
 //! Entering the line of a lock: creating the node of a claim.
 
 use crate::engine::common::line::Line;
-use crate::engine::zookeeper::claims::Claims;
-use crate::engine::zookeeper::containers::create_containers;
-use crate::engine::zookeeper::entry::Child;
-use crate::engine::zookeeper::look::read;
-use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::reply::Reply;
-use crate::engine::zookeeper::net::request::{NodeKind, Request};
-use crate::engine::zookeeper::node::{Node, Presence};
+use crate::engine::zookeeper::lock::claims::Claims;
+use crate::engine::zookeeper::lock::containers::create_containers;
+use crate::engine::zookeeper::lock::entry::Child;
+use crate::engine::zookeeper::lock::look::read;
+use crate::engine::zookeeper::lock::node::{Node, Presence};
+use crate::engine::zookeeper::wire::error::Failure;
+use crate::engine::zookeeper::wire::reply::Reply;
+use crate::engine::zookeeper::wire::request::{NodeKind, Request};
 use tokio::time::Instant;
 
 /// How often a node is requested because its container was created or deleted meanwhile.

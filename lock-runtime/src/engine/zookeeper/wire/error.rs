@@ -24,7 +24,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Returns the failure for which a server has that number.
-    pub(super) fn of(error: i32) -> Failure {
+    pub(crate) fn of(error: i32) -> Failure {
         match error {
             -101 => Failure::NoNode,
             -102 | -115 => Failure::NoPermission,

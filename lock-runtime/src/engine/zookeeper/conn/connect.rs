@@ -3,9 +3,9 @@
 use crate::engine::common::pace::MIN_TIMEOUT;
 use crate::engine::url::{NodeAddress, format_address};
 use crate::engine::zookeeper::address::Address;
-use crate::engine::zookeeper::net::messages::{Hello, Welcome, login};
-use crate::engine::zookeeper::net::request::{Access, Request};
-use crate::engine::zookeeper::net::stream::{Socket, Stream};
+use crate::engine::zookeeper::conn::stream::{Socket, Stream};
+use crate::engine::zookeeper::wire::messages::{Hello, Welcome, login};
+use crate::engine::zookeeper::wire::request::{Access, Request};
 use crate::util::time::{deadline_in, timeout_at};
 use std::future::poll_fn;
 use std::io::{Error, ErrorKind};

@@ -3,8 +3,8 @@
 use crate::engine::common::claim_table::ClaimTable;
 use crate::engine::common::ending::Ending;
 use crate::engine::token::Token;
-use crate::engine::zookeeper::entry::stem;
-use crate::engine::zookeeper::net::session::Session;
+use crate::engine::zookeeper::conn::session::Session;
+use crate::engine::zookeeper::lock::entry::stem;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! The replies to the requests within a session.
 
-use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::jute::Reader;
-use crate::engine::zookeeper::net::request::{NodeKind, Request};
+use crate::engine::zookeeper::wire::error::Failure;
+use crate::engine::zookeeper::wire::jute::Reader;
+use crate::engine::zookeeper::wire::request::{NodeKind, Request};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
@@ -108,7 +108,7 @@ impl Stat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::zookeeper::net::jute::Writer;
+    use crate::engine::zookeeper::wire::jute::Writer;
 
     #[test]
     fn malformed_replies_are_refused() {

@@ -2,9 +2,9 @@
 
 use crate::engine::inspection::Inspection;
 use crate::engine::zookeeper::ZooKeeperEngine;
-use crate::engine::zookeeper::net::failure::Failure;
-use crate::engine::zookeeper::net::reply::Reply;
-use crate::engine::zookeeper::net::request::{Access, Request};
+use crate::engine::zookeeper::wire::error::Failure;
+use crate::engine::zookeeper::wire::reply::Reply;
+use crate::engine::zookeeper::wire::request::{Access, Request};
 use crate::util::time::deadline_in;
 use crate::warning::{Warning, WarningKind};
 use std::time::Duration;
@@ -26,8 +26,8 @@ impl ZooKeeperEngine {
             let words = "the nodes of locks have no access control, since there are no credentials";
             warn(WarningKind::Unprotected, words.to_owned());
         }
-        let deadline = deadline_in(self.command_timeout);
-        let servers = self.perform(deadline, async move {
+        let deadline = deadline_in(self.claims.command_timeout);
+        let servers = self.claims.run(deadline, async move {
             let path = SERVERS.to_owned();
             let request = Request::Data { path, watch: false };
             match session.request(request, deadline).await {

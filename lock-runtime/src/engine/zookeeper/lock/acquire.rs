@@ -1,0 +1,105 @@
+//! Acquiring a lock that is free, or a place in its line for a caller that is about to wait.
+
+use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
+use crate::engine::common::line::Place;
+use crate::engine::error::EngineError;
+use crate::engine::request::{Acquired, Attempt};
+use crate::engine::token::Token;
+use crate::engine::zookeeper::ZooKeeperEngine;
+use crate::engine::zookeeper::lock::claims::Claims;
+use crate::engine::zookeeper::lock::look::place_of;
+use crate::engine::zookeeper::lock::node::Node;
+use crate::engine::zookeeper::wire::error::Failure;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// A claim that was made for a caller who has not received it yet. Dropping it gives the claim up.
+struct Undelivered(Option<(Arc<Claims>, Arc<Node>)>);
+
+impl Undelivered {
+    /// The caller has the lock.
+    fn deliver(mut self) {
+        self.0 = None;
+    }
+
+    /// The caller is about to wait.
+    fn reserve(mut self) {
+        if let Some((claims, node)) = self.0.take() {
+            claims.reserve(&node);
+        }
+    }
+}
+
+impl Drop for Undelivered {
+    fn drop(&mut self) {
+        if let Some((claims, node)) = self.0.take() {
+            claims.leave(&node);
+        }
+    }
+}
+
+/// What became of an attempt.
+enum Outcome {
+    Holds(Undelivered),
+    Waits(Undelivered),
+    Left,
+}
+
+impl ZooKeeperEngine {
+    pub(crate) async fn acquire(
+        &self,
+        attempt: &Attempt,
+        supervisor: &Arc<dyn ReleaseSupervisor>,
+        deadline: Instant,
+    ) -> Result<Option<Acquired>, EngineError> {
+        let token = Token::random().with_limit(attempt.limit);
+        let (claims, claim) = (self.claims.clone(), attempt.claim(token));
+        let (waits, limit) = (attempt.waits, attempt.limit);
+        // A claim that waits for a moment, and then leaves, would be in the way of the next try. In the caller's own
+        // time: it sends nothing if the caller leaves.
+        if !waits {
+            let has_room = claims.has_room(&claim, deadline).await;
+            if !has_room.map_err(Failure::into_error)? {
+                return Ok(None);
+            }
+        }
+        // Before anything is sent: the release of a call that is dropped finds it.
+        let node = claims.node(&claim);
+        let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
+        let outcome = self.claims.run(deadline, async move {
+            let undelivered = Undelivered(Some((claims.clone(), node.clone())));
+            let Some(entered) = claims.enter(&node, deadline).await? else {
+                return Ok(Outcome::Left);
+            };
+            let holds = match entered.is_alone {
+                Some(true) => true,
+                // It looks when it waits.
+                Some(false) if waits && limit.is_exclusive() => false,
+                _ => place_of(&node, &entered.name, deadline).await? == Some(Place::Holds),
+            };
+            if holds {
+                claims.secure(&node.session, claim.ttl, deadline).await?;
+                claims.nodes.expire_in(token, claim.ttl);
+                return Ok(Outcome::Holds(undelivered));
+            }
+            if waits {
+                return Ok(Outcome::Waits(undelivered));
+            }
+            // Another client was faster. Whoever tries next must not find this node.
+            drop(undelivered);
+            let _ = node.ending.finished(claims.io, deadline).await;
+            Ok(Outcome::Left)
+        });
+        unanswered.answered(outcome.await.map(|outcome| match outcome {
+            Outcome::Holds(undelivered) => {
+                undelivered.deliver();
+                1
+            }
+            Outcome::Waits(undelivered) => {
+                undelivered.reserve();
+                0
+            }
+            Outcome::Left => 0,
+        }))
+    }
+}
