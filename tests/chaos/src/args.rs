@@ -11,6 +11,7 @@ checks the recorded history.
     chaos [options]
     chaos row NUMBER …     rows of the table in RELIABILITY.md, until each has had its faults
     chaos seeded [RULE …]  remove rules from a copy of the library one by one; each must be detected
+                           (with --compile: the library must compile without each)
     chaos provoke SCENE S  repeat a scene for S seconds or until a violation is found
 
     --minutes N        duration of the run; default 2
@@ -22,6 +23,7 @@ checks the recorded history.
     --lanes N          concurrent schedules; default 4
     --report FILE      also write the report to FILE
     --timeline FILE    draw the liveliest schedule as an SVG: holds and faults
+    --compile          compile the library without each rule, and play nothing
 ";
 
 pub struct Args {
@@ -33,6 +35,7 @@ pub struct Args {
     pub lanes: usize,
     pub report: Option<PathBuf>,
     pub timeline: Option<PathBuf>,
+    pub compile: bool,
     /// Arguments that are not options.
     pub words: Vec<String>,
 }
@@ -48,6 +51,7 @@ impl Args {
             lanes: 4,
             report: None,
             timeline: None,
+            compile: false,
             words: Vec::new(),
         };
         while let Some(argument) = arguments.next() {
@@ -61,6 +65,7 @@ impl Args {
                 "--lanes" => args.lanes = number(&argument, &value()),
                 "--report" => args.report = Some(value().into()),
                 "--timeline" => args.timeline = Some(value().into()),
+                "--compile" => args.compile = true,
                 "--help" => {
                     print!("{HELP}");
                     exit(0);

@@ -44,7 +44,8 @@ fn main() -> ExitCode {
             worker::work(order);
             ExitCode::SUCCESS
         }
-        ["seeded", ref classes @ ..] => seeded::run(classes),
+        ["seeded", ref rules @ ..] if args.compile => seeded::compile(rules),
+        ["seeded", ref rules @ ..] => seeded::run(rules),
         ["provoke", scene, seconds] => {
             seeded::provoke(scene, seconds);
             ExitCode::SUCCESS

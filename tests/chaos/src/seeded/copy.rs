@@ -53,7 +53,7 @@ impl Copy {
         let mut cargo = Command::new("cargo");
         cargo
             .args(words)
-            .args(["--quiet", "--offline", "--workspace", "--all-features"])
+            .args(["--quiet", "--offline", "--all-features"])
             .arg("--target-dir")
             .arg(&self.target)
             .current_dir(&self.root);
@@ -63,9 +63,15 @@ impl Copy {
         cargo
     }
 
+    /// Checks that the library that was prepared compiles. What the patch leaves unchanged is not compiled again.
+    pub fn check(&self) -> io::Result<()> {
+        let mut check = self.cargo(&["check", "--package", "lock-runtime"]);
+        carry_out(check.env("CARGO_INCREMENTAL", "1"))
+    }
+
     /// Runs one test. Returns how long it took to fail, or `None` if it passed.
     pub fn run_test(&self, target: &[&str], name: &str) -> io::Result<Option<Duration>> {
-        let test = [&["test"], target].concat();
+        let test = [&["test", "--workspace"], target].concat();
         carry_out(self.cargo(&test).arg("--no-run"))?;
         let start = Instant::now();
         let output = self
@@ -83,7 +89,7 @@ impl Copy {
 
     /// Builds this program with the library that was prepared.
     pub fn build(&self) -> io::Result<PathBuf> {
-        carry_out(&mut self.cargo(&["build", "--bin", "chaos-seeded"]))?;
+        carry_out(&mut self.cargo(&["build", "--workspace", "--bin", "chaos-seeded"]))?;
         let profile = if cfg!(debug_assertions) {
             "debug"
         } else {
