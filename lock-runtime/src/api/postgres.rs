@@ -1,6 +1,6 @@
 //! What a migration tool needs.
 
-use crate::engine::postgres::schema::Schema;
+use crate::engine::postgres::sql::schema::Schema;
 use crate::error::LockError;
 
 /// Returns the SQL statements that make the schema of that name, in which locks are kept, for a migration tool. They can

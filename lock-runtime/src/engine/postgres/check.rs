@@ -1,10 +1,11 @@
 //! Finds settings of the server that endanger locks.
 
 use crate::engine::inspection::Inspection;
-use crate::engine::postgres::connection::Connection;
-use crate::engine::postgres::error::{connecting, is_read_only};
-use crate::engine::postgres::target::Target;
-use crate::engine::postgres::trial::try_waiting;
+use crate::engine::postgres::address::Target;
+use crate::engine::postgres::conn::connect::Connection;
+use crate::engine::postgres::conn::trial::try_waiting;
+use crate::engine::postgres::wire::error::{connecting, is_read_only};
+use crate::engine::postgres::wire::values::unexpected;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, timeout_at};
 use crate::warning::{Warning, WarningKind};
@@ -31,8 +32,24 @@ const QUERY: &str = "
 /// How many seconds a transaction may be open before it matters.
 const LONG: i64 = 3600;
 
-/// Inspects the server within the timeout.
+/// Inspects the server within the timeout, on the I/O thread.
 pub(crate) async fn inspect(
+    io: IoThread,
+    target: Arc<Target>,
+    timeout: Duration,
+    replicas: u32,
+) -> Inspection {
+    let server = target.to_string();
+    let inspection = io.spawn(inspect_on(io, target, timeout, replicas));
+    inspection.await.unwrap_or_else(|_| {
+        let mut failed = Inspection::default();
+        let error = unexpected("what the check can't read");
+        failed.add_unreachable(&server.into(), &error);
+        failed
+    })
+}
+
+async fn inspect_on(
     io: IoThread,
     target: Arc<Target>,
     timeout: Duration,

@@ -1,29 +1,45 @@
 //! Opens the engine at a URL.
 
-use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
+use crate::engine::error::EngineError;
+use crate::engine::opening::{OpenFuture, Opening, connect_error};
 use crate::engine::postgres::PostgresEngine;
-use crate::engine::postgres::target::Target;
-use crate::error::LockError;
+use crate::engine::postgres::address::Target;
+use crate::engine::postgres::conn::batch::driver::drive;
+use crate::engine::postgres::conn::batch::requests::Requests;
+use crate::engine::postgres::conn::listen::listener::Listener;
 use std::sync::Arc;
 
 pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
-    Box::pin(open_one(opening, url))
+    Box::pin(async move {
+        let target = Arc::new(Target::parse(url, opening.config)?);
+        let server: Arc<str> = target.to_string().into();
+        match connect(opening, target).await {
+            Ok(engine) => Ok((Arc::new(engine) as _, server)),
+            Err(error) => Err(connect_error(server, error, |server, error| {
+                format!("`{server}` can't be used: {error}")
+            })),
+        }
+    })
 }
 
-async fn open_one(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
+/// Connects, and fails if that takes longer than the connect timeout.
+async fn connect(opening: Opening<'_>, target: Arc<Target>) -> Result<PostgresEngine, EngineError> {
     let Opening {
-        config,
         timeouts,
         io,
         clock,
         handler,
+        ..
     } = opening;
-    let target = Target::parse(url, config)?;
-    let server: Arc<str> = target.to_string().into();
-    match PostgresEngine::connect(io, clock, target, timeouts, handler).await {
-        Ok(engine) => Ok((Arc::new(engine), server)),
-        Err(error) => Err(connect_error(server, error, |server, error| {
-            format!("`{server}` can't be used: {error}")
-        })),
-    }
+    let requests = Requests::new(io);
+    let queue = requests.queue.clone();
+    drive(io, clock, target.clone(), timeouts.clone(), queue.clone()).await?;
+    let listener = Listener::start(io, target.clone(), timeouts.clone(), queue, handler);
+    Ok(PostgresEngine {
+        io,
+        target,
+        timeouts,
+        requests,
+        listener,
+    })
 }

@@ -4,11 +4,11 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
-use crate::engine::postgres::messages::parse;
-use crate::engine::postgres::queue::Queue;
-use crate::engine::postgres::request::Request;
-use crate::engine::postgres::subscription::{Event, Subscription, subscribe};
-use crate::engine::postgres::target::Target;
+use crate::engine::postgres::address::Target;
+use crate::engine::postgres::conn::batch::queue::Queue;
+use crate::engine::postgres::conn::batch::request::Request;
+use crate::engine::postgres::conn::listen::subscription::{Event, Subscription, subscribe};
+use crate::engine::postgres::wire::messages::parse;
 use crate::engine::timeouts::{GRANT_TTL, Timeouts, WAITER_TTL};
 use crate::trace;
 use crate::util::backoff::Backoff;

@@ -1,7 +1,7 @@
 //! The messages that clients send one another.
 
 use crate::engine::event::{EngineEvent, Grant};
-use crate::engine::postgres::names::original;
+use crate::engine::postgres::keys::original;
 use crate::engine::request::ServerTime;
 use crate::engine::token::Token;
 use std::time::Duration;

@@ -2,14 +2,13 @@
 
 use crate::engine::background_release::BackgroundRelease;
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::unanswered::Gain;
+use crate::engine::postgres::conn::batch::pending_tokens::Gain;
+use crate::engine::postgres::wire::values::Parameter;
 use crate::engine::token::Token;
 use tokio::sync::oneshot;
 use tokio_postgres::Row;
-use tokio_postgres::types::{ToSql, Type};
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, EngineError>>;
-pub(crate) type Parameter = (Box<dyn ToSql + Send + Sync>, Type);
 
 pub(crate) enum Request {
     Acquire(Acquire),

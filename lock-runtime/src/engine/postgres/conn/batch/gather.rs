@@ -1,11 +1,13 @@
 //! Requests of one kind that go out as one statement.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::error::Failure;
-use crate::engine::postgres::prepared::{ACQUIRE, ACQUIRE_ONE, RELEASE, RELEASE_ONE, RENEW};
-use crate::engine::postgres::request::{Acquire, Release, Renew};
-use crate::engine::postgres::statements::{Parameters, Round};
-use crate::engine::postgres::values::{limit, text};
+use crate::engine::postgres::conn::batch::request::{Acquire, Release, Renew};
+use crate::engine::postgres::conn::batch::statements::Round;
+use crate::engine::postgres::wire::error::Failure;
+use crate::engine::postgres::wire::statements::{
+    ACQUIRE, ACQUIRE_ONE, RELEASE, RELEASE_ONE, RENEW,
+};
+use crate::engine::postgres::wire::values::{Parameters, limit, text};
 use crate::engine::token::Token;
 use std::collections::HashSet;
 use std::future::Future;

@@ -1,9 +1,9 @@
 //! A connection that listens on a channel of its own, with an advisory lock, which tells others that this process lives.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::connection::Connection;
-use crate::engine::postgres::error::connecting;
-use crate::engine::postgres::target::Target;
+use crate::engine::postgres::address::Target;
+use crate::engine::postgres::conn::connect::Connection;
+use crate::engine::postgres::wire::error::connecting;
 use crate::engine::token::Token;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, now, timeout_at};

@@ -1,7 +1,7 @@
 //! The requests that wait to be sent.
 
 use crate::engine::error::EngineError;
-use crate::engine::postgres::request::Request;
+use crate::engine::postgres::conn::batch::request::Request;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use tokio::sync::Notify;
@@ -174,7 +174,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::postgres::request::{Release, ReleaseReply, Renew};
+    use crate::engine::postgres::conn::batch::request::{Release, ReleaseReply, Renew};
     use crate::engine::token::Token;
     use std::future::Future;
     use std::pin::pin;

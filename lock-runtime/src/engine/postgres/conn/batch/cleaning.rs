@@ -1,7 +1,7 @@
 //! When rows that ended long ago are removed: about once a minute, and at once while there are more.
 
 use crate::engine::error::EngineError;
-use crate::engine::postgres::request::{Request, Single};
+use crate::engine::postgres::conn::batch::request::{Request, Single};
 use crate::util::backoff::fraction;
 use crate::util::time::{deadline_in, now};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The schema that holds the tables and the functions of locks.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::error::connecting;
+use crate::engine::postgres::wire::error::connecting;
 use tokio_postgres::{Client, Error, types::Type};
 
 /// The version that this client needs.

@@ -1,9 +1,9 @@
 //! The processes of the server behind earlier connections, which may still carry out what was sent to them.
 
 use crate::engine::error::EngineError;
-use crate::engine::postgres::connection::Backend;
-use crate::engine::postgres::error::connecting;
-use crate::engine::postgres::statements::Parameters;
+use crate::engine::postgres::conn::connect::Backend;
+use crate::engine::postgres::wire::error::connecting;
+use crate::engine::postgres::wire::values::Parameters;
 use crate::util::time::{deadline_in, now, sleep_until};
 use std::time::Duration;
 use tokio_postgres::Client;
@@ -15,9 +15,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const MAX: usize = 100;
 
 #[derive(Default)]
-pub(crate) struct EarlierBackends(Vec<Backend>);
+pub(crate) struct StaleBackends(Vec<Backend>);
 
-impl EarlierBackends {
+impl StaleBackends {
     /// Remembers what served a connection. The process behind a pooler serves others, and may not be ended.
     pub(crate) fn add(&mut self, backend: Backend) {
         if backend.is_own && self.0.len() < MAX {

@@ -1,8 +1,8 @@
 //! Tries to wait for a lock: as long as no two callers want one, nothing else shows that it is impossible.
 
 use crate::engine::error::EngineError;
-use crate::engine::postgres::error::connecting;
-use crate::engine::postgres::schema::Schema;
+use crate::engine::postgres::sql::schema::Schema;
+use crate::engine::postgres::wire::error::connecting;
 use tokio_postgres::Client;
 
 /// A holder, a waiter behind it, and a release that hands the lock on; all of it is undone.

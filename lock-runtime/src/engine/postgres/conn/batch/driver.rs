@@ -6,20 +6,20 @@
 
 use crate::engine::common::pace::{MIN_TIMEOUT, Pace};
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::cleaning::Cleaning;
-use crate::engine::postgres::connection::Connection;
-use crate::engine::postgres::earlier::EarlierBackends;
-use crate::engine::postgres::error::connecting;
-use crate::engine::postgres::prepared::Prepared;
-use crate::engine::postgres::queue::Queue;
-use crate::engine::postgres::recent::{RecentReleases, Released};
-use crate::engine::postgres::request::{Release, ReleaseReply, Request};
-use crate::engine::postgres::rounds::{Carried, Rounds, Sent};
-use crate::engine::postgres::statements::Round;
-use crate::engine::postgres::target::Target;
-use crate::engine::postgres::trial::try_waiting;
-use crate::engine::postgres::unanswered::Unanswered;
-use crate::engine::postgres::values::micros;
+use crate::engine::postgres::address::Target;
+use crate::engine::postgres::conn::batch::cleaning::Cleaning;
+use crate::engine::postgres::conn::batch::pending_tokens::Unanswered;
+use crate::engine::postgres::conn::batch::queue::Queue;
+use crate::engine::postgres::conn::batch::recent_releases::{RecentReleases, Released};
+use crate::engine::postgres::conn::batch::request::{Release, ReleaseReply, Request};
+use crate::engine::postgres::conn::batch::rounds::{Carried, Rounds, Sent};
+use crate::engine::postgres::conn::batch::statements::Round;
+use crate::engine::postgres::conn::connect::Connection;
+use crate::engine::postgres::conn::prepared::Prepared;
+use crate::engine::postgres::conn::stale_backends::StaleBackends;
+use crate::engine::postgres::conn::trial::try_waiting;
+use crate::engine::postgres::wire::error::connecting;
+use crate::engine::postgres::wire::values::micros;
 use crate::engine::timeouts::Timeouts;
 use crate::util::clock::{Clock, Timestamp};
 use crate::util::io_thread::{IoThread, kept};
@@ -37,46 +37,31 @@ const MAX_SIZE_POOLED: usize = 20;
 /// How many rounds are under way at most: the server carries out one while the replies to the other are delivered.
 const MAX_ROUNDS: usize = 2;
 
-/// The requests of one engine. Dropping it ends the connection once they are answered.
-pub(crate) struct Session {
-    pub(crate) queue: Arc<Queue>,
-}
-
-impl Session {
-    /// Connects, and keeps the connection alive from then on.
-    pub(crate) async fn start(
-        io: IoThread,
-        clock: Clock,
-        target: Arc<Target>,
-        timeouts: Timeouts,
-    ) -> Result<Session, EngineError> {
-        let session = Session {
-            queue: Arc::default(),
-        };
-        let pace = Pace::new(&target.server, "requests", MIN_TIMEOUT, &timeouts);
-        let (pace, first) = pace.awaited();
-        let mut driver = Driver {
-            io,
-            clock,
-            target,
-            timeouts,
-            queue: session.queue.clone(),
-            unanswered: Arc::default(),
-            released: RecentReleases::default(),
-            earlier: EarlierBackends::default(),
-            told: Vec::new(),
-            cleaning: Cleaning::default(),
-            pace,
-        };
-        io.spawn_detached(kept(async move || driver.run().await));
-        first.result().await.map(|()| session)
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.queue.close();
-    }
+/// Connects, and keeps the connection alive until the queue is closed.
+pub(crate) async fn drive(
+    io: IoThread,
+    clock: Clock,
+    target: Arc<Target>,
+    timeouts: Timeouts,
+    queue: Arc<Queue>,
+) -> Result<(), EngineError> {
+    let pace = Pace::new(&target.server, "requests", MIN_TIMEOUT, &timeouts);
+    let (pace, first) = pace.awaited();
+    let mut driver = Driver {
+        io,
+        clock,
+        target,
+        timeouts,
+        queue,
+        unanswered: Arc::default(),
+        released: RecentReleases::default(),
+        stale: StaleBackends::default(),
+        told: Vec::new(),
+        cleaning: Cleaning::default(),
+        pace,
+    };
+    io.spawn_detached(kept(async move || driver.run().await));
+    first.result().await
 }
 
 struct Driver {
@@ -87,7 +72,7 @@ struct Driver {
     queue: Arc<Queue>,
     unanswered: Arc<Unanswered>,
     released: RecentReleases,
-    earlier: EarlierBackends,
+    stale: StaleBackends,
     /// Messages that are to be sent.
     told: Vec<String>,
     cleaning: Cleaning,
@@ -117,7 +102,7 @@ impl Driver {
                     self.queue.set_up();
                     self.pace.made();
                     self.serve(&connection, clock).await;
-                    self.earlier.add(connection.backend);
+                    self.stale.add(connection.backend);
                     self.released.broke(now());
                     drop(connection);
                     self.pace.ended().await;
@@ -149,7 +134,7 @@ impl Driver {
             Connection::open(self.io, &target.server, &target, timeout, wake).await?;
         let client = &connection.client;
         let prepare = async {
-            if self.earlier.end(client).await? {
+            if self.stale.end(client).await? {
                 self.unanswered.processes_ended();
             }
             let schema = &target.schema;

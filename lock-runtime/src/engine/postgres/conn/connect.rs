@@ -1,11 +1,11 @@
 //! One connection to a server, which a task on the I/O thread drives.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::error::{connecting, of_each};
-use crate::engine::postgres::prepared::Prepared;
-use crate::engine::postgres::process_id::announced;
-use crate::engine::postgres::servers::{Servers, addresses, within};
-use crate::engine::postgres::target::Target;
+use crate::engine::postgres::address::Target;
+use crate::engine::postgres::address::servers::{Servers, addresses, within};
+use crate::engine::postgres::conn::prepared::Prepared;
+use crate::engine::postgres::conn::process_id::announced;
+use crate::engine::postgres::wire::error::{connecting, of_each};
 use crate::util::io_thread::{AbortOnDrop, IoThread};
 use crate::util::time::{deadline_in, now, timeout_at};
 use std::future::poll_fn;
@@ -188,7 +188,7 @@ async fn connect(
     target: &Target,
     on_message: MessageHandler,
 ) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
-    use crate::engine::postgres::tls::Tls;
+    use crate::engine::postgres::conn::tls::Tls;
 
     match &target.tls {
         Some(tls) => {

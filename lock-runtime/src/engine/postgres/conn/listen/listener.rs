@@ -4,10 +4,10 @@
 //! sends to itself over the connection for requests, which may lead to another server.
 
 use crate::engine::event::EventHandler;
-use crate::engine::postgres::queue::Queue;
-use crate::engine::postgres::subscriber::{Status, Subscriber};
-use crate::engine::postgres::subscription::Event;
-use crate::engine::postgres::target::Target;
+use crate::engine::postgres::address::Target;
+use crate::engine::postgres::conn::batch::queue::Queue;
+use crate::engine::postgres::conn::listen::subscriber::{Status, Subscriber};
+use crate::engine::postgres::conn::listen::subscription::Event;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::{IoThread, kept};
 use crate::util::sync::Mutex;

@@ -1,8 +1,10 @@
 //! The servers, the database and the schema that a URL names.
 
+pub(crate) mod servers;
+
 use crate::config::invalid;
-use crate::engine::postgres::schema::Schema;
-use crate::engine::postgres::servers::Servers;
+use crate::engine::postgres::address::servers::Servers;
+use crate::engine::postgres::sql::schema::Schema;
 use crate::error::LockError;
 use std::error::Error;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! One round: requests of one kind go out as one statement, and all statements at once unless a pooler is in between.
 
-use crate::engine::postgres::gather::Gathered;
-use crate::engine::postgres::prepared::TELL;
-use crate::engine::postgres::request::{Acquire, Release, Renew, Request, Single};
-use crate::engine::postgres::statements::Round;
+use crate::engine::postgres::conn::batch::gather::Gathered;
+use crate::engine::postgres::conn::batch::request::{Acquire, Release, Renew, Request, Single};
+use crate::engine::postgres::conn::batch::statements::Round;
+use crate::engine::postgres::wire::statements::TELL;
 use crate::util::join_all::join_all;
 use std::collections::BTreeMap;
 use std::future::Future;

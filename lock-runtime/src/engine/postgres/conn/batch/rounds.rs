@@ -1,9 +1,9 @@
 //! The rounds that are under way on one connection, in the order in which they were sent.
 
-use crate::engine::postgres::recent::Released;
-use crate::engine::postgres::request::Request;
-use crate::engine::postgres::statements::Round;
-use crate::engine::postgres::unanswered::Gain;
+use crate::engine::postgres::conn::batch::pending_tokens::Gain;
+use crate::engine::postgres::conn::batch::recent_releases::Released;
+use crate::engine::postgres::conn::batch::request::Request;
+use crate::engine::postgres::conn::batch::statements::Round;
 use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
 use crate::util::time::{Timeout, timeout_at};

@@ -1,17 +1,18 @@
 //! The statements of one round, and what comes of them.
 
 use crate::engine::error::EngineErrorKind;
-use crate::engine::postgres::connection::Connection;
-use crate::engine::postgres::error::Failure;
-use crate::engine::postgres::recent::Released;
-use crate::engine::postgres::schema::Schema;
-use crate::engine::postgres::unanswered::Unanswered;
+use crate::engine::postgres::conn::batch::pending_tokens::Unanswered;
+use crate::engine::postgres::conn::batch::recent_releases::Released;
+use crate::engine::postgres::conn::connect::Connection;
+use crate::engine::postgres::sql::schema::Schema;
+use crate::engine::postgres::wire::error::Failure;
+use crate::engine::postgres::wire::values::Parameters;
 use crate::engine::token::Token;
 use crate::util::sync::{Mutex, MutexGuard};
 use futures_core::Stream;
 use std::future::poll_fn;
 use std::pin::pin;
-use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::types::FromSql;
 use tokio_postgres::{Error, Row, RowStream};
 
 pub(crate) struct Round<'a> {
@@ -35,9 +36,6 @@ pub(crate) struct Outcome {
     pub(crate) answered: Vec<Token>,
     pub(crate) ends_connection: bool,
 }
-
-/// The values of a statement's parameters, with their types.
-pub(crate) type Parameters<'a> = [(&'a (dyn ToSql + Sync), Type)];
 
 impl<'a> Round<'a> {
     pub(crate) fn new(

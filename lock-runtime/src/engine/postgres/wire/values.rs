@@ -1,11 +1,16 @@
 //! Values as the tables and functions of the schema have them.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::request::Parameter;
 use crate::engine::token::Token;
 use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql, Type};
+
+/// The value of a request's parameter, with its type.
+pub(crate) type Parameter = (Box<dyn ToSql + Send + Sync>, Type);
+
+/// The values of a statement's parameters, with their types.
+pub(crate) type Parameters<'a> = [(&'a (dyn ToSql + Sync), Type)];
 
 /// Returns a token as the tables store it.
 pub(crate) fn text(token: Token) -> String {

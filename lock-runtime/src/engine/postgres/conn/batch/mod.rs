@@ -1,0 +1,13 @@
+//! The requests of many callers on their way to the server, in rounds of statements.
+
+pub(crate) mod cleaning;
+pub(crate) mod driver;
+pub(crate) mod gather;
+pub(crate) mod pending_tokens;
+pub(crate) mod queue;
+pub(crate) mod recent_releases;
+pub(crate) mod request;
+pub(crate) mod requests;
+pub(crate) mod round;
+pub(crate) mod rounds;
+pub(crate) mod statements;

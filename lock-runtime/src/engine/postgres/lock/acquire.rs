@@ -1,0 +1,33 @@
+//! Acquires free locks, all of an attempt in one call.
+
+use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
+use crate::engine::error::EngineError;
+use crate::engine::postgres::conn::batch::request::{Acquire, Request};
+use crate::engine::postgres::conn::batch::requests::Requests;
+use crate::engine::postgres::keys::stored;
+use crate::engine::postgres::wire::values::{micros, replicas};
+use crate::engine::request::{Acquired, Attempt};
+use crate::engine::token::Token;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+pub(crate) async fn acquire(
+    requests: &Requests,
+    attempt: &Attempt,
+    supervisor: &Arc<dyn ReleaseSupervisor>,
+    deadline: Instant,
+) -> Result<Option<Acquired>, EngineError> {
+    let token = Token::random().with_limit(attempt.limit);
+    let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
+    let request = |reply| {
+        Request::Acquire(Acquire {
+            names: attempt.names().map(|name| stored(name).into()).collect(),
+            tokens: attempt.claims(token).map(|claim| claim.token).collect(),
+            ttl: micros(attempt.ttl),
+            replicas: replicas(attempt.replicas),
+            reply,
+        })
+    };
+    let acquired = requests.send(request, deadline).await;
+    unanswered.answered(acquired)
+}

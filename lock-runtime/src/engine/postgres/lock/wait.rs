@@ -1,0 +1,59 @@
+//! Waits in the queue of a lock: a claim that asks for the lock, and gets its place in the queue while others hold it.
+
+use crate::engine::error::EngineError;
+use crate::engine::postgres::conn::batch::requests::Requests;
+use crate::engine::postgres::keys::stored;
+use crate::engine::postgres::wire::statements::WAIT;
+use crate::engine::postgres::wire::values::{
+    duration, get, limit, micros, parameter, text, unexpected,
+};
+use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
+use crate::engine::timeouts::WAITER_TTL;
+use crate::error::Holder;
+use tokio::time::Instant;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+/// `channel`: where messages reach this process, if they do.
+pub(crate) async fn enqueue(
+    requests: &Requests,
+    claim: &Claim,
+    channel: Option<&str>,
+    valid_until: Option<ServerTime>,
+    deadline: Instant,
+) -> Result<EnqueueReply, EngineError> {
+    let parameters = vec![
+        parameter(stored(&claim.name).into_owned(), Type::TEXT),
+        parameter(text(claim.token), Type::TEXT),
+        parameter(limit(claim.token), Type::INT4),
+        parameter(micros(claim.ttl), Type::INT8),
+        parameter(channel.map(str::to_owned), Type::TEXT),
+        parameter(micros(WAITER_TTL), Type::INT8),
+    ];
+    let valid_until = valid_until.map(|until| micros(until.0));
+    let waits = Some((claim.token, valid_until));
+    let row = requests.row(WAIT, parameters, waits, deadline).await?;
+    parse(&row, channel.is_some())
+}
+
+/// `hears`: messages reach this process. One that hears none asks as often as the first does, and can't be told of
+/// others.
+fn parse(row: &Row, hears: bool) -> Result<EnqueueReply, EngineError> {
+    let left = || get::<i64>(row, "time_left").map(duration);
+    match get::<i32>(row, "answer")? {
+        0 => Ok(EnqueueReply::Stale),
+        1 => Ok(EnqueueReply::Granted(left()?)),
+        2 => {
+            let ahead = u64::try_from(get::<i64>(row, "ahead")?).unwrap_or_default();
+            Ok(EnqueueReply::Queued(QueueStatus {
+                server_time: ServerTime(duration(get(row, "at")?)),
+                holder_ttl: left()?,
+                position: if hears { ahead } else { 0 },
+                has_others: !hears || get(row, "others")?,
+                holder: Holder::default(),
+            }))
+        }
+        3 => Ok(EnqueueReply::AlreadyHeld(left()?)),
+        other => Err(unexpected(&format!("`{other}`"))),
+    }
+}

@@ -1,0 +1,3 @@
+//! The tables and functions of locks, as SQL.
+
+pub(crate) mod schema;

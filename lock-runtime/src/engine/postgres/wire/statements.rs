@@ -1,0 +1,22 @@
+//! The statements that are sent often, written for the default schema.
+
+pub(crate) const ACQUIRE: &str =
+    "SELECT * FROM distributed_lock.acquire_1($1, $2, $3, $4, $5, $6, $7)";
+pub(crate) const ACQUIRE_ONE: &str =
+    "SELECT distributed_lock.acquire_one_1($1, $2, $3, $4, $5, $6)";
+pub(crate) const WAIT: &str = "SELECT * FROM distributed_lock.wait_1($1, $2, $3, $4, $5, $6, $7)";
+pub(crate) const RELEASE: &str = "SELECT * FROM distributed_lock.release_1($1, $2, $3)";
+pub(crate) const RELEASE_ONE: &str = "SELECT distributed_lock.release_one_1($1, $2)";
+pub(crate) const RENEW: &str = "SELECT distributed_lock.renew_1($1, $2, $3, $4)";
+pub(crate) const TELL: &str = "SELECT distributed_lock.tell_1($1)";
+
+/// Those that are prepared: if some were not, later requests would overtake them, since preparing takes a round trip.
+pub(crate) const OFTEN: [&str; 7] = [
+    ACQUIRE,
+    ACQUIRE_ONE,
+    WAIT,
+    RELEASE,
+    RELEASE_ONE,
+    RENEW,
+    TELL,
+];
