@@ -14,9 +14,13 @@ use tokio::time::Instant;
 /// answered must not cost short leases all their time.
 pub(crate) const MIN_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A connection that breaks sooner is replaced after a pause: a server that ends every connection gets no more of them
-/// than one that refuses them.
+/// A connection that breaks sooner is replaced after a pause, so that a server which ends every connection is not
+/// connected to without end.
 const LASTING: Duration = Duration::from_secs(1);
+
+/// The longest of those pauses. They are shorter than those after a failure, since each connection may have carried a
+/// renewal: leases outlast connections that are killed again and again.
+const MAX_REPLACING: Duration = Duration::from_millis(50);
 
 pub(crate) struct Pace {
     server: String,
@@ -26,6 +30,8 @@ pub(crate) struct Pace {
     min_timeout: Duration,
     timeout: Duration,
     backoff: Backoff,
+    /// The pauses before connections that did not last are replaced.
+    replacing: Backoff,
     /// When the last connection was made.
     made_at: Instant,
     /// Where the result of the first try goes, if a caller awaits it.
@@ -51,6 +57,7 @@ impl Pace {
             min_timeout,
             timeout: min_timeout,
             backoff: backoff(),
+            replacing: replacing(),
             made_at: now(),
             first: None,
             log: trace::Connection::default(),
@@ -77,6 +84,8 @@ impl Pace {
     /// Records that the try has made a connection.
     pub(crate) fn made(&mut self) {
         self.made_at = now();
+        self.timeout = self.min_timeout;
+        self.backoff = backoff();
         self.log.made(&self.server, self.carries);
         if let Some(first) = self.first.take() {
             let _ = first.send(Ok(()));
@@ -105,10 +114,10 @@ impl Pace {
     /// Waits before a connection that has ended is replaced, unless it lasted.
     pub(crate) async fn ended(&mut self) {
         if elapsed_since(self.made_at) < LASTING {
-            return self.pause().await;
+            sleep_until(deadline_in(self.replacing.pause())).await;
+        } else {
+            self.replacing = replacing();
         }
-        self.timeout = self.min_timeout;
-        self.backoff = backoff();
     }
 }
 
@@ -124,4 +133,8 @@ impl FirstTry {
 
 fn backoff() -> Backoff {
     Backoff::new(Duration::from_millis(10), Duration::from_millis(400))
+}
+
+fn replacing() -> Backoff {
+    Backoff::new(Duration::from_millis(10), MAX_REPLACING)
 }

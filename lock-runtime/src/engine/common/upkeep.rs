@@ -260,7 +260,7 @@ mod tests {
             upkeep.connection(true).await.unwrap().end();
             assert!(upkeep.present().is_none());
         }
-        // At least half of 10, 20, 40, 80 and 160 ms.
-        assert!(begun.elapsed() >= Duration::from_millis(155));
+        // At least half of 10, 20, 40, 50 and 50 ms.
+        assert!(begun.elapsed() >= Duration::from_millis(85));
     }
 }
