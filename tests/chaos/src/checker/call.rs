@@ -1,6 +1,7 @@
 //! The calls of a history, each with its result.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::Spans;
 use crate::journal::{CallKind, Event, EventKind, Outcome};
@@ -11,6 +12,8 @@ pub struct Call {
     pub worker: u32,
     pub number: u64,
     pub key: u32,
+    /// All keys of the call.
+    pub keys: Arc<[u32]>,
     pub kind: CallKind,
     pub ttl: u64,
     pub wait: u64,
@@ -66,9 +69,11 @@ impl Call {
         let after = self.looks.iter().find(|look| look.at > proof.at);
         let lost = match (&self.ended, after) {
             (_, Some(look)) => Some((look.at, look.boot)),
-            // A release by hand may be what reports the loss.
+            // A release may be what reports the loss, or what follows it: of locks of other keys.
             (Some(end), None)
-                if end.outcome == Outcome::Lost && !self.kind.is_released_by_hand() =>
+                if end.outcome == Outcome::Lost
+                    && !self.kind.is_released_by_hand()
+                    && self.keys.len() == 1 =>
             {
                 Some((end.at, end.boot))
             }
@@ -195,12 +200,13 @@ pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<S
                 ttl,
                 wait,
             } => {
-                let keys = std::iter::once(key).chain(others);
+                let keys: Arc<[u32]> = std::iter::once(key).chain(others).copied().collect();
                 let first = calls.len();
-                calls.extend(keys.map(|key| Call {
+                calls.extend(keys.iter().map(|key| Call {
                     worker,
                     number,
                     key: *key,
+                    keys: keys.clone(),
                     kind: *kind,
                     ttl: *ttl,
                     wait: *wait,

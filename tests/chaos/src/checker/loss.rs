@@ -2,7 +2,7 @@
 //!
 //! - A lease is lost only if a fault occurred, or if it was to end by itself; and not if there was a long
 //!   enough span without faults before its end. Killed connections alone are no cause: they can be replaced
-//!   at once. It is lost before its end only if a server may have lost the lock.
+//!   at once. It is lost before its end only if a server may have lost the lock, or one of another key of the call.
 //! - A lock that a call had is not lost before its body begins unless a fault occurred, even if the call waits for the
 //!   locks of other keys meanwhile.
 //! - A lease that is not renewed ends when its ttl has passed, and nothing is proven after that.
@@ -92,7 +92,9 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
         );
         verdict.broken(Rule::Loss, text);
     }
-    let forgotten = || case.forgetting(hold.key).any(|fault| fault.from < end.at);
+    let forgets = |key| case.forgetting(key).any(|fault| fault.from < end.at);
+    // Losing one of its locks ends the call.
+    let forgotten = || hold.keys.iter().any(|key| forgets(*key));
     let early = hold
         .proof()
         .map_or(0, |proof| (proof.at + proof.left).saturating_sub(end.at));

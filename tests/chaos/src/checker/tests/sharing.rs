@@ -136,6 +136,29 @@ fn call_that_acquires_several_locks_holds_each() {
     assert_eq!(text(2), [Rule::Exclusion]);
 }
 
+/// The call releases its other locks when it notices the loss of one, and ends after the server has confirmed that.
+#[test]
+fn call_that_loses_one_of_several_locks_gives_the_others_up() {
+    let text = |key: u32| {
+        history(&format!(
+            "
+              0 1.1 transfers 0 2
+              1 1.1 begins 988
+             10 2.1 guards {key}
+             20 2.1 begins 988
+             21 1.1 lost
+             30 2.1 steps 960
+             31 2.1 done"
+        ))
+    };
+    assert_eq!(broken(&text(2)), [Rule::Loss]);
+    for key in [0, 2] {
+        let mut forgotten = text(key);
+        forgotten.faults.push(forgets(5, 6));
+        assert_eq!(broken(&forgotten), []);
+    }
+}
+
 /// Two calls, one after the other, receive these tokens.
 fn tokens(kinds: [&str; 2], numbers: [u64; 2]) -> Vec<Rule> {
     let [first, second] = kinds;
