@@ -22,6 +22,24 @@ const RUNTIME: [&[&str]; 9] = [
     &["integrations", "guide"],
 ];
 
+/// The files that every engine on a server has, so that who knows one finds the same concept in another.
+const ROOMS: [&str; 14] = [
+    "mod",
+    "open",
+    "address",
+    "keys",
+    "check",
+    "lock/acquire",
+    "lock/wait",
+    "lock/renew",
+    "lock/release",
+    "lock/fencing",
+    "lock/downgrade",
+    "wire/error",
+    "conn/connect",
+    "conn/batch",
+];
+
 /// Maps each module path to the modules it imports.
 struct Crate {
     imports: BTreeMap<String, BTreeSet<String>>,
@@ -168,6 +186,45 @@ fn layers_import_no_higher_layer() {
         }
     }
     assert!(upward.is_empty(), "{upward:#?}");
+}
+
+#[test]
+fn engines_have_the_same_rooms() {
+    let engines = Path::new(env!("CARGO_MANIFEST_DIR")).join("lock-runtime/src/engine");
+    let mut missing = Vec::new();
+    for engine in ["redis", "postgres", "etcd", "zookeeper"] {
+        let has = |room: &str| {
+            let room = engines.join(engine).join(room);
+            room.with_extension("rs").is_file() || room.join("mod.rs").is_file()
+        };
+        missing.extend(
+            ROOMS
+                .iter()
+                .filter(|room| !has(room))
+                .map(|room| (engine, *room)),
+        );
+    }
+    assert_eq!(missing, []);
+}
+
+/// A reader of an engine's top file sees what the engine does, and nothing else.
+#[test]
+fn top_file_of_an_engine_implements_engine_alone() {
+    let engines = Path::new(env!("CARGO_MANIFEST_DIR")).join("lock-runtime/src/engine");
+    for engine in ["redis", "postgres", "etcd", "zookeeper"] {
+        let source = fs::read_to_string(engines.join(engine).join("mod.rs")).unwrap();
+        let (code, _) = source
+            .split_once("#[cfg(test)]\nmod tests {")
+            .unwrap_or((&source, ""));
+        let items = code.lines().filter(|line| {
+            line.starts_with("impl") || line.contains("fn ") && !line.starts_with(' ')
+        });
+        let items: Vec<_> = items.collect();
+        assert!(
+            matches!(items[..], [only] if only.starts_with("impl Engine for ")),
+            "{engine}: {items:?}"
+        );
+    }
 }
 
 #[test]
