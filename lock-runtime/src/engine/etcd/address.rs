@@ -8,8 +8,10 @@ use std::fmt;
 /// The members, and the user as which to log in. Displays the addresses only.
 pub(crate) struct Address {
     pub(crate) hosts: Vec<NodeAddress>,
-    pub(crate) tls: bool,
     pub(crate) credentials: Option<(String, String)>,
+    pub(crate) is_tls: bool,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<std::sync::Arc<rustls::ClientConfig>>,
 }
 
 const DEFAULT_PORT: u16 = 2379;
@@ -28,23 +30,39 @@ impl Address {
         if !parsed.path.is_empty() {
             return Err(wrong("only hosts and ports can follow the user"));
         }
+        let is_tls = scheme == "etcds";
+        if is_tls && !cfg!(feature = "tls") {
+            return Err(invalid(
+                "a URL that begins with `etcds` needs TLS; enable the feature `tls` of `lock-runtime`",
+            ));
+        }
         Ok(Address {
             hosts: parsed.hosts,
-            tls: scheme == "etcds",
             credentials: config.credentials.clone().or(parsed.credentials),
+            is_tls,
+            #[cfg(feature = "tls")]
+            tls: match is_tls {
+                true => Some(http2(config)?),
+                false => None,
+            },
         })
-    }
-
-    pub(crate) fn scheme(&self) -> &'static str {
-        if self.tls { "etcds" } else { "etcd" }
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls { "etcds" } else { "etcd" };
         let hosts: Vec<_> = self.hosts.iter().map(format_address).collect();
-        write!(f, "{}://{}", self.scheme(), hosts.join(","))
+        write!(f, "{scheme}://{}", hosts.join(","))
     }
+}
+
+/// Returns how HTTP/2 is encrypted.
+#[cfg(feature = "tls")]
+fn http2(config: &Config) -> Result<std::sync::Arc<rustls::ClientConfig>, LockError> {
+    let mut tls = crate::engine::tls::client_config(config.root_certificate.as_deref())?;
+    tls.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(std::sync::Arc::new(tls))
 }
 
 #[cfg(test)]
@@ -60,7 +78,7 @@ mod tests {
         let parsed = parse("etcds://us%40er:p%2Fa@one,two:1,[::1]:3/").unwrap();
         assert_eq!(parsed.to_string(), "etcds://one:2379,two:1,[::1]:3");
         assert_eq!(parsed.credentials, Some(("us@er".into(), "p/a".into())));
-        assert!(parsed.tls && !parse("etcd://one").unwrap().tls);
+        assert!(parsed.is_tls && !parse("etcd://one").unwrap().is_tls);
     }
 
     #[test]

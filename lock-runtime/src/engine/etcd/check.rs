@@ -1,4 +1,4 @@
-//! Looks for what endangers locks in etcd.
+//! Checks members and their cluster for settings that endanger locks.
 
 use crate::engine::etcd::conn::channel::Channel;
 use crate::engine::etcd::lock::core::Core;
@@ -28,17 +28,17 @@ pub(crate) async fn inspect(core: &Core) -> Inspection {
     for host in &connector.address.hosts {
         let server: Arc<str> = format_address(host).into();
         let (task, host) = (connector.clone(), host.clone());
-        let key = core.keys.session();
-        let look = async move {
+        let key = core.keys.epoch();
+        let ask = async move {
             let connection = task.reach(&host, deadline).await;
-            let looked = async { look(&connection?.channel, key).await };
-            looked.await.map_err(Failure::into_engine_error)
+            let report = async { ask(&connection?.channel, key).await };
+            report.await.map_err(Failure::into_engine_error)
         };
-        match core.client.run(deadline, look).await {
-            Ok(looked) => {
-                found.warnings.extend(looked.of_member(&server));
+        match core.client.run(deadline, ask).await {
+            Ok(report) => {
+                found.warnings.extend(report.of_member(&server));
                 if !cluster_is_known {
-                    found.warnings.extend(looked.of_cluster(&server));
+                    found.warnings.extend(report.of_cluster(&server));
                 }
                 cluster_is_known = true;
             }
@@ -48,7 +48,8 @@ pub(crate) async fn inspect(core: &Core) -> Inspection {
     found
 }
 
-struct Looked {
+/// The replies of a member.
+struct Report {
     status: StatusResponse,
     alarms: AlarmResponse,
     members: MemberListResponse,
@@ -56,8 +57,8 @@ struct Looked {
     whole_history: Option<i64>,
 }
 
-/// Asks a member. The user may read the key.
-async fn look(channel: &Channel, key: Bytes) -> Result<Looked, Failure> {
+/// Asks a member. The key is one that the user may read.
+async fn ask(channel: &Channel, key: Bytes) -> Result<Report, Failure> {
     let first = RangeRequest {
         key,
         revision: 1,
@@ -70,7 +71,7 @@ async fn look(channel: &Channel, key: Bytes) -> Result<Looked, Failure> {
         Err(failure) => return Err(failure),
     };
     let nothing = Empty {};
-    Ok(Looked {
+    Ok(Report {
         status: channel
             .call("/etcdserverpb.Maintenance/Status", &nothing)
             .await?,
@@ -85,7 +86,7 @@ async fn look(channel: &Channel, key: Bytes) -> Result<Looked, Failure> {
     })
 }
 
-impl Looked {
+impl Report {
     fn of_member(&self, server: &Arc<str>) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let mut warn = |kind, words: String| warnings.push(Warning::new(server, kind, words));

@@ -29,14 +29,14 @@ impl Keys {
         (first.into(), end.into())
     }
 
-    /// Returns the key of a claim with that slot.
-    pub(crate) fn claim(&self, name: &str, slot: u32) -> Bytes {
-        format!("{}/{}.{slot}", self.folder(name), self.process).into()
+    /// Returns the key of a claim with that number.
+    pub(crate) fn claim(&self, name: &str, number: u32) -> Bytes {
+        format!("{}/{}.{number}", self.folder(name), self.process).into()
     }
 
     /// Returns the key that names the connection whose writes count. No lock has a key there.
-    pub(crate) fn session(&self) -> Bytes {
-        format!("{}::sessions:{}", self.prefix, self.process).into()
+    pub(crate) fn epoch(&self) -> Bytes {
+        format!("{}::epochs:{}", self.prefix, self.process).into()
     }
 
     /// Returns the key whose revisions are fencing tokens.

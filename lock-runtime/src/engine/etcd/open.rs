@@ -1,13 +1,10 @@
 //! Opens the engine at an `etcd://` URL.
 
-use crate::engine::common::claim_table::end_expired;
 use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::address::Address;
 use crate::engine::etcd::conn::client::Client;
 use crate::engine::etcd::conn::connect::Connector;
-use crate::engine::etcd::conn::leases::Leases;
 use crate::engine::etcd::keys::Keys;
-use crate::engine::etcd::lock::claims::Claims;
 use crate::engine::etcd::lock::core::Core;
 use crate::engine::event::EngineEvent;
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
@@ -29,21 +26,6 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
     } = opening;
     let address = Address::parse(url, config)?;
     let server: Arc<str> = address.to_string().into();
-    #[cfg(not(feature = "tls"))]
-    if address.tls {
-        return Err(crate::config::invalid(
-            "a URL that begins with `etcds` needs TLS; enable the feature `tls` of `lock-runtime`",
-        ));
-    }
-    #[cfg(feature = "tls")]
-    let tls = match address.tls {
-        true => {
-            let mut tls = crate::engine::tls::client_config(config.root_certificate.as_deref())?;
-            tls.alpn_protocols = vec![b"h2".to_vec()];
-            Some(Arc::new(tls))
-        }
-        false => None,
-    };
     let keys = Keys::new(&config.prefix);
     // The core exists only when there is a connection, whose watches report to it.
     let core = Arc::new(OnceLock::<Weak<Core>>::new());
@@ -52,9 +34,7 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
         io,
         address,
         timeouts,
-        #[cfg(feature = "tls")]
-        tls,
-        session_key: keys.session(),
+        epoch_key: keys.epoch(),
         on_watch: Arc::new(move |message| {
             if let Some(core) = of_watch.get().and_then(Weak::upgrade) {
                 core.on_watch(&message);
@@ -69,22 +49,7 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
             format!("`{server}` can't be used: {error}")
         })
     })?;
-    let client = Arc::new(client);
-    let lost = handler.clone();
-    let on_lost = move || lost(EngineEvent::Resubscribed);
-    let strong = Arc::new(Core {
-        leases: Leases::new(client.clone(), clock.clone(), on_lost),
-        client,
-        claims: Arc::new(Claims::new(keys.clone(), clock.clone())),
-        keys,
-        started: clock.now(),
-        clock,
-        handler,
-    });
+    let strong = Core::start(client, keys, clock, handler);
     let _ = core.set(Arc::downgrade(&strong));
-    let (table, weak) = (strong.claims.table.clone(), Arc::downgrade(&strong));
-    io.spawn_detached(end_expired(table, weak, |core, token| {
-        core.end(token);
-    }));
     Ok((Arc::new(EtcdEngine { core: strong }), server))
 }

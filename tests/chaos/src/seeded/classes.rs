@@ -253,7 +253,7 @@ pub const CLASSES: &[Class] = &[
     },
     Class {
         name: "C49",
-        patch: "c49-leases-count-from-the-answer",
+        patch: "c49-leases-count-from-the-reply",
         finder: UnitTest("a_lease_counts_from_before_the_request_that_granted_it"),
     },
     Class {

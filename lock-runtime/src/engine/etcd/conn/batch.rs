@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 512 << 10;
 
 /// The transactions that wait to be sent on a connection.
 #[derive(Default)]
-pub(crate) struct Gather {
+pub(crate) struct Batch {
     waiting: Mutex<Vec<Part>>,
     /// Held by the task that sends.
     sending: tokio::sync::Mutex<()>,
@@ -34,7 +34,7 @@ struct Part {
     reply: oneshot::Sender<Result<TxnResponse, Failure>>,
 }
 
-impl Gather {
+impl Batch {
     /// Executes the transaction, together with others that wait meanwhile. All conditions are looked at before any
     /// of them writes, so a line is entered by one of them at most; and what one reads may contain what another wrote.
     pub(crate) async fn execute<S>(
@@ -131,7 +131,7 @@ where
 mod tests {
     use super::*;
     use crate::engine::etcd::wire::error::Status;
-    use crate::engine::etcd::wire::messages::{Request, RequestOp, Response, ResponseOp};
+    use crate::engine::etcd::wire::messages::{Op, OpReply, RequestOp, ResponseOp};
     use crate::util::join_all::join_all;
     use tokio::task::yield_now;
 
@@ -145,8 +145,8 @@ mod tests {
     /// Returns the keys that a transaction reads, those of its parts in brackets.
     fn words(request: &TxnRequest) -> String {
         let word = |op: &RequestOp| match &op.request {
-            Some(Request::Range(range)) => String::from_utf8_lossy(&range.key).into_owned(),
-            Some(Request::Txn(part)) => format!("[{}]", words(part)),
+            Some(Op::Range(range)) => String::from_utf8_lossy(&range.key).into_owned(),
+            Some(Op::Txn(part)) => format!("[{}]", words(part)),
             _ => String::new(),
         };
         request.success.iter().map(word).collect()
@@ -154,8 +154,8 @@ mod tests {
 
     fn reply(request: &TxnRequest) -> TxnResponse {
         let part = |op: &RequestOp| match &op.request {
-            Some(Request::Txn(part)) => Some(ResponseOp {
-                response: Some(Response::Txn(reply(part))),
+            Some(Op::Txn(part)) => Some(ResponseOp {
+                response: Some(OpReply::Txn(reply(part))),
             }),
             _ => None,
         };
@@ -171,7 +171,7 @@ mod tests {
         parts: &[(&'static str, &'static str)],
         refuse_parts: bool,
     ) -> (Vec<String>, Vec<bool>) {
-        let (gather, log) = (Gather::default(), std::sync::Mutex::new(Vec::new()));
+        let (batch, log) = (Batch::default(), std::sync::Mutex::new(Vec::new()));
         let send = |request: TxnRequest| {
             let log = &log;
             async move {
@@ -190,7 +190,7 @@ mod tests {
         };
         let executed = parts.iter().map(|(key, line)| {
             let lines = (!line.is_empty()).then(|| Bytes::from_static(line.as_bytes()));
-            gather.execute(part(key), lines.into_iter().collect(), send)
+            batch.execute(part(key), lines.into_iter().collect(), send)
         });
         let replies = join_all(executed).await;
         let succeeded = replies.into_iter().map(|reply| reply.unwrap().succeeded);

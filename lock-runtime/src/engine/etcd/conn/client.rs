@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// The time that each member has in the first round of tries: enough for the two writes that open a session, which a
+/// The time that each member has in the first round of tries: enough for the two writes that begin an epoch, which a
 /// majority stores.
 const MEMBER_TIMEOUT: Duration = MIN_TIMEOUT.saturating_mul(2);
 
@@ -26,7 +26,7 @@ pub(crate) struct Client {
 }
 
 /// Connects to one member after the other.
-struct Members<F> {
+struct RoundRobin<F> {
     connector: Arc<Connector>,
     /// The number of the member to try next.
     next: usize,
@@ -45,7 +45,7 @@ impl Client {
         let count = u32::try_from(address.hosts.len()).unwrap_or(u32::MAX);
         let round = MEMBER_TIMEOUT.saturating_mul(count);
         let (pace, first) = Pace::new(address, "requests", round, &connector.timeouts).awaited();
-        let members = Members {
+        let members = RoundRobin {
             connector: connector.clone(),
             // Processes spread over the members.
             next: Uuid::new_v4().as_u128() as usize % address.hosts.len().max(1),
@@ -86,7 +86,7 @@ impl Client {
     }
 }
 
-impl<F: Fn() + Send + 'static> Connect for Members<F> {
+impl<F: Fn() + Send + 'static> Connect for RoundRobin<F> {
     type Connection = Connection;
 
     async fn connect(&mut self, timeout: Duration) -> Result<Arc<Connection>, EngineError> {

@@ -1,4 +1,4 @@
-//! Makes connections: it reaches a member, logs in, and opens the session.
+//! Makes connections: it reaches a member, logs in, and begins its epoch.
 
 use crate::engine::etcd::address::Address;
 use crate::engine::etcd::conn::connection::{Connection, WatchHandler};
@@ -19,10 +19,8 @@ pub(crate) struct Connector {
     pub(crate) io: IoThread,
     pub(crate) address: Address,
     pub(crate) timeouts: Timeouts,
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
-    /// The key that names the connection whose requests count.
-    pub(crate) session_key: Bytes,
+    /// The key that names the connection whose writes are carried out.
+    pub(crate) epoch_key: Bytes,
     pub(crate) on_watch: WatchHandler,
 }
 
@@ -38,7 +36,7 @@ impl Connector {
         deadline: Instant,
     ) -> Result<Arc<Connection>, Failure> {
         let connection = self.reach(host, deadline).await?;
-        let opened = connection.open_session(self.session_key.clone(), self.on_watch.clone());
+        let opened = connection.begin_epoch(self.epoch_key.clone(), self.on_watch.clone());
         by(
             deadline,
             "it confirmed no write in time; check that more than half of the members run, and raise \
@@ -49,7 +47,7 @@ impl Connector {
         Ok(connection)
     }
 
-    /// Connects to a member and logs in, without a session.
+    /// Connects to a member and logs in, without an epoch.
     pub(crate) async fn reach(
         &self,
         host: &NodeAddress,
@@ -64,26 +62,15 @@ impl Connector {
             stream.await.map_err(Failure::not_sent)
         });
         let stream = stream.await?;
-        let stream: Box<dyn Duplex> = match self.address.tls {
-            #[cfg(feature = "tls")]
-            true => {
-                let tls = self
-                    .tls
-                    .as_ref()
-                    .ok_or_else(|| Failure::not_sent("there is no TLS"));
-                let encrypted = crate::engine::tls::encrypt(tls?, &host.0, stream);
-                let encrypted = async { encrypted.await.map_err(Failure::not_sent) };
-                Box::new(by(deadline, "it does not speak TLS", encrypted).await?)
-            }
-            _ => Box::new(stream),
-        };
+        let encrypted = self.encrypt(host, stream);
+        let stream = by(deadline, "it does not speak TLS", encrypted).await?;
         let http = h2::client::Builder::new()
             .initial_window_size(1 << 20)
             .initial_connection_window_size(16 << 20)
             .handshake::<_, Bytes>(stream);
         let http = async { http.await.map_err(Failure::not_sent) };
         let (sender, driver) = by(deadline, "it does not reply", http).await?;
-        let scheme = if self.address.tls { "https" } else { "http" };
+        let scheme = if self.address.is_tls { "https" } else { "http" };
         let caller = Caller {
             sender,
             origin: format!("{scheme}://{}", format_address(host)),
@@ -94,6 +81,30 @@ impl Connector {
         let logged_in = connection.channel.log_in();
         by(deadline, "it does not reply to a login", logged_in).await?;
         Ok(connection)
+    }
+
+    #[cfg(feature = "tls")]
+    async fn encrypt(
+        &self,
+        host: &NodeAddress,
+        stream: TcpStream,
+    ) -> Result<Box<dyn Duplex>, Failure> {
+        use crate::engine::tls::encrypt;
+
+        let Some(tls) = &self.address.tls else {
+            return Ok(Box::new(stream));
+        };
+        let encrypted = encrypt(tls, &host.0, stream).await;
+        Ok(Box::new(encrypted.map_err(Failure::not_sent)?))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    async fn encrypt(
+        &self,
+        _: &NodeAddress,
+        stream: TcpStream,
+    ) -> Result<Box<dyn Duplex>, Failure> {
+        Ok(Box::new(stream))
     }
 }
 

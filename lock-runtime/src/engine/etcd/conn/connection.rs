@@ -1,28 +1,22 @@
-//! One connection to a member: the session that its writes belong to, and its watches.
+//! One connection to a member: the epoch in which its writes are carried out, and its watches.
 
 use crate::engine::common::upkeep::Kept;
-use crate::engine::etcd::conn::batch::Gather;
+use crate::engine::etcd::conn::batch::Batch;
 use crate::engine::etcd::conn::channel::Channel;
 use crate::engine::etcd::conn::connection_state::ConnectionState;
+use crate::engine::etcd::conn::epoch::{EPOCH_TTL, Epoch};
 use crate::engine::etcd::wire::error::Failure;
 use crate::engine::etcd::wire::grpc::{Caller, Messages, encode};
 use crate::engine::etcd::wire::messages::{
-    LeaseGrantRequest, LeaseGrantResponse, PutRequest, TxnRequest, TxnResponse, WatchCommand,
-    WatchRequest, WatchResponse,
+    TxnRequest, TxnResponse, WatchCommand, WatchRequest, WatchResponse,
 };
-use crate::engine::etcd::wire::txn;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, sleep_until};
 use prost::bytes::Bytes;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
-use uuid::Uuid;
-
-/// How long the session outlives a process that has died.
-const SESSION_TTL: Duration = Duration::from_secs(60);
 
 /// Receives what the watches of a connection report. It must not block.
 pub(crate) type WatchHandler = Arc<dyn Fn(WatchResponse) + Send + Sync>;
@@ -30,16 +24,9 @@ pub(crate) type WatchHandler = Arc<dyn Fn(WatchResponse) + Send + Sync>;
 pub(crate) struct Connection {
     pub(crate) channel: Channel,
     io: IoThread,
-    session: OnceLock<Session>,
-    gather: Gather,
-}
-
-/// What makes the writes of a connection void once there is another connection.
-struct Session {
-    key: Bytes,
-    value: Bytes,
-    lease: i64,
-    watches: mpsc::UnboundedSender<WatchCommand>,
+    epoch: OnceLock<Epoch>,
+    watches: OnceLock<mpsc::UnboundedSender<WatchCommand>>,
+    batch: Batch,
 }
 
 impl Connection {
@@ -66,42 +53,22 @@ impl Connection {
         Arc::new(Connection {
             channel: Channel::new(caller, credentials, state),
             io,
-            session: OnceLock::new(),
-            gather: Gather::default(),
+            epoch: OnceLock::new(),
+            watches: OnceLock::new(),
+            batch: Batch::default(),
         })
     }
 
-    /// Writes the session's key: from then on, the writes of earlier connections do nothing.
-    pub(crate) async fn open_session(
+    /// Makes the writes of this connection the ones that are carried out, and follows its watches.
+    pub(crate) async fn begin_epoch(
         self: &Arc<Self>,
         key: Bytes,
         on_watch: WatchHandler,
     ) -> Result<(), Failure> {
-        let grant = LeaseGrantRequest {
-            ttl: SESSION_TTL.as_secs().cast_signed(),
-        };
-        let method = "/etcdserverpb.Lease/LeaseGrant";
-        let lease: LeaseGrantResponse = self.channel.call(method, &grant).await?;
-        let value = Bytes::from(Uuid::new_v4().simple().to_string());
-        let put = PutRequest {
-            key: key.clone(),
-            value: value.clone(),
-            lease: lease.id,
-            ignore_lease: false,
-        };
-        let txn = TxnRequest {
-            success: vec![txn::put(put)],
-            ..TxnRequest::default()
-        };
-        self.channel.txn(&txn).await?;
-        let watches = self.open_watches(on_watch).await?;
-        let _ = self.session.set(Session {
-            key,
-            value,
-            lease: lease.id,
-            watches,
-        });
-        self.io.spawn_detached(keep_session(Arc::downgrade(self)));
+        let epoch = Epoch::begin(&self.channel, key).await?;
+        let _ = self.watches.set(self.open_watches(on_watch).await?);
+        let _ = self.epoch.set(epoch);
+        self.io.spawn_detached(keep_epoch(Arc::downgrade(self)));
         Ok(())
     }
 
@@ -142,34 +109,33 @@ impl Connection {
 
     /// Creates or cancels a watch.
     pub(crate) fn watch(&self, command: WatchCommand) {
-        if let Some(session) = self.session.get() {
-            let _ = session.watches.send(command);
+        if let Some(watches) = self.watches.get() {
+            let _ = watches.send(command);
         }
     }
 
-    /// Returns the key and the value that make a write void when this connection has been replaced.
-    pub(crate) fn session(&self) -> Option<(Bytes, Bytes)> {
-        let session = self.session.get()?;
-        Some((session.key.clone(), session.value.clone()))
+    /// Returns the epoch, which has begun before the connection is used.
+    pub(crate) fn epoch(&self) -> Option<&Epoch> {
+        self.epoch.get()
     }
 
-    /// Ends the session: nothing can be written through this connection from then on.
-    pub(crate) async fn close_session(&self) -> Result<(), Failure> {
-        match self.session.get() {
-            Some(session) => self.channel.revoke(session.lease).await,
+    /// Ends the epoch: nothing can be written through this connection from then on.
+    pub(crate) async fn end_epoch(&self) -> Result<(), Failure> {
+        match self.epoch.get() {
+            Some(epoch) => epoch.end(&self.channel).await,
             None => Ok(()),
         }
     }
 
     /// Executes a transaction that may enter those lines, together with others that wait. What it reads is for a
     /// refusal only.
-    pub(crate) async fn gathered_txn(
+    pub(crate) async fn txn_in_batch(
         &self,
         txn: TxnRequest,
         lines: Vec<Bytes>,
     ) -> Result<TxnResponse, Failure> {
         let send = |txn| async move { self.channel.txn(&txn).await };
-        self.gather.execute(txn, lines, send).await
+        self.batch.execute(txn, lines, send).await
     }
 }
 
@@ -194,19 +160,18 @@ impl Drop for Connection {
     }
 }
 
-/// Keeps the session's lease alive as long as the connection is used.
-async fn keep_session(connection: Weak<Connection>) {
+/// Keeps the epoch alive as long as the connection is used.
+async fn keep_epoch(connection: Weak<Connection>) {
     loop {
-        sleep_until(deadline_in(SESSION_TTL / 4)).await;
+        sleep_until(deadline_in(EPOCH_TTL / 4)).await;
         let Some(connection) = connection.upgrade().filter(|it| !it.has_ended()) else {
             return;
         };
-        let Some(session) = connection.session.get() else {
+        let Some(epoch) = connection.epoch.get() else {
             return;
         };
-        match connection.channel.keep_alive(session.lease).await {
-            Ok(reply) if reply.ttl <= 0 => return connection.end(),
-            Ok(_) | Err(_) => {}
+        if !epoch.keep_alive(&connection.channel).await {
+            return connection.end();
         }
     }
 }

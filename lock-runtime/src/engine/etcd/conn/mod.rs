@@ -6,5 +6,6 @@ pub(crate) mod client;
 pub(crate) mod connect;
 pub(crate) mod connection;
 pub(crate) mod connection_state;
+pub(crate) mod epoch;
 pub(crate) mod leases;
 pub(crate) mod server_lease;

@@ -4,9 +4,10 @@ use crate::engine::common::line::Line;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::lock::core::{Core, MAX_ROUNDS, has_ended, too_busy};
 use crate::engine::etcd::lock::record::Record;
-use crate::engine::etcd::wire::messages::TxnRequest;
+use crate::engine::etcd::wire::messages::{RequestOp, TxnRequest};
 use crate::engine::etcd::wire::txn;
 use crate::engine::request::Claim;
+use prost::bytes::Bytes;
 use std::sync::Arc;
 
 impl Core {
@@ -36,29 +37,18 @@ impl Core {
         acquired
     }
 
+    /// Enters the lines in one transaction, again for fewer claims while one of them has no room.
     async fn take(&self, claims: &[Claim]) -> Result<usize, EngineError> {
-        let (mut count, mut seen) = (claims.len(), None::<i64>);
+        let (mut count, mut seen) = (claims.len(), None);
         for round in 0..MAX_ROUNDS {
             let claims = &claims[..count];
             let lease = self.share_lease(claims).await?;
             let records = self.open(claims)?;
-            let lines: Vec<_> = claims
-                .iter()
-                .map(|claim| self.keys.line(&claim.name))
-                .collect();
-            // What was read without the claim's key, and has no new key since, is without it. A holder's renewal writes
-            // to its key, and takes no room.
-            let room = |line: &_| match seen {
-                None => txn::is_empty(line),
-                Some(revision) => txn::has_no_newer(line, revision),
-            };
+            let lines = claims.iter().map(|claim| self.keys.line(&claim.name));
+            let lines: Vec<_> = lines.collect();
             let puts = claims.iter().zip(&records);
             let puts = puts.map(|(claim, record)| record.put(claim.token, lease.lease().id));
-            let request = TxnRequest {
-                compare: lines.iter().map(room).collect(),
-                success: puts.collect(),
-                failure: lines.iter().map(txn::range).collect(),
-            };
+            let request = entry(&lines, puts.collect(), seen);
             // Whether a lock has room is decided by what is read alone.
             let first = || lines.iter().map(|(first, _)| first.clone()).collect();
             let together = (round == 0).then(first);
@@ -68,19 +58,16 @@ impl Core {
             if written.succeeded {
                 // A lease that was tried before has ended.
                 if records.iter().any(|record| record.leases.len() > 1) {
-                    claims
-                        .iter()
-                        .for_each(|it| self.claims.set_lease(it, &lease));
+                    for claim in claims {
+                        self.claims.set_lease(claim, &lease);
+                    }
                 }
                 return Ok(count);
             }
             let revision = written.revision;
-            let lines = written.ranges().map(Line::new);
-            let free: Vec<_> = claims
-                .iter()
-                .zip(lines)
-                .take_while(|(claim, line)| line.has_room_for(claim.token.limit()))
-                .collect();
+            let lines = claims.iter().zip(written.ranges().map(Line::new));
+            let free = lines.take_while(|(claim, line)| line.has_room_for(claim.token.limit()));
+            let free: Vec<_> = free.collect();
             count = free.len();
             if count == 0 {
                 return Ok(0);
@@ -99,5 +86,21 @@ impl Core {
     fn open(&self, claims: &[Claim]) -> Result<Vec<Record>, EngineError> {
         let open = |claim: &Claim| self.claims.find_open(claim.token).ok_or_else(has_ended);
         claims.iter().map(open).collect()
+    }
+}
+
+/// Returns the transaction that writes keys into lines that are empty, or that have no newer key than those that were
+/// read at the revision `seen`.
+fn entry(lines: &[(Bytes, Bytes)], puts: Vec<RequestOp>, seen: Option<i64>) -> TxnRequest {
+    // What was read without the claim's key, and has no new key since, is without it. A holder's renewal writes to its
+    // key, and takes no room.
+    let room = |line| match seen {
+        None => txn::is_empty(line),
+        Some(revision) => txn::has_no_newer(line, revision),
+    };
+    TxnRequest {
+        compare: lines.iter().map(room).collect(),
+        success: puts,
+        failure: lines.iter().map(txn::range).collect(),
     }
 }

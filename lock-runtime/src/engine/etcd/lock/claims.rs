@@ -6,8 +6,8 @@ use crate::engine::common::line::Line;
 use crate::engine::etcd::conn::connection::Connection;
 use crate::engine::etcd::conn::server_lease::LeaseUse;
 use crate::engine::etcd::keys::Keys;
-use crate::engine::etcd::lock::record::{Known, Phase, Record};
-use crate::engine::etcd::lock::slots::Slots;
+use crate::engine::etcd::lock::claim_keys::ClaimKeys;
+use crate::engine::etcd::lock::record::{ClaimPhase, Known, Record};
 use crate::engine::etcd::lock::watched_line::WatchedLine;
 use crate::engine::etcd::lock::watches::Watches;
 use crate::engine::etcd::wire::messages::{KeyValue, WatchResponse};
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub(crate) struct Claims {
     keys: Keys,
-    slots: Arc<Slots>,
+    own_keys: Arc<ClaimKeys>,
     pub(crate) table: Arc<ClaimTable<Record>>,
     watches: Watches,
 }
@@ -30,7 +30,7 @@ impl Claims {
     pub(crate) fn new(keys: Keys, clock: Clock) -> Claims {
         Claims {
             keys,
-            slots: Arc::default(),
+            own_keys: Arc::default(),
             table: Arc::new(ClaimTable::new(clock)),
             watches: Watches::default(),
         }
@@ -38,7 +38,7 @@ impl Claims {
 
     /// Adds a claim that may be new.
     pub(crate) fn enter(&self, claim: &Claim) {
-        let new = || Record::new(self.slots.take(&self.keys, &claim.name, 0));
+        let new = || Record::new(self.own_keys.take(&self.keys, &claim.name, 0));
         self.table.get_or_insert(claim.token, |_| true, new);
     }
 
@@ -58,8 +58,8 @@ impl Claims {
     }
 
     /// Forgets the watch of a claim that no longer waits.
-    fn leave(&self, phase: &Phase) {
-        if let Phase::Waits(line) = phase {
+    fn leave(&self, phase: &ClaimPhase) {
+        if let ClaimPhase::Waits(line) = phase {
             self.watches.remove(line.watch);
         }
     }
@@ -95,9 +95,9 @@ impl Claims {
     pub(crate) fn move_on(&self, claim: &Claim, line: &Line<KeyValue>) {
         self.change(claim.token, |record| {
             let is_taken = |key: &Bytes| line.entries().iter().any(|kv| kv.key == key);
-            while is_taken(&record.slot.key) {
-                let next = record.slot.number + 1;
-                record.slot = self.slots.take(&self.keys, &claim.name, next);
+            while is_taken(&record.key.bytes) {
+                let next = record.key.number + 1;
+                record.key = self.own_keys.take(&self.keys, &claim.name, next);
             }
         });
     }
@@ -106,7 +106,7 @@ impl Claims {
     pub(crate) fn add_token(&self, token: Token, second: Token) {
         if let Some(record) = self.find(token) {
             let added = || Record {
-                phase: Phase::Requested,
+                phase: ClaimPhase::Requested,
                 ending: Ending::default(),
                 ..record
             };
@@ -116,7 +116,7 @@ impl Claims {
 
     pub(crate) fn is_held(&self, token: Token) -> bool {
         let record = self.find_open(token);
-        record.is_some_and(|record| matches!(record.phase, Phase::Held))
+        record.is_some_and(|record| matches!(record.phase, ClaimPhase::Held))
     }
 
     pub(crate) fn forget_unless_ending(&self, token: Token) {
@@ -130,7 +130,7 @@ impl Claims {
     pub(crate) fn hold(&self, token: Token, since: Timestamp, ttl: Duration) -> bool {
         let open = self.table.change(token, |record| {
             self.leave(&record.phase);
-            record.phase = Phase::Held;
+            record.phase = ClaimPhase::Held;
             !record.is_ending()
         });
         self.table.expire_since(token, since, ttl);
@@ -141,7 +141,7 @@ impl Claims {
     /// line.
     pub(crate) fn begin_to_read(&self, token: Token, connection: &Arc<Connection>) -> bool {
         let follows = self.table.change(token, |record| match &mut record.phase {
-            Phase::Waits(line) if line.is_of(connection) => {
+            ClaimPhase::Waits(line) if line.is_of(connection) => {
                 Arc::make_mut(line).begin_to_read();
                 true
             }
@@ -155,7 +155,7 @@ impl Claims {
         let watch = self.watches.add(token);
         let added = self.table.change(token, |record| {
             self.leave(&record.phase);
-            record.phase = Phase::Waits(Arc::new(WatchedLine::new(watch, connection)));
+            record.phase = ClaimPhase::Waits(Arc::new(WatchedLine::new(watch, connection)));
         });
         if added.is_none() {
             self.watches.remove(watch);
@@ -166,7 +166,7 @@ impl Claims {
     /// Takes the claim's line as it was read at that revision.
     pub(crate) fn read(&self, token: Token, line: Line<KeyValue>, revision: i64) {
         self.change(token, |record| {
-            if let Phase::Waits(watched) = &mut record.phase {
+            if let ClaimPhase::Waits(watched) = &mut record.phase {
                 Arc::make_mut(watched).read(line, revision);
             }
         });
@@ -178,22 +178,22 @@ impl Claims {
         record.map_or(Known::Nothing, |record| record.known(token, now))
     }
 
-    /// Forgets what the watch of a waiting claim shows.
-    pub(crate) fn doubt(&self, token: Token) {
+    /// Has the line of a waiting claim read again: the claim's key is not there as its watch shows.
+    pub(crate) fn must_read_again(&self, token: Token) {
         self.change(token, |record| match &mut record.phase {
-            Phase::Waits(line) => Arc::make_mut(line).end(),
-            phase => *phase = Phase::Requested,
+            ClaimPhase::Waits(line) => Arc::make_mut(line).end(),
+            phase => *phase = ClaimPhase::Requested,
         });
     }
 
     /// Forgets the watch of a claim that waits, and returns it.
     pub(crate) fn take_watch(&self, token: Token) -> Option<i64> {
         let watch = self.table.change(token, |record| {
-            let Phase::Waits(line) = &record.phase else {
+            let ClaimPhase::Waits(line) = &record.phase else {
                 return None;
             };
             let watch = line.watch;
-            record.phase = Phase::Requested;
+            record.phase = ClaimPhase::Requested;
             Some(watch)
         });
         watch.flatten().filter(|watch| self.watches.remove(*watch))
@@ -204,7 +204,7 @@ impl Claims {
         let token = self.watches.get(message.watch_id)?;
         let followed = self.table.change(token, |record| {
             let followed = record.follow(token, message);
-            if matches!(record.phase, Phase::Granted) {
+            if matches!(record.phase, ClaimPhase::Granted) {
                 self.watches.remove(message.watch_id);
             }
             followed

@@ -1,6 +1,7 @@
 //! What the requests of locks have in common: the state of the engine, and writes that only the present connection
 //! carries out.
 
+use crate::engine::common::claim_table::end_expired;
 use crate::engine::common::upkeep::Kept;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::conn::client::Client;
@@ -9,9 +10,8 @@ use crate::engine::etcd::conn::server_lease::LeaseUse;
 use crate::engine::etcd::keys::Keys;
 use crate::engine::etcd::lock::claims::Claims;
 use crate::engine::etcd::wire::error::Failure;
-use crate::engine::etcd::wire::messages::{KeyValue, Response, TxnRequest, TxnResponse};
-use crate::engine::etcd::wire::txn;
-use crate::engine::event::EventHandler;
+use crate::engine::etcd::wire::messages::{KeyValue, OpReply, TxnRequest, TxnResponse};
+use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::request::Claim;
 use crate::util::clock::{Clock, Timestamp};
 use prost::bytes::Bytes;
@@ -38,14 +38,14 @@ pub(crate) struct Written {
     /// Zero if others were executed together with it: they may have written after it has read.
     pub(crate) revision: i64,
     /// The replies to its parts.
-    pub(crate) replies: Vec<Response>,
+    pub(crate) replies: Vec<OpReply>,
 }
 
 impl Written {
     /// Returns the keys of each range that was read.
     pub(crate) fn ranges(self) -> impl Iterator<Item = Vec<KeyValue>> {
         self.replies.into_iter().filter_map(|reply| match reply {
-            Response::Range(range) => Some(range.kvs),
+            OpReply::Range(range) => Some(range.kvs),
             _ => None,
         })
     }
@@ -64,6 +64,32 @@ pub(crate) fn too_busy() -> EngineError {
 }
 
 impl Core {
+    /// Returns the state of an engine that has connected, and ends the claims that expire.
+    pub(crate) fn start(
+        client: Client,
+        keys: Keys,
+        clock: Clock,
+        handler: EventHandler,
+    ) -> Arc<Core> {
+        let (client, lost) = (Arc::new(client), handler.clone());
+        let on_lost = move || lost(EngineEvent::Resubscribed);
+        let core = Arc::new(Core {
+            leases: Leases::new(client.clone(), clock.clone(), on_lost),
+            client,
+            claims: Arc::new(Claims::new(keys.clone(), clock.clone())),
+            keys,
+            started: clock.now(),
+            clock,
+            handler,
+        });
+        let (table, weak) = (core.claims.table.clone(), Arc::downgrade(&core));
+        let expiry = end_expired(table, weak, |core, token| {
+            core.end(token);
+        });
+        core.client.io.spawn_detached(expiry);
+        core
+    }
+
     /// Runs a request on the I/O thread, where it continues if the caller leaves.
     pub(crate) async fn run<T, F>(
         self: &Arc<Self>,
@@ -93,7 +119,7 @@ impl Core {
         Ok(lease)
     }
 
-    /// Writes what is attached to that lease, if the session is this connection's. Returns `None` if the lease has
+    /// Writes what is attached to that lease, if the epoch is this connection's. Returns `None` if the lease has
     /// ended.
     pub(crate) async fn write(
         &self,
@@ -101,7 +127,7 @@ impl Core {
         request: TxnRequest,
         lines: Option<Vec<Bytes>>,
     ) -> Result<Option<Written>, EngineError> {
-        match self.write_in_session(request, lines).await {
+        match self.write_in_epoch(request, lines).await {
             Err(failure) if failure.is_lost_lease() => {
                 self.leases.lose(lease.lease());
                 Ok(None)
@@ -110,9 +136,9 @@ impl Core {
         }
     }
 
-    /// Executes the transaction if the session is this connection's; together with others, if all lines are given that
+    /// Executes the transaction if the epoch is this connection's; together with others, if all lines are given that
     /// it may enter.
-    pub(crate) async fn write_in_session(
+    pub(crate) async fn write_in_epoch(
         &self,
         request: TxnRequest,
         lines: Option<Vec<Bytes>>,
@@ -134,25 +160,19 @@ impl Core {
     ) -> Result<Written, Failure> {
         let connection = self.client.connection().await;
         let connection = connection.map_err(|error| Failure::not_sent(error.to_string()))?;
-        let session = connection.session();
-        let (key, value) = session.ok_or_else(|| Failure::not_sent("there is no session"))?;
-        let is_open = txn::has_value(key.clone(), value.clone());
-        request.compare.push(is_open);
-        request.failure.push(txn::get(key));
+        let epoch = connection.epoch();
+        let epoch = epoch.ok_or_else(|| Failure::not_sent("there is no epoch"))?;
+        epoch.guard(&mut request);
         let reply = match lines {
-            Some(lines) => connection.gathered_txn(request, lines).await?,
+            Some(lines) => connection.txn_in_batch(request, lines).await?,
             None => connection.channel.txn(&request).await?,
         };
         let (succeeded, revision) = (reply.succeeded, reply.revision());
         let replies = reply.responses.into_iter();
         let mut replies: Vec<_> = replies.filter_map(|op| op.response).collect();
-        if !succeeded {
-            let is_session = |kv: &KeyValue| kv.value == value;
-            let session = replies.pop();
-            if !matches!(session, Some(Response::Range(it)) if it.kvs.iter().any(is_session)) {
-                connection.end();
-                return Err(Failure::not_sent("the session was closed"));
-            }
+        if !succeeded && !epoch.lasts_by(replies.pop()) {
+            connection.end();
+            return Err(Failure::not_sent("the epoch of the connection has ended"));
         }
         Ok(Written {
             succeeded,
@@ -169,22 +189,22 @@ impl Core {
     }
 
     /// Executes such a transaction together with others. It enters no line.
-    pub(crate) async fn execute_gathered(
+    pub(crate) async fn execute_in_batch(
         &self,
         request: TxnRequest,
     ) -> Result<TxnResponse, EngineError> {
         let connection = self.client.connection().await?;
-        let reply = connection.gathered_txn(request, Vec::new()).await;
+        let reply = connection.txn_in_batch(request, Vec::new()).await;
         reply.map_err(Failure::into_engine_error)
     }
 
-    /// Revokes the leases without claims, and the session's if none is left.
+    /// Revokes the leases without claims, and the epoch's if none is left.
     pub(crate) async fn close(self: Arc<Self>) -> Result<(), EngineError> {
         if self.leases.revoke_unused().await
             && let Some(connection) = self.client.present()
         {
-            // A session that is not closed ends by itself.
-            let _ = connection.close_session().await;
+            // An epoch that is not ended ends by itself.
+            let _ = connection.end_epoch().await;
         }
         Ok(())
     }

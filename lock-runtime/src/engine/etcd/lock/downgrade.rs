@@ -39,7 +39,7 @@ impl Core {
         // A renewal may have moved the key meanwhile.
         self.claims.share_leases(claim.token, to);
         let since = self.clock.now();
-        let key = &record.slot.key;
+        let key = &record.key.bytes;
         let put = PutRequest {
             key: key.clone(),
             value: value_of(to),
@@ -51,7 +51,7 @@ impl Core {
             success: vec![txn::put(put)],
             failure: vec![txn::get(key.clone())],
         };
-        let written = self.write_in_session(request, None).await;
+        let written = self.write_in_epoch(request, None).await;
         let written = written.map_err(Failure::into_engine_error)?;
         let succeeded = written.succeeded;
         let mut found = written.ranges().flatten();

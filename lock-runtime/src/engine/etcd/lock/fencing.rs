@@ -22,7 +22,7 @@ impl Core {
             key: self.keys.fence(),
             ..PutRequest::default()
         };
-        let holds = txn::has_value(record.slot.key.clone(), value_of(claim.token));
+        let holds = txn::has_value(record.key.bytes.clone(), value_of(claim.token));
         let draw = TxnRequest {
             compare: vec![holds],
             success: vec![txn::put(fence)],

@@ -3,8 +3,8 @@
 use crate::engine::common::ending::Ending;
 use crate::engine::common::line::Place;
 use crate::engine::etcd::conn::server_lease::LeaseUse;
+use crate::engine::etcd::lock::claim_keys::ClaimKey;
 use crate::engine::etcd::lock::entry::value_of;
-use crate::engine::etcd::lock::slots::Slot;
 use crate::engine::etcd::lock::watched_line::WatchedLine;
 use crate::engine::etcd::wire::messages::{PutRequest, RequestOp, WatchResponse};
 use crate::engine::etcd::wire::txn;
@@ -24,17 +24,17 @@ const TWO_THIRDS: (u32, u32) = (2, 3);
 /// What is known of one claim.
 #[derive(Clone)]
 pub(crate) struct Record {
-    pub(crate) slot: Arc<Slot>,
+    pub(crate) key: Arc<ClaimKey>,
     /// Its requests are sent one after the other.
     pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
     /// The leases that the claim's key may be attached to.
     pub(crate) leases: Vec<Arc<LeaseUse>>,
-    pub(crate) phase: Phase,
+    pub(crate) phase: ClaimPhase,
     pub(crate) ending: Ending,
 }
 
 #[derive(Clone)]
-pub(crate) enum Phase {
+pub(crate) enum ClaimPhase {
     Requested,
     Waits(Arc<WatchedLine>),
     /// The watch shows that the claim holds the lock, and no caller knows yet.
@@ -52,12 +52,12 @@ pub(crate) enum Known {
 }
 
 impl Record {
-    pub(crate) fn new(slot: Arc<Slot>) -> Record {
+    pub(crate) fn new(key: Arc<ClaimKey>) -> Record {
         Record {
-            slot,
+            key,
             turn: Arc::default(),
             leases: Vec::new(),
-            phase: Phase::Requested,
+            phase: ClaimPhase::Requested,
             ending: Ending::default(),
         }
     }
@@ -94,7 +94,7 @@ impl Record {
     /// Returns the write of the claim's key.
     pub(crate) fn put(&self, token: Token, lease: i64) -> RequestOp {
         txn::put(PutRequest {
-            key: self.slot.key.clone(),
+            key: self.key.bytes.clone(),
             value: value_of(token),
             lease,
             ignore_lease: false,
@@ -104,11 +104,11 @@ impl Record {
     /// Returns what the watch of a waiting claim shows, while it can be believed.
     pub(crate) fn known(&self, token: Token, now: Timestamp) -> Known {
         let place = match &self.phase {
-            Phase::Granted => Some(Place::Holds),
-            Phase::Waits(line) if line.is_live() && !self.has_lost_lease() => {
-                line.place_of(&self.slot.key, &value_of(token))
+            ClaimPhase::Granted => Some(Place::Holds),
+            ClaimPhase::Waits(line) if line.is_live() && !self.has_lost_lease() => {
+                line.place_of(&self.key.bytes, &value_of(token))
             }
-            Phase::Requested | Phase::Waits(_) | Phase::Held => None,
+            ClaimPhase::Requested | ClaimPhase::Waits(_) | ClaimPhase::Held => None,
         };
         match place {
             Some(Place::Holds) if self.has_less_than(HALF, now) => Known::MustMove,
@@ -130,43 +130,24 @@ impl Record {
         message: &WatchResponse,
     ) -> Option<(EngineEvent, bool)> {
         let line = match &mut self.phase {
-            Phase::Waits(line) if line.watch == message.watch_id => line,
+            ClaimPhase::Waits(line) if line.watch == message.watch_id => line,
             _ => return None,
         };
-        let (key, value) = (&self.slot.key, value_of(token));
+        let (key, value) = (&self.key.bytes, value_of(token));
         let line = Arc::make_mut(line);
-        let has_others = |place| {
-            matches!(
-                place,
-                Some(Place::Waits {
-                    has_others: true,
-                    ..
-                })
-            )
-        };
         let before = line.place_of(key, &value);
         line.follow(message);
-        if !message.canceled && !line.is_read() {
-            return None;
-        }
-        let place = line.place_of(key, &value);
-        match place {
+        match line.place_of(key, &value) {
             Some(Place::Holds) => {
-                self.phase = Phase::Granted;
+                self.phase = ClaimPhase::Granted;
                 Some((EngineEvent::MayBeFree(token), true))
             }
-            Some(Place::Waits { ahead, .. }) if !message.canceled => {
-                let was_behind = matches!(before, Some(Place::Waits { ahead, .. }) if ahead > 0);
-                match ahead == 0 && was_behind {
-                    true => Some((EngineEvent::AtFront(token), false)),
-                    false => {
-                        let joined = has_others(place) && !has_others(before);
-                        joined.then_some((EngineEvent::MoreWaiters(token), false))
-                    }
-                }
+            Some(after) if !message.canceled => {
+                event_for(token, before, after).map(|event| (event, false))
             }
+            None if !message.canceled && !line.is_read() => None,
             // It is read again.
-            None if line.is_too_old() && !message.canceled => {
+            None if !message.canceled && line.is_too_old() => {
                 Some((EngineEvent::MayBeFree(token), false))
             }
             _ => {
@@ -175,4 +156,18 @@ impl Record {
             }
         }
     }
+}
+
+/// Returns the event for a claim that waits, if its caller acts on the change of its place.
+fn event_for(token: Token, before: Option<Place>, after: Place) -> Option<EngineEvent> {
+    let ahead_and_others = |place| match place {
+        Place::Holds => (0, false),
+        Place::Waits { ahead, has_others } => (ahead, has_others),
+    };
+    let (was_ahead, had_others) = before.map_or((0, false), ahead_and_others);
+    let (ahead, has_others) = ahead_and_others(after);
+    if ahead == 0 && was_ahead > 0 {
+        return Some(EngineEvent::AtFront(token));
+    }
+    (has_others && !had_others).then_some(EngineEvent::MoreWaiters(token))
 }

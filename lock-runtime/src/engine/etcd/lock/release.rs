@@ -51,13 +51,13 @@ impl Core {
         let (mut retry, mut may_have_run) = (Retry::default(), false);
         let give_up = deadline_in(OUTAGE);
         let ended = loop {
-            let (key, value) = (&record.slot.key, value_of(token));
+            let (key, value) = (&record.key.bytes, value_of(token));
             let delete = TxnRequest {
                 compare: vec![txn::has_value(key.clone(), value)],
                 success: vec![txn::delete(key.clone())],
                 failure: Vec::new(),
             };
-            match self.execute_gathered(delete).await {
+            match self.execute_in_batch(delete).await {
                 Ok(reply) => break reply.succeeded || may_have_run,
                 Err(error) => {
                     may_have_run |= error.kind == EngineErrorKind::Indeterminate;

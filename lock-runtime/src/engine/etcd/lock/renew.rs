@@ -5,7 +5,7 @@ use crate::engine::etcd::conn::server_lease::LeaseUse;
 use crate::engine::etcd::lock::core::{Core, has_ended, too_busy};
 use crate::engine::etcd::lock::entry::value_of;
 use crate::engine::etcd::lock::record::Record;
-use crate::engine::etcd::wire::messages::{RequestOp, Response, TxnRequest};
+use crate::engine::etcd::wire::messages::{OpReply, RequestOp, TxnRequest};
 use crate::engine::etcd::wire::txn;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
@@ -38,7 +38,7 @@ impl Move {
     }
 
     fn request(&self) -> RequestOp {
-        let (key, token) = (self.record.slot.key.clone(), self.claim.token);
+        let (key, token) = (self.record.key.bytes.clone(), self.claim.token);
         match &self.lease {
             None => txn::get(key),
             Some(lease) => txn::within(TxnRequest {
@@ -50,12 +50,12 @@ impl Move {
     }
 
     /// Returns `true` if the claim's key was there.
-    fn was_there(&self, reply: &Response) -> bool {
+    fn was_there(&self, reply: &OpReply) -> bool {
         let value = value_of(self.claim.token);
         match reply {
-            Response::Range(range) => range.kvs.iter().any(|kv| kv.value == value),
-            Response::Txn(part) => part.succeeded,
-            Response::Put(_) | Response::Delete(_) => false,
+            OpReply::Range(range) => range.kvs.iter().any(|kv| kv.value == value),
+            OpReply::Txn(part) => part.succeeded,
+            OpReply::Put(_) | OpReply::Delete(_) => false,
         }
     }
 }
@@ -82,8 +82,8 @@ impl Core {
             .map(|(claim, _)| (claim.token, Err(has_ended())));
         let mut replies: HashMap<Token, Renewed> = unknown.collect();
         // Renewals of the same claims wait for one another in this order, and those of the same key for none.
-        open.sort_by(|(_, one), (_, other)| one.slot.key.cmp(&other.slot.key));
-        open.dedup_by(|(_, one), (_, other)| one.slot.key == other.slot.key);
+        open.sort_by(|(_, one), (_, other)| one.key.bytes.cmp(&other.key.bytes));
+        open.dedup_by(|(_, one), (_, other)| one.key.bytes == other.key.bytes);
         let renewals = batches(open).into_iter().map(async |batch| {
             let held = self.renew_together(&batch, since).await;
             (batch, held)
@@ -155,7 +155,7 @@ impl Core {
             success: moves.iter().map(Move::request).collect(),
             ..TxnRequest::default()
         };
-        let written = self.write_in_session(request, None).await;
+        let written = self.write_in_epoch(request, None).await;
         let written = written.map_err(|failure| {
             if failure.is_lost_lease() {
                 leases.for_each(|lease| self.leases.lose(lease.lease()));
@@ -182,7 +182,7 @@ impl Core {
 fn batches(renewals: Vec<Open<'_>>) -> Vec<Vec<Open<'_>>> {
     let (mut batches, mut bytes) = (Vec::<Vec<_>>::new(), 0);
     for renewal in renewals {
-        let size = renewal.1.slot.key.len();
+        let size = renewal.1.key.bytes.len();
         bytes += size;
         match batches.last_mut() {
             Some(batch) if batch.len() < MAX_PARTS && bytes <= MAX_BYTES => batch.push(renewal),

@@ -58,7 +58,7 @@ impl Core {
         let Some(record) = self.claims.find_open(claim.token) else {
             return Ok(());
         };
-        let (key, value) = (&record.slot.key, value_of(claim.token));
+        let (key, value) = (&record.key.bytes, value_of(claim.token));
         self.watch(claim.token, &range).await?;
         let put = record.put(claim.token, lease.lease().id);
         let request = TxnRequest {
@@ -90,7 +90,7 @@ impl Core {
             .attach(&[Move::new(claim, record, Some(lease))])
             .await?;
         if moved.is_empty() {
-            self.claims.doubt(claim.token);
+            self.claims.must_read_again(claim.token);
         }
         Ok(())
     }

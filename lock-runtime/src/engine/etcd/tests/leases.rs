@@ -131,7 +131,7 @@ async fn a_lease_that_is_kept_alive_proves_no_more() {
     while client.server.kept_alive() == 0 {
         sleep_until(deadline_in(Duration::from_millis(5))).await;
     }
-    // The answer has come when another request is answered.
+    // The reply has come when another request gets its reply.
     assert!(
         client
             .engine

@@ -1,7 +1,7 @@
-//! Tests on a server whose answers are scripted.
+//! Tests on a server whose replies are scripted.
 
+mod batches;
 mod checks;
-mod gathered;
 mod leases;
 mod scripted_server;
 mod watches;

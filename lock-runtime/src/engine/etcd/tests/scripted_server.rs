@@ -3,9 +3,9 @@
 use crate::engine::etcd::wire::grpc::encode;
 use crate::engine::etcd::wire::messages::{
     AlarmResponse, Compare, Empty, Event, Header, KeepAliveResponse, KeyValue, LeaseGrantRequest,
-    LeaseGrantResponse, LeaseRequest, MemberListResponse, Operand, PutRequest, RangeResponse,
-    Request, Response, ResponseOp, StatusResponse, TxnRequest, TxnResponse, WatchCommand,
-    WatchRequest, WatchResponse,
+    LeaseGrantResponse, LeaseRequest, MemberListResponse, Op, OpReply, Operand, PutRequest,
+    RangeResponse, ResponseOp, StatusResponse, TxnRequest, TxnResponse, WatchCommand, WatchRequest,
+    WatchResponse,
 };
 use crate::util::clock::Clock;
 use h2::server::SendResponse;
@@ -29,7 +29,7 @@ pub(crate) struct ScriptedServer {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    stored: Mutex<Stored>,
     /// Ends all connections.
     cut: Notify,
     /// A key was written to a line.
@@ -37,7 +37,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct Stored {
     /// In the order of creation.
     keys: Vec<KeyValue>,
     revision: i64,
@@ -54,7 +54,7 @@ struct State {
     clock: Option<Clock>,
     /// The history of the first revision is gone.
     is_compacted: bool,
-    /// No transaction is answered, and one that draws a fencing token ends the connection.
+    /// No transaction gets a reply, and one that draws a fencing token ends the connection.
     is_silent: bool,
 }
 
@@ -82,18 +82,18 @@ impl ScriptedServer {
 
     /// Returns how often a lease has been kept alive.
     pub(crate) fn kept_alive(&self) -> usize {
-        self.shared.state().kept_alive
+        self.shared.stored().kept_alive
     }
 
-    /// Has the server answer late when it has granted a lease.
+    /// Has the server reply late when it has granted a lease.
     pub(crate) fn be_slow(&self, clock: Clock) {
-        self.shared.state().clock = Some(clock);
+        self.shared.stored().clock = Some(clock);
     }
 
     /// Has another client hold the lock `row`.
     pub(crate) fn hold(&self) {
         self.shared
-            .state()
+            .stored()
             .put(Bytes::from_static(HOLDER), Bytes::new(), 0);
     }
 
@@ -104,47 +104,47 @@ impl ScriptedServer {
 
     /// Has watches begin only after another claim has entered the line and the other client has released the lock.
     pub(crate) fn release_before_watches(&self) {
-        self.shared.state().releases_first = true;
+        self.shared.stored().releases_first = true;
     }
 
     /// Has the server look back on that number of revisions, the first of which may be gone.
     pub(crate) fn have_history(&self, revisions: i64, is_compacted: bool) {
-        let mut state = self.shared.state();
-        (state.revision, state.is_compacted) = (revisions, is_compacted);
+        let mut stored = self.shared.stored();
+        (stored.revision, stored.is_compacted) = (revisions, is_compacted);
     }
 
     /// Returns the revision from which each watch was to begin.
     pub(crate) fn starts(&self) -> Vec<i64> {
-        self.shared.state().starts.clone()
+        self.shared.stored().starts.clone()
     }
 
     /// Returns the lease of the last claim in the line of `row`.
     pub(crate) fn lease_of_claim(&self) -> i64 {
-        let state = self.shared.state();
-        let line = state.keys.iter().filter(|kv| kv.key.starts_with(LINE));
+        let stored = self.shared.stored();
+        let line = stored.keys.iter().filter(|kv| kv.key.starts_with(LINE));
         line.last().map_or(0, |kv| kv.lease)
     }
 
     /// Removes all claims on `row` without a report to any watch.
     pub(crate) fn forget_claims(&self) {
-        let mut state = self.shared.state();
-        state.keys.retain(|kv| !kv.key.starts_with(LINE));
+        let mut stored = self.shared.stored();
+        stored.keys.retain(|kv| !kv.key.starts_with(LINE));
     }
 
-    /// Answers no transaction until one draws a fencing token, and then ends the connection.
+    /// Replies to no transaction until one draws a fencing token, and then ends the connection.
     pub(crate) fn fall_silent(&self) {
-        self.shared.state().is_silent = true;
+        self.shared.stored().is_silent = true;
     }
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+    fn stored(&self) -> MutexGuard<'_, Stored> {
+        self.stored.lock().unwrap()
     }
 
     async fn release(&self) {
         self.entered.notified().await;
-        self.state().delete(&Bytes::from_static(HOLDER));
+        self.stored().delete(&Bytes::from_static(HOLDER));
     }
 }
 
@@ -154,7 +154,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) -> Result<(), h2::Error> 
     let serve = async {
         while let Some(request) = connection.accept().await {
             let (request, respond) = request?;
-            tokio::spawn(answer(request, respond, shared.clone()));
+            tokio::spawn(reply_to(request, respond, shared.clone()));
         }
         Ok(())
     };
@@ -164,7 +164,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) -> Result<(), h2::Error> 
     }
 }
 
-async fn answer(
+async fn reply_to(
     request: http::Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
     shared: Arc<Shared>,
@@ -186,23 +186,23 @@ async fn answer(
     }
     let mut message = &request[..];
     message.advance(5);
-    if method == "/etcdserverpb.KV/Txn" && shared.state().is_silent {
+    if method == "/etcdserverpb.KV/Txn" && shared.stored().is_silent {
         if message.windows(7).any(|words| words == b"::fence") {
-            shared.state().is_silent = false;
+            shared.stored().is_silent = false;
             shared.cut.notify_waiters();
         }
         return pending().await;
     }
     let mut status = HeaderMap::new();
-    if method == "/etcdserverpb.KV/Range" && shared.state().is_compacted {
+    if method == "/etcdserverpb.KV/Range" && shared.stored().is_compacted {
         let words = "etcdserver: mvcc: required revision has been compacted";
         status.insert("grpc-status", HeaderValue::from_static("11"));
         status.insert("grpc-message", HeaderValue::from_static(words));
         return stream.send_trailers(status);
     }
-    let answer = shared.answer(method, message);
-    let answer = answer.ok_or(Reason::PROTOCOL_ERROR)?;
-    stream.send_data(answer, false)?;
+    let reply = shared.reply(method, message);
+    let reply = reply.ok_or(Reason::PROTOCOL_ERROR)?;
+    stream.send_data(reply, false)?;
     status.insert("grpc-status", HeaderValue::from_static("0"));
     stream.send_trailers(status)
 }
@@ -219,44 +219,44 @@ async fn take_watches(
         let Some(WatchCommand::Create(create)) = request.command else {
             continue;
         };
-        shared.state().starts.push(create.start_revision);
-        if shared.state().releases_first {
+        shared.stored().starts.push(create.start_revision);
+        if shared.stored().releases_first {
             shared.release().await;
         }
-        let mut state = shared.state();
+        let mut stored = shared.stored();
         let _ = reports.send(WatchResponse {
-            header: state.header(),
+            header: stored.header(),
             watch_id: create.watch_id,
             created: true,
             ..WatchResponse::default()
         });
-        state.watches.push((create.watch_id, reports.clone()));
+        stored.watches.push((create.watch_id, reports.clone()));
     }
 }
 
 impl Shared {
-    /// Returns the answer to a method that is known.
-    fn answer(&self, method: &str, message: &[u8]) -> Option<Bytes> {
-        let mut state = self.state();
+    /// Returns the reply to a method that is known.
+    fn reply(&self, method: &str, message: &[u8]) -> Option<Bytes> {
+        let mut stored = self.stored();
         Some(match method {
             "/etcdserverpb.Lease/LeaseGrant" => {
                 let LeaseGrantRequest { ttl } = Message::decode(message).ok()?;
-                if let Some(clock) = &state.clock {
+                if let Some(clock) = &stored.clock {
                     clock.advance(DELAY, DELAY);
                 }
-                state.leases.push(ttl);
-                let id = state.leases.len() as i64;
+                stored.leases.push(ttl);
+                let id = stored.leases.len() as i64;
                 encode(&LeaseGrantResponse { id, ttl })
             }
             "/etcdserverpb.Lease/LeaseKeepAlive" => {
                 let LeaseRequest { id } = Message::decode(message).ok()?;
-                state.kept_alive += 1;
-                let ttl = state.leases[id as usize - 1];
+                stored.kept_alive += 1;
+                let ttl = stored.leases[id as usize - 1];
                 encode(&KeepAliveResponse { ttl })
             }
             "/etcdserverpb.Lease/LeaseRevoke" => encode(&Empty {}),
             "/etcdserverpb.KV/Range" => encode(&RangeResponse {
-                header: state.header(),
+                header: stored.header(),
                 kvs: Vec::new(),
             }),
             "/etcdserverpb.Maintenance/Status" => encode(&StatusResponse {
@@ -267,18 +267,18 @@ impl Shared {
             "/etcdserverpb.Maintenance/Alarm" => encode(&AlarmResponse::default()),
             "/etcdserverpb.Cluster/MemberList" => encode(&MemberListResponse::default()),
             "/etcdserverpb.KV/Txn" => {
-                let answer = state.execute(Message::decode(message).ok()?);
-                if state.has_waiter() {
+                let reply = stored.execute(Message::decode(message).ok()?);
+                if stored.has_waiter() {
                     self.entered.notify_one();
                 }
-                encode(&answer)
+                encode(&reply)
             }
             _ => return None,
         })
     }
 }
 
-impl State {
+impl Stored {
     fn header(&self) -> Option<Header> {
         let revision = self.revision;
         Some(Header { revision })
@@ -290,21 +290,21 @@ impl State {
         let requests = requests.into_iter().filter_map(|op| op.request);
         let responses = requests.map(|request| {
             let response = match request {
-                Request::Put(PutRequest {
+                Op::Put(PutRequest {
                     key, value, lease, ..
                 }) => {
                     self.put(key, value, lease);
-                    Response::Put(Empty {})
+                    OpReply::Put(Empty {})
                 }
-                Request::Delete(delete) => {
+                Op::Delete(delete) => {
                     self.delete(&delete.key);
-                    Response::Delete(Empty {})
+                    OpReply::Delete(Empty {})
                 }
-                Request::Range(range) => Response::Range(RangeResponse {
+                Op::Range(range) => OpReply::Range(RangeResponse {
                     header: None,
                     kvs: self.range(&range.key, &range.range_end),
                 }),
-                Request::Txn(part) => Response::Txn(self.execute(part)),
+                Op::Txn(part) => OpReply::Txn(self.execute(part)),
             };
             let response = Some(response);
             ResponseOp { response }

@@ -73,12 +73,12 @@ pub(crate) struct Empty {}
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct RequestOp {
-    #[prost(oneof = "Request", tags = "1, 2, 3, 4")]
-    pub(crate) request: Option<Request>,
+    #[prost(oneof = "Op", tags = "1, 2, 3, 4")]
+    pub(crate) request: Option<Op>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum Request {
+pub(crate) enum Op {
     #[prost(message, tag = "1")]
     Range(RangeRequest),
     #[prost(message, tag = "2")]
@@ -91,12 +91,12 @@ pub(crate) enum Request {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ResponseOp {
-    #[prost(oneof = "Response", tags = "1, 2, 3, 4")]
-    pub(crate) response: Option<Response>,
+    #[prost(oneof = "OpReply", tags = "1, 2, 3, 4")]
+    pub(crate) response: Option<OpReply>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum Response {
+pub(crate) enum OpReply {
     #[prost(message, tag = "1")]
     Range(RangeResponse),
     #[prost(message, tag = "2")]
@@ -159,7 +159,7 @@ impl TxnResponse {
     /// Returns the replies to the transactions within this one.
     pub(crate) fn parts(self) -> impl Iterator<Item = TxnResponse> {
         let part = |op: ResponseOp| match op.response {
-            Some(Response::Txn(part)) => Some(part),
+            Some(OpReply::Txn(part)) => Some(part),
             _ => None,
         };
         self.responses.into_iter().filter_map(part)

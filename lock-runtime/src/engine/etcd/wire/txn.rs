@@ -1,7 +1,7 @@
 //! Parts of transactions.
 
 use crate::engine::etcd::wire::messages::{
-    Compare, DeleteRequest, Operand, PutRequest, RangeRequest, Request, RequestOp, TxnRequest,
+    Compare, DeleteRequest, Op, Operand, PutRequest, RangeRequest, RequestOp, TxnRequest,
 };
 use prost::bytes::Bytes;
 
@@ -12,27 +12,27 @@ const VALUE: i32 = 3;
 
 pub(crate) fn put(put: PutRequest) -> RequestOp {
     RequestOp {
-        request: Some(Request::Put(put)),
+        request: Some(Op::Put(put)),
     }
 }
 
 pub(crate) fn delete(key: Bytes) -> RequestOp {
     RequestOp {
-        request: Some(Request::Delete(DeleteRequest { key })),
+        request: Some(Op::Delete(DeleteRequest { key })),
     }
 }
 
 /// Executes a transaction as a part of another.
 pub(crate) fn within(part: TxnRequest) -> RequestOp {
     RequestOp {
-        request: Some(Request::Txn(part)),
+        request: Some(Op::Txn(part)),
     }
 }
 
 /// Reads one key.
 pub(crate) fn get(key: Bytes) -> RequestOp {
     RequestOp {
-        request: Some(Request::Range(RangeRequest {
+        request: Some(Op::Range(RangeRequest {
             key,
             ..RangeRequest::default()
         })),
@@ -42,7 +42,7 @@ pub(crate) fn get(key: Bytes) -> RequestOp {
 /// Reads all keys of a range in the order of their creation.
 pub(crate) fn range((key, range_end): &(Bytes, Bytes)) -> RequestOp {
     RequestOp {
-        request: Some(Request::Range(RangeRequest {
+        request: Some(Op::Range(RangeRequest {
             key: key.clone(),
             range_end: range_end.clone(),
             sort_order: 1,

@@ -8,39 +8,44 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 #[derive(Default)]
-pub(crate) struct Slots {
+pub(crate) struct ClaimKeys {
     taken: Mutex<HashMap<Arc<str>, BTreeSet<u32>>>,
 }
 
 /// A key that no other claim of the process uses, until this is dropped.
-pub(crate) struct Slot {
-    pub(crate) key: Bytes,
+pub(crate) struct ClaimKey {
+    pub(crate) bytes: Bytes,
     pub(crate) number: u32,
     name: Arc<str>,
-    slots: Arc<Slots>,
+    all: Arc<ClaimKeys>,
 }
 
-impl Slots {
+impl ClaimKeys {
     /// Takes the least free number from `first` on.
-    pub(crate) fn take(self: &Arc<Self>, keys: &Keys, name: &Arc<str>, first: u32) -> Arc<Slot> {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        keys: &Keys,
+        name: &Arc<str>,
+        first: u32,
+    ) -> Arc<ClaimKey> {
         let mut taken = self.taken.lock();
         let taken = taken.entry(name.clone()).or_default();
         let mut number = first;
         while !taken.insert(number) {
             number += 1;
         }
-        Arc::new(Slot {
-            key: keys.claim(name, number),
+        Arc::new(ClaimKey {
+            bytes: keys.claim(name, number),
             number,
             name: name.clone(),
-            slots: self.clone(),
+            all: self.clone(),
         })
     }
 }
 
-impl Drop for Slot {
+impl Drop for ClaimKey {
     fn drop(&mut self) {
-        let mut taken = self.slots.taken.lock();
+        let mut taken = self.all.taken.lock();
         if let Some(numbers) = taken.get_mut(&self.name) {
             numbers.remove(&self.number);
             if numbers.is_empty() {
@@ -56,15 +61,15 @@ mod tests {
 
     #[test]
     fn the_least_free_slot_is_taken() {
-        let (slots, keys) = (Arc::<Slots>::default(), Keys::new("lock:"));
+        let (claim_keys, keys) = (Arc::<ClaimKeys>::default(), Keys::new("lock:"));
         let name: Arc<str> = "lock:a".into();
-        let take = |first| slots.take(&keys, &name, first);
+        let take = |first| claim_keys.take(&keys, &name, first);
         let (zero, one) = (take(0), take(0));
         assert_eq!((zero.number, one.number), (0, 1));
         drop(zero);
         assert_eq!(take(1).number, 2);
         assert_eq!(take(0).number, 0);
         drop(one);
-        assert!(slots.taken.lock().is_empty());
+        assert!(claim_keys.taken.lock().is_empty());
     }
 }
