@@ -11,22 +11,22 @@ const MAX_CONTACTS: usize = 64;
 /// The proof that a session lives.
 ///
 /// The leader ends a session when it has not heard of the client for the timeout. It hears of it from the server to
-/// which the client is connected, at most half a tick after a contact. That server may have lost its leader and still
-/// answers pings and reads. But a server that has a write committed is connected to the leader, which has got the
-/// reports of contacts before that write, in order. So a write that was sent a tick after a contact, and was answered,
+/// which the client is connected, at most half a tick after a contact. That server may have lost its leader, and still
+/// reply to pings and reads. But a server that has a write committed is connected to the leader, which has got the
+/// reports of contacts before that write, in order. So a write that was sent a tick after a contact, and got a reply,
 /// proves the session for its timeout from that contact on.
 ///
 /// A leader that was frozen past the timeout may carry out the writes that wait for it in the moment before it ends the
-/// session. So a write counts only if the one before it was answered not so long ago that the session could have ended
+/// session. So a write counts only if the reply to the one before it came not so long ago that the session could have ended
 /// meanwhile.
 #[derive(Debug)]
 pub(crate) struct Proof {
     timeout: Duration,
     tick: Duration,
-    /// When requests were sent that were answered, in order.
+    /// When requests were sent that got replies, in order.
     contacts: VecDeque<Timestamp>,
-    /// When writes were answered, in order.
-    answers: VecDeque<Timestamp>,
+    /// When the replies to writes came, in order.
+    replies: VecDeque<Timestamp>,
     /// A contact of which the leader has heard.
     proven: Timestamp,
 }
@@ -38,12 +38,12 @@ impl Proof {
             timeout,
             tick,
             contacts: VecDeque::from([asked]),
-            answers: VecDeque::new(),
+            replies: VecDeque::new(),
             proven: asked,
         }
     }
 
-    /// Records that a request sent at `sent` was answered.
+    /// Records that a request sent at `sent` got a reply.
     pub(crate) fn contact(&mut self, sent: Timestamp) {
         remember(&mut self.contacts, sent, self.tick / 8);
     }
@@ -55,17 +55,17 @@ impl Proof {
         self.contact(asked);
     }
 
-    /// Records that a write sent at `sent` was carried out, and that this was known at `answered`.
-    pub(crate) fn write(&mut self, sent: Timestamp, answered: Timestamp) {
+    /// Records that a write sent at `sent` was carried out, by a reply that came at `replied`.
+    pub(crate) fn write(&mut self, sent: Timestamp, replied: Timestamp) {
         let longest_freeze = self.timeout.saturating_sub(self.tick * 2);
         let shows_leader = |before: &Timestamp| {
             let before_sending = before.elapsed_since(sent).is_zero();
-            before_sending && answered.elapsed_since(*before) <= longest_freeze
+            before_sending && replied.elapsed_since(*before) <= longest_freeze
         };
-        if self.answers.iter().any(shows_leader) {
+        if self.replies.iter().any(shows_leader) {
             self.prove(sent);
         }
-        remember(&mut self.answers, answered, self.tick / 8);
+        remember(&mut self.replies, replied, self.tick / 8);
         self.contact(sent);
     }
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_takes_nothing_back() {
+    fn a_late_reply_takes_nothing_back() {
         let clock = Clock::manual();
         let mut proof = Proof::new(clock.now(), TIMEOUT, TICK);
         let early = pass(&clock, TICK);
