@@ -95,12 +95,11 @@ impl RedisEngine {
         let cluster = matches!(topology, Topology::Cluster(_));
         let keys = Keys::new(prefix, cluster);
         let keys = keys.map_err(|reason| EngineError::new(EngineErrorKind::Rejected, reason))?;
-        let scripts = Scripts::new(cluster);
+        let scripts = Arc::new(Scripts::new(cluster));
         let pipelining = Pipelining {
             encoding: Arc::new(Encoding {
                 keys: keys.clone(),
-                take: scripts.take.digest.clone(),
-                release: scripts.release.digest.clone(),
+                scripts: scripts.clone(),
             }),
             runtime: None,
             wait: None,

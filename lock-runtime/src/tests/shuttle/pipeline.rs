@@ -7,6 +7,7 @@ use crate::engine::redis::conn::batch::effects::Effects;
 use crate::engine::redis::conn::batch::slab::Outcome;
 use crate::engine::redis::conn::batch::tests::{Ends, Log, Store, acquire, command};
 use crate::engine::redis::conn::pipeline::Pipeline;
+use crate::engine::redis::conn::request::{Envelope, Via};
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::tests::shuttle::explore::{coin_flip, explore, join_all, pause, with_turn_limit};
@@ -83,9 +84,11 @@ impl Connection {
         spawn(async move {
             let supervisor: Arc<dyn ReleaseSupervisor> = this.ends.clone();
             let deadline = deadline_in(Duration::from_secs(5));
-            let ticket = this
-                .pipeline
-                .submit(acquire(name), deadline, Some(&supervisor));
+            let request = acquire(name);
+            let ticket = this.pipeline.submit(&Envelope {
+                supervisor: Some(&supervisor),
+                ..request.by(Via::Runtime, deadline)
+            });
             let outcome = match most {
                 Some(most) => with_turn_limit(most, ticket).await,
                 None => Some(ticket.await),
@@ -116,7 +119,8 @@ impl Connection {
         let this = self.clone();
         spawn(async move {
             let deadline = deadline_in(Duration::from_secs(5));
-            let ticket = this.pipeline.submit(command(packed), deadline, None);
+            let request = command(packed);
+            let ticket = this.pipeline.submit(&request.by(Via::Runtime, deadline));
             match ticket.await {
                 Outcome::Reply(reply, None) => {
                     assert_eq!(reply, Value::BulkString(packed.to_vec()));

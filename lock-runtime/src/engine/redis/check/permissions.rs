@@ -1,7 +1,8 @@
 //! Checks, when connecting, that the server knows and permits the commands that locks need.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::redis::lock::locks::{Locks, Via};
+use crate::engine::redis::conn::request::Via;
+use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::error::redis_error;
 use crate::engine::request::EngineFuture;
 use crate::util::join_all::join_all;
@@ -27,7 +28,7 @@ impl Locks {
     }
 
     async fn check_protocol(&self, deadline: Instant) -> Result<(), EngineError> {
-        match self.try_command(&redis::cmd("HELLO"), deadline).await {
+        match self.try_command(redis::cmd("HELLO"), deadline).await {
             Err(error) if is_unknown_command(&error) => {
                 let words =
                     "the server does not support RESP3, which grants require; use Redis 6 or newer";
@@ -40,9 +41,10 @@ impl Locks {
     /// Tries all commands of the scripts, and both ways to call a script.
     async fn check_scripts(&self, deadline: Instant) -> Result<(), EngineError> {
         let script = &self.scripts.check_permissions;
-        for mut call in [script.eval(1), script.evalsha(1)] {
+        for with_source in [true, false] {
+            let mut call = script.command(with_source, 1);
             call.arg(self.keys.never()).arg(&self.subscription.channel);
-            self.reject_if_permanent(self.try_command(&call, deadline).await)?;
+            self.reject_if_permanent(self.try_command(call, deadline).await)?;
         }
         Ok(())
     }
@@ -53,7 +55,7 @@ impl Locks {
         let mut kill = redis::cmd("CLIENT");
         kill.arg("KILL").arg("ID").arg(i64::MAX);
         for command in [info, kill] {
-            match self.try_command(&command, deadline).await {
+            match self.try_command(command, deadline).await {
                 // Some proxies know only their own connections.
                 Err(error) if is_unknown_command(&error) => {}
                 answer => self.reject_if_permanent(answer)?,
@@ -66,9 +68,9 @@ impl Locks {
         self.reject_if_permanent(self.subscription.try_once(deadline).await)
     }
 
-    async fn try_command(&self, command: &Cmd, deadline: Instant) -> Result<Value, EngineError> {
+    async fn try_command(&self, command: Cmd, deadline: Instant) -> Result<Value, EngineError> {
         let name = self.keys.never();
-        self.send(Via::IoThread, &name, command, deadline).await
+        self.command(Via::IoThread, &name, command, deadline).await
     }
 
     /// Fails if the server will never carry out the command.

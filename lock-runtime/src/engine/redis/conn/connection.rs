@@ -7,11 +7,11 @@ use crate::engine::redis::conn::direct::Direct;
 use crate::engine::redis::conn::driver::Driver;
 use crate::engine::redis::conn::endpoint::Endpoint;
 use crate::engine::redis::conn::pipeline::Pipeline;
-use crate::engine::redis::conn::request::{Reply, Request};
+use crate::engine::redis::conn::request::{Envelope, Reply};
 use crate::engine::redis::wire::error::{error_kind, is_broken, is_replica, with_message};
 use crate::util::io_thread::IoThread;
 use crate::util::time::{elapsed_since, now};
-use redis::{RedisError, Value};
+use redis::RedisError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -58,11 +58,7 @@ impl Connection {
     }
 
     /// Sends a request, and waits for its reply until the deadline.
-    pub(crate) async fn send(
-        &self,
-        request: &Request<'_>,
-        deadline: Instant,
-    ) -> Result<Reply, SendError> {
+    pub(crate) async fn send<'a>(&self, envelope: &Envelope<'a>) -> Result<Reply<'a>, SendError> {
         if self.endpoint.is_stale() {
             let error = EngineError::new(EngineErrorKind::NotConnected, MASTER_CHANGED);
             return Err(SendError {
@@ -73,25 +69,24 @@ impl Connection {
         }
         let outcome = match &self.transport {
             Transport::Pipelined(pipeline, _) => {
-                let slot = request.to_slot();
-                let ticket = pipeline.submit(slot, deadline, request.supervisor());
-                match deadline.saturating_duration_since(now()) < NEAR {
+                let ticket = pipeline.submit(envelope);
+                match envelope.deadline.saturating_duration_since(now()) < NEAR {
                     true => {
-                        let timed = Box::pin(self.io.timeout_at(deadline, ticket));
+                        let timed = Box::pin(self.io.timeout_at(envelope.deadline, ticket));
                         timed.await.unwrap_or(Outcome::Expired)
                     }
                     false => ticket.await,
                 }
             }
             // Boxed: a pipelined request does not need the room.
-            Transport::Direct(direct) => Box::pin(direct.send(request, deadline))
+            Transport::Direct(direct) => Box::pin(direct.send(envelope))
                 .await
                 .map_err(|error| self.failed(error))?,
         };
-        self.judge(request, outcome)
+        self.judge(envelope, outcome)
     }
 
-    fn judge(&self, request: &Request<'_>, outcome: Outcome) -> Result<Reply, SendError> {
+    fn judge<'a>(&self, envelope: &Envelope<'a>, outcome: Outcome) -> Result<Reply<'a>, SendError> {
         let broken = |words: &'static str| SendError {
             error: EngineError::new(EngineErrorKind::Indeterminate, words),
             broken: true,
@@ -99,22 +94,14 @@ impl Connection {
         };
         match outcome {
             Outcome::Reply(value, token) => {
-                let reply = Reply { value, token };
+                let acquired = envelope.acquired(&value, token);
                 // A former master does not know the locks that the new one grants.
                 if self.endpoint.is_stale() {
-                    request.disregard(&reply);
                     return Err(broken(MASTER_CHANGED));
                 }
-                if let Value::Array(parts) = &reply.value
-                    && parts
-                        .iter()
-                        .any(|part| matches!(part, Value::ServerError(_)))
-                {
-                    // The replicas could not be awaited.
-                    request.disregard(&reply);
-                }
-                match reply.value.extract_error() {
-                    Ok(value) => Ok(Reply { value, token }),
+                // Replicas that could not be awaited make an error of the whole.
+                match value.extract_error() {
+                    Ok(value) => Ok(Reply { value, acquired }),
                     Err(error) => Err(self.failed(error)),
                 }
             }

@@ -1,7 +1,7 @@
 //! A connection of the redis crate, which also delivers messages.
 
 use crate::engine::redis::conn::batch::slab::Outcome;
-use crate::engine::redis::conn::request::{Operation, Request};
+use crate::engine::redis::conn::request::{Envelope, Request};
 use crate::engine::redis::wire::error::is_broken;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
@@ -49,18 +49,14 @@ impl Direct {
     }
 
     /// Sends a command. Returns its outcome, or the error that is its reply or that broke the connection.
-    pub(crate) async fn send(
-        &self,
-        request: &Request<'_>,
-        deadline: Instant,
-    ) -> Result<Outcome, RedisError> {
-        let Operation::Command(command) = request.operation else {
+    pub(crate) async fn send(&self, envelope: &Envelope<'_>) -> Result<Outcome, RedisError> {
+        let Request::Command(command) = envelope.request else {
             return Err((ErrorKind::Client, "not for this connection").into());
         };
         self.waiting_since().get_or_insert_with(now);
         let mut redis = self.redis.clone();
         let reply = redis.send_packed_command(command);
-        match self.io.timeout_at(deadline, reply).await {
+        match self.io.timeout_at(envelope.deadline, reply).await {
             Ok(reply) => {
                 if !reply.as_ref().is_err_and(is_broken) {
                     *self.waiting_since() = None;

@@ -224,8 +224,9 @@ fn none(io: PoisonError<MutexGuard<'_, Option<Exchange>>>) -> MutexGuard<'_, Opt
     io
 }
 
-/// The waker that callers use, and that of the I/O thread: the owner continues if it can, and is assisted if
-/// it cannot.
+/// Wakes the task on the driver's own runtime, and has the I/O thread look at the connection: if the runtime is
+/// stalled, the I/O thread does the task's work. Callers that submit requests use this waker, and so does the I/O
+/// thread when it drives the connection.
 impl Wake for Shared {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();

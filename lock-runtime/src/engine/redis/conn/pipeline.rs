@@ -1,18 +1,15 @@
 //! The requests of one connection as their callers see them: they are submitted from any thread, and the
 //! driver of the connection writes them and reports the replies.
 
-use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
+use crate::engine::background_release::BackgroundRelease;
 use crate::engine::redis::conn::batch::Slots;
 use crate::engine::redis::conn::batch::effects::Effects;
 use crate::engine::redis::conn::batch::slab::Outcome;
-use crate::engine::redis::wire::request::Request;
+use crate::engine::redis::conn::request::Envelope;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::future::Future;
-use std::mem::take;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use tokio::time::Instant;
 
 #[derive(Default)]
 pub(crate) struct Pipeline {
@@ -25,19 +22,12 @@ impl Pipeline {
         self.slots().driver = Some(driver);
     }
 
-    /// Submits a request, once the ticket is polled. An acquisition has a supervisor: if its caller leaves early, it is
-    /// released.
-    pub(crate) fn submit<'a>(
-        &'a self,
-        request: Request,
-        deadline: Instant,
-        supervisor: Option<&'a Arc<dyn ReleaseSupervisor>>,
-    ) -> Ticket<'a> {
+    /// Submits a request, once the ticket is polled.
+    pub(crate) fn submit<'a>(&'a self, envelope: &Envelope<'a>) -> Ticket<'a> {
         Ticket {
             pipeline: self,
-            deadline,
-            stage: Stage::New(request),
-            supervisor,
+            envelope: *envelope,
+            stage: Stage::New,
         }
     }
 
@@ -82,18 +72,15 @@ fn wake_driver(mut slots: MutexGuard<'_, Slots>) {
 /// drop a task with a guard in it.
 pub(crate) struct Ticket<'a> {
     pipeline: &'a Pipeline,
-    deadline: Instant,
+    envelope: Envelope<'a>,
     stage: Stage,
-    supervisor: Option<&'a Arc<dyn ReleaseSupervisor>>,
 }
 
-#[derive(Default)]
 enum Stage {
-    New(Request),
+    New,
     /// Submitted in that slot.
     Submitted(usize),
     /// The connection had ended, or the reply is taken.
-    #[default]
     Ended,
 }
 
@@ -102,29 +89,39 @@ impl Future for Ticket<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         let pipeline = self.pipeline;
-        if let Stage::Submitted(slot) = self.stage {
-            let mut polled = pipeline.slots().poll(slot, &mut None);
-            if polled.is_pending() {
+        match self.stage {
+            Stage::New => {
                 let mut waker = Some(context.waker().clone());
-                polled = pipeline.slots().poll(slot, &mut waker);
+                let Envelope {
+                    request,
+                    delivery,
+                    deadline,
+                    ..
+                } = self.envelope;
+                let request = request.clone();
+                let mut slots = pipeline.slots();
+                let Some(slot) = slots.put(request, delivery, deadline) else {
+                    self.stage = Stage::Ended;
+                    return Poll::Ready(Outcome::NotSent);
+                };
+                self.stage = Stage::Submitted(slot);
+                let polled = slots.poll(slot, &mut waker);
+                wake_driver(slots);
+                polled
             }
-            if let Poll::Ready(Outcome::Reply(..)) = polled {
-                self.stage = Stage::Ended;
+            Stage::Submitted(slot) => {
+                let mut polled = pipeline.slots().poll(slot, &mut None);
+                if polled.is_pending() {
+                    let mut waker = Some(context.waker().clone());
+                    polled = pipeline.slots().poll(slot, &mut waker);
+                }
+                if let Poll::Ready(Outcome::Reply(..)) = polled {
+                    self.stage = Stage::Ended;
+                }
+                polled
             }
-            return polled;
+            Stage::Ended => Poll::Ready(Outcome::NotSent),
         }
-        let mut waker = Some(context.waker().clone());
-        let Stage::New(request) = take(&mut self.stage) else {
-            return Poll::Ready(Outcome::NotSent);
-        };
-        let mut slots = pipeline.slots();
-        let Some(slot) = slots.put(request, self.deadline) else {
-            return Poll::Ready(Outcome::NotSent);
-        };
-        self.stage = Stage::Submitted(slot);
-        let polled = slots.poll(slot, &mut waker);
-        wake_driver(slots);
-        polled
     }
 }
 
@@ -134,7 +131,7 @@ impl Drop for Ticket<'_> {
             return;
         };
         let (left, _waker) = self.pipeline.slots().leave(slot);
-        let Some(supervisor) = self.supervisor else {
+        let Some(supervisor) = self.envelope.supervisor else {
             return;
         };
         for claim in left {
@@ -151,9 +148,10 @@ impl Drop for Ticket<'_> {
 mod tests {
     use super::*;
     use crate::engine::redis::conn::batch::tests::{Log, command};
+    use crate::engine::redis::conn::request::Via;
     use crate::util::time::{deadline_in, now};
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::sync::mpsc;
+    use std::sync::{Arc, mpsc};
     use std::task::Wake;
     use std::time::Duration;
 
@@ -191,8 +189,10 @@ mod tests {
             }))
         };
         let deadline = deadline_in(Duration::from_secs(10));
+        let request = command(b"c");
+        let envelope = request.by(Via::Runtime, deadline);
         let polled = |waker: &Waker| {
-            let mut ticket = Box::pin(pipeline.submit(command(b"c"), deadline, None));
+            let mut ticket = Box::pin(pipeline.submit(&envelope));
             let polled = ticket.as_mut().poll(&mut Context::from_waker(waker));
             assert!(polled.is_pending());
             ticket
@@ -215,7 +215,7 @@ mod tests {
         pipeline.end();
         drop((moved, waker));
         assert_eq!(dropped.load(Ordering::Relaxed), 4);
-        let mut late = Box::pin(pipeline.submit(command(b"c"), deadline, None));
+        let mut late = Box::pin(pipeline.submit(&envelope));
         let polled = late.as_mut().poll(&mut Context::from_waker(&needy()));
         assert_eq!(polled, Poll::Ready(Outcome::NotSent));
         assert_eq!(dropped.load(Ordering::Relaxed), 5);

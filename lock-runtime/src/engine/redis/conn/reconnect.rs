@@ -5,9 +5,8 @@ use crate::engine::common::upkeep::{Kept, Upkeep};
 use crate::engine::error::EngineError;
 use crate::engine::redis::conn::connect::Connector;
 use crate::engine::redis::conn::connection::Connection;
-use crate::engine::redis::conn::request::{Reply, Request};
+use crate::engine::redis::conn::request::{Envelope, Reply, Via};
 use crate::util::time::now;
-use tokio::time::Instant;
 
 pub(crate) type ReconnectingConnection = Upkeep<Connection>;
 
@@ -31,14 +30,11 @@ impl Upkeep<Connection> {
     }
 
     /// Sends a request, and waits for its reply until the deadline.
-    pub(crate) async fn send(
-        &self,
-        request: &Request<'_>,
-        deadline: Instant,
-    ) -> Result<Reply, EngineError> {
+    pub(crate) async fn send<'a>(&self, envelope: &Envelope<'a>) -> Result<Reply<'a>, EngineError> {
+        let (deadline, is_patient) = (envelope.deadline, envelope.delivery.via == Via::Patient);
         loop {
-            let connection = self.connection_by(deadline, request.patient).await?;
-            match connection.send(request, deadline).await {
+            let connection = self.connection_by(deadline, is_patient).await?;
+            match connection.send(envelope).await {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => {
                     if failed.broken {

@@ -27,11 +27,8 @@ impl ReplicaAckConnections {
         }
     }
 
-    /// Returns the connection on which that number of replicas is awaited, or `None` if it is zero.
-    pub(crate) fn get(&self, replicas: u32) -> Option<Arc<ReconnectingConnection>> {
-        if replicas == 0 {
-            return None;
-        }
+    /// Returns the connection on which that number of replicas is awaited.
+    pub(crate) fn get(&self, replicas: u32) -> Arc<ReconnectingConnection> {
         let mut connections = self.connections.lock();
         let open = || {
             let mut connector = self.connector.clone();
@@ -43,7 +40,7 @@ impl ReplicaAckConnections {
             let (connection, _) = ReconnectingConnection::connect(connector);
             Arc::new(connection)
         };
-        Some(connections.entry(replicas).or_insert_with(open).clone())
+        connections.entry(replicas).or_insert_with(open).clone()
     }
 }
 

@@ -1,129 +1,171 @@
 //! A request to a server, and its reply.
 
-use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
-use crate::engine::error::EngineError;
-use crate::engine::redis::wire::error::{error_kind, with_message};
-use crate::engine::redis::wire::request;
-use crate::engine::redis::wire::request::granted;
+use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
+use crate::engine::redis::wire::reply::granted;
 use crate::engine::request::{Attempt, Claim};
 use crate::engine::token::Token;
-use redis::{Cmd, FromRedisValue, RedisError, Value};
+use redis::{Cmd, Value};
 use std::sync::Arc;
+use tokio::time::Instant;
 
-/// An operation, and how it is sent.
-#[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
-    pub(crate) operation: Operation<'a>,
-    /// `ASKING` is sent first: another node of the cluster redirected the request here.
-    pub(crate) asking: bool,
-    /// The number of replicas awaited on the connection that is used; 0 for the usual connection.
-    pub(crate) replicas: u32,
-    /// `true` if they are awaited. Then the reply is a pair: the operation's own, and the number of replicas
-    /// that acknowledged it.
-    pub(crate) await_replicas: bool,
-    /// `true` if the request waits for a connection while there is none, instead of failing at once.
-    pub(crate) patient: bool,
+/// A request, as the operation on a lock makes it, and as the connection keeps it until the reply has come.
+#[derive(Clone, Default)]
+pub(crate) enum Request {
+    /// Acquires locks that are free.
+    Acquire {
+        attempt: Attempt,
+        /// Drawn when the request is written.
+        token: Option<Token>,
+    },
+    /// Releases a lock, and grants it to the first claim in its queue.
+    Release { name: Arc<str>, token: Token },
+    /// Any other command.
+    Command(Arc<Cmd>),
+    #[default]
+    None,
 }
 
+/// A request on its way.
 #[derive(Clone, Copy)]
-pub(crate) enum Operation<'a> {
-    /// Acquires locks that are free. If their caller leaves, the locks are released.
-    Acquire(&'a Attempt, &'a Arc<dyn ReleaseSupervisor>),
-    /// Releases a lock, and grants it to the first claim in its queue.
-    Release(&'a Claim),
-    Command(&'a Cmd),
+pub(crate) struct Envelope<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) delivery: Delivery,
+    /// The reply is awaited until then.
+    pub(crate) deadline: Instant,
+    /// Releases what an acquisition leaves behind if the caller leaves, or if the reply does not count.
+    pub(crate) supervisor: Option<&'a Arc<dyn ReleaseSupervisor>>,
+}
+
+/// How a request is sent.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Delivery {
+    pub(crate) via: Via,
+    /// `ASKING` is sent first: another node of the cluster redirected the request here.
+    pub(crate) asking: bool,
+    /// The script is sent with its source: the server did not know it by its digest.
+    pub(crate) with_source: bool,
+}
+
+/// The connection over which a request is sent.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(crate) enum Via {
+    /// That of the calling runtime, if it has one.
+    #[default]
+    Runtime,
+    IoThread,
+    /// Like `IoThread`, but waits for a connection while there is none, instead of failing at once.
+    Patient,
+    /// The connection on which that number of replicas is awaited. The reply is a pair: the request's own, and the
+    /// number of replicas that acknowledged it.
+    Replicas(u32),
 }
 
 /// A server's reply; no error.
-pub(crate) struct Reply {
+pub(crate) struct Reply<'a> {
     pub(crate) value: Value,
-    /// The token that was drawn for an acquisition.
-    pub(crate) token: Option<Token>,
+    /// What an acquisition has acquired. Dropping it releases that.
+    pub(crate) acquired: Option<UnansweredAcquire<'a>>,
 }
 
-impl Reply {
-    /// Converts the value.
-    pub(crate) fn decode<T: FromRedisValue>(self) -> Result<T, EngineError> {
-        T::from_redis_value(self.value).map_err(|error| {
-            let error = RedisError::from(error);
-            with_message(error_kind(&error), error)
-        })
-    }
-}
-
-impl<'a> Request<'a> {
-    pub(crate) fn acquire(
-        attempt: &'a Attempt,
-        supervisor: &'a Arc<dyn ReleaseSupervisor>,
-    ) -> Request<'a> {
-        Request {
-            replicas: attempt.replicas,
-            await_replicas: attempt.replicas > 0,
-            ..Request::new(Operation::Acquire(attempt, supervisor))
+impl Request {
+    pub(crate) fn acquire(attempt: &Attempt) -> Request {
+        Request::Acquire {
+            attempt: attempt.clone(),
+            token: None,
         }
     }
 
-    pub(crate) fn release(claim: &'a Claim) -> Request<'a> {
-        Request::new(Operation::Release(claim))
-    }
-
-    fn new(operation: Operation<'a>) -> Request<'a> {
-        Request {
-            operation,
-            asking: false,
-            replicas: 0,
-            await_replicas: false,
-            patient: false,
+    pub(crate) fn release(claim: &Claim) -> Request {
+        Request::Release {
+            name: claim.name.clone(),
+            token: claim.token,
         }
     }
 
-    /// Returns `true` if the runtime that sends the request serves it best.
-    pub(crate) fn is_frequent(&self) -> bool {
-        self.replicas == 0 && !matches!(self.operation, Operation::Command(_))
+    /// Returns the request as it is sent by that connection.
+    pub(crate) fn by(&self, via: Via, deadline: Instant) -> Envelope<'_> {
+        let delivery = Delivery {
+            via,
+            ..Delivery::default()
+        };
+        Envelope {
+            request: self,
+            delivery,
+            deadline,
+            supervisor: None,
+        }
     }
 
-    /// Returns the supervisor that releases what an acquisition leaves behind.
-    pub(super) fn supervisor(&self) -> Option<&'a Arc<dyn ReleaseSupervisor>> {
-        match self.operation {
-            Operation::Acquire(_, supervisor) => Some(supervisor),
+    pub(super) fn to_release(&self) -> Option<(&Arc<str>, Token)> {
+        match self {
+            Request::Release { name, token } => Some((name, *token)),
             _ => None,
         }
     }
 
-    pub(super) fn to_slot(self) -> request::Request {
-        match self.operation {
-            Operation::Acquire(attempt, _) => request::Request::Acquire {
-                attempt: attempt.clone(),
-                token: None,
-                asking: self.asking,
-            },
-            Operation::Release(claim) => request::Request::Release {
-                name: claim.name.clone(),
-                token: claim.token,
-                asking: self.asking,
-            },
-            Operation::Command(command) => request::Request::Command {
-                packed: command.get_packed_command(),
-                asking: self.asking,
-                await_replicas: self.await_replicas,
-            },
+    pub(super) fn is_acquisition(&self) -> bool {
+        matches!(self, Request::Acquire { .. })
+    }
+
+    /// Requests with a lower number come first in a write.
+    pub(super) fn place_in_write(&self) -> u8 {
+        match self {
+            Request::Release { .. } => 0,
+            Request::Acquire { .. } => 1,
+            Request::Command(_) | Request::None => 2,
         }
     }
 
-    /// Leaves the locks that this reply grants to the supervisor: the reply does not count.
-    pub(crate) fn disregard(&self, reply: &Reply) {
-        if let (Operation::Acquire(attempt, supervisor), Some(token)) =
-            (self.operation, reply.token)
-        {
-            for claim in attempt.claims(token).take(granted(&reply.value)) {
-                BackgroundRelease::new(claim, false, supervisor.clone()).hand_over(false);
-            }
+    /// Gives an acquisition its token.
+    pub(super) fn set_token(&mut self, drawn: Token) {
+        if let Request::Acquire { attempt, token } = self {
+            *token = Some(drawn.with_limit(attempt.limit));
+        }
+    }
+
+    pub(super) fn token(&self) -> Option<Token> {
+        match self {
+            Request::Acquire { token, .. } => *token,
+            _ => None,
+        }
+    }
+
+    /// Returns the claims of an acquisition that was written.
+    pub(super) fn claims(&self) -> Vec<Claim> {
+        match self {
+            Request::Acquire {
+                attempt,
+                token: Some(token),
+            } => attempt.claims(*token).collect(),
+            _ => Vec::new(),
         }
     }
 }
 
-impl<'a> From<&'a Cmd> for Request<'a> {
-    fn from(command: &'a Cmd) -> Request<'a> {
-        Request::new(Operation::Command(command))
+impl From<Cmd> for Request {
+    fn from(command: Cmd) -> Request {
+        Request::Command(Arc::new(command))
+    }
+}
+
+impl<'a> Envelope<'a> {
+    /// Returns what that reply acquires with the token.
+    pub(super) fn acquired(
+        &self,
+        reply: &Value,
+        token: Option<Token>,
+    ) -> Option<UnansweredAcquire<'a>> {
+        match (self.request, self.supervisor) {
+            (Request::Acquire { attempt, .. }, Some(supervisor)) if granted(reply) > 0 => {
+                token.map(|token| UnansweredAcquire::new(attempt, token, supervisor))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Delivery {
+    pub(super) fn awaits_replicas(self) -> bool {
+        matches!(self.via, Via::Replicas(_))
     }
 }

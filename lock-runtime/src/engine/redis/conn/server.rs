@@ -9,7 +9,7 @@ use crate::engine::redis::conn::connect::Connector;
 use crate::engine::redis::conn::per_runtime::RuntimeConnections;
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
 use crate::engine::redis::conn::replicas::ReplicaAckConnections;
-use crate::engine::redis::conn::request::{Reply, Request};
+use crate::engine::redis::conn::request::{Envelope, Reply, Request, Via};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -41,15 +41,11 @@ impl Server {
     }
 
     /// Sends a request, and waits for its reply until the deadline.
-    pub(crate) async fn send(
-        &self,
-        request: &Request<'_>,
-        deadline: Instant,
-    ) -> Result<Reply, EngineError> {
-        if request.is_frequent()
+    pub(crate) async fn send<'a>(&self, envelope: &Envelope<'a>) -> Result<Reply<'a>, EngineError> {
+        if envelope.delivery.via == Via::Runtime
             && let Some(connection) = self.per_runtime.current()
         {
-            match connection.send(request, deadline).await {
+            match connection.send(envelope).await {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => {
                     if failed.broken {
@@ -62,17 +58,16 @@ impl Server {
             }
         }
         // Boxed: a request over the runtime's own connection does not need the room.
-        Box::pin(self.send_by_io_thread(request, deadline)).await
+        Box::pin(self.send_by_io_thread(envelope)).await
     }
 
-    async fn send_by_io_thread(
+    async fn send_by_io_thread<'a>(
         &self,
-        request: &Request<'_>,
-        deadline: Instant,
-    ) -> Result<Reply, EngineError> {
-        match self.replica_ack.get(request.replicas) {
-            Some(connection) => connection.send(request, deadline).await,
-            None => self.main.send(request, deadline).await,
+        envelope: &Envelope<'a>,
+    ) -> Result<Reply<'a>, EngineError> {
+        match envelope.delivery.via {
+            Via::Replicas(replicas) => self.replica_ack.get(replicas).send(envelope).await,
+            _ => self.main.send(envelope).await,
         }
     }
 
@@ -97,7 +92,8 @@ impl Server {
     /// Makes the server close all broken connections, so that no request on them is still executed.
     pub(crate) async fn kill_broken(&self, deadline: Instant) -> Result<(), EngineError> {
         while let Some(client) = self.broken.first() {
-            match self.main.send(&(&client.kill()).into(), deadline).await {
+            let kill = Request::from(client.kill());
+            match self.main.send(&kill.by(Via::IoThread, deadline)).await {
                 Err(error) if error.is_retryable() => return Err(error),
                 // It is closed, or the server knows no such command.
                 _ => self.broken.remove(&client),

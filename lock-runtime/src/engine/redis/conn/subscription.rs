@@ -5,6 +5,7 @@ use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::redis::conn::connect::{Connector, PushHandler, SendMode};
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
+use crate::engine::redis::conn::request::{Request, Via};
 use crate::engine::redis::keys::Keys;
 use crate::engine::redis::wire::message::parse_message;
 use crate::engine::token::Token;
@@ -86,9 +87,8 @@ impl Subscription {
         if let Some(connection) = self.connection.get().cloned() {
             let deadline = deadline_in(self.timeout);
             self.io.spawn(async move {
-                let _ = connection
-                    .send(&(&redis::cmd("PING")).into(), deadline)
-                    .await;
+                let ping = Request::from(redis::cmd("PING"));
+                let _ = connection.send(&ping.by(Via::IoThread, deadline)).await;
             });
         }
     }

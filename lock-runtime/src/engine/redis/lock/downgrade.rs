@@ -2,7 +2,8 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::redis::conn::replicas::check_replica_count;
-use crate::engine::redis::lock::locks::{Locks, Via};
+use crate::engine::redis::conn::request::Via;
+use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::encode::milliseconds;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
@@ -24,7 +25,7 @@ impl Locks {
         let script = &self.scripts.downgrade;
         let via = match claim.replicas {
             0 => Via::IoThread,
-            replicas => Via::ReplicaAck(replicas),
+            replicas => Via::Replicas(replicas),
         };
         let arguments = |command: &mut Cmd| {
             self.queue_keys(command, claim);
@@ -35,7 +36,7 @@ impl Locks {
                 .arg(milliseconds(claim.ttl));
         };
         let (left, known): (u64, u32) = match via {
-            Via::ReplicaAck(_) => self.eval(via, script, keys, deadline, arguments).await?,
+            Via::Replicas(_) => self.eval(via, script, keys, deadline, arguments).await?,
             _ => (self.eval(via, script, keys, deadline, arguments).await?, 0),
         };
         if left > 0 {

@@ -1,7 +1,8 @@
 //! Draws fencing tokens from a counter on the server.
 
 use crate::engine::error::EngineError;
-use crate::engine::redis::lock::locks::{Locks, Via};
+use crate::engine::redis::conn::request::Via;
+use crate::engine::redis::lock::locks::Locks;
 use crate::engine::request::Claim;
 use tokio::time::Instant;
 

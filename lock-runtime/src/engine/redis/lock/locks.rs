@@ -1,55 +1,54 @@
 //! What the operations on locks share: the names of keys, the scripts, and the connections they are sent over.
 
 use crate::engine::error::EngineError;
-use crate::engine::redis::conn::request::Request;
+use crate::engine::redis::conn::request::{Envelope, Reply, Request, Via};
 use crate::engine::redis::conn::subscription::Subscription;
 use crate::engine::redis::keys::Keys;
 use crate::engine::redis::scripts::{Script, Scripts};
 use crate::engine::redis::topology::router::Router;
 use crate::engine::redis::wire::error::is_server_error;
+use crate::engine::redis::wire::reply::decode;
 use crate::engine::request::Claim;
 use redis::{Cmd, FromRedisValue, ServerErrorKind};
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// The locks of one deployment.
 pub(crate) struct Locks {
     pub(crate) router: Router,
-    pub(crate) scripts: Scripts,
+    pub(crate) scripts: Arc<Scripts>,
     pub(crate) keys: Keys,
     pub(crate) subscription: Subscription,
 }
 
-/// The connection over which a command is sent.
-#[derive(Clone, Copy)]
-pub(crate) enum Via {
-    IoThread,
-    /// Like `IoThread`, but waits for a connection while there is none.
-    Patient,
-    /// The connection on which that number of replicas is awaited. The reply is a pair: the command's own, and
-    /// the number of replicas that acknowledged it.
-    ReplicaAck(u32),
-}
-
 impl Locks {
+    /// Sends a request about a lock, and again with the source of its script if the server does not know that.
+    pub(crate) async fn send<'a>(
+        &self,
+        lock: &str,
+        mut envelope: Envelope<'a>,
+    ) -> Result<Reply<'a>, EngineError> {
+        match self.router.send(lock, &envelope).await {
+            Err(error) if is_server_error(&error, ServerErrorKind::NoScript) => {
+                envelope.delivery.with_source = true;
+                // Boxed: few servers have forgotten a script.
+                Box::pin(self.router.send(lock, &envelope)).await
+            }
+            reply => reply,
+        }
+    }
+
     /// Sends a command about a lock.
-    pub(crate) async fn send<T: FromRedisValue>(
+    pub(crate) async fn command<T: FromRedisValue>(
         &self,
         via: Via,
         lock: &str,
-        command: &Cmd,
+        command: Cmd,
         deadline: Instant,
     ) -> Result<T, EngineError> {
-        let (replicas, await_replicas) = match via {
-            Via::IoThread | Via::Patient => (0, false),
-            Via::ReplicaAck(replicas) => (replicas, true),
-        };
-        let request = Request {
-            replicas,
-            await_replicas,
-            patient: matches!(via, Via::Patient),
-            ..Request::from(command)
-        };
-        self.router.send(lock, &request, deadline).await?.decode()
+        let request = Request::from(command);
+        let reply = self.router.send(lock, &request.by(via, deadline)).await;
+        decode(reply?.value)
     }
 
     /// Calls a script on a lock's keys. `arguments` appends the keys, then the other arguments.
@@ -61,14 +60,13 @@ impl Locks {
         deadline: Instant,
         arguments: impl Fn(&mut Cmd),
     ) -> Result<T, EngineError> {
-        let mut command = script.evalsha(keys);
-        arguments(&mut command);
-        match self.send(via, lock, &command, deadline).await {
-            Err(error) if is_server_error(&error, ServerErrorKind::NoScript) => {
-                command = script.eval(keys);
-                arguments(&mut command);
-                self.send(via, lock, &command, deadline).await
-            }
+        let call = |with_source| {
+            let mut command = script.command(with_source, keys);
+            arguments(&mut command);
+            self.command(via, lock, command, deadline)
+        };
+        match call(false).await {
+            Err(error) if is_server_error(&error, ServerErrorKind::NoScript) => call(true).await,
             reply => reply,
         }
     }

@@ -4,7 +4,8 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::member::{QueueObservation, Vote, VoteQueue};
-use crate::engine::redis::lock::locks::{Locks, Via};
+use crate::engine::redis::conn::request::Via;
+use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::encode::milliseconds;
 use crate::engine::redis::wire::error::{is_try_again, unexpected_reply};
 use crate::engine::request::Claim;
@@ -131,10 +132,18 @@ impl Locks {
         deadline: Instant,
     ) -> Result<bool, EngineError> {
         if held {
+            let absent_key = self.keys.absent_key(&claim.name);
+            let keys = (&*claim.name, 3 + absent_key.iter().count());
             let script = &self.scripts.release_and_notify;
-            match self.release_by(script, claim, deadline).await {
+            let freed = self.eval(Via::IoThread, script, keys, deadline, |command| {
+                self.queue_keys(command, claim);
+                command
+                    .arg(&absent_key)
+                    .arg(claim.token.encode(&mut [0; 37]));
+            });
+            match freed.await {
                 Err(error) if is_try_again(&error) => {}
-                freed => return freed,
+                freed => return freed.map(|freed: u8| freed == 1),
             }
         }
         self.delete_if_owner(claim, deadline).await

@@ -2,7 +2,8 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::redis::conn::replicas::check_replica_count;
-use crate::engine::redis::lock::locks::{Locks, Via};
+use crate::engine::redis::conn::request::Via;
+use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::encode::milliseconds;
 use crate::engine::redis::wire::error::{is_try_again, unexpected_reply};
 use crate::engine::request::Claim;
@@ -66,7 +67,7 @@ impl Locks {
                 (renewed.await?, 0)
             }
             Some(replicas) => {
-                let via = Via::ReplicaAck(replicas);
+                let via = Via::Replicas(replicas);
                 self.eval(via, script, keys, deadline, arguments).await?
             }
         };

@@ -1,12 +1,14 @@
 //! Waits for a lock: enters its queue on the server, stays in it, and leaves it.
 
 use crate::engine::error::EngineError;
-use crate::engine::redis::lock::locks::{Locks, Via};
-use crate::engine::redis::wire::encode::milliseconds;
+use crate::engine::redis::conn::request::Via;
+use crate::engine::redis::lock::locks::Locks;
+use crate::engine::redis::wire::encode::{milliseconds, set};
 use crate::engine::redis::wire::error::{is_try_again, unexpected_reply};
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::timeouts::{TOMBSTONE_TTL, WAITER_TTL, WAKE_TTL};
 use crate::error::Holder;
+use redis::Cmd;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -66,14 +68,10 @@ impl Locks {
 
     /// Acquires the lock if it is free, with the claim's token.
     async fn set_nx(&self, claim: &Claim, deadline: Instant) -> Result<bool, EngineError> {
-        let mut command = redis::cmd("SET");
-        command
-            .arg(&*claim.name)
-            .arg(claim.token.encode(&mut [0; 37]))
-            .arg("NX")
-            .arg("PX")
-            .arg(milliseconds(claim.ttl));
-        let set = self.send(Via::IoThread, &claim.name, &command, deadline);
+        let (mut token, ttl) = ([0; 37], milliseconds(claim.ttl).to_string());
+        let mut command = Cmd::new();
+        command.arg(&set(&claim.name, claim.token.encode(&mut token), &ttl)[..]);
+        let set = self.command(Via::IoThread, &claim.name, command, deadline);
         set.await.map(|set: Option<String>| set.is_some())
     }
 

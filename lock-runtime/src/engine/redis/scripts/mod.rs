@@ -138,15 +138,22 @@ impl Script {
         }
     }
 
-    /// Returns the call by digest. The caller appends `keys` keys, then the arguments.
-    pub(crate) fn evalsha(&self, keys: usize) -> Cmd {
-        call("EVALSHA", &self.digest, keys)
+    /// Returns how a call begins: with the digest, or with the source for a server that does not know the digest. It
+    /// does from then on.
+    pub(crate) fn call(&self, with_source: bool) -> [&str; 2] {
+        match with_source {
+            false => ["EVALSHA", &self.digest],
+            true => ["EVAL", &self.source],
+        }
     }
 
-    /// Returns the call by source, for a server that does not know the digest. The server knows it from then
-    /// on.
-    pub(crate) fn eval(&self, keys: usize) -> Cmd {
-        call("EVAL", &self.source, keys)
+    /// Returns the call as a command. The caller appends `keys` keys, then the other arguments.
+    pub(crate) fn command(&self, with_source: bool, keys: usize) -> Cmd {
+        let call = self.call(with_source);
+        // Reserve room for the arguments: a command that grows argument by argument is copied each time.
+        let mut command = Cmd::with_capacity(3 + 3 * keys, call[1].len() + 72 * keys);
+        command.arg(&call[..]).arg(keys);
+        command
     }
 
     /// Returns the command that makes the digest known to the server.
@@ -162,13 +169,6 @@ fn without_comments(source: &str) -> String {
     let lines = source.lines().map(str::trim_start);
     let code = lines.filter(|line| !line.is_empty() && !line.starts_with("--"));
     code.flat_map(|line| [line, "\n"]).collect()
-}
-
-fn call(command: &str, script: &str, keys: usize) -> Cmd {
-    // Reserve room for the arguments: a command that grows argument by argument is copied each time.
-    let mut call = Cmd::with_capacity(3 + 3 * keys, script.len() + 72 * keys);
-    call.arg(command).arg(script).arg(keys);
-    call
 }
 
 #[cfg(test)]

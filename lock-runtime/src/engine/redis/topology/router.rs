@@ -4,11 +4,12 @@ use crate::engine::background_release::BackgroundRelease;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
 use crate::engine::redis::conn::connect::Connector;
-use crate::engine::redis::conn::request::{Reply, Request};
+use crate::engine::redis::conn::request::{Envelope, Reply, Request, Via};
 use crate::engine::redis::conn::server::Server;
 use crate::engine::redis::hash_slot::slot_of;
 use crate::engine::redis::topology::cluster::Cluster;
 use crate::engine::redis::topology::cluster::seeds::SeedNodes;
+use crate::engine::redis::wire::reply::decode;
 use crate::engine::traits::Shard;
 use crate::util::time::deadline_in;
 use redis::{FromRedisValue, Value};
@@ -48,18 +49,15 @@ impl Router {
     }
 
     /// Sends a request about that lock, and waits for its reply until the deadline.
-    pub(crate) async fn send(
+    pub(crate) async fn send<'a>(
         &self,
         lock: &str,
-        request: &Request<'_>,
-        deadline: Instant,
-    ) -> Result<Reply, EngineError> {
+        envelope: &Envelope<'a>,
+    ) -> Result<Reply<'a>, EngineError> {
         match self {
-            Router::Standalone(server) => server.send(request, deadline).await,
+            Router::Standalone(server) => server.send(envelope).await,
             // Boxed: a request to a standalone server does not need the room.
-            Router::Cluster(cluster) => {
-                Box::pin(cluster.send(slot_of(lock), request, deadline)).await
-            }
+            Router::Cluster(cluster) => Box::pin(cluster.send(slot_of(lock), envelope)).await,
         }
     }
 
@@ -114,9 +112,9 @@ impl Router {
 
 /// Returns the server's mode, or `None` if it does not report one; then the URL counts as right.
 async fn mode(server: &Server, deadline: Instant) -> Option<String> {
-    let hello = redis::cmd("HELLO");
-    let reply = server.send(&(&hello).into(), deadline).await.ok()?;
-    let fields: Vec<Value> = reply.decode().ok()?;
+    let hello = Request::from(redis::cmd("HELLO"));
+    let reply = server.send(&hello.by(Via::IoThread, deadline)).await.ok()?;
+    let fields: Vec<Value> = decode(reply.value).ok()?;
     let text = |value: &Value| String::from_redis_value_ref(value).ok();
     let mut fields = fields.chunks_exact(2);
     fields.find_map(|field| (text(&field[0])? == "mode").then(|| text(&field[1]))?)

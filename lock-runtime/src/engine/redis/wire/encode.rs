@@ -1,10 +1,33 @@
-//! Turns requests into bytes: acquisitions and releases directly, and other commands as the driver packs them.
+//! Turns requests into bytes: those that acquire and release locks directly, the others by the redis crate.
 
 use crate::engine::redis::keys::{DerivedKey, Keys};
-use crate::engine::redis::wire::request::{Encoder, Request};
+use crate::engine::redis::scripts::{Script, Scripts};
+use crate::engine::request::Attempt;
 use crate::engine::token::Token;
+use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Turns requests into bytes, in the order of the calls.
+pub(crate) trait Encoder {
+    /// The greatest number of releases in one call of the script.
+    fn max_releases(&self) -> usize;
+
+    /// Writes one call of the script that releases several locks.
+    fn releases(&mut self, batch: &[(&Arc<str>, Token)], with_source: bool);
+
+    /// Writes the request that acquires what the attempt names, with the tokens that begin with this one.
+    fn acquisition(&mut self, attempt: &Attempt, token: Token, with_source: bool);
+
+    /// Writes any other command.
+    fn command(&mut self, command: &Cmd);
+
+    /// Writes the request after which a node executes one that another node redirected to it.
+    fn asking(&mut self);
+
+    /// Writes the request that waits for the replicas.
+    fn wait_for_replicas(&mut self);
+}
 
 /// The greatest number of releases in one call of the script, which keeps the server busy for about 80 µs.
 const MAX_RELEASES: usize = 64;
@@ -15,9 +38,7 @@ const MAX_IDLE: usize = 256 * 1024;
 /// What the bytes depend on, besides the requests.
 pub(crate) struct Encoding {
     pub(crate) keys: Keys,
-    /// The digests of the scripts that acquire shared locks, and that release locks.
-    pub(crate) take: String,
-    pub(crate) release: String,
+    pub(crate) scripts: Arc<Scripts>,
 }
 
 /// The bytes to be written.
@@ -52,6 +73,15 @@ impl Output {
             self.bytes.shrink_to(MAX_IDLE);
             self.written = 0;
         }
+    }
+
+    /// Begins a call of a script: that number of keys follows, then of other arguments.
+    fn call(&mut self, script: &Script, with_source: bool, keys: usize, arguments: usize) {
+        self.array(3 + keys + arguments);
+        for word in script.call(with_source) {
+            self.bulk(word.as_bytes());
+        }
+        self.bulk_number(keys as u64);
     }
 
     fn array(&mut self, length: usize) {
@@ -101,25 +131,23 @@ impl Encoder for Output {
         }
     }
 
-    fn releases(&mut self, batch: &[(&Arc<str>, Token)]) {
+    fn releases(&mut self, batch: &[(&Arc<str>, Token)], with_source: bool) {
         let encoding = self.encoding.clone();
+        let (keys, script) = (&encoding.keys, &encoding.scripts.release);
         let absent = match batch {
-            [(lock, _)] => encoding.keys.absent_key(lock),
+            [(lock, _)] => keys.absent_key(lock),
             _ => None,
         };
-        let keys = 3 * batch.len() + absent.iter().count();
-        self.array(3 + keys + batch.len());
-        self.bulk(b"EVALSHA");
-        self.bulk(encoding.release.as_bytes());
-        self.bulk_number(keys as u64);
+        let count = 3 * batch.len() + absent.iter().count();
+        self.call(script, with_source, count, batch.len());
         for (lock, _) in batch {
             self.bulk(lock.as_bytes());
         }
         for (lock, _) in batch {
-            self.bulk_key(encoding.keys.queue(lock));
+            self.bulk_key(keys.queue(lock));
         }
         for (lock, _) in batch {
-            self.bulk_key(encoding.keys.waiters(lock));
+            self.bulk_key(keys.waiters(lock));
         }
         if let Some(absent) = absent {
             self.bulk(absent.as_bytes());
@@ -129,43 +157,28 @@ impl Encoder for Output {
         }
     }
 
-    fn request(&mut self, request: &Request) {
-        match request {
-            Request::Acquire {
-                attempt,
-                token: Some(token),
-                ..
-            } if attempt.needs_script() => {
-                let (encoding, locks) = (self.encoding.clone(), attempt.names().count());
-                self.array(4 + 3 * locks);
-                self.bulk(b"EVALSHA");
-                self.bulk(encoding.take.as_bytes());
-                self.bulk_number(2 * locks as u64);
-                for name in attempt.names() {
-                    self.bulk(name.as_bytes());
-                    self.bulk_key(encoding.keys.queue(name));
-                }
-                self.bulk_number(milliseconds(attempt.ttl));
-                for nth in 0..locks as u32 {
-                    self.bulk_token(token.nth(nth));
-                }
-            }
-            Request::Acquire {
-                attempt,
-                token: Some(token),
-                ..
-            } => {
-                self.array(6);
-                self.bulk(b"SET");
-                self.bulk(attempt.name.as_bytes());
-                self.bulk_token(*token);
-                self.bytes.extend_from_slice(b"$2\r\nNX\r\n$2\r\nPX\r\n");
-                self.bulk_number(milliseconds(attempt.ttl));
-            }
-            Request::Command { packed, .. } => self.bytes.extend_from_slice(packed),
-            // The slots write no acquisition without its token, and releases in batches.
-            Request::Acquire { .. } | Request::Release { .. } => {}
+    fn acquisition(&mut self, attempt: &Attempt, token: Token, with_source: bool) {
+        if !attempt.needs_script() {
+            let (mut text, mut ttl) = ([0; 37], itoa::Buffer::new());
+            let ttl = ttl.format(milliseconds(attempt.ttl));
+            let set = set(&attempt.name, token.encode(&mut text), ttl);
+            self.array(set.len());
+            return set.iter().for_each(|part| self.bulk(part.as_bytes()));
         }
+        let (encoding, locks) = (self.encoding.clone(), attempt.names().count());
+        self.call(&encoding.scripts.take, with_source, 2 * locks, 1 + locks);
+        for name in attempt.names() {
+            self.bulk(name.as_bytes());
+            self.bulk_key(encoding.keys.queue(name));
+        }
+        self.bulk_number(milliseconds(attempt.ttl));
+        for nth in 0..locks as u32 {
+            self.bulk_token(token.nth(nth));
+        }
+    }
+
+    fn command(&mut self, command: &Cmd) {
+        command.write_packed_command(&mut self.bytes);
     }
 
     fn asking(&mut self) {
@@ -177,6 +190,11 @@ impl Encoder for Output {
     }
 }
 
+/// Returns the arguments of the command that acquires a lock if it is free.
+pub(crate) fn set<'a>(name: &'a str, token: &'a str, milliseconds: &'a str) -> [&'a str; 6] {
+    ["SET", name, token, "NX", "PX", milliseconds]
+}
+
 pub(crate) fn milliseconds(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
 }
@@ -184,7 +202,6 @@ pub(crate) fn milliseconds(ttl: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::request::Attempt;
     use crate::limit::Limit;
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -192,10 +209,20 @@ mod tests {
     fn output(cluster: bool) -> Output {
         let encoding = Encoding {
             keys: Keys::new("lock:", cluster).unwrap(),
-            take: "take".to_owned(),
-            release: "digest".to_owned(),
+            scripts: Arc::new(Scripts::new(cluster)),
         };
         Output::new(Arc::new(encoding), b"wait".to_vec())
+    }
+
+    fn attempt(name: &str, limit: Limit, others: Option<Arc<[Arc<str>]>>) -> Attempt {
+        Attempt {
+            name: name.into(),
+            ttl: Duration::from_secs(30),
+            replicas: 0,
+            limit,
+            waits: false,
+            others,
+        }
     }
 
     fn written(output: &mut Output) -> String {
@@ -217,26 +244,20 @@ mod tests {
     #[test]
     fn requests_are_packed_as_the_redis_crate_packs_them() {
         let mut output = output(false);
-        let token = Token::parse(TOKEN);
+        let token = Token::parse(TOKEN).unwrap();
         for ttl in [0, 9, 10, 30_000, u64::MAX] {
             let attempt = Attempt {
-                name: "lock:é".into(),
                 ttl: Duration::from_millis(ttl),
-                replicas: 0,
-                limit: Limit::EXCLUSIVE,
-                waits: false,
-                others: None,
+                ..attempt("lock:é", Limit::EXCLUSIVE, None)
             };
-            output.request(&Request::Acquire {
-                attempt,
-                token,
-                asking: false,
-            });
+            output.acquisition(&attempt, token, false);
             let expected = packed(&["SET", "lock:é", TOKEN, "NX", "PX", &ttl.to_string()]);
             assert_eq!(written(&mut output), expected);
         }
         output.asking();
         assert_eq!(written(&mut output), packed(&["ASKING"]));
+        output.command(redis::cmd("CLIENT").arg("INFO"));
+        assert_eq!(written(&mut output), packed(&["CLIENT", "INFO"]));
         output.wait_for_replicas();
         assert_eq!(written(&mut output), "wait");
     }
@@ -245,50 +266,32 @@ mod tests {
     fn a_shared_lock_is_acquired_by_a_script() {
         let mut output = output(false);
         let text = [TOKEN, "/2047"].concat();
-        let attempt = Attempt {
-            name: "lock:a".into(),
-            ttl: Duration::from_secs(30),
-            replicas: 0,
-            limit: Limit::UNLIMITED,
-            waits: false,
-            others: None,
-        };
-        output.request(&Request::Acquire {
-            attempt,
-            token: Token::parse(&text),
-            asking: false,
-        });
-        let expected = packed(&[
-            "EVALSHA",
-            "take",
-            "2",
-            "lock:a",
-            "lock:::queue:a",
-            "30000",
-            &text,
-        ]);
-        assert_eq!(written(&mut output), expected);
+        let attempt = attempt("lock:a", Limit::UNLIMITED, None);
+        let take = Scripts::new(false).take;
+        for with_source in [false, true] {
+            output.acquisition(&attempt, Token::parse(&text).unwrap(), with_source);
+            let [command, script] = take.call(with_source);
+            let expected = packed(&[
+                command,
+                script,
+                "2",
+                "lock:a",
+                "lock:::queue:a",
+                "30000",
+                &text,
+            ]);
+            assert_eq!(written(&mut output), expected);
+        }
     }
 
     #[test]
     fn several_locks_are_acquired_by_one_script_with_a_token_for_each() {
         let mut output = output(false);
-        let attempt = Attempt {
-            name: "lock:a".into(),
-            ttl: Duration::from_secs(30),
-            replicas: 0,
-            limit: Limit::EXCLUSIVE,
-            waits: false,
-            others: Some(["lock:b".into()].into()),
-        };
-        output.request(&Request::Acquire {
-            attempt,
-            token: Token::parse(TOKEN),
-            asking: false,
-        });
+        let attempt = attempt("lock:a", Limit::EXCLUSIVE, Some(["lock:b".into()].into()));
+        output.acquisition(&attempt, Token::parse(TOKEN).unwrap(), false);
         let expected = packed(&[
             "EVALSHA",
-            "take",
+            &Scripts::new(false).take.digest,
             "4",
             "lock:a",
             "lock:::queue:a",
@@ -305,21 +308,25 @@ mod tests {
     fn a_batch_names_the_keys_of_all_locks() {
         let (mut output, token) = (output(false), Token::parse(TOKEN).unwrap());
         let names: [Arc<str>; 2] = ["lock:a".into(), "lock:b".into()];
-        output.releases(&[(&names[0], token), (&names[1], token)]);
-        let expected = packed(&[
-            "EVALSHA",
-            "digest",
-            "6",
-            "lock:a",
-            "lock:b",
-            "lock:::queue:a",
-            "lock:::queue:b",
-            "lock:::waiters:a",
-            "lock:::waiters:b",
-            TOKEN,
-            TOKEN,
-        ]);
-        assert_eq!(written(&mut output), expected);
+        let release = Scripts::new(false).release;
+        for with_source in [false, true] {
+            output.releases(&[(&names[0], token), (&names[1], token)], with_source);
+            let [command, script] = release.call(with_source);
+            let expected = packed(&[
+                command,
+                script,
+                "6",
+                "lock:a",
+                "lock:b",
+                "lock:::queue:a",
+                "lock:::queue:b",
+                "lock:::waiters:a",
+                "lock:::waiters:b",
+                TOKEN,
+                TOKEN,
+            ]);
+            assert_eq!(written(&mut output), expected);
+        }
     }
 
     #[test]
@@ -327,11 +334,11 @@ mod tests {
         let (mut output, token) = (output(true), Token::parse(TOKEN).unwrap());
         assert_eq!(output.max_releases(), 1);
         let name: Arc<str> = "lock:a".into();
-        output.releases(&[(&name, token)]);
+        output.releases(&[(&name, token)], false);
         let keys = Keys::new("lock:", true).unwrap();
         let expected = packed(&[
             "EVALSHA",
-            "digest",
+            &Scripts::new(true).release.digest,
             "4",
             "lock:a",
             &keys.queue("lock:a").to_string(),

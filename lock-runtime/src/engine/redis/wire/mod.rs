@@ -4,4 +4,3 @@ pub(crate) mod encode;
 pub(crate) mod error;
 pub(crate) mod message;
 pub(crate) mod reply;
-pub(crate) mod request;

@@ -1,7 +1,9 @@
 //! Finds the replies in the bytes of a server. The frequent ones are parsed here, all others by the redis
 //! crate.
 
-use redis::{RedisResult, Value};
+use crate::engine::error::EngineError;
+use crate::engine::redis::wire::error::{error_kind, with_message};
+use redis::{FromRedisValue, RedisError, RedisResult, Value};
 
 /// The bytes are not those of a Redis server.
 #[derive(Debug, PartialEq)]
@@ -51,6 +53,25 @@ pub(crate) fn parse(bytes: &[u8]) -> RedisResult<Value> {
             b'\n',
         ] => Ok(Value::BulkString(text.to_vec())),
         _ => redis::parse_redis_value(bytes),
+    }
+}
+
+/// Converts a reply.
+pub(crate) fn decode<T: FromRedisValue>(reply: Value) -> Result<T, EngineError> {
+    T::from_redis_value(reply).map_err(|error| {
+        let error = RedisError::from(error);
+        with_message(error_kind(&error), error)
+    })
+}
+
+/// Returns the number of locks that this reply to an acquisition grants, whatever else it says.
+pub(crate) fn granted(reply: &Value) -> usize {
+    match reply {
+        Value::Nil | Value::ServerError(_) => 0,
+        Value::Int(count) => usize::try_from(*count).unwrap_or(0),
+        // Replicas have been awaited.
+        Value::Array(both) => both.first().map_or(0, granted),
+        _ => 1,
     }
 }
 

@@ -18,7 +18,9 @@ use crate::engine::background_release::BackgroundRelease;
 use crate::engine::redis::conn::batch::effects::Effects;
 use crate::engine::redis::conn::batch::owed::{OwedReplies, UnexpectedReply};
 use crate::engine::redis::conn::batch::slab::{Outcome, Slab, State, Waiter};
-use crate::engine::redis::wire::request::{Encoder, Request, granted};
+use crate::engine::redis::conn::request::{Delivery, Request};
+use crate::engine::redis::wire::encode::Encoder;
+use crate::engine::redis::wire::reply::granted;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use redis::Value;
@@ -66,7 +68,12 @@ fn take_first(requests: &mut Vec<usize>, most: usize) -> Vec<usize> {
 
 impl Slots {
     /// Submits a request. Returns its slot, or `None` if the connection has ended.
-    pub(crate) fn put(&mut self, request: Request, deadline: Instant) -> Option<usize> {
+    pub(crate) fn put(
+        &mut self,
+        request: Request,
+        delivery: Delivery,
+        deadline: Instant,
+    ) -> Option<usize> {
         let earlier = self.next_deadline.is_none_or(|next| deadline < next);
         if earlier {
             self.next_deadline = Some(deadline);
@@ -76,7 +83,7 @@ impl Slots {
             deadline,
             expired: false,
         };
-        self.insert(request, waiter).ok()
+        self.insert(request, delivery, waiter).ok()
     }
 
     /// Submits a release that no caller awaits. Returns it if the connection has ended.
@@ -84,22 +91,23 @@ impl Slots {
         &mut self,
         release: BackgroundRelease,
     ) -> Result<(), BackgroundRelease> {
-        let request = Request::Release {
-            name: release.claim.name.clone(),
-            token: release.claim.token,
-            asking: false,
-        };
-        match self.insert(request, Waiter::Background(release)) {
+        let request = Request::release(&release.claim);
+        match self.insert(request, Delivery::default(), Waiter::Background(release)) {
             Err(Waiter::Background(release)) => Err(release),
             _ => Ok(()),
         }
     }
 
-    fn insert(&mut self, request: Request, waiter: Waiter) -> Result<usize, Waiter> {
+    fn insert(
+        &mut self,
+        request: Request,
+        delivery: Delivery,
+        waiter: Waiter,
+    ) -> Result<usize, Waiter> {
         if self.ended {
             return Err(waiter);
         }
-        let at = self.slots.insert(request, waiter);
+        let at = self.slots.insert(request, delivery, waiter);
         self.unsent.push(at);
         Ok(at)
     }
@@ -217,7 +225,7 @@ impl Slots {
         let mut requests = take_first(&mut self.unsent, most);
         // What is released can be acquired by others.
         requests.sort_by_key(|at| self.slots[*at].request.place_in_write());
-        let of_releases = |at: &usize| self.slots[*at].request.release().is_some();
+        let of_releases = |at: &usize| self.slots[*at].request.to_release().is_some();
         let (releases, others) = requests.split_at(requests.partition_point(of_releases));
         for at in releases {
             self.slots[*at].state = State::Sent;
@@ -225,29 +233,28 @@ impl Slots {
         let mut batch = Vec::new();
         for releases in releases.chunks(encoder.max_releases()) {
             batch.clear();
-            let requests = || releases.iter().map(|at| &self.slots[*at].request);
-            if requests().any(Request::asks_first) {
+            let slots = || releases.iter().map(|at| &self.slots[*at]);
+            if slots().any(|slot| slot.delivery.asking) {
                 encoder.asking();
                 self.owed.push_asking();
             }
-            batch.extend(requests().filter_map(Request::release));
-            encoder.releases(&batch);
+            batch.extend(slots().filter_map(|slot| slot.request.to_release()));
+            encoder.releases(&batch, slots().any(|slot| slot.delivery.with_source));
             self.owed.push_releases(releases);
         }
         let mut tokens = tokens.into_iter();
         let mut awaits_replicas = false;
         for at in others {
-            let request = &mut self.slots[*at].request;
-            if request.is_acquisition() {
+            let slot = &mut self.slots[*at];
+            if slot.request.is_acquisition() {
                 let Some(token) = tokens.next() else {
                     self.unsent.push(*at);
                     continue;
                 };
-                request.set_token(token);
+                slot.request.set_token(token);
             }
-            let await_replicas = request.awaits_replicas();
-            awaits_replicas |= await_replicas;
-            self.write_one(*at, await_replicas, encoder);
+            awaits_replicas |= slot.delivery.awaits_replicas();
+            self.write_one(*at, encoder);
         }
         if awaits_replicas {
             encoder.wait_for_replicas();
@@ -256,16 +263,24 @@ impl Slots {
         self.driver_sleeps = self.unsent.is_empty();
     }
 
-    fn write_one(&mut self, at: usize, await_replicas: bool, encoder: &mut impl Encoder) {
+    fn write_one(&mut self, at: usize, encoder: &mut impl Encoder) {
         let slot = &mut self.slots[at];
         slot.state = State::Sent;
-        if slot.request.asks_first() {
+        let delivery = slot.delivery;
+        if delivery.asking {
             encoder.asking();
             self.owed.push_asking();
         }
-        encoder.request(&slot.request);
-        slot.request.forget_bytes();
-        self.owed.push(at, await_replicas);
+        match &slot.request {
+            Request::Acquire {
+                attempt,
+                token: Some(token),
+            } => encoder.acquisition(attempt, *token, delivery.with_source),
+            Request::Command(command) => encoder.command(command),
+            // Releases are written in batches, and no acquisition is written without its token.
+            Request::Release { .. } | Request::Acquire { .. } | Request::None => {}
+        }
+        self.owed.push(at, delivery.awaits_replicas());
     }
 
     /// Takes the next reply of the server.

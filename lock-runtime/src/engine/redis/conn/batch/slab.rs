@@ -2,7 +2,7 @@
 
 use crate::engine::background_release::BackgroundRelease;
 use crate::engine::redis::conn::batch::effects::Effects;
-use crate::engine::redis::wire::request::Request;
+use crate::engine::redis::conn::request::{Delivery, Request};
 use crate::engine::token::Token;
 use redis::Value;
 use std::mem::take;
@@ -22,6 +22,7 @@ pub(super) struct Slab {
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) request: Request,
+    pub(super) delivery: Delivery,
     pub(super) state: State,
     pub(super) waiter: Waiter,
 }
@@ -64,13 +65,14 @@ pub(crate) enum Outcome {
 
 impl Slab {
     /// Puts a request into a free slot, and returns the slot.
-    pub(super) fn insert(&mut self, request: Request, waiter: Waiter) -> usize {
+    pub(super) fn insert(&mut self, request: Request, delivery: Delivery, waiter: Waiter) -> usize {
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             self.slots.len() - 1
         });
         let slot = &mut self.slots[at];
         slot.request = request;
+        slot.delivery = delivery;
         slot.state = State::Unsent;
         slot.waiter = waiter;
         at

@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::engine::background_release::ReleaseSupervisor;
+use crate::engine::redis::conn::request::Via;
 use crate::engine::request::Attempt;
 use crate::limit::Limit;
 use crate::util::backoff::fraction;
 use crate::util::time::now;
+use redis::{Arg, Cmd};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
@@ -28,19 +30,21 @@ impl Encoder for Log {
         3
     }
 
-    fn releases(&mut self, batch: &[(&Arc<str>, Token)]) {
+    fn releases(&mut self, batch: &[(&Arc<str>, Token)], _: bool) {
         let batch = batch.iter().map(|(name, token)| (name.to_string(), *token));
         self.0.push_back(Written::Releases(batch.collect()));
     }
 
-    fn request(&mut self, request: &Request) {
-        self.0.push_back(match request {
-            Request::Acquire { attempt, token, .. } => {
-                Written::Acquire(attempt.name.to_string(), token.unwrap())
-            }
-            Request::Command { packed, .. } => Written::Command(packed.clone()),
-            Request::Release { .. } => panic!("releases are written in batches"),
-        });
+    fn acquisition(&mut self, attempt: &Attempt, token: Token, _: bool) {
+        let name = attempt.name.to_string();
+        self.0.push_back(Written::Acquire(name, token));
+    }
+
+    fn command(&mut self, command: &Cmd) {
+        let Some(Arg::Simple(name)) = command.args_iter().next() else {
+            panic!("a command has a name");
+        };
+        self.0.push_back(Written::Command(name.to_vec()));
     }
 
     fn asking(&mut self) {
@@ -114,30 +118,24 @@ impl ReleaseSupervisor for Ends {
 }
 
 pub(crate) fn acquire(name: &str) -> Request {
-    Request::Acquire {
-        attempt: attempt(name, 0),
-        token: None,
-        asking: false,
-    }
+    Request::acquire(&attempt(name))
 }
 
-fn attempt(name: &str, replicas: u32) -> Attempt {
+fn attempt(name: &str) -> Attempt {
     Attempt {
         limit: Limit::EXCLUSIVE,
         waits: false,
         name: name.into(),
         ttl: Duration::from_secs(30),
-        replicas,
+        replicas: 0,
         others: None,
     }
 }
 
-pub(crate) fn command(packed: &[u8]) -> Request {
-    Request::Command {
-        packed: packed.to_vec(),
-        asking: false,
-        await_replicas: false,
-    }
+pub(crate) fn command(name: &[u8]) -> Request {
+    let mut command = Cmd::new();
+    command.arg(name);
+    Request::from(command)
 }
 
 /// Slots with their connection and server.
@@ -166,7 +164,8 @@ impl Bench {
 
     fn put(&mut self, request: Request) -> usize {
         let deadline = self.start + Duration::from_secs(5);
-        self.slots.put(request, deadline).unwrap()
+        let delivery = Delivery::default();
+        self.slots.put(request, delivery, deadline).unwrap()
     }
 
     fn background(&self, claim: Claim) -> BackgroundRelease {
@@ -293,12 +292,8 @@ fn releases_are_written_first_and_in_batches() {
     }
     bench.put(acquire("0"));
     for (name, token) in bench.store.locks.clone() {
-        let release = Request::Release {
-            name: (*name).into(),
-            token,
-            asking: false,
-        };
-        bench.put(release);
+        let name = (*name).into();
+        bench.put(Request::Release { name, token });
     }
     let written = bench.write();
     let sizes = written.iter().map(|written| match written {
@@ -345,7 +340,7 @@ fn the_half_that_is_written_first_came_first() {
     let mut bench = Bench::new();
     let Many(many) = bench.slots.many;
     for n in 0..many {
-        let claim = attempt(&n.to_string(), 0).claim(Token::random());
+        let claim = attempt(&n.to_string()).claim(Token::random());
         let release = bench.background(claim);
         assert!(bench.slots.put_background(release).is_ok());
         bench.put(acquire(&n.to_string()));
@@ -449,19 +444,23 @@ fn the_end_of_a_connection_decides_every_request() {
     bench.leave(unsent);
     // The releases of `a` and `b`.
     assert_eq!(bench.ends.unconfirmed.lock().unwrap().len(), 2);
-    assert!(bench.slots.put(acquire("e"), bench.start).is_none());
+    let late = bench
+        .slots
+        .put(acquire("e"), Delivery::default(), bench.start);
+    assert!(late.is_none());
     assert_eq!(bench.slots.in_use(), 0);
 }
 
 #[test]
 fn replicas_answer_after_the_commands() {
     let mut bench = Bench::new();
-    let replicated = Request::Acquire {
-        attempt: attempt("a", 1),
-        token: None,
+    let delivery = Delivery {
+        via: Via::Replicas(1),
         asking: true,
+        ..Delivery::default()
     };
-    let at = bench.put(replicated);
+    let deadline = bench.start + Duration::from_secs(5);
+    let at = bench.slots.put(acquire("a"), delivery, deadline).unwrap();
     let other = bench.put(command(b"c"));
     let [
         Written::Asking,
@@ -490,7 +489,7 @@ fn replicas_answer_after_the_commands() {
 fn a_failed_script_leaves_every_release_unconfirmed() {
     let mut bench = Bench::new();
     for name in ["a", "b"] {
-        let release = bench.background(attempt(name, 0).claim(Token::random()));
+        let release = bench.background(attempt(name).claim(Token::random()));
         assert!(bench.slots.put_background(release).is_ok());
     }
     bench.write();
@@ -506,7 +505,7 @@ fn replies_without_a_request_are_refused() {
     let answered =
         |bench: &mut Bench, value| bench.slots.answer(value, now(), &mut Effects::default());
     assert!(answered(&mut bench, Value::Okay).is_err());
-    let release = bench.background(attempt("a", 0).claim(Token::random()));
+    let release = bench.background(attempt("a").claim(Token::random()));
     assert!(bench.slots.put_background(release).is_ok());
     bench.write();
     assert!(answered(&mut bench, text(b"11")).is_err());
@@ -656,7 +655,7 @@ fn collect(
         }
         (Poll::Ready(Outcome::Reply(value, Some(token))), Caller::Acquire(_, name)) => {
             if value == Value::Okay {
-                held.push(attempt(&name, 0).claim(token));
+                held.push(attempt(&name).claim(token));
                 return true;
             }
             assert_eq!(value, Value::Nil);

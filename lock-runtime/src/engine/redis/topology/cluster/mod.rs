@@ -12,7 +12,7 @@ use crate::engine::background_release::BackgroundRelease;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::redis::conn::connect::Connector;
-use crate::engine::redis::conn::request::{Reply, Request};
+use crate::engine::redis::conn::request::{Envelope, Reply, Via};
 use crate::engine::redis::topology::cluster::nodes::{Node, Nodes, TopologyChange};
 use crate::engine::redis::topology::cluster::redirect::Redirect;
 use crate::engine::redis::topology::cluster::seeds::SeedNodes;
@@ -87,33 +87,30 @@ impl Cluster {
     }
 
     /// Sends a request to the owner of its slot, and waits for its reply until the deadline.
-    pub(crate) async fn send(
+    pub(crate) async fn send<'a>(
         &self,
         slot: u16,
-        request: &Request<'_>,
-        deadline: Instant,
-    ) -> Result<Reply, EngineError> {
+        envelope: &Envelope<'a>,
+    ) -> Result<Reply<'a>, EngineError> {
+        let (mut envelope, deadline) = (*envelope, envelope.deadline);
+        if envelope.delivery.via == Via::Patient {
+            // Another node may own the slot by the time that this one is back.
+            envelope.delivery.via = Via::IoThread;
+        }
         let mut asked = None;
         for _ in 0..=MAX_REDIRECTS {
-            let asking = asked.is_some();
-            let request = Request {
-                asking,
-                // Another node may own the slot by the time that this one is back.
-                patient: false,
-                ..*request
-            };
+            envelope.delivery.asking = asked.is_some();
             let node = match asked.take() {
                 Some(node) => node,
                 None => self.owner(slot, deadline).await?,
             };
             let sent = now();
-            let error = match node.server.send(&request, deadline).await {
-                Ok(reply) if asking => return Ok(reply),
+            let error = match node.server.send(&envelope).await {
+                Ok(reply) if envelope.delivery.asking => return Ok(reply),
                 Ok(reply) => {
-                    let reply = Unjudged::new(&request, reply);
                     let current = self.topology_is_fresh(sent, deadline).await;
                     return match current && self.is_owner(&node, slot) {
-                        true => reply.accept().ok_or_else(superseded),
+                        true => Ok(reply),
                         false => Err(superseded()),
                     };
                 }
@@ -215,33 +212,6 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.refresher.abort();
-    }
-}
-
-/// A reply that does not count yet. Dropping it releases what it may have acquired.
-struct Unjudged<'a> {
-    request: &'a Request<'a>,
-    reply: Option<Reply>,
-}
-
-impl<'a> Unjudged<'a> {
-    fn new(request: &'a Request<'a>, reply: Reply) -> Unjudged<'a> {
-        Unjudged {
-            request,
-            reply: Some(reply),
-        }
-    }
-
-    fn accept(mut self) -> Option<Reply> {
-        self.reply.take()
-    }
-}
-
-impl Drop for Unjudged<'_> {
-    fn drop(&mut self) {
-        if let Some(reply) = &self.reply {
-            self.request.disregard(reply);
-        }
     }
 }
 

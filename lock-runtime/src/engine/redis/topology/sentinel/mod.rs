@@ -12,8 +12,10 @@ use crate::engine::redis::address::{AuthOptions, Target};
 use crate::engine::redis::conn::connect::{Connector, PushHandler, SendMode};
 use crate::engine::redis::conn::endpoint::{Discovery, Endpoint, MasterEpoch};
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
+use crate::engine::redis::conn::request::{Request, Via};
 use crate::engine::redis::topology::sentinel::url::parse_url;
 use crate::engine::redis::topology::sentinel::views::{MasterView, Views};
+use crate::engine::redis::wire::reply::decode;
 use crate::engine::request::EngineFuture;
 use crate::engine::timeouts::Timeouts;
 use crate::engine::url::{NodeAddress, format_address};
@@ -207,9 +209,9 @@ impl Monitor {
         };
         // Query the epoch first: if the master changes in between, the epoch is too small rather than too
         // great.
-        let info = ask(connection, &command("MASTER"), timeouts).await;
+        let info = ask(connection, command("MASTER"), timeouts).await;
         let address = command("GET-MASTER-ADDR-BY-NAME");
-        let address: Option<NodeAddress> = ask(connection, &address, timeouts).await?;
+        let address: Option<NodeAddress> = ask(connection, address, timeouts).await?;
         let Some(master) = address else {
             let words = format!("it knows no master called `{}`", self.master_name);
             return Err(EngineError::new(EngineErrorKind::Rejected, words));
@@ -265,10 +267,10 @@ impl Monitor {
 
 async fn ask<T: FromRedisValue>(
     connection: &ReconnectingConnection,
-    command: &Cmd,
+    command: Cmd,
     timeouts: &Timeouts,
 ) -> Result<T, EngineError> {
-    let deadline = deadline_in(timeouts.silence());
-    let reply = connection.send(&command.into(), deadline).await;
-    reply?.decode()
+    let (command, deadline) = (Request::from(command), deadline_in(timeouts.silence()));
+    let reply = connection.send(&command.by(Via::IoThread, deadline)).await;
+    decode(reply?.value)
 }
