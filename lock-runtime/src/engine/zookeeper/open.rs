@@ -1,19 +1,18 @@
 //! Opens an ensemble.
 
 use crate::config::{Config, invalid};
-use crate::engine::common::pace::MIN_TIMEOUT;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::address::Address;
-use crate::engine::zookeeper::conn::session::SessionContext;
-use crate::engine::zookeeper::conn::sessions::{SessionLimits, Sessions};
-use crate::engine::zookeeper::conn::tries::Tries;
+use crate::engine::zookeeper::conn::session::{Session, SessionContext};
+use crate::engine::zookeeper::conn::session_limits::SessionLimits;
+use crate::engine::zookeeper::conn::sessions::Sessions;
 use crate::engine::zookeeper::lock::claims::Claims;
 use crate::engine::zookeeper::wire::error::Failure;
 use crate::error::LockError;
 use crate::util::backoff::Backoff;
-use crate::util::time::{deadline_in, elapsed_since, now, sleep_until};
+use crate::util::time::{deadline_in, now, sleep_until};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -47,7 +46,7 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         EngineError::new(EngineErrorKind::NotConnected, words)
     };
     let asked = io.run_to_end(limit, async move {
-        let limits = session_limits(&address, deadline).await;
+        let limits = SessionLimits::ask(&address, deadline).await;
         limits.map(|(limits, first_try)| (address, limits, first_try))
     });
     let asked = asked.await.unwrap_or_else(|| Err(late()));
@@ -65,24 +64,7 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
     let sessions = Sessions::new(context, io, limits);
     let claims = Claims::new(sessions, io, config);
     let session = claims.sessions.of(config.ttl);
-    let proving = claims.clone();
-    // Finds out whether the user may create nodes.
-    let proven = io.run_to_end(limit, async move {
-        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
-        let mut refused = None;
-        loop {
-            let proven = proving.prove(&session, deadline).await;
-            match proven.map_err(Failure::into_error) {
-                Err(error) if error.is_retryable() && now() < deadline => {
-                    refused = Some(error);
-                    sleep_until(deadline_in(backoff.pause())).await;
-                }
-                // The last one had no time: an earlier one tells more.
-                Err(error) if error.is_retryable() => return Err(refused.unwrap_or(error)),
-                proven => return proven.map(drop),
-            }
-        }
-    });
+    let proven = io.run_to_end(limit, prove_rights(claims.clone(), session, deadline));
     let proven = proven.await.unwrap_or_else(|| Err(late()));
     proven.map_err(refused)?;
     let engine = ZooKeeperEngine {
@@ -92,40 +74,6 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         clock,
     };
     Ok((Arc::new(engine), shown))
-}
-
-/// Asks the servers, one after the other, for the shortest and the longest session. Returns them with the time that
-/// a server is to get for a connection at first.
-async fn session_limits(
-    address: &Address,
-    deadline: Instant,
-) -> Result<(SessionLimits, Duration), EngineError> {
-    let mut limit = MIN_TIMEOUT;
-    let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
-    let mut tries = Tries::begin(address.hosts.len(), now());
-    for (number, host) in address.hosts.iter().enumerate().cycle() {
-        let left = deadline.saturating_duration_since(now());
-        // A try that has no time tells less than the one before.
-        if left.is_zero() || (left < MIN_TIMEOUT && tries.include_all()) {
-            break;
-        }
-        let ask = async |timeout| address.negotiate(host, timeout, limit.min(left)).await;
-        let (longest, asked_at) = (Duration::from_millis(i32::MAX as u64), now());
-        let asked = match ask(Duration::from_millis(1)).await {
-            Ok(shortest) => ask(longest).await.map(|longest| (shortest, longest)),
-            Err(error) => Err(error),
-        };
-        match asked {
-            Ok((shortest, longest)) => {
-                let first_try = MIN_TIMEOUT.max(elapsed_since(asked_at));
-                return Ok((SessionLimits { shortest, longest }, first_try));
-            }
-            Err(error) => tries.add(number, &error),
-        }
-        limit *= 2;
-        sleep_until(deadline_in(backoff.pause()).min(deadline)).await;
-    }
-    Err(tries.into_error())
 }
 
 /// Fails if no lock can have the default ttl.
@@ -139,4 +87,26 @@ fn check_ttl(config: &Config, limits: SessionLimits) -> Result<(), LockError> {
          shorter one with `Config::ttl`, or raise `maxSessionTimeout` on all servers",
         config.ttl
     )))
+}
+
+/// Finds out whether the user may create nodes, by the node that proves the session.
+async fn prove_rights(
+    claims: Arc<Claims>,
+    session: Arc<Session>,
+    deadline: Instant,
+) -> Result<(), EngineError> {
+    let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+    let mut refused = None;
+    loop {
+        let proven = claims.prove(&session, deadline).await;
+        match proven.map_err(Failure::into_error) {
+            Err(error) if error.is_retryable() && now() < deadline => {
+                refused = Some(error);
+                sleep_until(deadline_in(backoff.pause())).await;
+            }
+            // The last one had no time: an earlier one tells more.
+            Err(error) if error.is_retryable() => return Err(refused.unwrap_or(error)),
+            proven => return proven.map(drop),
+        }
+    }
 }

@@ -6,6 +6,7 @@ pub(crate) mod connect;
 pub(crate) mod proof;
 pub(crate) mod serve;
 pub(crate) mod session;
+pub(crate) mod session_limits;
 pub(crate) mod sessions;
 pub(crate) mod stream;
 pub(crate) mod tries;

@@ -7,7 +7,7 @@ use crate::engine::timeouts::NO_REPLY;
 use crate::engine::url::format_address;
 use crate::engine::zookeeper::conn::batch::exchange::End;
 use crate::engine::zookeeper::conn::proof::Proof;
-use crate::engine::zookeeper::conn::session::{Phase, Session, SessionContext};
+use crate::engine::zookeeper::conn::session::{Session, SessionContext, SessionPhase};
 use crate::engine::zookeeper::wire::messages::{Hello, Welcome};
 use crate::util::clock::Timestamp;
 use crate::util::panics::caught;
@@ -73,7 +73,7 @@ impl Session {
     /// Returns `true` if there is no session to end, and none is to be created.
     fn is_idle(&self, hello: &Hello) -> bool {
         let state = self.state();
-        let closing = state.phase != Phase::Open;
+        let closing = state.phase != SessionPhase::Open;
         closing && (hello.session == 0 || state.unsent.is_empty())
     }
 
@@ -106,7 +106,7 @@ impl Session {
 
     fn end(&self) {
         let mut state = self.state();
-        state.phase = Phase::Ended;
+        state.phase = SessionPhase::Ended;
         let (unsent, watches) = (
             std::mem::take(&mut state.unsent),
             std::mem::take(&mut state.watches),

@@ -41,12 +41,12 @@ pub(crate) struct Session {
     pub(crate) identity: Uuid,
     pub(crate) context: Arc<SessionContext>,
     pub(crate) timeout: Duration,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<SessionState>,
     pub(crate) work: Notify,
 }
 
-pub(crate) struct State {
-    pub(crate) phase: Phase,
+pub(crate) struct SessionState {
+    pub(crate) phase: SessionPhase,
     last_id: u64,
     pub(crate) unsent: VecDeque<Unsent>,
     pub(crate) watches: HashMap<Watch, Vec<Watcher>>,
@@ -57,7 +57,7 @@ pub(crate) struct State {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Phase {
+pub(crate) enum SessionPhase {
     Open,
     /// The session is to be ended once all requests were sent.
     Closing,
@@ -79,8 +79,8 @@ impl Session {
             identity: Uuid::new_v4(),
             context,
             timeout,
-            state: Mutex::new(State {
-                phase: Phase::Open,
+            state: Mutex::new(SessionState {
+                phase: SessionPhase::Open,
                 last_id: 0,
                 unsent: VecDeque::new(),
                 watches: HashMap::new(),
@@ -102,7 +102,7 @@ impl Session {
         let mut state = self.state();
         state.last_id += 1;
         let id = state.last_id;
-        if state.phase == Phase::Ended {
+        if state.phase == SessionPhase::Ended {
             drop(sender);
         } else {
             state.unsent.push_back(Unsent {
@@ -142,14 +142,14 @@ impl Session {
 
     /// Returns `true` once the session has ended, and with it all its nodes.
     pub(crate) fn is_ended(&self) -> bool {
-        self.state().phase == Phase::Ended
+        self.state().phase == SessionPhase::Ended
     }
 
     /// Ends the session after the requests submitted so far.
     pub(crate) fn close(&self) {
         let mut state = self.state();
-        if state.phase == Phase::Open {
-            state.phase = Phase::Closing;
+        if state.phase == SessionPhase::Open {
+            state.phase = SessionPhase::Closing;
         }
         self.work.notify_one();
     }
@@ -162,11 +162,11 @@ impl Session {
     /// Returns the lease that each lock of the session has at most; `None` if the session has ended.
     pub(crate) fn lease(&self) -> Option<Lease> {
         let state = self.state();
-        let lives = state.phase != Phase::Ended;
+        let lives = state.phase != SessionPhase::Ended;
         state.proof.as_ref().filter(|_| lives).map(Proof::lease)
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock()
     }
 }
@@ -199,7 +199,7 @@ impl Submitted<'_> {
     fn dropped(&self) -> Failure {
         let state = self.session.state();
         match state.phase {
-            Phase::Ended => Failure::SessionExpired,
+            SessionPhase::Ended => Failure::SessionExpired,
             _ => Failure::NotSent(state.error.clone()),
         }
     }

@@ -3,7 +3,7 @@
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::common::line::Place;
 use crate::engine::error::EngineError;
-use crate::engine::request::{Acquired, Attempt};
+use crate::engine::request::{Acquired, Attempt, Claim};
 use crate::engine::token::Token;
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::lock::claims::Claims;
@@ -54,7 +54,7 @@ impl ZooKeeperEngine {
     ) -> Result<Option<Acquired>, EngineError> {
         let token = Token::random().with_limit(attempt.limit);
         let (claims, claim) = (self.claims.clone(), attempt.claim(token));
-        let (waits, limit) = (attempt.waits, attempt.limit);
+        let waits = attempt.waits;
         // A claim that waits for a moment, and then leaves, would be in the way of the next try. In the caller's own
         // time: it sends nothing if the caller leaves.
         if !waits {
@@ -66,30 +66,8 @@ impl ZooKeeperEngine {
         // Before anything is sent: the release of a call that is dropped finds it.
         let node = claims.node(&claim);
         let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
-        let outcome = self.claims.run(deadline, async move {
-            let undelivered = Undelivered(Some((claims.clone(), node.clone())));
-            let Some(entered) = claims.enter(&node, deadline).await? else {
-                return Ok(Outcome::Left);
-            };
-            let holds = match entered.is_alone {
-                Some(true) => true,
-                // It looks when it waits.
-                Some(false) if waits && limit.is_exclusive() => false,
-                _ => place_of(&node, &entered.name, deadline).await? == Some(Place::Holds),
-            };
-            if holds {
-                claims.secure(&node.session, claim.ttl, deadline).await?;
-                claims.nodes.expire_in(token, claim.ttl);
-                return Ok(Outcome::Holds(undelivered));
-            }
-            if waits {
-                return Ok(Outcome::Waits(undelivered));
-            }
-            // Another client was faster. Whoever tries next must not find this node.
-            drop(undelivered);
-            let _ = node.ending.finished(claims.io, deadline).await;
-            Ok(Outcome::Left)
-        });
+        let entered = claims.try_enter(node, claim, waits, deadline);
+        let outcome = self.claims.run(deadline, entered);
         unanswered.answered(outcome.await.map(|outcome| match outcome {
             Outcome::Holds(undelivered) => {
                 undelivered.deliver();
@@ -101,5 +79,39 @@ impl ZooKeeperEngine {
             }
             Outcome::Left => 0,
         }))
+    }
+}
+
+impl Claims {
+    /// Enters the line, and leaves it if the claim neither holds the lock nor is about to wait.
+    async fn try_enter(
+        self: Arc<Self>,
+        node: Arc<Node>,
+        claim: Claim,
+        waits: bool,
+        deadline: Instant,
+    ) -> Result<Outcome, Failure> {
+        let undelivered = Undelivered(Some((self.clone(), node.clone())));
+        let Some(entered) = self.enter(&node, deadline).await? else {
+            return Ok(Outcome::Left);
+        };
+        let holds = match entered.is_alone {
+            Some(true) => true,
+            // It looks when it waits.
+            Some(false) if waits && claim.token.limit().is_exclusive() => false,
+            _ => place_of(&node, &entered.name, deadline).await? == Some(Place::Holds),
+        };
+        if holds {
+            self.secure(&node.session, claim.ttl, deadline).await?;
+            self.nodes.expire_in(claim.token, claim.ttl);
+            return Ok(Outcome::Holds(undelivered));
+        }
+        if waits {
+            return Ok(Outcome::Waits(undelivered));
+        }
+        // Another client was faster. Whoever tries next must not find this node.
+        drop(undelivered);
+        let _ = node.ending.finished(self.io, deadline).await;
+        Ok(Outcome::Left)
     }
 }

@@ -4,8 +4,8 @@ use crate::engine::common::line::Line;
 use crate::engine::zookeeper::lock::claims::Claims;
 use crate::engine::zookeeper::lock::containers::create_containers;
 use crate::engine::zookeeper::lock::entry::Child;
-use crate::engine::zookeeper::lock::look::read;
 use crate::engine::zookeeper::lock::node::{Node, Presence};
+use crate::engine::zookeeper::lock::read::claims_of;
 use crate::engine::zookeeper::wire::error::Failure;
 use crate::engine::zookeeper::wire::reply::Reply;
 use crate::engine::zookeeper::wire::request::{NodeKind, Request};
@@ -44,6 +44,18 @@ impl Claims {
         if node.presence() == Presence::Requested {
             self.find(node, deadline).await?;
         }
+        let entered = match node.presence() {
+            Presence::Present(name) => Some(Entered {
+                name,
+                is_alone: None,
+            }),
+            _ => self.create(node, deadline).await?,
+        };
+        Ok(entered.filter(|_| !node.is_leaving()))
+    }
+
+    /// Creates the node, in the way that suits the container of the lock.
+    async fn create(&self, node: &Node, deadline: Instant) -> Result<Option<Entered>, Failure> {
         let mut way = match self.containers.remembers(&node.lock) {
             true => Way::Counted,
             // Most keys are new: a wrong guess costs as much as one the other way round.
@@ -53,16 +65,12 @@ impl Claims {
             if node.is_leaving() {
                 return Ok(None);
             }
-            if let Presence::Present(name) = node.presence() {
-                let is_alone = None;
-                return Ok(Some(Entered { name, is_alone }));
-            }
             node.set_presence(Presence::Requested);
-            let failure = match create(node, way, deadline).await {
+            let failure = match request_node(node, way, deadline).await {
                 Ok(entered) => {
                     self.containers.saw(&node.lock, true);
                     node.set_presence(Presence::Present(entered.name.clone()));
-                    return Ok((!node.is_leaving()).then_some(entered));
+                    return Ok(Some(entered));
                 }
                 Err(failure) => failure,
             };
@@ -90,7 +98,7 @@ impl Claims {
     pub(crate) async fn find(&self, node: &Node, deadline: Instant) -> Result<(), Failure> {
         // What a majority has agreed to after it, on the same session, the next read sees, too.
         self.prove(&node.session, deadline).await?;
-        let line = read(&node.session, &node.lock, None, deadline).await?;
+        let line = claims_of(&node.session, &node.lock, None, deadline).await?;
         let children = line.as_ref().map_or(&[][..], Line::entries);
         let found = children.iter().find(|it| it.name.starts_with(&node.stem));
         let present = |child: &Child| Presence::Present(child.name.clone());
@@ -99,7 +107,8 @@ impl Claims {
     }
 }
 
-async fn create(node: &Node, way: Way, deadline: Instant) -> Result<Entered, Failure> {
+/// Requests the node of a claim in that way.
+async fn request_node(node: &Node, way: Way, deadline: Instant) -> Result<Entered, Failure> {
     let claim = Request::Create {
         path: node.path(&node.stem),
         kind: NodeKind::Numbered,

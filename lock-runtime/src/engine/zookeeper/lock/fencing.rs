@@ -3,7 +3,7 @@
 use crate::engine::error::EngineError;
 use crate::engine::request::Claim;
 use crate::engine::zookeeper::ZooKeeperEngine;
-use crate::engine::zookeeper::lock::look::exists;
+use crate::engine::zookeeper::lock::read::exists;
 use tokio::time::Instant;
 
 impl ZooKeeperEngine {

@@ -20,10 +20,10 @@ pub(crate) struct Node {
     pub(crate) turn: tokio::sync::Mutex<()>,
     /// It finishes when the node is known to be gone.
     pub(crate) ending: Ending,
-    state: Mutex<State>,
+    state: Mutex<NodeState>,
 }
 
-struct State {
+struct NodeState {
     /// The claim's token; a downgrade changes it.
     token: Token,
     presence: Presence,
@@ -50,7 +50,7 @@ impl Node {
             session,
             stem: stem(token),
             turn: tokio::sync::Mutex::new(()),
-            state: Mutex::new(State {
+            state: Mutex::new(NodeState {
                 token,
                 presence: Presence::Absent,
                 watches_all: true,
@@ -128,7 +128,7 @@ impl Node {
         claims.remove_if(state.token, |known| std::ptr::eq(&**known, self));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, NodeState> {
         self.state.lock()
     }
 }

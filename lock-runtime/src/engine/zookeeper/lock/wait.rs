@@ -4,7 +4,7 @@ use crate::engine::common::line::Place;
 use crate::engine::error::EngineError;
 use crate::engine::request::{Claim, EnqueueReply, ServerTime};
 use crate::engine::zookeeper::ZooKeeperEngine;
-use crate::engine::zookeeper::lock::look::follow_place_of;
+use crate::engine::zookeeper::lock::follow::follow_place_of;
 use crate::engine::zookeeper::lock::node::Presence;
 use crate::engine::zookeeper::wire::error::Failure;
 use tokio::time::Instant;
@@ -62,7 +62,8 @@ mod tests {
     use crate::engine::token::Token;
     use crate::engine::zookeeper::address::Address;
     use crate::engine::zookeeper::conn::session::SessionContext;
-    use crate::engine::zookeeper::conn::sessions::{SessionLimits, Sessions};
+    use crate::engine::zookeeper::conn::session_limits::SessionLimits;
+    use crate::engine::zookeeper::conn::sessions::Sessions;
     use crate::engine::zookeeper::lock::claims::Claims;
     use crate::util::clock::Clock;
     use crate::util::io_thread::IoThread;

@@ -3,7 +3,7 @@
 use crate::engine::event::EngineEvent;
 use crate::engine::timeouts::NO_REPLY;
 use crate::engine::zookeeper::conn::batch::in_flight::{InFlight, Waiting};
-use crate::engine::zookeeper::conn::session::{Phase, Session, SessionContext};
+use crate::engine::zookeeper::conn::session::{Session, SessionContext, SessionPhase};
 use crate::engine::zookeeper::conn::stream::Stream;
 use crate::engine::zookeeper::wire::error::Failure;
 use crate::engine::zookeeper::wire::messages::{Hello, Incoming, Watch};
@@ -67,7 +67,7 @@ impl Exchange<'_> {
         if self.send_submitted() {
             self.last_sent = now();
         }
-        let is_closing = self.session.state().phase == Phase::Closing;
+        let is_closing = self.session.state().phase == SessionPhase::Closing;
         if is_closing && self.in_flight.is_empty() {
             if self.asked_to_end {
                 return Err(End::Closed);
