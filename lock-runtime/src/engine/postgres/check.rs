@@ -1,9 +1,10 @@
 //! Finds settings of the server that endanger locks.
 
 use crate::engine::inspection::Inspection;
-use crate::engine::postgres::address::Target;
+use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::connect::Connection;
 use crate::engine::postgres::conn::trial::try_waiting;
+use crate::engine::postgres::sql::schema::Schema;
 use crate::engine::postgres::wire::error::{connecting, is_read_only};
 use crate::engine::postgres::wire::values::unexpected;
 use crate::util::io_thread::IoThread;
@@ -11,147 +12,180 @@ use crate::util::time::{deadline_in, timeout_at};
 use crate::warning::{Warning, WarningKind};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_postgres::{Error, Row};
 
 /// Locks turn `synchronous_commit` on for themselves, and so does this before it counts standbys.
-const QUERY: &str = "
-    WITH before AS MATERIALIZED (SELECT current_setting('synchronous_commit') AS synchronous_commit),
-        locks AS MATERIALIZED (SELECT set_config('synchronous_commit',
-            CASE synchronous_commit WHEN 'off' THEN 'on' ELSE synchronous_commit END, true) FROM before)
-    SELECT current_setting('fsync') AS fsync,
-        current_setting('full_page_writes') AS full_page_writes,
-        synchronous_commit,
-        current_setting('autovacuum') AS autovacuum,
-        (SELECT count(*) FROM pg_stat_replication) AS standbys,
-        coalesce((SELECT max(extract(epoch FROM clock_timestamp() - xact_start))::bigint FROM pg_stat_activity
-            WHERE coalesce(backend_xmin, backend_xid) IS NOT NULL AND datname = current_database()
-            AND backend_type <> 'autovacuum worker'), 0) AS oldest,
-        distributed_lock.replicas_1() AS replicas
-    FROM before, locks";
+const SETTINGS: &str = include_str!("sql/settings.sql");
 
 /// How many seconds a transaction may be open before it matters.
 const LONG: i64 = 3600;
 
+type Finding = (WarningKind, String);
+
 /// Inspects the server within the timeout, on the I/O thread.
 pub(crate) async fn inspect(
     io: IoThread,
-    target: Arc<Target>,
+    address: Arc<Address>,
     timeout: Duration,
     replicas: u32,
 ) -> Inspection {
-    let server = target.to_string();
-    let inspection = io.spawn(inspect_on(io, target, timeout, replicas));
+    let server: Arc<str> = address.to_string().into();
+    let inspection = io.spawn(inspect_here(io, address, timeout, replicas));
     inspection.await.unwrap_or_else(|_| {
         let mut failed = Inspection::default();
-        let error = unexpected("what the check can't read");
-        failed.add_unreachable(&server.into(), &error);
+        let error = unexpected("settings that the check can't read");
+        failed.add_unreachable(&server, &error);
         failed
     })
 }
 
-async fn inspect_on(
+async fn inspect_here(
     io: IoThread,
-    target: Arc<Target>,
+    address: Arc<Address>,
     timeout: Duration,
     replicas: u32,
 ) -> Inspection {
-    let mut found = Inspection::default();
-    let server: Arc<str> = target.to_string().into();
+    let mut inspection = Inspection::default();
+    let server: Arc<str> = address.to_string().into();
     let deadline = deadline_in(timeout);
-    let connection = Connection::open(io, &target.server, &target, timeout, Box::new(drop)).await;
-    let mut add = |kind, finding: String| found.warnings.push(Warning::new(&server, kind, finding));
-    let connection = match connection {
-        Ok(connection) => connection,
+    let open = Connection::open(io, &address.servers, &address, timeout, Box::new(drop));
+    let findings = match open.await {
+        Ok(connection) => {
+            let check = Check {
+                connection: &connection,
+                schema: &address.schema,
+                deadline,
+                timeout,
+            };
+            check.findings(replicas).await
+        }
+        Err(error) if is_read_only(&error) => {
+            vec![(WarningKind::ConnectedToReplica, error.to_string())]
+        }
         Err(error) => {
-            match is_read_only(&error) {
-                true => add(WarningKind::ConnectedToReplica, error.to_string()),
-                false => found.add_unreachable(&server, &error),
-            }
-            return found;
+            inspection.add_unreachable(&server, &error);
+            return inspection;
         }
     };
-    let query = target.schema.sql(QUERY);
-    let row = connection.client.query_typed_one(&query, &[]);
-    let not_read = |why: String| format!("its settings can't be read ({why})");
-    let late = || format!("it did not answer within {timeout:?}");
-    match timeout_at(deadline, row).await {
-        Ok(row) => match row.and_then(|row| warnings(&row, replicas)) {
-            Ok(warnings) => warnings
-                .into_iter()
-                .for_each(|(kind, finding)| add(kind, finding)),
-            Err(error) => add(
-                WarningKind::NotChecked,
-                not_read(connecting(&error).to_string()),
-            ),
-        },
-        Err(_) => {
-            add(WarningKind::NotChecked, not_read(late()));
-            return found;
-        }
-    }
-    let tried = try_waiting(&connection.client, &target.schema);
-    match timeout_at(deadline, tried).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => add(WarningKind::NoQueue, error.to_string()),
-        Err(_) => add(
-            WarningKind::NotChecked,
-            format!("it is unknown whether callers can wait ({})", late()),
-        ),
-    }
-    if !connection.backend.is_own {
-        add(
-            WarningKind::Pooler,
-            "it is reached through a connection pooler".to_owned(),
-        );
-    }
-    found
+    let warnings = findings
+        .into_iter()
+        .map(|(kind, finding)| Warning::new(&server, kind, finding));
+    inspection.warnings.extend(warnings);
+    inspection
 }
 
-fn warnings(row: &Row, replicas: u32) -> Result<Vec<(WarningKind, String)>, Error> {
-    let mut warnings = Vec::new();
-    for setting in ["fsync", "full_page_writes"] {
-        if row.try_get::<_, &str>(setting)? == "off" {
-            warnings.push((WarningKind::NotFlushed, format!("`{setting}` is off")));
+struct Check<'a> {
+    connection: &'a Connection,
+    schema: &'a Schema,
+    deadline: Instant,
+    timeout: Duration,
+}
+
+impl Check<'_> {
+    async fn findings(&self, replicas: u32) -> Vec<Finding> {
+        let settings = self.settings(replicas).await;
+        let mut findings = match settings {
+            Ok(findings) => findings,
+            Err(late) => return vec![late],
+        };
+        findings.extend(self.trial().await);
+        if !self.connection.backend.is_own {
+            let finding = "it is reached through a connection pooler".to_owned();
+            findings.push((WarningKind::Pooler, finding));
+        }
+        findings
+    }
+
+    /// Returns the findings about the settings, or that the server replied too late.
+    async fn settings(&self, replicas: u32) -> Result<Vec<Finding>, Finding> {
+        let unread = |why: &str| {
+            let finding = format!("its settings can't be read ({why})");
+            (WarningKind::NotChecked, finding)
+        };
+        let query = self.schema.sql(SETTINGS);
+        let row = self.connection.client.query_typed_one(&query, &[]);
+        match timeout_at(self.deadline, row).await {
+            Ok(row) => Ok(row
+                .and_then(|row| of_settings(&row, replicas))
+                .unwrap_or_else(|error| vec![unread(&connecting(&error).to_string())])),
+            Err(_) => Err(unread(&self.late())),
         }
     }
-    let commit: &str = row.try_get("synchronous_commit")?;
-    if commit == "off" {
-        warnings.push((
-            WarningKind::NotFlushed,
-            "`synchronous_commit` is off for this role; locks turn it on for themselves, and what \
-             they protect may be lost"
-                .to_owned(),
-        ));
+
+    /// Returns the finding that no caller can wait.
+    async fn trial(&self) -> Option<Finding> {
+        let tried = try_waiting(&self.connection.client, self.schema);
+        match timeout_at(self.deadline, tried).await {
+            Ok(tried) => {
+                let error = tried.err()?;
+                Some((WarningKind::NoQueue, error.to_string()))
+            }
+            Err(_) => {
+                let late = self.late();
+                let finding = format!("it is unknown whether callers can wait ({late})");
+                Some((WarningKind::NotChecked, finding))
+            }
+        }
     }
+
+    fn late(&self) -> String {
+        format!("it did not reply within {:?}", self.timeout)
+    }
+}
+
+fn of_settings(row: &Row, replicas: u32) -> Result<Vec<Finding>, Error> {
+    let mut findings = not_flushed(row)?;
+    findings.extend(asynchronous_standbys(row, replicas)?);
+    findings.extend(dead_rows(row)?);
+    Ok(findings)
+}
+
+fn not_flushed(row: &Row) -> Result<Vec<Finding>, Error> {
+    let mut findings = Vec::new();
+    for setting in ["fsync", "full_page_writes"] {
+        if row.try_get::<_, &str>(setting)? == "off" {
+            findings.push((WarningKind::NotFlushed, format!("`{setting}` is off")));
+        }
+    }
+    if row.try_get::<_, &str>("synchronous_commit")? == "off" {
+        let finding = "`synchronous_commit` is off for this role; locks turn it on for themselves, and the \
+                       writes that they protect may be lost";
+        findings.push((WarningKind::NotFlushed, finding.to_owned()));
+    }
+    Ok(findings)
+}
+
+fn asynchronous_standbys(row: &Row, replicas: u32) -> Result<Vec<Finding>, Error> {
+    let mut findings = Vec::new();
     let standbys: i64 = row.try_get("standbys")?;
     let acknowledge: i32 = row.try_get("replicas")?;
     if standbys > 0 && acknowledge == 0 {
-        warnings.push((
-            WarningKind::AsynchronousStandby,
-            match commit {
-                "local" => {
-                    "`synchronous_commit` is `local` for this role, which waits for no standby"
-                        .to_owned()
-                }
-                _ => format!("none of its {standbys} standbys is synchronous"),
-            },
-        ));
+        let finding = match row.try_get("synchronous_commit")? {
+            "local" => "`synchronous_commit` is `local` for this role, which waits for no standby"
+                .to_owned(),
+            _ => format!("none of its {standbys} standbys is synchronous"),
+        };
+        findings.push((WarningKind::AsynchronousStandby, finding));
     }
     if i64::from(replicas) > i64::from(acknowledge) {
-        warnings.push((
-            WarningKind::AsynchronousStandby,
-            format!("`synchronous_standby_names` asks for {acknowledge} standbys, and `replicas` for {replicas}"),
-        ));
+        let finding = format!(
+            "`synchronous_standby_names` asks for {acknowledge} standbys, and `replicas` for {replicas}"
+        );
+        findings.push((WarningKind::AsynchronousStandby, finding));
     }
+    Ok(findings)
+}
+
+fn dead_rows(row: &Row) -> Result<Vec<Finding>, Error> {
+    let mut findings = Vec::new();
     if row.try_get::<_, &str>("autovacuum")? == "off" {
-        warnings.push((WarningKind::DeadRows, "`autovacuum` is off".to_owned()));
+        findings.push((WarningKind::DeadRows, "`autovacuum` is off".to_owned()));
     }
     let oldest: i64 = row.try_get("oldest")?;
     if oldest > LONG {
-        warnings.push((
-            WarningKind::DeadRows,
-            format!("a transaction is open since {} minutes", oldest / 60),
-        ));
+        let finding = format!("a transaction is open since {} minutes", oldest / 60);
+        findings.push((WarningKind::DeadRows, finding));
     }
-    Ok(warnings)
+    Ok(findings)
 }

@@ -14,9 +14,9 @@ pub(crate) mod wire;
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
-use crate::engine::postgres::address::Target;
+use crate::engine::postgres::address::Address;
 use crate::engine::postgres::check::inspect;
-use crate::engine::postgres::conn::batch::requests::Requests;
+use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::conn::listen::listener::Listener;
 use crate::engine::postgres::lock::acquire::acquire;
 use crate::engine::postgres::lock::downgrade::downgrade;
@@ -39,9 +39,9 @@ use tokio::time::Instant;
 
 pub(crate) struct PostgresEngine {
     io: IoThread,
-    target: Arc<Target>,
+    address: Arc<Address>,
     timeouts: Timeouts,
-    requests: Requests,
+    requests: RequestSender,
     listener: Listener,
 }
 
@@ -118,7 +118,12 @@ impl Engine for PostgresEngine {
         claims: &'a [Claim],
         deadline: Instant,
     ) -> EngineFuture<'a, Option<TransactionProof>> {
-        Box::pin(prove(&self.requests, &self.target.schema, claims, deadline))
+        Box::pin(prove(
+            &self.requests,
+            &self.address.schema,
+            claims,
+            deadline,
+        ))
     }
 
     fn refuses_proof(&self) -> Option<&'static str> {
@@ -140,6 +145,6 @@ impl Engine for PostgresEngine {
         replicas: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         let timeout = self.timeouts.connect;
-        Box::pin(inspect(self.io, self.target.clone(), timeout, replicas))
+        Box::pin(inspect(self.io, self.address.clone(), timeout, replicas))
     }
 }

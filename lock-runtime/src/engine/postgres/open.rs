@@ -3,17 +3,17 @@
 use crate::engine::error::EngineError;
 use crate::engine::opening::{OpenFuture, Opening, connect_error};
 use crate::engine::postgres::PostgresEngine;
-use crate::engine::postgres::address::Target;
+use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::batch::driver::drive;
-use crate::engine::postgres::conn::batch::requests::Requests;
+use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::conn::listen::listener::Listener;
 use std::sync::Arc;
 
 pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
     Box::pin(async move {
-        let target = Arc::new(Target::parse(url, opening.config)?);
-        let server: Arc<str> = target.to_string().into();
-        match connect(opening, target).await {
+        let address = Arc::new(Address::parse(url, opening.config)?);
+        let server: Arc<str> = address.to_string().into();
+        match connect(opening, address).await {
             Ok(engine) => Ok((Arc::new(engine) as _, server)),
             Err(error) => Err(connect_error(server, error, |server, error| {
                 format!("`{server}` can't be used: {error}")
@@ -23,7 +23,10 @@ pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
 }
 
 /// Connects, and fails if that takes longer than the connect timeout.
-async fn connect(opening: Opening<'_>, target: Arc<Target>) -> Result<PostgresEngine, EngineError> {
+async fn connect(
+    opening: Opening<'_>,
+    address: Arc<Address>,
+) -> Result<PostgresEngine, EngineError> {
     let Opening {
         timeouts,
         io,
@@ -31,13 +34,13 @@ async fn connect(opening: Opening<'_>, target: Arc<Target>) -> Result<PostgresEn
         handler,
         ..
     } = opening;
-    let requests = Requests::new(io);
+    let requests = RequestSender::new(io);
     let queue = requests.queue.clone();
-    drive(io, clock, target.clone(), timeouts.clone(), queue.clone()).await?;
-    let listener = Listener::start(io, target.clone(), timeouts.clone(), queue, handler);
+    drive(io, clock, address.clone(), timeouts.clone(), queue.clone()).await?;
+    let listener = Listener::start(io, address.clone(), timeouts.clone(), queue, handler);
     Ok(PostgresEngine {
         io,
-        target,
+        address,
         timeouts,
         requests,
         listener,

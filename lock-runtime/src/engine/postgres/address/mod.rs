@@ -1,8 +1,10 @@
-//! The servers, the database and the schema that a URL names.
+//! Where to connect: the servers, the database and the schema that a URL names.
 
+mod parameters;
 pub(crate) mod servers;
 
-use crate::config::invalid;
+use crate::config::{Config, invalid};
+use crate::engine::postgres::address::parameters::Parameters;
 use crate::engine::postgres::address::servers::Servers;
 use crate::engine::postgres::sql::schema::Schema;
 use crate::error::LockError;
@@ -10,13 +12,12 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 
 const HELP: &str = "write it like `postgres://user:password@host:5432/database`, with `%` codes for special characters";
 
-pub(crate) struct Target {
-    pub(crate) server: Arc<Servers>,
+pub(crate) struct Address {
+    pub(crate) servers: Arc<Servers>,
     /// The servers for `LISTEN`.
     pub(crate) listen: Arc<Servers>,
     database: Option<String>,
@@ -26,78 +27,23 @@ pub(crate) struct Target {
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
 }
 
-impl Target {
-    pub(crate) fn parse(url: &str, config: &crate::config::Config) -> Result<Target, LockError> {
+impl Address {
+    pub(crate) fn parse(url: &str, config: &Config) -> Result<Address, LockError> {
         check_separators(url)?;
-        let (address, parameters) = url.split_once('?').unwrap_or((url, ""));
-        let (mut schema, mut listen, mut sslmode) = (None, None, None);
-        let mut others = Vec::new();
-        for parameter in parameters.split('&').filter(|it| !it.is_empty()) {
-            match parameter.split_once('=') {
-                Some(("schema", name)) => schema = Some(name),
-                Some(("listen", server)) => listen = Some(server),
-                Some(("sslmode", mode)) => sslmode = Some(mode),
-                Some(("target_session_attrs", "read-write")) => {}
-                Some(("target_session_attrs", _)) => {
-                    return Err(invalid(
-                        "locks need a server that accepts writes; leave out `target_session_attrs`",
-                    ));
-                }
-                _ => others.push(parameter),
-            }
-        }
-        let others = others.join("&");
-        let plain = [address, if others.is_empty() { "" } else { "?" }, &others].concat();
-        let mut server = plain.parse::<Config>().map_err(|error| {
-            // It names the option, and never its value.
-            let cause = error.source().map(ToString::to_string).unwrap_or_default();
-            invalid(&format!("the URL is not understood: {cause}; {HELP}"))
-        })?;
-        if let Some((user, password)) = &config.credentials {
-            if !user.is_empty() {
-                server.user(user);
-            }
-            server.password(password);
-        }
-        let encrypts = encrypts(sslmode, config)?;
-        server
-            .ssl_mode(if encrypts {
-                SslMode::Require
-            } else {
-                SslMode::Disable
-            })
-            .target_session_attrs(TargetSessionAttrs::ReadWrite)
-            .keepalives_idle(Duration::from_secs(10))
-            .keepalives_interval(Duration::from_secs(5))
-            .tcp_user_timeout(Duration::from_secs(10));
-        if server.get_application_name().is_none() {
-            server.application_name("lock-runtime");
-        }
-        let servers = Servers::new(&server, &server)
-            .map_err(|why| invalid(&format!("the URL is not understood: {why}; {HELP}")))?;
+        let (parameters, url) = Parameters::take_from(url)?;
+        let encrypts = parameters.encrypts(config)?;
+        let driver = driver_config(&url, encrypts, config)?;
+        let servers = Servers::new(&driver, &driver).map_err(not_understood)?;
         let servers = Arc::new(servers);
-        let listen = match listen {
-            Some(addresses) => Arc::new(listening_at(addresses, &server).map_err(|why| {
-                invalid(&format!(
-                    "`listen` in the URL is not understood: {why}; write it like `listen=host:5432` or \
-                     `listen=[::1]:5432`"
-                ))
-            })?),
+        let listen = match parameters.listen {
+            Some(addresses) => Arc::new(listening_at(addresses, &driver)?),
             None => servers.clone(),
         };
-        let schema = match schema {
-            Some(name) => Schema::new(name).ok_or_else(|| {
-                invalid(
-                    "`schema` in the URL is not a name of lowercase letters, digits and underscores",
-                )
-            })?,
-            None => Schema::default(),
-        };
-        Ok(Target {
-            server: servers,
+        Ok(Address {
+            servers,
             listen,
-            database: server.get_dbname().map(str::to_owned),
-            schema,
+            database: driver.get_dbname().map(str::to_owned),
+            schema: parameters.schema()?,
             create_schema: config.create_schema,
             #[cfg(feature = "tls")]
             tls: match encrypts {
@@ -108,41 +54,52 @@ impl Target {
     }
 }
 
+/// Returns the configuration of the driver for the URL, with the settings that locks need.
+fn driver_config(
+    url: &str,
+    encrypts: bool,
+    config: &Config,
+) -> Result<tokio_postgres::Config, LockError> {
+    let mut driver = url.parse::<tokio_postgres::Config>().map_err(|error| {
+        // It names the option, and never its value.
+        let cause = error.source().map(ToString::to_string);
+        not_understood(&cause.unwrap_or_default())
+    })?;
+    if let Some((user, password)) = &config.credentials {
+        if !user.is_empty() {
+            driver.user(user);
+        }
+        driver.password(password);
+    }
+    driver
+        .ssl_mode(match encrypts {
+            true => SslMode::Require,
+            false => SslMode::Disable,
+        })
+        .target_session_attrs(TargetSessionAttrs::ReadWrite)
+        .keepalives_idle(Duration::from_secs(10))
+        .keepalives_interval(Duration::from_secs(5))
+        .tcp_user_timeout(Duration::from_secs(10));
+    if driver.get_application_name().is_none() {
+        driver.application_name("lock-runtime");
+    }
+    Ok(driver)
+}
+
+fn not_understood(cause: &str) -> LockError {
+    invalid(&format!("the URL is not understood: {cause}; {HELP}"))
+}
+
 #[cfg(feature = "tls")]
-fn tls(config: &crate::config::Config) -> Result<rustls::ClientConfig, LockError> {
+fn tls(config: &Config) -> Result<rustls::ClientConfig, LockError> {
     let mut tls = crate::engine::tls::client_config(config.root_certificate.as_deref())?;
     // With `sslnegotiation=direct`, a server expects it.
     tls.alpn_protocols = vec![b"postgresql".to_vec()];
     Ok(tls)
 }
 
-/// Returns `true` if connections are to be encrypted; then certificates are always checked.
-fn encrypts(sslmode: Option<&str>, config: &crate::config::Config) -> Result<bool, LockError> {
-    #[cfg(feature = "tls")]
-    let trusts_own = config.root_certificate.is_some();
-    #[cfg(not(feature = "tls"))]
-    let (trusts_own, _) = (false, config);
-    let encrypts = match sslmode {
-        Some("disable") => false,
-        None => trusts_own,
-        Some("require" | "verify-ca" | "verify-full") => true,
-        Some(_) => {
-            return Err(invalid(
-                "`sslmode` in the URL is not known; use `require`, with which certificates are always \
-                 checked, or `disable`",
-            ));
-        }
-    };
-    if encrypts && !cfg!(feature = "tls") {
-        return Err(invalid(
-            "`sslmode=require` needs TLS; enable the feature `tls` of `lock-runtime`",
-        ));
-    }
-    Ok(encrypts)
-}
-
 /// Fails if an `@` may belong to the user, the password or a parameter: the driver takes the first one for their end,
-/// and what follows for a host, which errors name.
+/// and the rest for a host, which errors name.
 fn check_separators(url: &str) -> Result<(), LockError> {
     let (_, rest) = url.split_once("://").unwrap_or(("", url));
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -156,9 +113,15 @@ fn check_separators(url: &str) -> Result<(), LockError> {
     Ok(())
 }
 
-/// Returns the servers at other addresses.
-fn listening_at(addresses: &str, like: &Config) -> Result<Servers, &'static str> {
-    let unknown = "it is no list of hosts and ports";
+/// Returns the servers at the addresses of the parameter `listen`.
+fn listening_at(addresses: &str, like: &tokio_postgres::Config) -> Result<Servers, LockError> {
+    let invalid = |why: &str| {
+        invalid(&format!(
+            "`listen` in the URL is not understood: {why}; write it like `listen=host:5432` or \
+             `listen=[::1]:5432`"
+        ))
+    };
+    let unknown = || invalid("it is no list of hosts and ports");
     let mut hosts = addresses.to_owned();
     // The codes that a parameter may have; a `/` begins a path, and remains a code.
     for (code, character) in [("%5B", "["), ("%5D", "]"), ("%3A", ":"), ("%2C", ",")] {
@@ -166,16 +129,16 @@ fn listening_at(addresses: &str, like: &Config) -> Result<Servers, &'static str>
         hosts = hosts.replace(&code.to_lowercase(), character);
     }
     if hosts.contains(['@', '/', '?']) {
-        return Err(unknown);
+        return Err(unknown());
     }
-    let hosts = format!("postgres://{hosts}").parse::<Config>();
-    Servers::new(&hosts.map_err(|_| unknown)?, like)
+    let hosts = format!("postgres://{hosts}").parse();
+    Servers::new(&hosts.map_err(|_| unknown())?, like).map_err(invalid)
 }
 
 /// Without user and password.
-impl fmt::Display for Target {
+impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "postgres://{}", self.server)?;
+        write!(f, "postgres://{}", self.servers)?;
         match &self.database {
             Some(name) => write!(f, "/{name}"),
             None => Ok(()),
@@ -187,8 +150,8 @@ impl fmt::Display for Target {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<Target, LockError> {
-        Target::parse(url, &crate::config::Config::new(url))
+    fn parse(url: &str) -> Result<Address, LockError> {
+        Address::parse(url, &Config::new(url))
     }
 
     #[test]
@@ -200,8 +163,8 @@ mod tests {
                 "postgres://h1:1,h2:2/db",
             ),
         ] {
-            let target = parse(url).unwrap();
-            assert_eq!(target.to_string(), shown);
+            let parsed = parse(url).unwrap();
+            assert_eq!(parsed.to_string(), shown);
         }
         assert_eq!(
             parse("postgres://h/?schema=shop").unwrap().schema.name(),
@@ -222,15 +185,15 @@ mod tests {
             ("%5b::1%5D%3A5433", "[::1]:5433"),
             ("%2Frun%2Fpostgresql:5433", "%2Frun%2Fpostgresql:5433"),
         ] {
-            let target = parse(&url("pooler:6432", &format!("&listen={listen}"))).unwrap();
-            assert_eq!(target.server.to_string(), "pooler:6432");
+            let parsed = parse(&url("pooler:6432", &format!("&listen={listen}"))).unwrap();
+            assert_eq!(parsed.servers.to_string(), "pooler:6432");
             // All but the address is that of the first.
-            let expected = parse(&url(address, "")).unwrap().server;
+            let expected = parse(&url(address, "")).unwrap().servers;
             let each = |servers: &Servers| {
                 let each = servers.in_order();
                 each.map(|(_, config)| config.clone()).collect::<Vec<_>>()
             };
-            assert_eq!(each(&target.listen), each(&expected), "{listen}");
+            assert_eq!(each(&parsed.listen), each(&expected), "{listen}");
         }
     }
 

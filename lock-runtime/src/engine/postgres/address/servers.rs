@@ -18,43 +18,8 @@ impl Servers {
     /// Returns the servers whose addresses are those of `hosts`, and everything else is that of `like`. Fails with the
     /// reason if an address is missing.
     pub(crate) fn new(hosts: &Config, like: &Config) -> Result<Servers, &'static str> {
-        let (names, addresses) = (hosts.get_hosts(), hosts.get_hostaddrs());
-        let ports = hosts.get_ports();
-        let count = names.len().max(addresses.len());
-        let fits = |length: usize| length == 0 || length == count;
-        if count == 0 {
-            return Err("it names no host");
-        }
-        if !fits(names.len()) || !fits(addresses.len()) || (ports.len() != 1 && !fits(ports.len()))
-        {
-            return Err("it does not name one address and one port for each host");
-        }
-        let is_empty = |host: &Host| matches!(host, Host::Tcp(name) if name.is_empty());
-        if names.iter().any(is_empty) || ports.contains(&0) {
-            return Err("a host is empty, or a port is 0");
-        }
-        let each = (0..count).map(|n| {
-            let mut config = without_hosts(like);
-            match names.get(n) {
-                Some(Host::Tcp(name)) => {
-                    config.host(name);
-                }
-                // It leaves the machine nowhere, and has no name that a certificate could prove.
-                #[cfg(unix)]
-                Some(Host::Unix(path)) => {
-                    config
-                        .host_path(path)
-                        .ssl_mode(tokio_postgres::config::SslMode::Disable);
-                }
-                None => {}
-            }
-            if let Some(address) = addresses.get(n) {
-                config.hostaddr(*address);
-            }
-            let port = ports.get(n).or(ports.first());
-            config.port(port.copied().unwrap_or(5432));
-            config
-        });
+        check(hosts)?;
+        let each = (0..count(hosts)).map(|n| nth(n, hosts, like));
         Ok(Servers {
             each: each.collect(),
             last: AtomicUsize::new(0),
@@ -73,10 +38,59 @@ impl Servers {
         numbers.zip(from.iter().chain(before))
     }
 
-    /// The next attempt begins with that server: it accepted writes.
+    /// Lets the next connection begin with that server: it accepted writes.
     pub(crate) fn begin_with(&self, number: usize) {
         self.last.store(number, Ordering::Relaxed);
     }
+}
+
+fn count(hosts: &Config) -> usize {
+    hosts.get_hosts().len().max(hosts.get_hostaddrs().len())
+}
+
+fn check(hosts: &Config) -> Result<(), &'static str> {
+    let (names, addresses, ports) = (hosts.get_hosts(), hosts.get_hostaddrs(), hosts.get_ports());
+    let count = count(hosts);
+    let fits = |length: usize| length == 0 || length == count;
+    if count == 0 {
+        return Err("it names no host");
+    }
+    if !fits(names.len()) || !fits(addresses.len()) || (ports.len() != 1 && !fits(ports.len())) {
+        return Err("it does not name one address and one port for each host");
+    }
+    let is_empty = |host: &Host| matches!(host, Host::Tcp(name) if name.is_empty());
+    if names.iter().any(is_empty) || ports.contains(&0) {
+        return Err("a host is empty, or a port is 0");
+    }
+    Ok(())
+}
+
+/// Returns the configuration for the host of that number alone.
+fn nth(n: usize, hosts: &Config, like: &Config) -> Config {
+    let mut config = without_hosts(like);
+    match hosts.get_hosts().get(n) {
+        Some(Host::Tcp(name)) => {
+            config.host(name);
+        }
+        // Its bytes never leave the machine, and it has no name that a certificate could prove.
+        #[cfg(unix)]
+        Some(Host::Unix(path)) => {
+            config
+                .host_path(path)
+                .ssl_mode(tokio_postgres::config::SslMode::Disable);
+        }
+        None => {}
+    }
+    if let Some(address) = hosts.get_hostaddrs().get(n) {
+        config.hostaddr(*address);
+    }
+    config.port(port(n, hosts));
+    config
+}
+
+fn port(n: usize, hosts: &Config) -> u16 {
+    let ports = hosts.get_ports();
+    ports.get(n).or(ports.first()).copied().unwrap_or(5432)
 }
 
 fn without_hosts(like: &Config) -> Config {
@@ -130,9 +144,7 @@ pub(crate) fn within(config: &Config, time: Duration) -> Config {
 /// Returns the addresses of a configuration, separated by commas.
 pub(crate) fn addresses(config: &Config) -> String {
     let (names, addresses) = (config.get_hosts(), config.get_hostaddrs());
-    let ports = config.get_ports();
-    let count = names.len().max(addresses.len());
-    let shown = (0..count).map(|n| {
+    let shown = (0..count(config)).map(|n| {
         let host = match (names.get(n), addresses.get(n)) {
             (Some(Host::Tcp(name)), _) => name.clone(),
             #[cfg(unix)]
@@ -140,7 +152,7 @@ pub(crate) fn addresses(config: &Config) -> String {
             (None, Some(address)) => address.to_string(),
             (None, None) => String::new(),
         };
-        let port = ports.get(n).or(ports.first()).copied().unwrap_or(5432);
+        let port = port(n, config);
         match host.contains(':') {
             true => format!("[{host}]:{port}"),
             false => format!("{host}:{port}"),

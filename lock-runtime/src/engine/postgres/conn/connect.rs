@@ -1,10 +1,10 @@
 //! One connection to a server, which a task on the I/O thread drives.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::address::Target;
+use crate::engine::postgres::address::Address;
 use crate::engine::postgres::address::servers::{Servers, addresses, within};
+use crate::engine::postgres::conn::backend::Backend;
 use crate::engine::postgres::conn::prepared::Prepared;
-use crate::engine::postgres::conn::process_id::announced;
 use crate::engine::postgres::wire::error::{connecting, of_each};
 use crate::util::io_thread::{AbortOnDrop, IoThread};
 use crate::util::time::{deadline_in, now, timeout_at};
@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 use tokio_postgres::NoTls;
 use tokio_postgres::{AsyncMessage, Client, Config};
 
-/// Called on the I/O thread with each message that answers no request, and with `None` when the connection ends.
+/// Called on the I/O thread with each message that is no reply, and with `None` when the connection ends.
 pub(crate) type MessageHandler = Box<dyn Fn(Option<AsyncMessage>) + Send + Sync>;
 
 /// A connection, which ends when it is dropped.
@@ -30,25 +30,13 @@ pub(crate) struct Connection {
     _task: AbortOnDrop,
 }
 
-/// The process of the server behind a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Backend {
-    pub(crate) pid: i32,
-    /// When it started, in microseconds.
-    pub(crate) started: i64,
-    /// `false` if it is that of a pooler, and serves others.
-    pub(crate) is_own: bool,
-    /// The server's time while the connection was made.
-    pub(crate) at: i64,
-}
-
 impl Connection {
     /// Connects to the first of the servers that accepts writes. Each has a share of the time, so that one that hangs
     /// hides no other.
     pub(crate) async fn open(
         io: IoThread,
         servers: &Servers,
-        target: &Target,
+        address: &Address,
         timeout: Duration,
         on_message: MessageHandler,
     ) -> Result<Connection, EngineError> {
@@ -59,7 +47,7 @@ impl Connection {
             let time = deadline.saturating_duration_since(now()) / u32::try_from(left).unwrap_or(1);
             left -= 1;
             let config = within(config, time);
-            let connect = Connection::open_one(io, &config, target, on_message.clone());
+            let connect = Connection::open_one(io, &config, address, on_message.clone());
             match timeout_at(deadline_in(time), connect).await {
                 Ok(Ok(connection)) => {
                     servers.begin_with(number);
@@ -79,7 +67,7 @@ impl Connection {
     async fn open_one(
         io: IoThread,
         config: &Config,
-        target: &Target,
+        address: &Address,
         on_message: Arc<dyn Fn(Option<AsyncMessage>) + Send + Sync>,
     ) -> Result<Connection, EngineError> {
         let reports = Arc::new(AtomicBool::new(false));
@@ -89,7 +77,7 @@ impl Connection {
                 on_message(message);
             }
         });
-        let connected = connect(io, config, target, on_message).await;
+        let connected = connect(io, config, address, on_message).await;
         let (client, task) = connected.map_err(|error| connecting(&error))?;
         let task = AbortOnDrop(task);
         let connection = Connection {
@@ -99,7 +87,7 @@ impl Connection {
             _task: task,
         };
         if connection.backend.is_own {
-            connection.prepare().await?;
+            connection.set().await?;
         }
         // Its end is reported from now on, or has come before.
         reports.store(true, Ordering::SeqCst);
@@ -110,9 +98,9 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Sets what would get in the way, and lets the server notice that this process is gone. Behind a pooler, this
-    /// would be set for others, too.
-    async fn prepare(&self) -> Result<(), EngineError> {
+    /// Turns off timeouts of the server, and lets it notice that this process is gone. Behind a pooler, others would get
+    /// the same settings.
+    async fn set(&self) -> Result<(), EngineError> {
         // No version knows all of these timeouts.
         let settings = "SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', \
                             'idle_session_timeout', 'transaction_timeout']) name \
@@ -124,57 +112,11 @@ impl Connection {
     }
 }
 
-impl Backend {
-    async fn of(client: &Client) -> Result<Backend, EngineError> {
-        let query = "SELECT pg_backend_pid(), \
-                            coalesce((SELECT (extract(epoch FROM backend_start) * 1000000)::bigint \
-                                      FROM pg_stat_activity WHERE pid = pg_backend_pid()), 0), \
-                            (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, \
-                            current_setting('server_version_num')::int, version(), \
-                            current_setting('transaction_isolation'), current_user::text";
-        let read = async {
-            let row = client.query_typed_one(query, &[]).await?;
-            let backend: (i32, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-            let version: (i32, String) = (row.try_get(3)?, row.try_get(4)?);
-            let role: (String, String) = (row.try_get(5)?, row.try_get(6)?);
-            Ok((backend, version, role))
-        };
-        let ((pid, started, at), (number, version), (isolation, role)) = read
-            .await
-            .map_err(|error: tokio_postgres::Error| connecting(&error))?;
-        if number < 120_000 || !version.starts_with("PostgreSQL") {
-            let version: String = version.chars().take(80).collect();
-            return Err(EngineError::new(
-                EngineErrorKind::Rejected,
-                format!("the server is `{version}`; locks need PostgreSQL 12 or newer"),
-            ));
-        }
-        let is_own = announced(client).await == Some(pid);
-        // A connection of its own sets that itself.
-        if !is_own && isolation != "read committed" {
-            return Err(EngineError::new(
-                EngineErrorKind::Rejected,
-                format!(
-                    "behind a pooler the role `{role}` has the isolation level `{isolation}`, and locks need \
-                     `read committed`; run `ALTER ROLE \"{role}\" SET default_transaction_isolation = 'read \
-                     committed'`, and let the pooler connect again"
-                ),
-            ));
-        }
-        Ok(Backend {
-            pid,
-            started,
-            is_own,
-            at,
-        })
-    }
-}
-
 #[cfg(not(feature = "tls"))]
 async fn connect(
     io: IoThread,
     config: &Config,
-    _: &Target,
+    _: &Address,
     on_message: MessageHandler,
 ) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
     let (client, connection) = config.connect(NoTls).await?;
@@ -185,12 +127,12 @@ async fn connect(
 async fn connect(
     io: IoThread,
     config: &Config,
-    target: &Target,
+    address: &Address,
     on_message: MessageHandler,
 ) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
     use crate::engine::postgres::conn::tls::Tls;
 
-    match &target.tls {
+    match &address.tls {
         Some(tls) => {
             let (client, connection) = config.connect(Tls(tls.clone())).await?;
             Ok((client, drive(io, connection, on_message)))

@@ -1,6 +1,6 @@
 //! The process id that a server announces when a connection begins.
 //!
-//! A pooler makes one up, so it tells a pooler from the server itself. The driver shows it only in the request that
+//! A pooler makes one up, so it distinguishes a pooler from the server itself. The driver shows it only in the request that
 //! cancels a statement; that request is written to memory here, and never sent.
 
 use crate::util::sync::Mutex;
@@ -25,7 +25,7 @@ pub(crate) async fn announced(client: &Client) -> Option<i32> {
     Some(i32::from_be_bytes(id.try_into().ok()?))
 }
 
-/// What was written.
+/// The bytes that were written.
 #[derive(Clone, Default)]
 struct Record(Arc<Mutex<Vec<u8>>>);
 

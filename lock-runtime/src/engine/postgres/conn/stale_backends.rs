@@ -1,7 +1,7 @@
-//! The processes of the server behind earlier connections, which may still carry out what was sent to them.
+//! The backends of earlier connections, which may still carry out requests that were sent to them.
 
 use crate::engine::error::EngineError;
-use crate::engine::postgres::conn::connect::Backend;
+use crate::engine::postgres::conn::backend::Backend;
 use crate::engine::postgres::wire::error::connecting;
 use crate::engine::postgres::wire::values::Parameters;
 use crate::util::time::{deadline_in, now, sleep_until};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
-/// How long a process may take to end.
+/// How long a backend may take to end.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// More are not remembered.
 const MAX: usize = 100;
@@ -18,15 +18,15 @@ const MAX: usize = 100;
 pub(crate) struct StaleBackends(Vec<Backend>);
 
 impl StaleBackends {
-    /// Remembers what served a connection. The process behind a pooler serves others, and may not be ended.
+    /// Adds the backend of a connection that has ended. The one behind a pooler serves others, and may not be ended.
     pub(crate) fn add(&mut self, backend: Backend) {
         if backend.is_own && self.0.len() < MAX {
             self.0.push(backend);
         }
     }
 
-    /// Ends them, so that nothing which was sent to them is carried out later. Returns `true` if all are gone; the
-    /// others are ended another time. A role may end its own processes.
+    /// Ends them, so that no request which was sent to them is carried out later. Returns `true` if all are gone; the
+    /// others are ended another time. A role may end its own backends.
     pub(crate) async fn end(&mut self, client: &Client) -> Result<bool, EngineError> {
         let end = "SELECT count(pg_terminate_backend(a.pid)) FROM unnest($1, $2) e(pid, started) \
                    JOIN pg_stat_activity a ON a.pid = e.pid \
@@ -42,7 +42,7 @@ impl StaleBackends {
                 Ok(0) => self.0.clear(),
                 Ok(_) if now() < until => sleep_until(deadline_in(PATIENCE / 20)).await,
                 Ok(_) => return Ok(false),
-                // What was sent to them is void after a moment.
+                // The requests that were sent to them are void after a moment.
                 Err(error) if error.as_db_error().is_some() => return Ok(false),
                 Err(error) => return Err(connecting(&error)),
             }

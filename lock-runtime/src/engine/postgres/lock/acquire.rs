@@ -1,9 +1,9 @@
-//! Acquires free locks, all of an attempt in one call.
+//! Acquires locks that are free: all those of an attempt in one call.
 
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::EngineError;
 use crate::engine::postgres::conn::batch::request::{Acquire, Request};
-use crate::engine::postgres::conn::batch::requests::Requests;
+use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::keys::stored;
 use crate::engine::postgres::wire::values::{micros, replicas};
 use crate::engine::request::{Acquired, Attempt};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 pub(crate) async fn acquire(
-    requests: &Requests,
+    requests: &RequestSender,
     attempt: &Attempt,
     supervisor: &Arc<dyn ReleaseSupervisor>,
     deadline: Instant,

@@ -1,7 +1,7 @@
-//! Turns an exclusive hold into a reader's, in one transaction.
+//! Turns an exclusive hold into a read hold, in one call.
 
 use crate::engine::error::EngineError;
-use crate::engine::postgres::conn::batch::requests::Requests;
+use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::keys::stored;
 use crate::engine::postgres::wire::values::{duration, get, limit, micros, parameter, text};
 use crate::engine::request::Claim;
@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 
 /// Returns for how long the token `to` holds the lock, if it does.
 pub(crate) async fn downgrade(
-    requests: &Requests,
+    requests: &RequestSender,
     claim: &Claim,
     to: Token,
     deadline: Instant,

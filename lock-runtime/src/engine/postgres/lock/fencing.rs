@@ -1,7 +1,7 @@
-//! Asks for the fencing token of a lock.
+//! Draws the fencing token of a lock from the sequence of the schema.
 
 use crate::engine::error::EngineError;
-use crate::engine::postgres::conn::batch::requests::Requests;
+use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::keys::stored;
 use crate::engine::postgres::wire::values::{get, parameter, text};
 use crate::engine::request::Claim;
@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 
 /// Returns the fencing token, if the lock is held.
 pub(crate) async fn fencing_token(
-    requests: &Requests,
+    requests: &RequestSender,
     claim: &Claim,
     deadline: Instant,
 ) -> Result<Option<u64>, EngineError> {

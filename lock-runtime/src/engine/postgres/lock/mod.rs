@@ -1,4 +1,4 @@
-//! What is done to a lock: each is one call of a function of the schema.
+//! The operations on a lock: each is one call of a function of the schema.
 
 pub(crate) mod acquire;
 pub(crate) mod downgrade;

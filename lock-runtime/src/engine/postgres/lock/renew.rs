@@ -1,8 +1,8 @@
-//! Renews the leases of locks, those with one number of replicas in one call.
+//! Renews leases: those with the same number of replicas in one call.
 
 use crate::engine::error::EngineError;
 use crate::engine::postgres::conn::batch::request::{Renew, Request};
-use crate::engine::postgres::conn::batch::requests::Requests;
+use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::keys::stored;
 use crate::engine::postgres::wire::values::{micros, replicas, text};
 use crate::engine::request::Claim;
@@ -10,7 +10,7 @@ use crate::util::join_all::join_all;
 use tokio::time::Instant;
 
 pub(crate) async fn renew(
-    requests: &Requests,
+    requests: &RequestSender,
     claims: &[Claim],
     deadline: Instant,
 ) -> Vec<Result<bool, EngineError>> {
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn renewals_with_different_replicas_are_sent_at_once() {
-        let requests = Requests::new(IoThread::start().unwrap());
+        let requests = RequestSender::new(IoThread::start().unwrap());
         let claims = [1, 2].map(|replicas| Claim {
             name: "row".into(),
             token: Token::random(),

@@ -1,7 +1,7 @@
 //! Makes the proof with which a transaction of the same database fails unless locks are still held.
 
 use crate::engine::error::EngineError;
-use crate::engine::postgres::conn::batch::requests::Requests;
+use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::keys::stored;
 use crate::engine::postgres::sql::schema::Schema;
 use crate::engine::postgres::wire::values::{get, parameter, text};
@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 
 /// Returns the proof, if all locks are held: their names, and the numbers of their holders.
 pub(crate) async fn prove(
-    requests: &Requests,
+    requests: &RequestSender,
     schema: &Schema,
     claims: &[Claim],
     deadline: Instant,

@@ -1,7 +1,8 @@
-//! Waits in the queue of a lock: a claim that asks for the lock, and gets its place in the queue while others hold it.
+//! Enters the queue of a lock, and asks for the lock again while the claim waits there.
 
 use crate::engine::error::EngineError;
-use crate::engine::postgres::conn::batch::requests::Requests;
+use crate::engine::postgres::conn::batch::request::Wait;
+use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::keys::stored;
 use crate::engine::postgres::wire::statements::WAIT;
 use crate::engine::postgres::wire::values::{
@@ -16,7 +17,7 @@ use tokio_postgres::types::Type;
 
 /// `channel`: where messages reach this process, if they do.
 pub(crate) async fn enqueue(
-    requests: &Requests,
+    requests: &RequestSender,
     claim: &Claim,
     channel: Option<&str>,
     valid_until: Option<ServerTime>,
@@ -30,14 +31,16 @@ pub(crate) async fn enqueue(
         parameter(channel.map(str::to_owned), Type::TEXT),
         parameter(micros(WAITER_TTL), Type::INT8),
     ];
-    let valid_until = valid_until.map(|until| micros(until.0));
-    let waits = Some((claim.token, valid_until));
+    let waits = Some(Wait {
+        token: claim.token,
+        valid_until: valid_until.map(|until| micros(until.0)),
+    });
     let row = requests.row(WAIT, parameters, waits, deadline).await?;
     parse(&row, channel.is_some())
 }
 
-/// `hears`: messages reach this process. One that hears none asks as often as the first does, and can't be told of
-/// others.
+/// `hears`: messages reach this process. One that hears none asks as often as the first waiter does, and assumes that
+/// others wait.
 fn parse(row: &Row, hears: bool) -> Result<EnqueueReply, EngineError> {
     let left = || get::<i64>(row, "time_left").map(duration);
     match get::<i32>(row, "answer")? {

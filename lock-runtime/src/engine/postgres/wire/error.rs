@@ -1,4 +1,4 @@
-//! What an error of PostgreSQL says about the request that failed.
+//! Errors of PostgreSQL: why a request failed, and whether it may have been carried out.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use std::error::Error as _;
@@ -19,13 +19,13 @@ impl Failure {
     /// Returns the failure of a request that was sent.
     pub(crate) fn of(error: &Error) -> Failure {
         let Some(db) = error.as_db_error() else {
-            return Failure::unanswered(text(error));
+            return Failure::indeterminate(text(error));
         };
         let code = db.code().code();
-        // The session has ended, and with it the answer to a request that may have been committed.
+        // The session has ended, and with it the reply to a request that may have been committed.
         let severity = db.parsed_severity();
-        if matches!(severity, Some(Severity::Fatal | Severity::Panic)) || is_unanswered(code) {
-            return Failure::unanswered(server_text(db));
+        if matches!(severity, Some(Severity::Fatal | Severity::Panic)) || may_be_committed(code) {
+            return Failure::indeterminate(server_text(db));
         }
         Failure {
             error: EngineError::new(kind(code), server_text(db)),
@@ -41,10 +41,10 @@ impl Failure {
 
     /// Returns the failure of a request with a reply that makes no sense.
     pub(crate) fn unexpected(reply: &str) -> Failure {
-        Failure::unanswered(format!("the server replied with {reply}"))
+        Failure::indeterminate(format!("the server replied with {reply}"))
     }
 
-    fn unanswered(words: String) -> Failure {
+    fn indeterminate(words: String) -> Failure {
         Failure {
             error: EngineError::new(EngineErrorKind::Indeterminate, words),
             ends_connection: true,
@@ -55,7 +55,7 @@ impl Failure {
 
 /// Returns `true` if a request with that SQLSTATE may have been committed: the connection broke, perhaps that of a
 /// pooler, or the server was shut down.
-fn is_unanswered(code: &str) -> bool {
+fn may_be_committed(code: &str) -> bool {
     code.starts_with("08") || matches!(code, "40003" | "57P01" | "57P02" | "57P05")
 }
 
@@ -75,28 +75,39 @@ fn kind(code: &str) -> EngineErrorKind {
 
 /// Returns the error of a connection that could not be made.
 pub(crate) fn connecting(error: &Error) -> EngineError {
-    let Some(db) = error.as_db_error() else {
-        let words = text(error);
-        if ["invalid configuration", "authentication error"]
-            .iter()
-            .any(|begin| words.starts_with(begin))
-        {
-            let words = format!("{words}; check the user and the password");
-            return EngineError::new(EngineErrorKind::Rejected, words);
-        }
-        let read_only = error
-            .source()
-            .and_then(|source| source.downcast_ref::<std::io::Error>())
-            .is_some_and(|io| io.kind() == std::io::ErrorKind::PermissionDenied);
-        if read_only {
-            return EngineError::new(EngineErrorKind::NotConnected, ReadOnly::default());
-        }
-        let remedy = match words.contains("TLS") {
-            true => "; check `sslmode`, the server's certificate, and `root_certificate`",
-            false => "",
-        };
-        return EngineError::new(EngineErrorKind::NotConnected, words + remedy);
+    match error.as_db_error() {
+        Some(db) => refused(db),
+        None => unreached(error),
+    }
+}
+
+/// Returns the error of a connection on which the server did not say why it failed.
+fn unreached(error: &Error) -> EngineError {
+    let words = text(error);
+    let is_of_credentials = ["invalid configuration", "authentication error"]
+        .iter()
+        .any(|begin| words.starts_with(begin));
+    if is_of_credentials {
+        let words = format!("{words}; check the user and the password");
+        return EngineError::new(EngineErrorKind::Rejected, words);
+    }
+    // The driver's error for a server that accepts only reads.
+    let is_read_only = error
+        .source()
+        .and_then(|source| source.downcast_ref::<std::io::Error>())
+        .is_some_and(|io| io.kind() == std::io::ErrorKind::PermissionDenied);
+    if is_read_only {
+        return EngineError::new(EngineErrorKind::NotConnected, ReadOnly::default());
+    }
+    let remedy = match words.contains("TLS") {
+        true => "; check `sslmode`, the server's certificate, and `root_certificate`",
+        false => "",
     };
+    EngineError::new(EngineErrorKind::NotConnected, words + remedy)
+}
+
+/// Returns the error of a connection that the server refused.
+fn refused(db: &DbError) -> EngineError {
     let code = db.code().code();
     let remedy = match code.get(..2) {
         Some("28") => "; check the user and the password, and `pg_hba.conf`",
@@ -197,14 +208,14 @@ mod tests {
             ("22P05", EngineErrorKind::InvalidKey),
         ] {
             assert_eq!(kind(code), expected, "{code}");
-            assert!(!is_unanswered(code), "{code}");
+            assert!(!may_be_committed(code), "{code}");
         }
     }
 
     #[test]
     fn request_whose_session_ended_may_have_been_committed() {
         for code in ["08006", "08P01", "40003", "57P01", "57P02"] {
-            assert!(is_unanswered(code), "{code}");
+            assert!(may_be_committed(code), "{code}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a server is sent, and what it replies.
+//! The statements, values, messages and errors that a server and this process exchange.
 
 pub(crate) mod error;
 pub(crate) mod messages;

@@ -8,9 +8,10 @@ pub(crate) const WAIT: &str = "SELECT * FROM distributed_lock.wait_1($1, $2, $3,
 pub(crate) const RELEASE: &str = "SELECT * FROM distributed_lock.release_1($1, $2, $3)";
 pub(crate) const RELEASE_ONE: &str = "SELECT distributed_lock.release_one_1($1, $2)";
 pub(crate) const RENEW: &str = "SELECT distributed_lock.renew_1($1, $2, $3, $4)";
-pub(crate) const TELL: &str = "SELECT distributed_lock.tell_1($1)";
+pub(crate) const NOTIFY: &str = "SELECT distributed_lock.tell_1($1)";
 
-/// Those that are prepared: if some were not, later requests would overtake them, since preparing takes a round trip.
+/// All of them are prepared before the first request: to prepare one later takes a round trip, in which other requests
+/// would overtake it.
 pub(crate) const OFTEN: [&str; 7] = [
     ACQUIRE,
     ACQUIRE_ONE,
@@ -18,5 +19,5 @@ pub(crate) const OFTEN: [&str; 7] = [
     RELEASE,
     RELEASE_ONE,
     RENEW,
-    TELL,
+    NOTIFY,
 ];

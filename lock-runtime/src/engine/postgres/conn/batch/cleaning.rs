@@ -1,4 +1,4 @@
-//! When rows that ended long ago are removed: about once a minute, and at once while there are more.
+//! Removes rows that ended long ago: about once a minute, and at once while there are more.
 
 use crate::engine::error::EngineError;
 use crate::engine::postgres::conn::batch::request::{Request, Single};

@@ -1,21 +1,23 @@
-//! The connection for requests, which a task on the I/O thread makes, uses, and replaces when it breaks.
+//! The task on the I/O thread that makes the connection for requests, uses it, and replaces it when it breaks.
 //!
-//! Requests that arrive while rounds of statements are under way go out together in the next one. A connection that is not
-//! shared has the next one before the replies to the last: the server carries out what is sent on one connection in its
-//! order, so that no request overtakes another. Nothing is sent twice.
+//! Requests that arrive while rounds are under way go out together in the next one. A connection that is not shared has
+//! the next one before the replies to the last: the server carries out the requests of one connection in their order, so
+//! that none overtakes another. No request is sent twice, except releases that a crash may have undone.
 
 use crate::engine::common::pace::{MIN_TIMEOUT, Pace};
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::address::Target;
+use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::batch::cleaning::Cleaning;
-use crate::engine::postgres::conn::batch::pending_tokens::Unanswered;
-use crate::engine::postgres::conn::batch::queue::Queue;
+use crate::engine::postgres::conn::batch::pending_tokens::PendingTokens;
+use crate::engine::postgres::conn::batch::queue::RequestQueue;
 use crate::engine::postgres::conn::batch::recent_releases::{RecentReleases, Released};
-use crate::engine::postgres::conn::batch::request::{Release, ReleaseReply, Request};
-use crate::engine::postgres::conn::batch::rounds::{Carried, Rounds, Sent};
-use crate::engine::postgres::conn::batch::statements::Round;
+use crate::engine::postgres::conn::batch::recipient::ReleaseRecipient;
+use crate::engine::postgres::conn::batch::request::{Release, Request};
+use crate::engine::postgres::conn::batch::round::Round;
+use crate::engine::postgres::conn::batch::rounds::{Repeatable, Rounds, Sent};
 use crate::engine::postgres::conn::connect::Connection;
 use crate::engine::postgres::conn::prepared::Prepared;
+use crate::engine::postgres::conn::schema_setup::set_up;
 use crate::engine::postgres::conn::stale_backends::StaleBackends;
 use crate::engine::postgres::conn::trial::try_waiting;
 use crate::engine::postgres::wire::error::connecting;
@@ -37,26 +39,26 @@ const MAX_SIZE_POOLED: usize = 20;
 /// How many rounds are under way at most: the server carries out one while the replies to the other are delivered.
 const MAX_ROUNDS: usize = 2;
 
-/// Connects, and keeps the connection alive until the queue is closed.
+/// Connects, and keeps the connection up until the queue is closed.
 pub(crate) async fn drive(
     io: IoThread,
     clock: Clock,
-    target: Arc<Target>,
+    address: Arc<Address>,
     timeouts: Timeouts,
-    queue: Arc<Queue>,
+    queue: Arc<RequestQueue>,
 ) -> Result<(), EngineError> {
-    let pace = Pace::new(&target.server, "requests", MIN_TIMEOUT, &timeouts);
+    let pace = Pace::new(&address.servers, "requests", MIN_TIMEOUT, &timeouts);
     let (pace, first) = pace.awaited();
     let mut driver = Driver {
         io,
         clock,
-        target,
+        address,
         timeouts,
         queue,
-        unanswered: Arc::default(),
+        pending: Arc::default(),
         released: RecentReleases::default(),
         stale: StaleBackends::default(),
-        told: Vec::new(),
+        messages: Vec::new(),
         cleaning: Cleaning::default(),
         pace,
     };
@@ -67,14 +69,14 @@ pub(crate) async fn drive(
 struct Driver {
     io: IoThread,
     clock: Clock,
-    target: Arc<Target>,
+    address: Arc<Address>,
     timeouts: Timeouts,
-    queue: Arc<Queue>,
-    unanswered: Arc<Unanswered>,
+    queue: Arc<RequestQueue>,
+    pending: Arc<PendingTokens>,
     released: RecentReleases,
     stale: StaleBackends,
-    /// Messages that are to be sent.
-    told: Vec<String>,
+    /// Messages that are to be sent to other processes.
+    messages: Vec<String>,
     cleaning: Cleaning,
     pace: Pace,
 }
@@ -103,7 +105,7 @@ impl Driver {
                     self.pace.made();
                     self.serve(&connection, clock).await;
                     self.stale.add(connection.backend);
-                    self.released.broke(now());
+                    self.released.repeat_all(now());
                     drop(connection);
                     self.pace.ended().await;
                 }
@@ -127,43 +129,43 @@ impl Driver {
             }
         });
         let read = self.clock.now();
-        let is_first = !self.timeouts.is_open();
-        let target = self.target.clone();
         let deadline = deadline_in(timeout);
-        let mut connection =
-            Connection::open(self.io, &target.server, &target, timeout, wake).await?;
-        let client = &connection.client;
-        let prepare = async {
-            if self.stale.end(client).await? {
-                self.unanswered.processes_ended();
-            }
-            let schema = &target.schema;
-            schema.prepare(client, target.create_schema).await?;
-            // A connection that replaces another one has locks to renew, which need no queue.
-            if is_first {
-                try_waiting(client, schema).await?;
-            }
-            match connection.backend.is_own {
-                true => Prepared::new(client, schema)
-                    .await
-                    .map_err(|error| connecting(&error)),
-                false => Ok(Prepared::default()),
-            }
+        let Address { servers, .. } = &*self.address;
+        let open = Connection::open(self.io, servers, &self.address, timeout, wake);
+        let mut connection = open.await?;
+        let Ok(prepared) = timeout_at(deadline, self.prepare(&connection)).await else {
+            let words = format!("the server did not reply within {timeout:?}");
+            return Err(EngineError::new(EngineErrorKind::NotConnected, words));
         };
-        connection.prepared = match timeout_at(deadline, prepare).await {
-            Ok(prepared) => prepared?,
-            Err(_) => {
-                let words = format!("the server did not reply within {timeout:?}");
-                return Err(EngineError::new(EngineErrorKind::NotConnected, words));
-            }
-        };
+        connection.prepared = prepared?;
         let micros = connection.backend.at;
         Ok((connection, ServerClock { read, micros }))
     }
 
-    /// Sends requests until the connection breaks, or all are answered and no more will come.
+    /// Makes a connection fit for requests: ends the backends of earlier ones, and checks that the schema is there.
+    async fn prepare(&mut self, connection: &Connection) -> Result<Prepared, EngineError> {
+        let client = &connection.client;
+        if self.stale.end(client).await? {
+            self.pending.backends_ended();
+        }
+        let Address { schema, .. } = &*self.address;
+        set_up(client, schema, self.address.create_schema).await?;
+        // A connection that replaces another one has locks to renew, which need no queue.
+        if !self.timeouts.is_open() {
+            try_waiting(client, schema).await?;
+        }
+        match connection.backend.is_own {
+            true => Prepared::new(client, schema)
+                .await
+                .map_err(|error| connecting(&error)),
+            false => Ok(Prepared::default()),
+        }
+    }
+
+    /// Sends requests until the connection breaks, or all have their replies and no more will come.
     async fn serve(&mut self, connection: &Connection, mut clock: ServerClock) {
-        let (target, unanswered) = (self.target.clone(), self.unanswered.clone());
+        let (address, queue) = (self.address.clone(), self.queue.clone());
+        let pending = self.pending.clone();
         let (most, size) = match connection.backend.is_own {
             true => (MAX_ROUNDS, MAX_SIZE),
             false => (1, MAX_SIZE_POOLED),
@@ -172,26 +174,19 @@ impl Driver {
         loop {
             while rounds.0.len() < most
                 && self.is_due(&rounds)
-                && let Some((requests, carried)) = self.take(size)
+                && let Some((requests, repeatable)) = self.take(size)
             {
                 let at = self.clock.now();
                 let void_after = clock.after(at, self.timeouts.command + VOID_MARGIN);
-                let round = Round::new(connection, &target.schema, void_after, &unanswered);
+                let round = Round::new(connection, &address.schema, void_after, &pending);
                 let deadline = deadline_in(self.timeouts.command);
-                let sent = Sent::new(round, requests, carried, at, deadline);
+                let sent = Sent::new(round, requests, repeatable, at, deadline);
                 rounds.0.push_back(sent);
             }
-            if rounds.0.is_empty() && (self.queue.is_closed() || connection.client.is_closed()) {
+            if rounds.0.is_empty() && (queue.is_closed() || connection.client.is_closed()) {
                 return;
             }
-            let queue = self.queue.clone();
-            let has_room = rounds.0.len() < most;
-            let new = async {
-                match has_room {
-                    true => queue.changed.notified().await,
-                    false => pending().await,
-                }
-            };
+            let new = change(&queue, rounds.0.len() < most);
             if let Some((sent, in_time)) = rounds.next(new).await
                 && !self.ended(sent, in_time, &mut clock)
             {
@@ -207,36 +202,36 @@ impl Driver {
     /// server more for each lock. Messages do not wait.
     fn is_due(&self, rounds: &Rounds<'_>) -> bool {
         let least = rounds.0.front().map_or(0, |sent| sent.size);
-        self.queue.is_due(least) || !self.told.is_empty()
+        self.queue.is_due(least) || !self.messages.is_empty()
     }
 
-    /// Takes what is to be sent, and of it what is to be sent again if it is not answered.
-    fn take(&mut self, most: usize) -> Option<(Vec<Request>, Carried)> {
-        let repeats = self.released.take_repeats(most);
+    /// Takes the requests of a round, for up to `most` locks of callers and `most` releases that are repeated.
+    fn take(&mut self, most: usize) -> Option<(Vec<Request>, Repeatable)> {
+        let releases = self.released.take_repeats(most);
         let mut requests = self.queue.take(most);
-        let told = std::mem::take(&mut self.told);
-        if requests.is_empty() && repeats.is_empty() && told.is_empty() {
+        let messages = std::mem::take(&mut self.messages);
+        if requests.is_empty() && releases.is_empty() && messages.is_empty() {
             return None;
         }
-        requests.extend(repeats.iter().cloned().map(repeat));
+        requests.extend(releases.iter().cloned().map(repeat));
         requests.extend(self.cleaning.request());
-        if !told.is_empty() {
-            requests.push(Request::Tell(told.clone()));
+        if !messages.is_empty() {
+            requests.push(Request::Notify(messages.clone()));
         }
-        Some((requests, Carried { repeats, told }))
+        Some((requests, Repeatable { releases, messages }))
     }
 
-    /// Takes what has come of a round. Returns `false` if the connection is of no more use.
+    /// Takes the outcome of a round. Returns `false` if the connection is of no more use.
     fn ended(&mut self, sent: Sent<'_>, in_time: bool, clock: &mut ServerClock) -> bool {
         let outcome = sent.round.take_outcome();
         let goes_on = in_time && !outcome.ends_connection;
         if !goes_on {
-            sent.unanswered(&outcome.answered);
-            self.released.put_back(sent.carried.repeats);
-            self.told.extend(sent.carried.told);
+            sent.keep_pending(&outcome.settled);
+            self.released.put_back(sent.repeatable.releases);
+            self.messages.extend(sent.repeatable.messages);
         }
         self.released.add(now(), outcome.released);
-        self.told.extend(outcome.told);
+        self.messages.extend(outcome.messages);
         if let Some(micros) = outcome.at {
             let read = sent.at;
             *clock = ServerClock { read, micros };
@@ -245,11 +240,19 @@ impl Driver {
     }
 }
 
+/// Waits until there is another round to send, or the connection has ended; without room for a round, forever.
+async fn change(queue: &RequestQueue, has_room: bool) {
+    match has_room {
+        true => queue.changed.notified().await,
+        false => pending().await,
+    }
+}
+
 fn repeat((name, token): Released) -> Request {
     Request::Release(Release {
         name,
         token,
         leaves: false,
-        reply: ReleaseReply::Repeat,
+        recipient: ReleaseRecipient::None,
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::conn::batch::request::{Acquire, Release, Renew};
-use crate::engine::postgres::conn::batch::statements::Round;
+use crate::engine::postgres::conn::batch::round::Round;
 use crate::engine::postgres::wire::error::Failure;
 use crate::engine::postgres::wire::statements::{
     ACQUIRE, ACQUIRE_ONE, RELEASE, RELEASE_ONE, RENEW,
@@ -15,56 +15,81 @@ use tokio_postgres::types::Type;
 
 /// A request that is sent together with others of its kind.
 pub(crate) trait Gathered: Send + Sync + Sized {
-    type Answer: Send;
+    type Reply: Send;
 
-    /// Sends all of them in one statement. Returns an answer for each.
+    /// Sends all of them in one statement. Returns a reply for each.
     fn send(
         round: &Round<'_>,
         requests: &[Self],
-    ) -> impl Future<Output = Result<Vec<Self::Answer>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Vec<Self::Reply>, Failure>> + Send;
 
-    fn answer(self, answer: Result<Self::Answer, EngineError>);
+    fn reply(self, reply: Result<Self::Reply, EngineError>);
 
     /// Returns `false` if the caller has left.
     fn is_wanted(&self) -> bool;
 
     /// Returns the tokens that may hold a lock because of the request.
-    fn gains(&self) -> &[Token] {
+    fn tokens(&self) -> &[Token] {
         &[]
     }
 }
 
 impl Gathered for Acquire {
     /// The number of locks acquired.
-    type Answer = usize;
+    type Reply = usize;
 
-    async fn send(round: &Round<'_>, calls: &[Acquire]) -> Result<Vec<usize>, Failure> {
-        if let [call] = calls
-            && let ([name], [token]) = (&call.names[..], &call.tokens[..])
+    async fn send(round: &Round<'_>, attempts: &[Acquire]) -> Result<Vec<usize>, Failure> {
+        if let [attempt] = attempts
+            && let ([name], [token]) = (&attempt.names[..], &attempt.tokens[..])
         {
-            let parameters: &Parameters<'_> = &[
-                (name, Type::TEXT),
-                (&text(*token), Type::TEXT),
-                (&limit(*token), Type::INT4),
-                (&call.ttl, Type::INT8),
-                (&call.replicas, Type::INT4),
-                (&round.void_after, Type::INT8),
-            ];
-            let (_, acquired) = round.query_one(ACQUIRE_ONE, parameters).await?;
+            let acquired = attempt.send_one(round, name, *token).await?;
             return Ok(vec![usize::from(acquired)]);
         }
+        Acquire::send_all(round, attempts).await
+    }
+
+    fn reply(self, reply: Result<usize, EngineError>) {
+        let _ = self.reply.send(reply);
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn tokens(&self) -> &[Token] {
+        &self.tokens
+    }
+}
+
+impl Acquire {
+    /// Returns `true` if the only lock of the attempt was acquired.
+    async fn send_one(&self, round: &Round<'_>, name: &str, token: Token) -> Result<bool, Failure> {
+        let parameters: &Parameters<'_> = &[
+            (&name, Type::TEXT),
+            (&text(token), Type::TEXT),
+            (&limit(token), Type::INT4),
+            (&self.ttl, Type::INT8),
+            (&self.replicas, Type::INT4),
+            (&round.void_after, Type::INT8),
+        ];
+        let (_, acquired) = round.query_one(ACQUIRE_ONE, parameters).await?;
+        Ok(acquired)
+    }
+
+    /// Returns for each attempt the number of locks acquired.
+    async fn send_all(round: &Round<'_>, attempts: &[Acquire]) -> Result<Vec<usize>, Failure> {
         let (mut names, mut tokens, mut limits) = (Vec::new(), Vec::new(), Vec::new());
         let (mut ttls, mut numbers) = (Vec::new(), Vec::new());
-        for (call, number) in calls.iter().zip(1_i32..) {
-            for (name, token) in call.names.iter().zip(&call.tokens) {
+        for (attempt, number) in attempts.iter().zip(1_i32..) {
+            for (name, token) in attempt.names.iter().zip(&attempt.tokens) {
                 names.push(name.as_str());
                 tokens.push(text(*token));
                 limits.push(limit(*token));
-                ttls.push(call.ttl);
+                ttls.push(attempt.ttl);
                 numbers.push(number);
             }
         }
-        let replicas = calls.first().map_or(0, |call| call.replicas);
+        let replicas = attempts.first().map_or(0, |attempt| attempt.replicas);
         let parameters: &Parameters<'_> = &[
             (&names, Type::TEXT_ARRAY),
             (&tokens, Type::TEXT_ARRAY),
@@ -79,33 +104,21 @@ impl Gathered for Acquire {
         let count = |count| usize::try_from(count).unwrap_or_default();
         Ok(match counts {
             Some(counts) => counts.into_iter().map(count).collect(),
-            None => calls.iter().map(|call| call.names.len()).collect(),
+            None => attempts.iter().map(|attempt| attempt.names.len()).collect(),
         })
-    }
-
-    fn answer(self, answer: Result<usize, EngineError>) {
-        let _ = self.reply.send(answer);
-    }
-
-    fn is_wanted(&self) -> bool {
-        !self.reply.is_closed()
-    }
-
-    fn gains(&self) -> &[Token] {
-        &self.tokens
     }
 }
 
 impl Gathered for Release {
-    /// Whether the lock was held; an error if it may be acquired again by what was sent before.
-    type Answer = Result<bool, EngineError>;
+    /// Whether the lock was held; an error if an earlier request may still acquire it.
+    type Reply = Result<bool, EngineError>;
 
-    async fn send(round: &Round<'_>, releases: &[Release]) -> Result<Vec<Self::Answer>, Failure> {
+    async fn send(round: &Round<'_>, releases: &[Release]) -> Result<Vec<Self::Reply>, Failure> {
         let (at, held) = Release::send_all(round, releases).await?;
         let released = releases.iter().zip(&held).filter(|(_, held)| **held);
         round.released(released.map(|(release, _)| (release.name.clone(), release.token)));
-        let answer = |(release, held): (&Release, bool)| {
-            if round.unanswered.is_over(release.token, held, at) {
+        let reply = |(release, held): (&Release, bool)| {
+            if round.pending.is_over(release.token, held, at) {
                 return Ok(held);
             }
             // The release is to be repeated; it has its effect only if the lock was held.
@@ -116,20 +129,20 @@ impl Gathered for Release {
             let words = "an earlier request for the lock may still be carried out";
             Err(EngineError::new(kind, words))
         };
-        Ok(releases.iter().zip(held).map(answer).collect())
+        Ok(releases.iter().zip(held).map(reply).collect())
     }
 
-    fn answer(self, answer: Result<Self::Answer, EngineError>) {
-        self.reply.send(answer.flatten());
+    fn reply(self, reply: Result<Self::Reply, EngineError>) {
+        self.recipient.send(reply.flatten());
     }
 
     fn is_wanted(&self) -> bool {
-        self.reply.is_wanted()
+        self.recipient.is_wanted()
     }
 }
 
 impl Release {
-    /// Returns the server's time, and of each lock whether it was held.
+    /// Returns the server's time, and for each lock whether it was held.
     async fn send_all(
         round: &Round<'_>,
         releases: &[Release],
@@ -157,7 +170,7 @@ impl Release {
 
 impl Gathered for Renew {
     /// Whether each token still holds its lock.
-    type Answer = Vec<bool>;
+    type Reply = Vec<bool>;
 
     async fn send(round: &Round<'_>, renewals: &[Renew]) -> Result<Vec<Vec<bool>>, Failure> {
         let (mut names, mut tokens, mut ttls) = (Vec::new(), Vec::new(), Vec::new());
@@ -175,14 +188,14 @@ impl Gathered for Renew {
         ];
         let rows = round.query(RENEW, parameters).await?;
         let renewed: Result<HashSet<&str>, _> = rows.iter().map(|row| row.try_get(0)).collect();
-        let renewed = renewed.map_err(|error| round.failed(&error))?;
+        let renewed = renewed.map_err(|error| round.failure(&error))?;
         let is_held = |token: &String| renewed.contains(token.as_str());
-        let answer = |renewal: &Renew| renewal.tokens.iter().map(is_held).collect();
-        Ok(renewals.iter().map(answer).collect())
+        let reply = |renewal: &Renew| renewal.tokens.iter().map(is_held).collect();
+        Ok(renewals.iter().map(reply).collect())
     }
 
-    fn answer(self, answer: Result<Vec<bool>, EngineError>) {
-        let _ = self.reply.send(answer);
+    fn reply(self, reply: Result<Vec<bool>, EngineError>) {
+        let _ = self.reply.send(reply);
     }
 
     fn is_wanted(&self) -> bool {

@@ -1,55 +1,67 @@
 //! The requests that wait to be sent.
+//!
+//! A round takes both releases and other requests only if they are few, since the server does less for each lock of a
+//! statement that is about more of them. Of many, it takes one kind: the one of which more wait, unless the other has
+//! waited for several rounds.
 
 use crate::engine::error::EngineError;
 use crate::engine::postgres::conn::batch::request::Request;
-use crate::util::sync::{Mutex, MutexGuard};
+use crate::util::sync::Mutex;
 use std::collections::VecDeque;
 use tokio::sync::Notify;
 
-/// From this number of requests on, a round is of releases, or of others: of those which are more.
+/// From this number of waiting requests on, a round takes one kind.
 const MANY: usize = 8;
-/// … unless some of the fewer have waited for that many rounds.
+/// After this number of rounds, a kind is taken even if more requests of the other wait.
 const PATIENCE: u64 = 4;
 
 #[derive(Default)]
-pub(crate) struct Queue {
-    state: Mutex<State>,
+pub(crate) struct RequestQueue {
+    waiting: Mutex<Waiting>,
     /// There is a round to send, the connection has ended, or the queue is closed: for the one task that sends the rounds.
     pub(crate) changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct Waiting {
     /// Each with the number of the round that was the next when it came.
     releases: VecDeque<(u64, Request)>,
     others: VecDeque<(u64, Request)>,
     /// The number of the next round.
     round: u64,
-    /// How many requests the next round has at least.
+    /// The least number of requests for which the next round begins.
     least: usize,
     /// Why there is no connection, after an attempt to make one.
     down: Option<EngineError>,
     closed: bool,
 }
 
-/// The requests that a round is of.
+/// The requests that a round takes.
 #[derive(Clone, Copy)]
-enum Kind {
+enum Selection {
     Releases,
     Others,
     All,
 }
 
-impl State {
+impl Waiting {
     fn len(&self) -> usize {
         self.releases.len() + self.others.len()
     }
 
-    fn pop(&mut self, kind: Kind) -> Option<Request> {
-        let first = match kind {
-            Kind::Releases => self.releases.pop_front(),
-            Kind::Others => self.others.pop_front(),
-            Kind::All => self
+    fn push(&mut self, request: Request) {
+        let list = match request {
+            Request::Release(_) => &mut self.releases,
+            _ => &mut self.others,
+        };
+        list.push_back((self.round, request));
+    }
+
+    fn pop(&mut self, selection: Selection) -> Option<Request> {
+        let first = match selection {
+            Selection::Releases => self.releases.pop_front(),
+            Selection::Others => self.others.pop_front(),
+            Selection::All => self
                 .releases
                 .pop_front()
                 .or_else(|| self.others.pop_front()),
@@ -57,146 +69,137 @@ impl State {
         first.map(|(_, request)| request)
     }
 
-    /// Returns what the next round is of: of all requests only if they are few, since the server does less for each lock
-    /// of a statement that is about more of them.
-    fn next(&self) -> Kind {
+    /// Returns the requests that the next round takes.
+    fn selection(&self) -> Selection {
         if self.len() < MANY {
-            return Kind::All;
+            return Selection::All;
         }
         let first = |list: &VecDeque<(u64, _)>| list.front().map_or(u64::MAX, |(since, _)| *since);
         let (released, other) = (first(&self.releases), first(&self.others));
         let waits_long = self.round.saturating_sub(released.min(other)) >= PATIENCE;
-        let is_of_releases = match waits_long {
+        let takes_releases = match waits_long {
             true => released <= other,
             false => self.releases.len() > self.others.len(),
         };
-        match is_of_releases {
-            true => Kind::Releases,
-            false => Kind::Others,
+        match takes_releases {
+            true => Selection::Releases,
+            false => Selection::Others,
         }
     }
 
-    /// Returns whether the next round has its least number of requests.
+    /// Returns `true` if the next round has its least number of requests.
     fn is_due(&self) -> bool {
-        let size = match self.next() {
-            Kind::Releases => self.releases.len(),
-            Kind::Others => self.others.len(),
-            Kind::All => self.len(),
+        let size = match self.selection() {
+            Selection::Releases => self.releases.len(),
+            Selection::Others => self.others.len(),
+            Selection::All => self.len(),
         };
         size >= self.least
     }
 }
 
-impl Queue {
+impl RequestQueue {
     /// Adds a request, or fails it if there is no connection.
     pub(crate) fn push(&self, request: Request) {
-        let mut state = self.state();
-        let Some(error) = state.down.clone() else {
-            let since = state.round;
-            let list = match request {
-                Request::Release(_) => &mut state.releases,
-                _ => &mut state.others,
-            };
-            list.push_back((since, request));
-            let is_due = state.is_due();
-            drop(state);
-            if is_due {
-                self.changed.notify_one();
-            }
+        let mut waiting = self.waiting.lock();
+        if let Some(error) = waiting.down.clone() {
+            drop(waiting);
+            request.fail(error);
             return;
-        };
-        drop(state);
-        request.fail(error);
+        }
+        waiting.push(request);
+        let is_due = waiting.is_due();
+        drop(waiting);
+        if is_due {
+            self.changed.notify_one();
+        }
     }
 
     /// Takes the requests of a round, for up to `most` locks, or a few more.
     pub(crate) fn take(&self, most: usize) -> Vec<Request> {
-        let (mut taken, mut left, mut size) = (Vec::new(), Vec::new(), 0);
-        let mut state = self.state();
+        let (mut taken, mut unwanted, mut size) = (Vec::new(), Vec::new(), 0);
+        let mut waiting = self.waiting.lock();
         // The callers of all the requests of a round may have left.
-        while taken.is_empty() && state.len() > 0 {
-            let next = state.next();
+        while taken.is_empty() && waiting.len() > 0 {
+            let selection = waiting.selection();
             while size < most
-                && let Some(request) = state.pop(next)
+                && let Some(request) = waiting.pop(selection)
             {
                 match request.is_wanted() {
                     true => {
                         size += request.size();
                         taken.push(request);
                     }
-                    false => left.push(request),
+                    false => unwanted.push(request),
                 }
             }
         }
-        state.round += 1;
-        drop(state);
+        waiting.round += 1;
+        drop(waiting);
         taken
     }
 
-    /// Returns whether there are that many requests for the next round. If not, `changed` says when there are.
+    /// Returns `true` if there are that many requests for the next round. If not, `changed` reports when there are.
     pub(crate) fn is_due(&self, least: usize) -> bool {
-        let mut state = self.state();
-        state.least = least;
-        state.is_due()
+        let mut waiting = self.waiting.lock();
+        waiting.least = least;
+        waiting.is_due()
     }
 
     /// Fails all requests, and those to come until there is a connection.
     pub(crate) fn set_down(&self, error: &EngineError) {
-        let mut state = self.state();
-        state.down = Some(error.clone());
-        let releases = std::mem::take(&mut state.releases);
-        let others = std::mem::take(&mut state.others);
-        drop(state);
+        let mut waiting = self.waiting.lock();
+        waiting.down = Some(error.clone());
+        let releases = std::mem::take(&mut waiting.releases);
+        let others = std::mem::take(&mut waiting.others);
+        drop(waiting);
         for (_, request) in releases.into_iter().chain(others) {
             request.fail(error.clone());
         }
     }
 
     pub(crate) fn set_up(&self) {
-        self.state().down = None;
+        self.waiting.lock().down = None;
     }
 
-    /// Lets the task end that sends the requests.
+    /// Ends the task that sends the requests, once all have their replies.
     pub(crate) fn close(&self) {
-        self.state().closed = true;
+        self.waiting.lock().closed = true;
         self.changed.notify_one();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.state().closed
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
+        self.waiting.lock().closed
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::postgres::conn::batch::request::{Release, ReleaseReply, Renew};
+    use crate::engine::postgres::conn::batch::recipient::ReleaseRecipient;
+    use crate::engine::postgres::conn::batch::request::{Release, Renew};
     use crate::engine::token::Token;
     use std::future::Future;
     use std::pin::pin;
     use std::task::{Context, Waker};
     use tokio::sync::oneshot;
 
-    fn push(queue: &Queue, releases: usize, others: usize) {
+    fn push(queue: &RequestQueue, releases: usize, others: usize) {
         for _ in 0..releases {
             queue.push(Request::Release(Release {
                 name: "row".into(),
                 token: Token::random(),
                 leaves: false,
-                reply: ReleaseReply::Repeat,
+                recipient: ReleaseRecipient::None,
             }));
         }
         for _ in 0..others {
-            queue.push(Request::Tell(Vec::new()));
+            queue.push(Request::Notify(Vec::new()));
         }
     }
 
     /// Returns how many releases were taken, and how many others.
-    fn take(queue: &Queue, most: usize) -> (usize, usize) {
+    fn take(queue: &RequestQueue, most: usize) -> (usize, usize) {
         let taken = queue.take(most);
         let is_release = |request: &&Request| matches!(request, Request::Release(_));
         let releases = taken.iter().filter(is_release).count();
@@ -204,8 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_of_those_which_are_more() {
-        let queue = Queue::default();
+    fn a_round_takes_the_kind_of_which_more_wait() {
+        let queue = RequestQueue::default();
         push(&queue, 20, 7);
         assert!(queue.is_due(20) && !queue.is_due(21));
         assert_eq!(take(&queue, 10), (10, 0));
@@ -217,7 +220,7 @@ mod tests {
 
     #[test]
     fn requests_whose_callers_have_left_keep_no_others_back() {
-        let queue = Queue::default();
+        let queue = RequestQueue::default();
         for _ in 0..20 {
             let (reply, _) = oneshot::channel();
             queue.push(Request::Renew(Renew {
@@ -233,8 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn the_fewer_wait_for_some_rounds_only() {
-        let queue = Queue::default();
+    fn the_other_kind_waits_for_some_rounds_only() {
+        let queue = RequestQueue::default();
         push(&queue, 1, 100);
         let rounds: Vec<_> = (0..PATIENCE + 2).map(|_| take(&queue, 10)).collect();
         let (others, releases) = ((0, 10), (1, 0));
@@ -243,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_sender_wakes_once_the_round_has_its_least_number() {
-        let queue = Queue::default();
+        let queue = RequestQueue::default();
         let wakes = || {
             let changed = pin!(queue.changed.notified());
             let mut context = Context::from_waker(Waker::noop());
@@ -260,7 +263,7 @@ mod tests {
 
     #[test]
     fn few_requests_are_taken_together() {
-        let queue = Queue::default();
+        let queue = RequestQueue::default();
         push(&queue, 3, MANY - 4);
         assert_eq!(take(&queue, 10), (3, MANY - 4));
     }

@@ -1,4 +1,4 @@
-//! The releases that a crash of the server may undo: their answers came before they were flushed.
+//! The releases that a crash of the server may undo: the replies came before the server had flushed them.
 
 use crate::engine::token::Token;
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ pub(crate) type Released = (String, Token);
 #[derive(Default)]
 pub(crate) struct RecentReleases {
     recent: VecDeque<(Instant, Released)>,
-    /// What is to be repeated.
+    /// The releases that are to be repeated.
     repeats: VecDeque<Released>,
 }
 
@@ -31,9 +31,8 @@ impl RecentReleases {
         }
     }
 
-    /// The connection broke, and with it perhaps the server: what was released within the last seconds is to be
-    /// repeated.
-    pub(crate) fn broke(&mut self, now: Instant) {
+    /// Repeats the releases of the last seconds. Called when the connection broke, and with it perhaps the server.
+    pub(crate) fn repeat_all(&mut self, now: Instant) {
         self.add(now, Vec::new());
         let recent = self.recent.drain(..);
         self.repeats.extend(recent.map(|(_, released)| released));
@@ -45,7 +44,7 @@ impl RecentReleases {
         self.repeats.drain(..most).collect()
     }
 
-    /// Puts back what was taken, since the connection broke again before it was answered.
+    /// Puts back the releases that were taken. Called when the connection broke again before their replies came.
     pub(crate) fn put_back(&mut self, repeats: Vec<Released>) {
         for repeat in repeats.into_iter().rev() {
             self.repeats.push_front(repeat);
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_that_may_not_be_flushed_are_repeated_until_they_are_answered() {
+    fn releases_that_may_not_be_flushed_are_repeated_until_replies_come() {
         let name = |n: u8| n.to_string();
         let releases: Vec<Released> = (0..4).map(|n| (name(n), Token::random())).collect();
         let (early, late) = (Instant::now(), Instant::now() + FLUSHED_AFTER * 2);
@@ -66,13 +65,13 @@ mod tests {
         recent.add(early, releases[..1].to_vec());
         recent.add(late, releases[1..].to_vec());
         assert!(recent.take_repeats(9).is_empty());
-        recent.broke(late);
+        recent.repeat_all(late);
         let first = recent.take_repeats(2);
         assert_eq!(first, releases[1..3]);
-        recent.broke(late);
+        recent.repeat_all(late);
         recent.put_back(first);
         assert_eq!(recent.take_repeats(9), releases[1..]);
-        recent.broke(late);
+        recent.repeat_all(late);
         assert!(recent.take_repeats(9).is_empty());
     }
 }

@@ -1,32 +1,29 @@
-//! The requests to a server, each with who waits for the answer.
+//! The requests to a server, each with the recipient of its reply.
 
-use crate::engine::background_release::BackgroundRelease;
-use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::conn::batch::pending_tokens::Gain;
+use crate::engine::error::EngineError;
+use crate::engine::postgres::conn::batch::pending_tokens::PendingToken;
+use crate::engine::postgres::conn::batch::recipient::{ReleaseRecipient, ReplySender};
 use crate::engine::postgres::wire::values::Parameter;
 use crate::engine::token::Token;
-use tokio::sync::oneshot;
 use tokio_postgres::Row;
-
-pub(crate) type Reply<T> = oneshot::Sender<Result<T, EngineError>>;
 
 pub(crate) enum Request {
     Acquire(Acquire),
     Release(Release),
     Renew(Renew),
     Single(Single),
-    /// Messages, each of a channel, a space and a text.
-    Tell(Vec<String>),
+    /// Messages to other processes: each is a channel, a space and a text.
+    Notify(Vec<String>),
 }
 
-/// One call, for one lock or several.
+/// One attempt, for one lock or several.
 pub(crate) struct Acquire {
     pub(crate) names: Vec<String>,
     pub(crate) tokens: Vec<Token>,
     pub(crate) ttl: i64,
     pub(crate) replicas: i32,
-    /// The number of locks acquired.
-    pub(crate) reply: Reply<usize>,
+    /// Receives the number of locks acquired.
+    pub(crate) reply: ReplySender<usize>,
 }
 
 pub(crate) struct Release {
@@ -34,7 +31,7 @@ pub(crate) struct Release {
     pub(crate) token: Token,
     /// Leaves the queue, too.
     pub(crate) leaves: bool,
-    pub(crate) reply: ReleaseReply,
+    pub(crate) recipient: ReleaseRecipient,
 }
 
 pub(crate) struct Renew {
@@ -42,63 +39,25 @@ pub(crate) struct Renew {
     pub(crate) tokens: Vec<String>,
     pub(crate) ttls: Vec<i64>,
     pub(crate) replicas: i32,
-    /// Whether each token still holds its lock.
-    pub(crate) reply: Reply<Vec<bool>>,
+    /// Receives, for each token, whether it still holds its lock.
+    pub(crate) reply: ReplySender<Vec<bool>>,
 }
 
 /// A statement that is not sent together with others.
 pub(crate) struct Single {
     pub(crate) statement: &'static str,
     pub(crate) parameters: Vec<Parameter>,
-    /// A token that waits from then on, and the server time after which it must not; that is one more parameter.
-    pub(crate) waits: Option<(Token, Option<i64>)>,
-    pub(crate) reply: Reply<Vec<Row>>,
+    /// Set if the statement enters a queue. Then its last parameter is the server time after which it must not.
+    pub(crate) waits: Option<Wait>,
+    pub(crate) reply: ReplySender<Vec<Row>>,
 }
 
-/// The receiver of the answer whether a token held its lock.
-pub(crate) enum ReleaseReply {
-    Caller(Reply<bool>),
-    Background(UnansweredRelease),
-    /// The release is repeated, since a crash of the server may have undone it; its caller has had the answer.
-    Repeat,
-}
-
-/// A background release. Unless it is answered, dropping it hands it over.
-pub(crate) struct UnansweredRelease(pub(crate) Option<BackgroundRelease>);
-
-impl ReleaseReply {
-    /// Returns `false` if the caller has left.
-    pub(crate) fn is_wanted(&self) -> bool {
-        match self {
-            ReleaseReply::Caller(reply) => !reply.is_closed(),
-            ReleaseReply::Background(_) | ReleaseReply::Repeat => true,
-        }
-    }
-
-    pub(crate) fn send(self, result: Result<bool, EngineError>) {
-        match self {
-            ReleaseReply::Caller(reply) => drop(reply.send(result)),
-            ReleaseReply::Repeat => {}
-            ReleaseReply::Background(mut release) => {
-                let release = release.0.take();
-                match (release, result) {
-                    (Some(release), Ok(was_owner)) => release.confirm(was_owner),
-                    (Some(release), Err(error)) => {
-                        release.hand_over(error.kind == EngineErrorKind::Indeterminate);
-                    }
-                    (None, _) => {}
-                }
-            }
-        }
-    }
-}
-
-impl Drop for UnansweredRelease {
-    fn drop(&mut self) {
-        if let Some(release) = self.0.take() {
-            release.hand_over(true);
-        }
-    }
+/// A token that waits from its request on.
+#[derive(Clone, Copy)]
+pub(crate) struct Wait {
+    pub(crate) token: Token,
+    /// The server time after which the claim must not enter the queue, if that is earlier than for other requests.
+    pub(crate) valid_until: Option<i64>,
 }
 
 impl Request {
@@ -106,21 +65,26 @@ impl Request {
     pub(crate) fn is_wanted(&self) -> bool {
         match self {
             Request::Acquire(it) => !it.reply.is_closed(),
-            Request::Release(it) => it.reply.is_wanted(),
+            Request::Release(it) => it.recipient.is_wanted(),
             Request::Renew(it) => !it.reply.is_closed(),
             Request::Single(it) => !it.reply.is_closed(),
-            Request::Tell(_) => true,
+            Request::Notify(_) => true,
         }
     }
 
     /// Returns the tokens that may hold a lock, or wait for one, because of the request.
-    pub(crate) fn gains(&self) -> Vec<Gain> {
-        let gain = |token: Token, is_single| Gain { token, is_single };
+    pub(crate) fn pending_tokens(&self) -> Vec<PendingToken> {
+        let pending = |is_sent_once| {
+            move |token| PendingToken {
+                token,
+                is_sent_once,
+            }
+        };
         match self {
-            Request::Acquire(it) => it.tokens.iter().map(|token| gain(*token, true)).collect(),
-            Request::Single(Single { waits, .. }) => {
-                let waits = waits.map(|(token, _)| gain(token, false));
-                waits.into_iter().collect()
+            Request::Acquire(it) => it.tokens.iter().copied().map(pending(true)).collect(),
+            Request::Single(it) => {
+                let waits = it.waits.iter().map(|wait| wait.token);
+                waits.map(pending(false)).collect()
             }
             _ => Vec::new(),
         }
@@ -138,10 +102,10 @@ impl Request {
     pub(crate) fn fail(self, error: EngineError) {
         match self {
             Request::Acquire(it) => drop(it.reply.send(Err(error))),
-            Request::Release(it) => it.reply.send(Err(error)),
+            Request::Release(it) => it.recipient.send(Err(error)),
             Request::Renew(it) => drop(it.reply.send(Err(error))),
             Request::Single(it) => drop(it.reply.send(Err(error))),
-            Request::Tell(_) => {}
+            Request::Notify(_) => {}
         }
     }
 }

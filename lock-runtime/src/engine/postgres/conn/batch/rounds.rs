@@ -1,9 +1,10 @@
 //! The rounds that are under way on one connection, in the order in which they were sent.
 
-use crate::engine::postgres::conn::batch::pending_tokens::Gain;
+use crate::engine::postgres::conn::batch::pending_tokens::PendingToken;
 use crate::engine::postgres::conn::batch::recent_releases::Released;
 use crate::engine::postgres::conn::batch::request::Request;
-use crate::engine::postgres::conn::batch::statements::Round;
+use crate::engine::postgres::conn::batch::round::Round;
+use crate::engine::postgres::conn::batch::send::send;
 use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
 use crate::util::time::{Timeout, timeout_at};
@@ -14,24 +15,24 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
 
-/// What a later round sends again, if this one is not answered in time.
+/// The part of a round that a later one sends again, unless this one ends in time.
 #[derive(Default)]
-pub(crate) struct Carried {
-    pub(crate) repeats: Vec<Released>,
-    pub(crate) told: Vec<String>,
+pub(crate) struct Repeatable {
+    pub(crate) releases: Vec<Released>,
+    pub(crate) messages: Vec<String>,
 }
 
-/// A round under way. Dropping it leaves its requests unanswered, and their callers hear that.
+/// A round under way. Dropping it leaves its requests without replies, which their callers notice.
 pub(crate) struct Sent<'a> {
     pub(crate) round: Arc<Round<'a>>,
     /// When it was sent.
     pub(crate) at: Timestamp,
-    gains: Vec<Gain>,
-    pub(crate) carried: Carried,
+    tokens: Vec<PendingToken>,
+    pub(crate) repeatable: Repeatable,
     /// The number of requests.
     pub(crate) size: usize,
     run: Pin<Box<Timeout<Run<'a>>>>,
-    /// Whether it was answered in time, once it has ended.
+    /// Whether all replies came in time, once it has ended.
     in_time: Option<bool>,
 }
 
@@ -41,32 +42,33 @@ impl<'a> Sent<'a> {
     pub(crate) fn new(
         round: Round<'a>,
         requests: Vec<Request>,
-        carried: Carried,
+        repeatable: Repeatable,
         at: Timestamp,
         deadline: Instant,
     ) -> Sent<'a> {
-        let gains = requests.iter().flat_map(Request::gains).collect();
+        let tokens = requests.iter().flat_map(Request::pending_tokens).collect();
         let size = requests.len();
         let round = Arc::new(round);
         let sent = round.clone();
-        let run: Run<'a> = Box::pin(async move { sent.run(requests).await });
+        let run: Run<'a> = Box::pin(async move { send(&sent, requests).await });
         Sent {
             round,
             at,
-            gains,
-            carried,
+            tokens,
+            repeatable,
             size,
             run: Box::pin(timeout_at(deadline, run)),
             in_time: None,
         }
     }
 
-    /// Records that the requests without a reply may be carried out later.
-    pub(crate) fn unanswered(&self, answered: &[Token]) {
-        let late = self.gains.iter().filter(|it| !answered.contains(&it.token));
+    /// Records that the requests which are not `settled` may be carried out later.
+    pub(crate) fn keep_pending(&self, settled: &[Token]) {
+        let pending = self.tokens.iter().filter(|it| !settled.contains(&it.token));
         let (void_after, is_bound) = (self.round.void_after, self.round.is_own());
-        let unanswered = self.round.unanswered;
-        unanswered.add(late.copied(), void_after, is_bound);
+        self.round
+            .pending
+            .add(pending.copied(), void_after, is_bound);
     }
 
     fn poll(&mut self, context: &mut Context<'_>) {
@@ -83,7 +85,7 @@ pub(crate) struct Rounds<'a>(pub(crate) VecDeque<Sent<'a>>);
 
 impl<'a> Rounds<'a> {
     /// Sends all of them, delivers the replies, and waits until the first has ended or `new` has. Returns that round, and
-    /// whether it was answered in time.
+    /// `true` if it has ended in time.
     pub(crate) async fn next(&mut self, new: impl Future<Output = ()>) -> Option<(Sent<'a>, bool)> {
         let mut new = pin!(new);
         let in_time = poll_fn(|context| {

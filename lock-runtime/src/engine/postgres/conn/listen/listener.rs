@@ -4,63 +4,47 @@
 //! sends to itself over the connection for requests, which may lead to another server.
 
 use crate::engine::event::EventHandler;
-use crate::engine::postgres::address::Target;
-use crate::engine::postgres::conn::batch::queue::Queue;
-use crate::engine::postgres::conn::listen::subscriber::{Status, Subscriber};
+use crate::engine::postgres::address::Address;
+use crate::engine::postgres::conn::batch::queue::RequestQueue;
+use crate::engine::postgres::conn::listen::status::{SharedStatus, Status};
+use crate::engine::postgres::conn::listen::subscriber::Subscriber;
 use crate::engine::postgres::conn::listen::subscription::Event;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::{IoThread, kept};
-use crate::util::sync::Mutex;
-use crate::util::time::{deadline_in, now};
+use crate::util::time::deadline_in;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
 
 /// How long a claim waits for the listener before it enters a queue.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Listener {
     io: IoThread,
-    status: Arc<watch::Sender<Status>>,
-    used: Arc<Mutex<Instant>>,
+    shared: Arc<SharedStatus>,
     events: mpsc::UnboundedSender<Event>,
 }
 
 impl Listener {
-    /// `queue`: sends the message to itself.
+    /// `queue`: takes the message to itself.
     pub(crate) fn start(
         io: IoThread,
-        target: Arc<Target>,
+        address: Arc<Address>,
         timeouts: Timeouts,
-        queue: Arc<Queue>,
+        queue: Arc<RequestQueue>,
         handler: EventHandler,
     ) -> Listener {
-        let status = Arc::new(watch::Sender::new(Status::Idle));
-        let used = Arc::new(Mutex::new(now()));
-        let mut subscriber = Subscriber::new(
-            io,
-            target,
-            timeouts,
-            queue,
-            handler,
-            status.clone(),
-            used.clone(),
-        );
+        let shared = Arc::new(SharedStatus::new());
+        let mut subscriber = Subscriber::new(io, address, timeouts, queue, handler, shared.clone());
         let events = subscriber.sender();
         io.spawn_detached(kept(async move || subscriber.run().await));
-        Listener {
-            io,
-            status,
-            used,
-            events,
-        }
+        Listener { io, shared, events }
     }
 
     /// Returns the channel, if messages arrive there.
     pub(crate) async fn channel(&self) -> Option<Arc<str>> {
-        *self.used.lock() = now();
-        let mut status = self.status.subscribe();
+        self.shared.touch();
+        let mut status = self.shared.status.subscribe();
         let present = status.borrow().clone();
         if matches!(present, Status::Idle | Status::Starting) {
             if present == Status::Idle {
@@ -70,7 +54,7 @@ impl Listener {
                 status.wait_for(|status| matches!(status, Status::Listening(_) | Status::Down));
             let _ = self.io.timeout_at(deadline_in(PATIENCE), settled).await;
         }
-        match &*self.status.borrow() {
+        match &*self.shared.status.borrow() {
             Status::Listening(channel) => Some(channel.clone()),
             _ => None,
         }

@@ -4,42 +4,32 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
-use crate::engine::postgres::address::Target;
-use crate::engine::postgres::conn::batch::queue::Queue;
+use crate::engine::postgres::address::Address;
+use crate::engine::postgres::conn::batch::queue::RequestQueue;
 use crate::engine::postgres::conn::batch::request::Request;
+use crate::engine::postgres::conn::listen::status::{SharedStatus, Status};
 use crate::engine::postgres::conn::listen::subscription::{Event, Subscription, subscribe};
 use crate::engine::postgres::wire::messages::parse;
 use crate::engine::timeouts::{GRANT_TTL, Timeouts, WAITER_TTL};
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::{AbortOnDrop, IoThread};
-use crate::util::sync::Mutex;
 use crate::util::time::{deadline_in, elapsed_since, now, timeout_at};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// How long the connection is kept while nobody waits.
+/// How long the connection is kept while no claim waits.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a message to itself may take.
 const ECHO: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    Idle,
-    Starting,
-    /// Messages arrive on that channel.
-    Listening(Arc<str>),
-    /// The last attempt failed; more follow.
-    Down,
-}
-
-/// An attempt to make a connection.
-enum Attempt {
-    /// No other connection is needed.
+/// The connection that is to replace the present one.
+enum Successor {
+    /// None is needed.
     None,
-    /// The last one failed.
+    /// The last one failed, and another one follows then.
     At(Instant),
     UnderWay {
         number: u64,
@@ -52,17 +42,16 @@ enum Attempt {
 
 pub(crate) struct Subscriber {
     io: IoThread,
-    target: Arc<Target>,
+    address: Arc<Address>,
     timeouts: Timeouts,
-    queue: Arc<Queue>,
+    queue: Arc<RequestQueue>,
     handler: EventHandler,
-    status: Arc<watch::Sender<Status>>,
-    used: Arc<Mutex<Instant>>,
+    shared: Arc<SharedStatus>,
     sender: mpsc::UnboundedSender<Event>,
     events: mpsc::UnboundedReceiver<Event>,
-    /// The number of attempts so far.
-    attempts: u64,
-    attempt: Attempt,
+    /// The number of connections so far.
+    connections: u64,
+    successor: Successor,
     backoff: Backoff,
     present: Option<Box<Subscription>>,
     /// The one before, and until when it is kept.
@@ -74,26 +63,24 @@ pub(crate) struct Subscriber {
 impl Subscriber {
     pub(crate) fn new(
         io: IoThread,
-        target: Arc<Target>,
+        address: Arc<Address>,
         timeouts: Timeouts,
-        queue: Arc<Queue>,
+        queue: Arc<RequestQueue>,
         handler: EventHandler,
-        status: Arc<watch::Sender<Status>>,
-        used: Arc<Mutex<Instant>>,
+        shared: Arc<SharedStatus>,
     ) -> Subscriber {
         let (sender, events) = mpsc::unbounded_channel();
         Subscriber {
             io,
-            target,
+            address,
             timeouts,
             queue,
             handler,
-            status,
-            used,
+            shared,
             sender,
             events,
-            attempts: 0,
-            attempt: Attempt::None,
+            connections: 0,
+            successor: Successor::None,
             backoff: pauses(),
             present: None,
             before: None,
@@ -123,8 +110,8 @@ impl Subscriber {
 
     fn on_event(&mut self, event: Event) {
         match event {
-            Event::Wanted if *self.status.borrow() == Status::Idle => {
-                self.status.send_replace(Status::Starting);
+            Event::Wanted if self.shared.is_idle() => {
+                self.shared.set(Status::Starting);
                 self.connect();
             }
             Event::Replace if self.may_be_replaced() => self.connect(),
@@ -143,21 +130,21 @@ impl Subscriber {
     /// Returns `false` if the message may have been sent to the connection before: a grant that lasts is no news.
     fn may_be_replaced(&self) -> bool {
         let lasts = |present: &Subscription| elapsed_since(present.since) > GRANT_TTL;
-        matches!(self.attempt, Attempt::None) && self.present.as_deref().is_some_and(lasts)
+        matches!(self.successor, Successor::None) && self.present.as_deref().is_some_and(lasts)
     }
 
     fn connect(&mut self) {
-        self.attempts += 1;
-        let number = self.attempts;
-        let (io, target) = (self.io, self.target.clone());
+        self.connections += 1;
+        let number = self.connections;
+        let (io, address) = (self.io, self.address.clone());
         let (timeout, sender) = (self.timeouts.connect, self.sender.clone());
         let task = self.io.spawn(async move {
-            let subscription = subscribe(io, &target, timeout, number, &sender).await;
+            let subscription = subscribe(io, &address, timeout, number, &sender).await;
             let _ = sender.send(Event::Opened(number, subscription.map(Box::new)));
         });
-        self.attempt = Attempt::UnderWay {
+        self.successor = Successor::UnderWay {
             number,
-            // Later than the task ends, which answers unless it panics.
+            // Later than the task ends, which sends its event unless it panics.
             until: deadline_in(timeout * 2 + ECHO),
             subscription: None,
             _task: AbortOnDrop(task.abort_handle()),
@@ -165,12 +152,12 @@ impl Subscriber {
     }
 
     fn on_opened(&mut self, of: u64, opened: Result<Box<Subscription>, EngineError>) {
-        let Attempt::UnderWay {
+        let Successor::UnderWay {
             number,
             until,
             subscription,
             ..
-        } = &mut self.attempt
+        } = &mut self.successor
         else {
             return;
         };
@@ -180,26 +167,25 @@ impl Subscriber {
                 let echo = format!("{} echo", opened.channel);
                 *until = deadline_in(ECHO);
                 *subscription = Some(opened);
-                self.queue.push(Request::Tell(vec![echo]));
+                self.queue.push(Request::Notify(vec![echo]));
             }
             Err(error) => self.on_failure(&error),
         }
     }
 
     fn on_echo(&mut self, of: u64) {
-        if let Attempt::UnderWay {
+        if let Successor::UnderWay {
             number,
             subscription,
             ..
-        } = &mut self.attempt
+        } = &mut self.successor
             && *number == of
             && let Some(heard) = subscription.take()
         {
-            self.status
-                .send_replace(Status::Listening(heard.channel.clone()));
-            self.attempt = Attempt::None;
+            self.shared.set(Status::Listening(heard.channel.clone()));
+            self.successor = Successor::None;
             let log = self.log.get_or_insert_default();
-            log.made(&self.target.listen, "messages");
+            log.made(&self.address.listen, "messages");
             self.backoff = pauses();
             self.keep_as_before();
             self.present = Some(heard);
@@ -215,24 +201,24 @@ impl Subscriber {
         }
         if self.present.as_deref().is_some_and(is_it) {
             self.present = None;
-            if matches!(self.attempt, Attempt::None) {
-                self.attempt = Attempt::At(deadline_in(self.backoff.pause()));
+            if matches!(self.successor, Successor::None) {
+                self.successor = Successor::At(deadline_in(self.backoff.pause()));
             }
-            self.tell_that_it_is_down();
+            self.report_down();
         }
-        if matches!(&self.attempt, Attempt::UnderWay { number, .. } if *number == of) {
+        if matches!(&self.successor, Successor::UnderWay { number, .. } if *number == of) {
             self.on_failure(&failed("the connection has ended"));
         }
     }
 
     fn on_failure(&mut self, error: &EngineError) {
         if let Some(log) = &mut self.log {
-            log.failed(&self.target.listen, "messages", error);
+            log.failed(&self.address.listen, "messages", error);
         }
-        self.attempt = Attempt::At(deadline_in(self.backoff.pause()));
+        self.successor = Successor::At(deadline_in(self.backoff.pause()));
         // It was to be replaced.
         self.keep_as_before();
-        self.tell_that_it_is_down();
+        self.report_down();
     }
 
     fn keep_as_before(&mut self) {
@@ -242,32 +228,27 @@ impl Subscriber {
         }
     }
 
-    /// Lets all claims ask again, without a channel: whoever names one that no process listens to counts as dead.
-    fn tell_that_it_is_down(&self) {
-        let before = self.status.send_replace(Status::Down);
+    /// Lets all claims ask again, without a channel: a claim with a channel to which no process listens counts as dead.
+    fn report_down(&self) {
+        let before = self.shared.set(Status::Down);
         if matches!(before, Status::Listening(_)) {
             (self.handler)(EngineEvent::Resubscribed);
         }
     }
 
-    fn is_unused(&self) -> bool {
-        elapsed_since(self.used()) > IDLE
-    }
-
-    fn used(&self) -> Instant {
-        *self.used.lock()
-    }
-
     /// Returns when something is to be done without an event.
     fn next_time(&self) -> Option<Instant> {
-        let attempt = match &self.attempt {
-            Attempt::None => None,
-            Attempt::At(time) => Some(*time),
-            Attempt::UnderWay { until, .. } => Some(*until),
+        let successor = match &self.successor {
+            Successor::None => None,
+            Successor::At(time) => Some(*time),
+            Successor::UnderWay { until, .. } => Some(*until),
         };
         let before = self.before.as_ref().map(|(_, until)| *until);
-        let unused = self.present.as_ref().map(|_| self.used() + IDLE * 11 / 10);
-        [attempt, before, unused].into_iter().flatten().min()
+        let unused = self
+            .present
+            .as_ref()
+            .map(|_| self.shared.used() + IDLE * 11 / 10);
+        [successor, before, unused].into_iter().flatten().min()
     }
 
     fn on_time(&mut self) {
@@ -275,14 +256,14 @@ impl Subscriber {
         if self.before.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.before = None;
         }
-        if self.is_unused() {
-            self.attempt = Attempt::None;
+        if self.shared.is_unused_for(IDLE) {
+            self.successor = Successor::None;
             self.present = None;
-            self.status.send_replace(Status::Idle);
+            self.shared.set(Status::Idle);
         }
-        match &self.attempt {
-            Attempt::At(time) if *time <= now => self.connect(),
-            Attempt::UnderWay { until, .. } if *until <= now => {
+        match &self.successor {
+            Successor::At(time) if *time <= now => self.connect(),
+            Successor::UnderWay { until, .. } if *until <= now => {
                 self.on_failure(&failed("no message has arrived"));
             }
             _ => {}

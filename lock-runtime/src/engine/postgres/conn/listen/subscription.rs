@@ -1,8 +1,9 @@
-//! A connection that listens on a channel of its own, with an advisory lock, which tells others that this process lives.
+//! A connection that listens on a channel of its own, with an advisory lock, which shows others that this process lives.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::address::Target;
-use crate::engine::postgres::conn::connect::Connection;
+use crate::engine::postgres::address::Address;
+use crate::engine::postgres::conn::connect::{Connection, MessageHandler};
+use crate::engine::postgres::sql::schema::Schema;
 use crate::engine::postgres::wire::error::connecting;
 use crate::engine::token::Token;
 use crate::util::io_thread::IoThread;
@@ -20,7 +21,7 @@ pub(crate) enum Event {
     Replace,
     /// The listener has been dropped.
     Closed,
-    /// The attempt of that number has ended.
+    /// The connection of that number has been made, or could not be.
     Opened(u64, Result<Box<Subscription>, EngineError>),
     /// A message on the connection of that number.
     Message(u64, String),
@@ -39,16 +40,35 @@ pub(crate) struct Subscription {
 /// Connects, and listens on a new channel.
 pub(crate) async fn subscribe(
     io: IoThread,
-    target: &Target,
+    address: &Address,
     timeout: Duration,
     number: u64,
     sender: &mpsc::UnboundedSender<Event>,
 ) -> Result<Subscription, EngineError> {
-    let failed = |words: &str| EngineError::new(EngineErrorKind::NotConnected, words);
-    let token = Token::random();
-    let channel = format!("lock_{}", token.encode(&mut [0; 37]));
-    let sender = sender.clone();
-    let on_message = Box::new(move |message| {
+    let on_message = reporter(number, sender.clone());
+    let open = Connection::open(io, &address.listen, address, timeout, on_message);
+    let connection = open.await?;
+    // No message passes a pooler, and a setting made there stays.
+    if !connection.backend.is_own {
+        return Err(failed("no message passes a pooler"));
+    }
+    let channel = format!("lock_{}", Token::random().encode(&mut [0; 37]));
+    let listen = listen(&connection, &channel, &address.schema);
+    match timeout_at(deadline_in(timeout), listen).await {
+        Ok(listening) => listening?,
+        Err(_) => return Err(failed("the server did not reply in time")),
+    }
+    Ok(Subscription {
+        number,
+        channel: channel.into(),
+        since: now(),
+        _connection: connection,
+    })
+}
+
+/// Returns the handler that reports the messages of the connection of that number.
+fn reporter(number: u64, sender: mpsc::UnboundedSender<Event>) -> MessageHandler {
+    Box::new(move |message| {
         let _ = sender.send(match message {
             Some(AsyncMessage::Notification(message)) => {
                 Event::Message(number, message.payload().to_owned())
@@ -56,27 +76,23 @@ pub(crate) async fn subscribe(
             Some(_) => return,
             None => Event::Ended(number),
         });
-    });
-    let open = Connection::open(io, &target.listen, target, timeout, on_message);
-    let connection = open.await?;
-    // No message passes a pooler, and what is set there stays.
-    if !connection.backend.is_own {
-        return Err(failed("no message passes a pooler"));
-    }
-    let listen = target.schema.sql(&format!(
+    })
+}
+
+async fn listen(
+    connection: &Connection,
+    channel: &str,
+    schema: &Schema,
+) -> Result<(), EngineError> {
+    let listen = schema.sql(&format!(
         "SET lock_timeout = '1s'; \
          SELECT pg_advisory_lock(hashtextextended('distributed_lock listens {channel}', 0)); \
          LISTEN {channel}"
     ));
-    let listen = connection.client.batch_execute(&listen);
-    match timeout_at(deadline_in(timeout), listen).await {
-        Ok(Ok(())) => Ok(Subscription {
-            number,
-            channel: channel.into(),
-            since: now(),
-            _connection: connection,
-        }),
-        Ok(Err(error)) => Err(connecting(&error)),
-        Err(_) => Err(failed("the server did not answer in time")),
-    }
+    let listening = connection.client.batch_execute(&listen).await;
+    listening.map_err(|error| connecting(&error))
+}
+
+fn failed(words: &str) -> EngineError {
+    EngineError::new(EngineErrorKind::NotConnected, words)
 }

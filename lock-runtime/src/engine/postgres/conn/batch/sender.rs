@@ -1,33 +1,33 @@
-//! Sends requests: each waits for its reply, until a deadline.
+//! Sends the requests of the callers, each of which waits for its reply until a deadline.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::conn::batch::queue::Queue;
-use crate::engine::postgres::conn::batch::request::{Reply, Request, Single};
+use crate::engine::postgres::conn::batch::queue::RequestQueue;
+use crate::engine::postgres::conn::batch::recipient::ReplySender;
+use crate::engine::postgres::conn::batch::request::{Request, Single, Wait};
 use crate::engine::postgres::wire::values::{Parameter, unexpected};
 use crate::engine::timeouts::NO_REPLY;
-use crate::engine::token::Token;
 use crate::util::io_thread::IoThread;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
-/// The requests of one engine. Dropping it ends the connection once they are answered.
-pub(crate) struct Requests {
+/// The only sender of an engine. Dropping it ends the connection once all requests have their replies.
+pub(crate) struct RequestSender {
     io: IoThread,
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<RequestQueue>,
 }
 
-impl Requests {
-    pub(crate) fn new(io: IoThread) -> Requests {
+impl RequestSender {
+    pub(crate) fn new(io: IoThread) -> RequestSender {
         let queue = Arc::default();
-        Requests { io, queue }
+        RequestSender { io, queue }
     }
 
     /// Sends a request, and waits for the reply.
     pub(crate) async fn send<T>(
         &self,
-        request: impl FnOnce(Reply<T>) -> Request,
+        request: impl FnOnce(ReplySender<T>) -> Request,
         deadline: Instant,
     ) -> Result<T, EngineError> {
         let (sender, reply) = oneshot::channel();
@@ -40,12 +40,12 @@ impl Requests {
         Err(EngineError::new(EngineErrorKind::Indeterminate, words))
     }
 
-    /// Calls a function that is not called for several requests at once, and returns its row.
+    /// Sends a statement that is not sent together with others, and returns its row.
     pub(crate) async fn row(
         &self,
         statement: &'static str,
         parameters: Vec<Parameter>,
-        waits: Option<(Token, Option<i64>)>,
+        waits: Option<Wait>,
         deadline: Instant,
     ) -> Result<Row, EngineError> {
         let request = |reply| {
@@ -62,7 +62,7 @@ impl Requests {
     }
 }
 
-impl Drop for Requests {
+impl Drop for RequestSender {
     fn drop(&mut self) {
         self.queue.close();
     }
