@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use lock_runtime::{Config, LockManager};
 
 use super::fixture::{COMMAND_TIMEOUT, Fixture, config_of};
-use super::network::{AGAIN, Network};
 use lock_test_support::manager::refusal;
 use lock_test_support::proxy::Proxy;
+use lock_test_support::servers::{AGAIN, Network};
 use lock_test_support::time::{millis, within};
 
 /// There and back it takes longer than the command timeout.
@@ -15,10 +15,9 @@ const ONE_WAY: Duration = millis(400);
 
 /// Returns a path of its own to the servers, if the topology has one.
 fn path(fixture: &Fixture) -> Option<(Network, Config)> {
-    let (proxies, urls) = fixture.network();
-    let config = (!urls.is_empty()).then(|| config_of(urls));
-    let config = config?.connect_timeout(millis(40_000));
-    Some((Network(proxies), config.command_timeout(COMMAND_TIMEOUT)))
+    let network = fixture.network()?;
+    let config = config_of(network.urls.clone()).connect_timeout(millis(40_000));
+    Some((network, config.command_timeout(COMMAND_TIMEOUT)))
 }
 
 pub async fn manager_connects_over_a_slow_path(fixture: Fixture) {
@@ -67,7 +66,7 @@ pub async fn connecting_in_vain_lasts_for_the_connect_timeout(fixture: Fixture) 
     let (error, text) = refusal(config, "secret").await;
     assert!(begun.elapsed() > millis(4000), "{text}");
     assert!(error.is_unavailable(), "{text}");
-    for proxy in &network.0 {
+    for proxy in &network.proxies {
         assert!(text.contains(&proxy.port().to_string()), "{text}");
     }
 }

@@ -1,14 +1,15 @@
 //! The fixture of a case: managers of two processes, and a prefix for its keys.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
 
-use super::network::Network;
+use super::faults::Fault;
 use super::topology::Topology;
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
+use lock_test_support::servers::{Network, Servers};
 use lock_test_support::time::{Stopwatch, millis, patient};
 
 /// How long a server may not reply to a manager over a network that fails.
@@ -22,31 +23,33 @@ pub fn config_of(urls: Vec<String>) -> Config {
     }
 }
 
+const LONG: Duration = Duration::from_secs(60);
+
 #[derive(Clone)]
 pub struct Fixture {
-    servers: Arc<Servers>,
+    shared: Arc<Shared>,
     case: &'static str,
 }
 
 /// The fixture that all cases share. Fields drop in order: first the managers, then the servers, which check
 /// for leftovers.
-pub struct Servers {
+pub struct Shared {
     locks: LockManager,
     other: LockManager,
     looks: LockManager,
-    topology: Box<dyn Topology>,
+    topology: Topology,
 }
 
-impl Servers {
-    pub async fn on(topology: impl Topology + 'static) -> Self {
-        let config = || patient(config_of(topology.urls()));
+impl Shared {
+    pub async fn on(topology: Topology) -> Self {
+        let config = || patient(config_of(topology.servers.urls()));
         let connect = || async { connected(config()).await };
         let (locks, other, looks) = tokio::join!(connect(), connect(), connect());
         Self {
             locks,
             other,
             looks,
-            topology: Box::new(topology),
+            topology,
         }
     }
 
@@ -59,9 +62,38 @@ impl Servers {
     }
 }
 
+/// Servers of one case, and the managers of two processes. Fields drop in order.
+pub struct Alone {
+    pub locks: LockManager,
+    pub other: LockManager,
+    servers: Arc<Mutex<Box<dyn Servers>>>,
+}
+
+impl Alone {
+    pub async fn suffer(&self, fault: Fault) {
+        self.with_servers(move |servers| fault.strike(servers))
+            .await;
+    }
+
+    pub async fn recover(&self, fault: Fault) {
+        self.with_servers(move |servers| fault.heal(servers)).await;
+    }
+
+    async fn with_servers(&self, act: impl FnOnce(&mut dyn Servers) + Send + 'static) {
+        let servers = self.servers.clone();
+        let act = move || act(&mut **servers.lock().unwrap());
+        tokio::task::spawn_blocking(act).await.unwrap();
+    }
+
+    pub async fn close(self) {
+        tokio::join!(self.locks.shutdown(), self.other.shutdown());
+        tokio::task::spawn_blocking(|| drop(self)).await.unwrap();
+    }
+}
+
 impl Fixture {
-    pub fn new(servers: Arc<Servers>, case: &'static str) -> Self {
-        Self { servers, case }
+    pub fn new(shared: Arc<Shared>, case: &'static str) -> Self {
+        Self { shared, case }
     }
 
     /// Returns a key that no other case uses.
@@ -70,12 +102,12 @@ impl Fixture {
     }
 
     pub fn locks(&self) -> &LockManager {
-        &self.servers.locks
+        &self.shared.locks
     }
 
     /// Returns a manager that shares only the server with the first, as another process would.
     pub fn other(&self) -> &LockManager {
-        &self.servers.other
+        &self.shared.other
     }
 
     /// Returns both managers.
@@ -93,43 +125,64 @@ impl Fixture {
     }
 
     pub fn urls(&self) -> Vec<String> {
-        self.servers.topology.urls()
+        self.topology().servers.urls()
     }
 
-    /// Returns proxies of this case alone in front of all servers, and their URLs, if the topology has them.
-    pub fn network(&self) -> (Vec<Proxy>, Vec<String>) {
-        self.servers.topology.network()
+    /// Returns a network of this case alone, if the topology has one.
+    pub fn network(&self) -> Option<Network> {
+        let servers = &*self.topology().servers;
+        let mut ports = servers.ports();
+        ports.truncate(self.topology().reached);
+        Network::to(servers, &ports, Proxy::to)
     }
 
     /// Connects a manager for this case alone over a network that can fail, if the topology has one.
     pub async fn over_a_network(&self) -> Option<(Network, LockManager)> {
-        let (proxies, urls) = self.network();
-        if urls.is_empty() {
-            return None;
-        }
+        let network = self.network()?;
+        let locks = self.impatient(network.urls.clone()).await;
+        Some((network, locks))
+    }
+
+    /// Starts servers for this case alone, which can fail, and connects two managers to them, if the topology has such
+    /// faults.
+    pub async fn alone(&self) -> Option<Alone> {
+        let start = self.topology().alone?;
+        let servers = tokio::task::spawn_blocking(start).await.unwrap();
+        let connect = || self.impatient(servers.urls());
+        let (locks, other) = tokio::join!(connect(), connect());
+        let servers = Arc::new(Mutex::new(servers));
+        Some(Alone {
+            locks,
+            other,
+            servers,
+        })
+    }
+
+    /// Connects a manager that notices soon when servers do not reply.
+    async fn impatient(&self, urls: Vec<String>) -> LockManager {
         let config = config_of(urls).connect_timeout(millis(5000));
         let locks = connected(config.command_timeout(COMMAND_TIMEOUT)).await;
         let warm = async || {
-            locks
-                .lock(self.key("warm"))
-                .acquire()
-                .await?
-                .release()
-                .await
+            let lock = locks.lock(self.key("warm")).wait(LONG);
+            lock.acquire().await?.release().await
         };
         // A busy machine may take longer once.
         while warm().await.is_err() {}
-        Some((Network(proxies), locks))
+        locks
+    }
+
+    pub fn topology(&self) -> &Topology {
+        &self.shared.topology
     }
 
     /// Returns `true` if other processes reach the locks.
     pub fn has_processes(&self) -> bool {
-        self.servers.topology.has_processes()
+        self.topology().has_processes
     }
 
     /// Returns for how long a process that has died may keep its locks, beyond their ttl.
     pub fn outlasts(&self) -> Duration {
-        self.servers.topology.outlasts()
+        self.topology().outlasts
     }
 
     /// Returns how long those behind a waiter with that ttl wait in vain once its process has died.
@@ -141,30 +194,35 @@ impl Fixture {
     }
 
     pub fn tells_waiters(&self) -> bool {
-        self.servers.topology.tells_waiters()
+        self.topology().tells_waiters
     }
 
     pub fn has_queue(&self) -> bool {
-        self.servers.topology.has_queue()
+        self.topology().has_queue
     }
 
     pub fn has_permits(&self) -> bool {
-        self.servers.topology.has_permits()
+        self.topology().has_permits
     }
 
     /// Deletes the lock as a foreign client. Returns `false` if the topology has no such clients.
     pub fn deleted(&self, key: &str) -> bool {
-        self.servers.topology.tamper(&format!("lock:{key}"), None)
+        if self.has_processes() {
+            self.topology().servers.delete(key);
+        }
+        self.has_processes()
     }
 
     /// Overwrites the lock as a foreign client. Returns `false` if the topology has no such clients.
     pub fn stolen(&self, key: &str) -> bool {
-        let name = format!("lock:{key}");
-        self.servers.topology.tamper(&name, Some("thief"))
+        if self.has_processes() {
+            self.topology().servers.steal(key);
+        }
+        self.has_processes()
     }
 
     pub async fn is_held(&self, key: &str) -> bool {
-        match self.servers.looks.lock(key).try_acquire().await.unwrap() {
+        match self.shared.looks.lock(key).try_acquire().await.unwrap() {
             Some(guard) => guard.release().await.map(|()| false).unwrap(),
             None => true,
         }
@@ -172,7 +230,7 @@ impl Fixture {
 
     /// Returns `true` if one more reader may share the lock.
     pub async fn is_readable(&self, key: &str) -> bool {
-        let reader = self.servers.looks.lock(key).read().try_acquire();
+        let reader = self.shared.looks.lock(key).read().try_acquire();
         match reader.await.unwrap() {
             Some(guard) => guard.release().await.map(|()| true).unwrap(),
             None => false,

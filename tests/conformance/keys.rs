@@ -68,6 +68,8 @@ pub async fn invalid_keys_are_rejected(fixture: Fixture) {
     for key in ["", ":", ":a", "::fence", "::queue:a"] {
         let error = fixture.locks().lock(key).acquire().await.unwrap_err();
         assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
+        let is_named = !key.is_empty() || error.to_string().contains("empty");
+        assert!(is_named, "{error}");
     }
 }
 

@@ -8,6 +8,8 @@ use lock_runtime::{LockError, LockManager, OnLost, distributed_lock};
 use tokio::sync::oneshot;
 
 use super::fixture::Fixture;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::servers::AGAIN;
 use lock_test_support::time::{NOISE, millis, within};
 
 const TTL: Duration = millis(1200);
@@ -113,6 +115,17 @@ pub async fn result_of_finished_body_is_kept(fixture: Fixture) {
         "done"
     });
     assert_eq!(run.await.unwrap(), "done");
+
+    let Some((network, locks)) = fixture.over_a_network().await else {
+        return;
+    };
+    let run = locks.lock(&*row).run(async |_| {
+        network.each(Proxy::cut);
+        "done"
+    });
+    assert_eq!(within(AGAIN, run).await.unwrap(), "done");
+    network.each(Proxy::heal);
+    within(AGAIN, locks.shutdown()).await;
 }
 
 pub async fn lost_lock_gets_no_fencing_token(fixture: Fixture) {

@@ -6,8 +6,9 @@ use std::pin::pin;
 use lock_runtime::LockError;
 
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
-use super::network::AGAIN;
+
 use lock_test_support::proxy::Proxy;
+use lock_test_support::servers::AGAIN;
 use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
 
 pub async fn unanswered_acquire_is_retried_and_held_once(fixture: Fixture) {

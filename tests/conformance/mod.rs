@@ -4,22 +4,25 @@
 //! each case took.
 
 mod attribute;
+mod bad_input;
 mod busy;
 mod cancellation;
 mod connecting;
 mod crash;
 mod ends_of_leases;
 mod exit_paths;
+mod faults;
 mod fencing;
 mod fixture;
+mod inputs;
 mod keys;
 mod lease;
+mod lease_loss;
 pub mod log;
 mod loss;
 mod lost_replies;
 mod min_hold;
 mod nesting;
-mod network;
 mod options;
 mod outage;
 mod process_end;
@@ -33,73 +36,71 @@ mod shutdown;
 mod topology;
 mod waiting;
 
-use topology::{
-    BehindPooler, InCluster, InEtcd, InPostgres, InZooKeeper, Memory, Quorum, Sentinel, Standalone,
-};
+use topology::Topology;
 
 #[test]
 fn memory() {
-    registry::run(Memory::start());
+    registry::run(Topology::memory());
 }
 
 #[test]
 fn standalone() {
-    registry::run(Standalone::start());
+    registry::run(Topology::standalone());
 }
 
 #[test]
 fn standalone_on_one_thread() {
-    registry::run_on_one_thread(Standalone::start());
+    registry::run_on_one_thread(Topology::standalone());
 }
 
 #[test]
 fn sentinel() {
-    registry::run(Sentinel::start());
+    registry::run(Topology::sentinel());
 }
 
 #[test]
 fn cluster() {
-    registry::run(InCluster::start());
+    registry::run(Topology::cluster());
 }
 
 #[test]
 fn postgres() {
-    registry::run(InPostgres::start());
+    registry::run(Topology::postgres());
 }
 
 #[test]
 fn postgres_on_one_thread() {
-    registry::run_on_one_thread(InPostgres::start());
+    registry::run_on_one_thread(Topology::postgres());
 }
 
 #[test]
 fn postgres_behind_pooler() {
-    registry::run(BehindPooler::start());
+    registry::run(Topology::postgres_behind_pooler());
 }
 
 #[test]
 fn quorum_of_3() {
-    registry::run(Quorum::of(3));
+    registry::run(Topology::quorum_of_3());
 }
 
 #[test]
 fn quorum_of_5() {
-    registry::run(Quorum::of(5));
+    registry::run(Topology::quorum_of_5());
 }
 
 #[test]
 fn etcd() {
-    registry::run(InEtcd::start());
+    registry::run(Topology::etcd());
 }
 
 #[test]
 fn zookeeper() {
-    registry::run(InZooKeeper::of(1));
+    registry::run(Topology::zookeeper(1));
 }
 
 #[test]
 fn zookeeper_ensemble() {
     if std::env::var_os("LOCK_ENSEMBLES").is_some() {
-        registry::run(InZooKeeper::of(3));
+        registry::run(Topology::zookeeper(3));
     }
 }

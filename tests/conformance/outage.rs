@@ -7,8 +7,8 @@ use lock_runtime::LockError;
 
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
 use super::log;
-use super::network::AGAIN;
 use lock_test_support::proxy::Proxy;
+use lock_test_support::servers::AGAIN;
 use lock_test_support::time::{NOISE, Stopwatch, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -20,7 +20,13 @@ pub async fn calls_fail_in_time_during_an_outage_and_work_after_it(fixture: Fixt
     let row = fixture.key("row");
     for fault in [Proxy::cut, Proxy::black_hole] {
         network.each(fault);
-        // The first call discovers the outage, the second knows of it already.
+        // A single try takes no longer than the servers may take to reply.
+        let start = Stopwatch::start();
+        let error = locks.lock(&*row).try_acquire().await.unwrap_err();
+        let took = start.elapsed();
+        assert!(error.is_unavailable(), "{error}");
+        assert!(took < COMMAND_TIMEOUT + NOISE, "{took:?}");
+        // The first call may discover the outage, the second knows of it already.
         for _ in 0..2 {
             let start = Stopwatch::start();
             let acquire = locks.lock(&*row).wait(millis(400)).acquire();
@@ -54,7 +60,7 @@ pub async fn lost_connection_and_its_return_are_logged_once(fixture: Fixture) {
     let _holder = fixture.other().lock(&*taken).acquire().await.unwrap();
     let waiter = tokio::spawn(locks.lock(&*taken).wait(LONG).acquire());
     let logged = |words: &[&str]| {
-        let counts = network.0.iter().map(|proxy| log::count(proxy, words));
+        let counts = network.proxies.iter().map(|proxy| log::count(proxy, words));
         counts.collect::<Vec<_>>()
     };
     // An idle connection is restored only when it is needed.
@@ -73,7 +79,7 @@ pub async fn lost_connection_and_its_return_are_logged_once(fixture: Fixture) {
     };
     let begun = Instant::now();
     network.each(Proxy::cut);
-    let once = vec![1; network.0.len()];
+    let once = vec![1; network.proxies.len()];
     until_each(&[LOST, REQUESTS], &once).await;
     let refused = network.count(Proxy::refused);
     network

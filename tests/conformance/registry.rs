@@ -9,12 +9,12 @@ use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::fixture::{Fixture, Servers};
+use super::fixture::{Fixture, Shared};
 use super::topology::Topology;
 use super::{
-    attribute, busy, cancellation, connecting, crash, ends_of_leases, exit_paths, fencing, keys,
-    lease, loss, lost_replies, min_hold, nesting, options, outage, process_end, queue, readers,
-    semaphore, set_aside, several_keys, shutdown, waiting,
+    attribute, bad_input, busy, cancellation, connecting, crash, ends_of_leases, exit_paths,
+    fencing, keys, lease, lease_loss, loss, lost_replies, min_hold, nesting, options, outage,
+    process_end, queue, readers, semaphore, set_aside, several_keys, shutdown, waiting,
 };
 use lock_test_support::time::within;
 
@@ -39,6 +39,15 @@ const CASES: &[(&str, Case)] = cases! {
         attribute_cancels_body_after_max_hold
         attribute_works_on_methods
         attribute_releases_in_background;
+    bad_input:
+        bad_urls_are_rejected
+        configurations_that_do_not_fit_the_servers_are_rejected
+        unreachable_and_silent_servers_are_unavailable
+        servers_of_other_engines_are_refused
+        wrong_credentials_are_rejected_and_right_ones_never_shown
+        wrong_tls_setup_is_rejected
+        invalid_durations_are_rejected
+        what_the_engine_lacks_is_refused;
     busy:
         busy_names_this_process
         busy_names_this_process_for_the_rest_of_min_hold
@@ -97,6 +106,16 @@ const CASES: &[(&str, Case)] = cases! {
         short_lease_is_renewed
         guard_is_never_valid_after_ttl
         ensure_valid_for_rejects_longer_duration_and_keeps_lock;
+    lease_loss:
+        holder_behind_a_cut_network_is_replaced
+        holder_behind_a_silent_network_is_replaced
+        holder_without_replies_is_replaced
+        holder_whose_requests_are_late_is_replaced
+        brief_cut_of_the_network_costs_no_lock
+        brief_silence_of_the_network_costs_no_lock
+        connection_that_is_never_answered_costs_no_lock
+        connection_that_is_never_answered_costs_no_short_lease
+        servers_that_fail_cost_what_they_forget;
     loss:
         deleted_lock_cancels_body
         stolen_lock_cancels_body_and_is_left_unchanged
@@ -232,24 +251,24 @@ const CASES: &[(&str, Case)] = cases! {
 static AT_ONCE: Semaphore = Semaphore::const_new(12);
 
 /// Runs all cases, then reports the name and the cause of each that failed.
-pub fn run(topology: impl Topology + 'static) {
+pub fn run(topology: Topology) {
     run_with(topology, Builder::new_multi_thread().worker_threads(3));
 }
 
 /// Runs all cases on a single thread, as most tests of services do.
-pub fn run_on_one_thread(topology: impl Topology + 'static) {
+pub fn run_on_one_thread(topology: Topology) {
     run_with(topology, &mut Builder::new_current_thread());
 }
 
-fn run_with(topology: impl Topology + 'static, runtime: &mut Builder) {
+fn run_with(topology: Topology, runtime: &mut Builder) {
     let runtime = runtime.enable_all().build().unwrap();
     let failed = runtime.block_on(async {
-        let weight = topology.weight();
-        let servers = Arc::new(Servers::on(topology).await);
+        let weight = topology.weight;
+        let shared = Arc::new(Shared::on(topology).await);
         let mut running = JoinSet::new();
         let chosen = std::env::var("LOCK_CASES").unwrap_or_default();
         for (name, case) in CASES.iter().filter(|(name, _)| name.contains(&chosen)) {
-            let fixture = Fixture::new(servers.clone(), name);
+            let fixture = Fixture::new(shared.clone(), name);
             running.spawn(async move {
                 let _turn = AT_ONCE.acquire_many(weight).await.unwrap();
                 let start = Instant::now();
@@ -263,7 +282,7 @@ fn run_with(topology: impl Topology + 'static, runtime: &mut Builder) {
         }
         let ends = running.join_all().await;
         let failed: Vec<_> = ends.into_iter().flatten().collect();
-        within(LIMIT, servers.close()).await;
+        within(LIMIT, shared.close()).await;
         failed
     });
     let failed: Vec<_> = failed

@@ -1,10 +1,9 @@
-//! Users, their tokens, and TLS.
+//! Users and their tokens.
 
-use lock_runtime::{Config, LockError};
+use lock_runtime::Config;
 
-use lock_test_support::certificates::Certificates;
 use lock_test_support::etcd::Etcd;
-use lock_test_support::manager::{connected, refusal};
+use lock_test_support::manager::connected;
 use lock_test_support::time::{NOISE, millis, patient, within};
 
 use super::until_renewed;
@@ -12,7 +11,7 @@ use super::until_renewed;
 const SECRET: &str = "correct-horse";
 
 /// Starts etcd with a user `locks` that may use the keys below `lock:`, and one that may use nothing.
-fn with_users() -> Etcd {
+pub fn with_users() -> Etcd {
     let mut etcd = Etcd::start();
     for words in [
         &["user", "add", "root:top-secret"][..],
@@ -80,41 +79,4 @@ async fn invalid_token_is_replaced() {
     next.release().await.unwrap();
     one.shutdown().await;
     other.shutdown().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn refused_user_is_reported() {
-    let etcd = with_users();
-    for (user, password, words) in [
-        (
-            "locks",
-            "wrong-correct-horse",
-            "check the user and the password",
-        ),
-        ("nobody", SECRET, "grant the user's role"),
-    ] {
-        let config = Config::new(etcd.url()).credentials(user, password);
-        let (error, text) = refusal(config, SECRET).await;
-        assert!(matches!(error, LockError::InvalidConfig { .. }), "{text}");
-        assert!(text.contains(words), "{text}");
-    }
-    let (error, text) = refusal(Config::new(etcd.url()), SECRET).await;
-    assert!(matches!(error, LockError::InvalidConfig { .. }), "{text}");
-    assert!(text.contains("give the URL a user"), "{text}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn tls_needs_the_authority() {
-    let certificates = Certificates::issue();
-    let authority = certificates.authority.clone();
-    let etcd = Etcd::with_tls(certificates);
-    let config = Config::new(etcd.url()).root_certificate(authority.clone());
-    let locks = connected(patient(config)).await;
-    let guard = locks.lock("row").acquire().await.unwrap();
-    guard.release().await.unwrap();
-    locks.shutdown().await;
-    let (_, text) = refusal(Config::new(etcd.url()), SECRET).await;
-    assert!(text.contains("certificate"), "{text}");
-    let plain = etcd.url().replace("etcds://", "etcd://");
-    refusal(Config::new(plain), SECRET).await;
 }

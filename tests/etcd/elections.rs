@@ -1,10 +1,10 @@
 //! Members that die or freeze.
 
-use lock_runtime::Config;
+use lock_runtime::{Config, WarningKind};
 
 use lock_test_support::etcd::Etcd;
-use lock_test_support::manager::connected;
-use lock_test_support::members::Replicated;
+use lock_test_support::manager::{connected, refusal};
+use lock_test_support::servers::Servers;
 use lock_test_support::time::{NOISE, millis, patient, within};
 
 use super::until_renewed;
@@ -87,4 +87,25 @@ async fn client_of_a_frozen_leader_loses_its_lock() {
     drop(guard);
     one.shutdown().await;
     other.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_majority_is_reported() {
+    let mut etcd = Etcd::three();
+    etcd.kill(0);
+    etcd.kill(1);
+    let (error, text) = refusal(etcd.url(), "correct-horse").await;
+    assert!(error.is_unavailable(), "{text}");
+    assert!(text.contains("more than half of the members"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cluster_of_one_member_is_a_warning() {
+    let etcd = Etcd::start();
+    let locks = connected(patient(etcd.url())).await;
+    let warnings = locks.check_servers().await;
+    let of_kind = |kind| warnings.iter().any(|warning| warning.kind() == kind);
+    assert!(of_kind(WarningKind::NoQuorum), "{warnings:?}");
+    assert!(!of_kind(WarningKind::NotChecked), "{warnings:?}");
+    locks.shutdown().await;
 }

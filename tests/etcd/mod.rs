@@ -1,7 +1,6 @@
 //! Tests locks in etcd: broken networks, killed and frozen members, ended and revoked leases, users, and other clients.
 
-mod access;
-mod bad_input;
+pub mod access;
 mod elections;
 mod foreign_clients;
 mod full_disk;

@@ -1,6 +1,7 @@
 //! Several hosts: the one that accepts writes is used, and a promoted standby takes over.
 
-use lock_test_support::manager::connected;
+use super::fixture::Fixture;
+use lock_test_support::manager::{connected, refusal};
 use lock_test_support::postgres::Postgres;
 use lock_test_support::time::{millis, patient, within};
 
@@ -129,4 +130,31 @@ async fn fencing_tokens_grow_when_the_counter_falls_back() {
         server.execute("SELECT setval('distributed_lock.fence', 1)");
         last = token;
     }
+}
+
+/// A standby answers, and can keep no lock.
+#[tokio::test]
+async fn read_only_standby_is_rejected() {
+    let server = Postgres::start();
+    connected(server.url()).await.shutdown().await;
+    let standby = server.standby();
+    let (_, text) = refusal(standby.url(), "secret").await;
+    let says_why = ["read-only", "standby", "read-write", "writes"];
+    assert!(says_why.iter().any(|it| text.contains(it)), "{text}");
+}
+
+/// The `replicas` of an acquisition are standbys.
+#[tokio::test]
+async fn replicas_without_a_synchronous_standby_are_rejected() {
+    let fixture = Fixture::start().await;
+    let error = fixture
+        .locks()
+        .lock("row")
+        .replicas(1)
+        .wait(millis(500))
+        .acquire();
+    let error = error.await.unwrap_err();
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("synchronous"), "{text}");
+    assert!(fixture.leftovers().is_empty(), "nothing is left behind");
 }

@@ -5,9 +5,8 @@ use std::ops::Deref;
 use lock_runtime::{LockGuard, LockManager, TransactionProof};
 use tokio_postgres::Transaction;
 
-use lock_test_support::manager::{connected, warmed_up};
-use lock_test_support::postgres::{Postgres, url_at};
-use lock_test_support::proxy::Proxy;
+use lock_test_support::manager::connected;
+use lock_test_support::postgres::Postgres;
 use lock_test_support::time::patient;
 
 /// Fields drop in order: first the manager, then the server, which checks for leftovers.
@@ -34,13 +33,6 @@ impl Deref for Fixture {
     fn deref(&self) -> &Postgres {
         &self.server
     }
-}
-
-pub async fn behind_a_proxy() -> (Postgres, Proxy, LockManager) {
-    let server = Postgres::start();
-    let proxy = Proxy::to(server.port());
-    let locks = warmed_up(url_at(proxy.port())).await;
-    (server, proxy, locks)
 }
 
 /// Checks the guard's locks in a transaction.

@@ -4,10 +4,11 @@ use std::net::TcpListener;
 
 use lock_runtime::{Config, LockError, LockManager};
 
+use lock_test_support::certificates::Certificates;
 use lock_test_support::manager::{connected, refusal};
 use lock_test_support::postgres::Postgres;
 use lock_test_support::server::free_port;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{NOISE, Stopwatch, millis, patient, within};
 
 fn url_at(ports: &[u16]) -> String {
     let hosts: Vec<_> = ports
@@ -111,4 +112,31 @@ async fn what_all_hosts_reject_is_invalid() {
             "{error:?}"
         );
     }
+}
+
+/// In the configuration, or encoded in the URL.
+#[tokio::test]
+async fn any_password_is_accepted() {
+    let server = Postgres::start();
+    server.execute("CREATE ROLE clerk SUPERUSER LOGIN PASSWORD 'it%40s/@ right'");
+    server.require_password();
+    let config = Config::new(server.url()).credentials("clerk", "it%40s/@ right");
+    let url = Config::new(server.url_for("clerk:it%2540s%2F%40%20right"));
+    for config in [config, url] {
+        let locks = connected(patient(config)).await;
+        let guard = locks.lock("row").acquire().await.unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+/// Though the server also serves clients without TLS.
+#[tokio::test]
+async fn required_tls_is_used() {
+    let certificates = Certificates::issue();
+    let server = Postgres::with_tls(&certificates);
+    let url = format!("{}?sslmode=require", server.url());
+    let config = Config::new(url).root_certificate(certificates.authority);
+    let _locks = connected(patient(config)).await;
+    let encrypted = "SELECT count(*) FROM pg_stat_ssl WHERE ssl";
+    assert!(server.query::<usize>(encrypted) > 0);
 }

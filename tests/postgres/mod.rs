@@ -1,7 +1,6 @@
 //! Tests locks on PostgreSQL: killed, frozen and promoted servers, broken networks, poolers, permissions, invalid
 //! input, and transactions that the lock itself protects.
 
-mod bad_input;
 mod dead_waiters;
 mod expiry;
 mod failover;
@@ -11,7 +10,6 @@ mod full_disk;
 mod hosts;
 mod isolation;
 mod keys;
-mod lease_loss;
 mod listener;
 mod lost_reply;
 mod outage;

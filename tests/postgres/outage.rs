@@ -4,7 +4,7 @@
 use tokio_postgres::NoTls;
 
 use super::fixture::Fixture;
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, refusal};
 use lock_test_support::postgres::Postgres;
 use lock_test_support::time::{millis, patient, within};
 
@@ -148,4 +148,21 @@ async fn locks_work_while_a_snapshot_keeps_dead_rows() {
         guard.release().await.unwrap();
     }
     drop(old);
+}
+
+#[tokio::test]
+async fn full_server_is_unavailable() {
+    let server = Postgres::with(&[
+        ("max_connections", "4"),
+        ("superuser_reserved_connections", "1"),
+    ]);
+    server.execute("CREATE ROLE clerk LOGIN; GRANT CREATE ON DATABASE postgres TO clerk");
+    let mut clients = Vec::new();
+    while server.connections() < 3 {
+        clients.push(server.client().await);
+    }
+    let (error, text) = refusal(server.url_for("clerk"), "secret").await;
+    assert!(error.is_unavailable(), "{error:?}");
+    let says_why = ["connection", "clients"].iter().any(|it| text.contains(it));
+    assert!(says_why, "{text}");
 }

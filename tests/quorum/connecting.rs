@@ -34,6 +34,10 @@ async fn invalid_sets_of_members_are_rejected() {
             &[&a, &b, "memory://"],
             "`memory://` can't be the member of a quorum",
         ),
+        (
+            &["zookeeper://a", "zookeeper://b", "zookeeper://c"],
+            "quorum",
+        ),
         (&[&a, &b, "http://127.0.0.1/"], "`http://` is not known"),
         (&[&a, &b, "127.0.0.1"], "has no scheme"),
     ] {

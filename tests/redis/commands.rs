@@ -5,6 +5,7 @@ use lock_runtime::{LockError, LockManager, distributed_lock};
 use super::fixture::Fixture;
 
 use lock_test_support::manager::connected;
+use lock_test_support::time::{eventually, millis};
 
 #[distributed_lock(key = "order:<id>", manager = locks)]
 async fn ship(locks: &LockManager, id: u32) -> Result<u32, LockError> {
@@ -115,4 +116,23 @@ async fn any_key_is_a_plain_name() {
         guard.release().await.unwrap();
         assert!(fixture.query::<usize>("DBSIZE") <= 1, "{key}");
     }
+}
+
+/// A lock is renewed with one token while it is held, and never after its release.
+#[tokio::test]
+async fn lock_is_renewed_until_release() {
+    let fixture = Fixture::start().await;
+    let lock = fixture.locks().lock("row").ttl(millis(1500));
+    let guard = lock.acquire().await.unwrap();
+    let token: String = fixture.query("GET lock:row");
+    let renewals = || fixture.calls(&["pexpire", "evalsha"]);
+    let before = renewals();
+    eventually(millis(4500), "it is renewed three times", || {
+        assert_eq!(fixture.query::<String>("GET lock:row"), token);
+        renewals() >= before + 3
+    });
+    guard.release().await.unwrap();
+    fixture.query::<()>("CONFIG RESETSTAT");
+    tokio::time::sleep(millis(800)).await;
+    assert_eq!(fixture.calls(&["pexpire", "evalsha", "eval", "set"]), 0);
 }

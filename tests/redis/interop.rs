@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use lock_runtime::{Holder, LockError};
+
 use super::fixture::Fixture;
 use lock_test_support::time::{NOISE, millis, within};
 use lock_test_support::worker::Worker;
@@ -115,4 +117,36 @@ async fn raw_set_nx_px_and_library_exclude_each_other() {
         "OK"
     );
     fixture.query::<()>("DEL lock:row");
+}
+
+/// Another program stores a list, or a value without an expiry, at the key.
+#[tokio::test]
+async fn foreign_key_is_busy_and_said_to_be_none_of_a_lock() {
+    let fixture = Fixture::start().await;
+    for (command, known, words) in [
+        (
+            "RPUSH lock:row a b",
+            Holder::ForeignValue,
+            "not that of a lock",
+        ),
+        ("SET lock:row x", Holder::NeverExpires, "never expires"),
+    ] {
+        fixture.query::<()>(command);
+        for lock in [
+            fixture.locks().lock("row"),
+            fixture.locks().lock("row").read(),
+        ] {
+            let error = lock.wait(NOISE).acquire().await.unwrap_err();
+            let LockError::Busy { holder, .. } = &error else {
+                panic!("{error}");
+            };
+            assert_eq!(*holder, known, "{error}");
+            for words in ["timed out after", words, "delete the key", "`row`"] {
+                assert!(error.to_string().contains(words), "{error}");
+            }
+        }
+        fixture.query::<()>("DEL lock:row");
+    }
+    let foreign = fixture.locks().lock("row").acquire().await.unwrap();
+    foreign.release().await.unwrap();
 }

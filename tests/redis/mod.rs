@@ -1,7 +1,6 @@
 //! Tests locks on a single Redis server: broken networks, killed servers and processes, permissions and
 //! invalid input.
 
-mod bad_input;
 mod blocked_threads;
 mod clocks;
 mod commands;
@@ -9,7 +8,6 @@ mod connecting;
 mod fencing;
 mod fixture;
 mod interop;
-mod lease_loss;
 mod lost_reply;
 mod outage;
 mod permissions;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::LockManager;
+use lock_runtime::{LockError, LockManager};
 use tokio::task::JoinSet;
 
 use lock_test_support::manager::connected;
@@ -184,4 +184,18 @@ async fn held_guards_are_renewed_in_batches() {
     );
     assert!(guards.iter().all(lock_runtime::LockGuard::is_valid));
     assert_eq!(server.query::<usize>("DBSIZE"), 500);
+}
+
+/// Its error does not contain the whole key.
+#[tokio::test]
+async fn key_that_no_server_stores_is_rejected() {
+    let server = Server::start();
+    let locks = connected(server.url()).await;
+    let giant = "k".repeat((512 << 20) + 1);
+    let watch = Stopwatch::start();
+    let error = locks.lock(giant).acquire().await.unwrap_err();
+    assert!(watch.elapsed() < millis(3000), "{:?}", watch.elapsed());
+    let (text, debug) = (error.to_string(), format!("{error:?}"));
+    assert!(text.len() < 1000 && debug.len() < 1000);
+    assert!(matches!(error, LockError::InvalidKey { .. }) && text.contains("512"));
 }

@@ -152,3 +152,10 @@ async fn documented_permissions_suffice() {
     all.server(0).query::<()>("ACL SETUSER clerk -role");
     is_misconfigured(&refusal(clerk(), SECRET).await, &["noperm", "role"]);
 }
+
+#[tokio::test]
+async fn sentinel_url_as_server_url_is_rejected() {
+    let all = Sentinels::start();
+    let url = all.sentinel(0).url();
+    is_misconfigured(&refusal(url, SECRET).await, &["redis-sentinel://"]);
+}

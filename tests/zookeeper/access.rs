@@ -1,10 +1,10 @@
-//! Users, their nodes, and TLS.
+//! Users and their nodes; and what is unsafe without them.
 
-use std::time::Duration;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 
-use lock_runtime::Config;
+use lock_runtime::{Config, LockError, LockManager};
 
-use lock_test_support::certificates::Certificates;
 use lock_test_support::manager::{connected, refusal};
 use lock_test_support::time::{NOISE, eventually, millis, patient, within};
 use lock_test_support::zookeeper::ZooKeeper;
@@ -47,34 +47,73 @@ async fn nodes_belong_to_their_user() {
     other.shutdown().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tls_needs_the_authority() {
-    let certificates = Certificates::issue();
-    let zookeeper = ZooKeeper::with_tls(&certificates);
-    let config = Config::from(zookeeper.secure_url()).root_certificate(certificates.authority);
-    let locks = connected(patient(config.credentials("me", SECRET))).await;
-    let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(guard.is_valid());
-    guard.release().await.unwrap();
-    locks.shutdown().await;
-    let (error, text) = refusal(zookeeper.secure_url(), SECRET).await;
-    assert!(error.is_unavailable(), "{error}");
-    assert!(text.contains("certificate"), "{text}");
+/// Serves connections as ZooKeeper does up to a login, which it refuses. Returns its port.
+fn server_that_refuses_logins() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            // A client may leave at any time.
+            let _ = stream.and_then(refuse_login);
+        }
+    });
+    port
 }
 
-/// Each side takes the other's first message for nonsense.
-#[tokio::test(flavor = "multi_thread")]
-async fn tls_and_plain_text_do_not_mix() {
-    let certificates = Certificates::issue();
-    let zookeeper = ZooKeeper::with_tls(&certificates);
-    let plain = zookeeper
-        .secure_url()
-        .replace("zookeepers://", "zookeeper://");
-    let (error, _) = refusal(plain, SECRET).await;
+fn refuse_login(mut stream: TcpStream) -> std::io::Result<()> {
+    let hello = receive(&mut stream)?;
+    let asked = i32::from_be_bytes(hello[12..16].try_into().unwrap());
+    let mut welcome = 0_i32.to_be_bytes().to_vec();
+    welcome.extend(asked.clamp(4_000, 40_000).to_be_bytes());
+    welcome.extend(7_i64.to_be_bytes());
+    welcome.extend(16_i32.to_be_bytes());
+    welcome.extend([0; 17]);
+    send(&mut stream, &welcome)?;
+    let login = receive(&mut stream)?;
+    let number = (-4_i32).to_be_bytes();
+    assert_eq!(login[..4], number);
+    let mut refusal = number.to_vec();
+    refusal.extend(0_i64.to_be_bytes());
+    refusal.extend((-115_i32).to_be_bytes());
+    send(&mut stream, &refusal)?;
+    // Closing it before everything is read would take the refusal back.
+    std::io::copy(&mut stream, &mut std::io::sink()).map(drop)
+}
+
+fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let mut message = vec![0; i32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut message).map(|()| message)
+}
+
+fn send(stream: &mut TcpStream, message: &[u8]) -> std::io::Result<()> {
+    stream.write_all(&(message.len() as i32).to_be_bytes())?;
+    stream.write_all(message)
+}
+
+#[tokio::test]
+async fn refused_login_is_reported() {
+    let port = server_that_refuses_logins();
+    let config = Config::from(format!("zookeeper://127.0.0.1:{port}")).credentials("me", SECRET);
+    let (error, text) = refusal(config, SECRET).await;
     assert!(error.is_unavailable(), "{error}");
-    let encrypted = zookeeper.url().replace("zookeeper://", "zookeepers://");
-    let config = Config::from(encrypted).root_certificate(certificates.authority);
-    let (error, _) = refusal(config, SECRET).await;
-    assert!(error.is_unavailable(), "{error}");
+    assert!(text.contains("refuses the login; check user"), "{text}");
+}
+
+#[tokio::test]
+async fn warnings_name_what_is_unsafe() {
+    let zookeeper = ZooKeeper::start();
+    let locks = connected(patient(zookeeper.url())).await;
+    let warnings = locks.check_servers().await;
+    let text: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    let text = text.join("\n");
+    assert!(
+        text.contains("access control") && text.contains("single server"),
+        "{text}"
+    );
+    locks.shutdown().await;
+    let strict = patient(zookeeper.url()).refuse_unsafe_servers(true);
+    let error = LockManager::connect(strict).await.unwrap_err();
+    assert!(matches!(error, LockError::UnsafeServer { .. }), "{error}");
 }

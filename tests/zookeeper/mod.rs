@@ -1,7 +1,6 @@
 //! Locks in ZooKeeper: sessions, servers that fail, Curator in the same line, users, odd names, and bad input.
 
 mod access;
-mod bad_input;
 mod curator;
 mod deleted_claims;
 mod keys;

@@ -1,16 +1,19 @@
 //! Servers that fail, networks that break, and replies that are lost.
 
+use std::net::TcpListener;
 use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
 
-use lock_test_support::manager::connected;
-use lock_test_support::members::Replicated;
+use lock_test_support::manager::{connected, refusal};
 use lock_test_support::proxy::Proxy;
+use lock_test_support::server::free_port;
+use lock_test_support::servers::Servers;
 use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
 use lock_test_support::zookeeper::{TICK, ZooKeeper};
 
 const LONG: Duration = Duration::from_secs(60);
+const SECRET: &str = "correct-horse";
 
 fn config(url: &str) -> Config {
     Config::from(url)
@@ -45,62 +48,6 @@ async fn unanswered_claim_leaves_no_node() {
         });
     }
     locks.shutdown().await;
-}
-
-/// The holder knows of the loss before anyone else can have the lock.
-#[tokio::test]
-async fn holder_that_is_cut_off_loses_the_lock_in_time() {
-    let (zookeeper, proxy, locks) = behind_a_proxy().await;
-    let other = connected(config(&zookeeper.url())).await;
-    for black_hole in [true, false] {
-        let guard = locks
-            .lock("row")
-            .ttl(millis(1500))
-            .wait(LONG)
-            .acquire()
-            .await
-            .unwrap();
-        let waiter = tokio::spawn(other.lock("row").wait(LONG).acquire());
-        tokio::time::sleep(millis(500)).await;
-        match black_hole {
-            true => proxy.black_hole(),
-            false => proxy.cut(),
-        }
-        let lost = within(millis(1500) + NOISE, guard.lost()).await;
-        assert!(lost.is_lost() && !waiter.is_finished(), "{lost}");
-        let next = within(millis(6000) + NOISE, waiter).await.unwrap().unwrap();
-        proxy.heal();
-        drop(guard);
-        assert!(next.is_valid());
-        next.release().await.unwrap();
-    }
-    locks.shutdown().await;
-    other.shutdown().await;
-}
-
-/// Locks outlive a restart of the server within their sessions.
-#[tokio::test]
-async fn restarted_server_keeps_locks() {
-    let mut zookeeper = ZooKeeper::start();
-    let locks = connected(config(&zookeeper.url())).await;
-    let guard = locks.lock("row").acquire().await.unwrap();
-    let token = guard.fencing_token().await.unwrap();
-    zookeeper.restart(0);
-    let other = connected(config(&zookeeper.url())).await;
-    assert!(other.lock("row").try_acquire().await.unwrap().is_none());
-    assert!(guard.is_valid());
-    within(millis(8000), async {
-        while guard.ensure_valid_for(millis(1000)).is_err() {
-            tokio::time::sleep(millis(20)).await;
-        }
-    })
-    .await;
-    drop(guard);
-    let next = other.lock("row").wait(LONG).acquire().await.unwrap();
-    assert!(next.fencing_token().await.unwrap() > token);
-    next.release().await.unwrap();
-    locks.shutdown().await;
-    other.shutdown().await;
 }
 
 /// A server that has lost its leader answers pings and reads for a while. They must not prolong a lease.
@@ -158,4 +105,42 @@ async fn frozen_and_killed_leaders_are_replaced() {
         zookeeper.until_ready();
     }
     locks.shutdown().await;
+}
+
+/// The error is about the whole time, not about the last try.
+#[tokio::test]
+async fn each_unreachable_server_is_named_with_its_cause() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (closed, silent) = (free_port(), silent.local_addr().unwrap().port());
+    let url = format!("zookeeper://127.0.0.1:{closed},127.0.0.1:{silent}");
+    let config = Config::from(url).connect_timeout(millis(1500));
+    let (error, text) = refusal(config, SECRET).await;
+    assert!(error.is_unavailable(), "{error}");
+    let (before, second) = text.split_once("; `").unwrap_or_default();
+    let (_, first) = before
+        .rsplit_once("no server could be used within ")
+        .unwrap_or_default();
+    let refused = format!("`127.0.0.1:{closed}`: Connection refused");
+    assert!(
+        first.contains(&refused) && first.contains("tries)"),
+        "{text}"
+    );
+    let silent = format!("127.0.0.1:{silent}`: no reply within ");
+    assert!(second.starts_with(&silent), "{text}");
+    assert!(
+        second.contains("tries)") || second.contains("(1 try)"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn server_without_majority_is_named() {
+    let mut zookeeper = ZooKeeper::with(3, "");
+    zookeeper.kill(0);
+    zookeeper.kill(1);
+    let (error, text) = refusal(zookeeper.url_of(2), SECRET).await;
+    assert!(
+        error.is_unavailable() && text.contains("majority"),
+        "{text}"
+    );
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use lock_runtime::LockError;
+
 use lock_test_support::manager::connected;
 use lock_test_support::time::{NOISE, eventually, millis, patient, within};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
@@ -174,4 +176,17 @@ async fn waiter_outlives_its_session() {
     again.release().await.unwrap();
     one.shutdown().await;
     other.shutdown().await;
+}
+
+#[tokio::test]
+async fn ttl_longer_than_any_session_is_refused() {
+    let zookeeper = ZooKeeper::start();
+    let locks = connected(patient(zookeeper.url())).await;
+    let lock = locks.lock("row").ttl(Duration::from_secs(61));
+    let error = lock.acquire().await.unwrap_err();
+    assert!(
+        matches!(error, LockError::InvalidOption { option: "ttl", .. }),
+        "{error}"
+    );
+    locks.shutdown().await;
 }

@@ -132,6 +132,14 @@ impl Cluster {
         Plan::default()
     }
 
+    pub fn nodes(&self) -> &[Server] {
+        &self.nodes
+    }
+
+    pub fn nodes_mut(&mut self) -> &mut [Server] {
+        &mut self.nodes
+    }
+
     /// Returns a node. The first three are masters at first, with a third of the slots each; node `n + 3` is
     /// the replica of node `n`.
     pub fn node(&self, node: usize) -> &Server {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::certificates::Certificates;
-use crate::etcd_gateway::{ask, base64, delete_line};
+use crate::etcd_gateway::{self, ask, base64};
 use crate::members::{Member, Members, Replicated};
 use crate::proxy::Proxy;
 use crate::server::{free_port, temporary};
@@ -234,20 +234,6 @@ impl Etcd {
         });
     }
 
-    /// Deletes the claims of a lock, or overwrites the first of them.
-    pub fn tamper(&self, name: &str, thief: Option<&str>) {
-        match thief {
-            Some(thief) => {
-                let line = self.line(name);
-                let holder = line.first().expect("the lock is held");
-                let (key, value) = (base64(holder), base64(thief));
-                let put = format!(r#"{{"key":"{key}","value":"{value}"}}"#);
-                ask(self.gateway(), "kv/put", &put).expect("the claim is overwritten");
-            }
-            None => delete_line(self.gateway(), name).expect("the claims are deleted"),
-        }
-    }
-
     /// Returns the port of the first member that runs.
     fn gateway(&self) -> u16 {
         let member = self.serving().next().expect("a member runs");
@@ -291,7 +277,7 @@ impl Etcd {
 impl Replicated for Etcd {
     const SCHEME: &str = "etcd";
 
-    fn restart(&mut self, number: usize) {
+    fn start_again(&mut self, number: usize) {
         let deadline = Instant::now() + START;
         while Instant::now() < deadline {
             self.begin_restart(number);
@@ -308,7 +294,7 @@ impl Replicated for Etcd {
         panic!("etcd starts again");
     }
 
-    fn part(&self, number: usize) {
+    fn part_from_others(&self, number: usize) {
         // A request of a member names the URL at which the others reach that member.
         let from = format!("{}\r\n", self.peers[number]);
         for (other, door) in self.links.iter().enumerate() {
@@ -319,17 +305,30 @@ impl Replicated for Etcd {
         }
     }
 
-    fn clear(&self) {
-        self.ctl(&["del", "--prefix", "lock:"]);
-    }
-
     /// Without those that a crash or a foreign client may leave.
-    fn leftovers(&self) -> Vec<String> {
+    fn all_claims(&self) -> Vec<String> {
         let left = self.ctl(&["get", "--prefix", "lock:", "--keys-only"]);
         let left = left
             .lines()
             .filter(|key| !key.is_empty() && !key.contains("::"));
         left.map(str::to_owned).collect()
+    }
+
+    fn delete_all_claims(&self) {
+        self.ctl(&["del", "--prefix", "lock:"]);
+    }
+
+    fn delete_line(&self, name: &str) {
+        etcd_gateway::delete_line(self.gateway(), name).expect("the claims are deleted");
+    }
+
+    /// Overwrites the first claim.
+    fn steal_line(&self, name: &str) {
+        let line = self.line(name);
+        let holder = line.first().expect("the lock is held");
+        let (key, value) = (base64(holder), base64("thief"));
+        let put = format!(r#"{{"key":"{key}","value":"{value}"}}"#);
+        ask(self.gateway(), "kv/put", &put).expect("the claim is overwritten");
     }
 }
 
@@ -389,7 +388,7 @@ mod tests {
     fn leader_that_is_parted_from_the_others_is_replaced() {
         let etcd = Etcd::three_behind_proxies();
         let leader = etcd.leader();
-        etcd.part(leader);
+        etcd.part_from_others(leader);
         eventually(START, "another member leads", || etcd.leader() != leader);
         let mut health = etcd.command(&["endpoint", "health", "--command-timeout=1s"]);
         let health = health.args(["--endpoints", &etcd.url_of(leader)]);

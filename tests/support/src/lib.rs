@@ -21,6 +21,7 @@ pub mod resp;
 pub mod rng;
 pub mod sentinel;
 pub mod server;
+pub mod servers;
 pub mod stale_leader;
 pub mod time;
 pub mod worker;

@@ -9,22 +9,27 @@ use crate::proxy::Proxy;
 use crate::server::{give_back_port, signal, stop};
 use crate::time::comes_true;
 
-/// Servers of which a majority has every lock.
-pub trait Replicated: DerefMut<Target = Members> + Send + 'static {
+/// Servers of which a majority has every lock. Tests use them as [`Servers`](crate::servers::Servers).
+pub trait Replicated: DerefMut<Target = Members> + Send + Sync + 'static {
     /// The scheme of their URLs.
     const SCHEME: &str;
 
-    /// Starts a server that was killed, with its data.
-    fn restart(&mut self, number: usize);
+    /// Starts a server that was killed, with its data, and waits until it serves clients.
+    fn start_again(&mut self, number: usize);
 
     /// Parts a server from the others, which clients still reach.
-    fn part(&self, number: usize);
-
-    /// Deletes all locks.
-    fn clear(&self);
+    fn part_from_others(&self, number: usize);
 
     /// Returns the claims on all locks.
-    fn leftovers(&self) -> Vec<String>;
+    fn all_claims(&self) -> Vec<String>;
+
+    fn delete_all_claims(&self);
+
+    /// Deletes all claims on the lock of this name, as a foreign client would.
+    fn delete_line(&self, name: &str);
+
+    /// Overwrites the lock of this name, as a foreign client would.
+    fn steal_line(&self, name: &str);
 
     /// Fails if a test has left claims behind, unless some servers do not run.
     fn check(&self) {
@@ -33,7 +38,7 @@ pub trait Replicated: DerefMut<Target = Members> + Send + 'static {
         }
         let mut left = Vec::new();
         comes_true(Duration::from_secs(15), || {
-            left = self.leftovers();
+            left = self.all_claims();
             left.is_empty()
         });
         assert!(left.is_empty(), "the test left claims behind: {left:?}");

@@ -85,6 +85,14 @@ impl Sentinels {
         format!("{beginning}{}/{NAME}/0", hosts.join(","))
     }
 
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    pub fn servers_mut(&mut self) -> &mut [Server] {
+        &mut self.servers
+    }
+
     pub fn server(&self, number: usize) -> &Server {
         &self.servers[number]
     }

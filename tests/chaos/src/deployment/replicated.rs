@@ -29,7 +29,7 @@ pub trait Servers: members::Replicated {
     fn disturb(&self, _kind: Kind) {}
 
     /// Deletes all claims on a lock, as a client of the server at that port.
-    fn delete_line(port: u16, lock: &str) -> Result<()>;
+    fn delete_claims(port: u16, lock: &str) -> Result<()>;
 
     /// Deletes the claim of the first waiter behind an exclusive holder. Returns `false` if there is none.
     fn delete_place(port: u16, lock: &str) -> Result<bool>;
@@ -55,7 +55,7 @@ impl Servers for Etcd {
         self.compact();
     }
 
-    fn delete_line(port: u16, lock: &str) -> Result<()> {
+    fn delete_claims(port: u16, lock: &str) -> Result<()> {
         etcd_gateway::delete_line(port, lock)
     }
 
@@ -75,7 +75,7 @@ impl Servers for ZooKeeper {
         ensemble(servers, 10)
     }
 
-    fn delete_line(port: u16, lock: &str) -> Result<()> {
+    fn delete_claims(port: u16, lock: &str) -> Result<()> {
         let mut client = Client::connect(port)?;
         // Those behind others first, as `deleteall` may do.
         let mut claims = client.line(&path(lock));
@@ -211,7 +211,7 @@ impl<S: Servers> Deployment for Replicated<S> {
     }
 
     fn part(&mut self, number: usize) {
-        self.members[number].servers().part(number);
+        self.members[number].servers().part_from_others(number);
     }
 
     fn rejoin(&mut self) {
@@ -221,7 +221,7 @@ impl<S: Servers> Deployment for Replicated<S> {
     fn deletion(&self, kind: Kind, key: u32, server: usize) -> Option<Deletion> {
         let (port, lock) = (self.members[server].servers().port(server), name(key));
         match kind {
-            Kind::KeyDeleted => Some(Box::new(move || match S::delete_line(port, &lock) {
+            Kind::KeyDeleted => Some(Box::new(move || match S::delete_claims(port, &lock) {
                 Err(error) => error.kind() != ErrorKind::ConnectionRefused,
                 Ok(()) => true,
             })),
@@ -245,7 +245,7 @@ impl<S: Servers> Deployment for Replicated<S> {
     }
 
     fn leftovers(&self) -> Vec<String> {
-        self.members[0].servers().leftovers()
+        self.members[0].servers().all_claims()
     }
 }
 
@@ -269,11 +269,11 @@ impl<S: Servers> Host for Member<S> {
     }
 
     fn restart(&mut self) {
-        self.servers().restart(self.number);
+        self.servers().start_again(self.number);
     }
 
     fn clear(&mut self) {
-        self.servers().clear();
+        self.servers().delete_all_claims();
     }
 
     fn clients(&self) -> Vec<String> {

@@ -15,7 +15,7 @@ use crate::members::{Member, Members, Replicated};
 use crate::proxy::Proxy;
 use crate::server::{free_port, give_back_port, temporary};
 use crate::time::comes_true;
-use client::Client;
+use client::{Client, Kind};
 
 /// The classes of ZooKeeper and of what it needs, as Debian installs them. The archive of ZooKeeper names the others,
 /// but not all that TLS needs.
@@ -136,7 +136,7 @@ impl ZooKeeper {
             let is_warm = (0..4).any(|_| {
                 let warm = Self::warm(self.port(member)).is_ok();
                 if !warm {
-                    self.restart(member);
+                    self.start_again(member);
                 }
                 warm
             });
@@ -147,7 +147,7 @@ impl ZooKeeper {
     fn warm(port: u16) -> std::io::Result<()> {
         let mut client = Client::connect(port)?;
         for _ in 0..200 {
-            let node = client.create("/warm-", client::Kind::EphemeralNumbered)?;
+            let node = client.create("/warm-", Kind::EphemeralNumbered)?;
             client.children("/");
             client.delete(&node);
         }
@@ -228,13 +228,13 @@ impl ZooKeeper {
 impl Replicated for ZooKeeper {
     const SCHEME: &str = "zookeeper";
 
-    fn restart(&mut self, member: usize) {
+    fn start_again(&mut self, member: usize) {
         self.kill(member);
         self.begin_restart(member);
         self.until_ready();
     }
 
-    fn part(&self, member: usize) {
+    fn part_from_others(&self, member: usize) {
         for (at, link) in self.links.iter().enumerate() {
             if at / self.size() == member || at % self.size() == member {
                 link.black_hole();
@@ -242,16 +242,36 @@ impl Replicated for ZooKeeper {
         }
     }
 
-    fn clear(&self) {
+    fn all_claims(&self) -> Vec<String> {
+        self.claims()
+    }
+
+    fn delete_all_claims(&self) {
         let mut client = self.client();
         for claim in self.claims() {
             client.delete(&claim);
         }
     }
 
-    fn leftovers(&self) -> Vec<String> {
-        self.claims()
+    fn delete_line(&self, name: &str) {
+        let mut client = self.client();
+        for claim in client.line(&path_of(name)) {
+            client.delete(&claim);
+        }
     }
+
+    /// The thief's claim is the only one.
+    fn steal_line(&self, name: &str) {
+        self.delete_line(name);
+        let claim = format!("{}/thief-lock-", path_of(name));
+        let created = self.client().create(&claim, Kind::PersistentNumbered);
+        created.expect("the claim is created");
+    }
+}
+
+/// Returns the path of the lock of this name, whose prefix is a folder.
+pub fn path_of(name: &str) -> String {
+    format!("/{}", name.replacen(':', "/", 1))
 }
 
 /// Returns the client port of each server, and its two for the others.
@@ -309,7 +329,7 @@ mod tests {
     fn leader_that_is_parted_from_the_others_leads_no_more() {
         let mut zookeeper = ZooKeeper::behind_proxies(3, millis(100), "");
         let leader = zookeeper.leader();
-        zookeeper.part(leader);
+        zookeeper.part_from_others(leader);
         // It still hears of the votes, so the others may elect it again, and again in vain.
         eventually(millis(30_000), "it leads no more", || {
             zookeeper.leader_now() != Some(leader)
