@@ -9,13 +9,16 @@
 //! curl -X POST localhost:8080/orders/1/ship & curl -X POST localhost:8081/orders/1/ship
 //! ```
 
+#[path = "orders/http.rs"]
+mod http;
 mod orders;
 
 use actix_web::http::StatusCode;
 use actix_web::web::{Data, Json, Path};
 use actix_web::{App, HttpResponse, HttpServer, ResponseError, get, post};
+use http::{Problem, REQUESTS};
 use lock_runtime::distributed_lock;
-use orders::{NewOrder, Options, Order, OrderError, Orders, Problem, asked_to_stop};
+use orders::{NewOrder, Options, Order, OrderError, Orders, asked_to_stop};
 
 #[post("/orders")]
 async fn create(orders: Data<Orders>, order: Json<NewOrder>) -> Result<HttpResponse, OrderError> {
@@ -39,7 +42,7 @@ impl ResponseError for OrderError {
         if let OrderError::Lock(error) = self {
             return error.error_response();
         }
-        let problem = self.problem();
+        let problem = Problem::from_error(self);
         let status = StatusCode::from_u16(problem.status);
         HttpResponse::build(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
             .content_type(Problem::CONTENT_TYPE)
@@ -49,7 +52,7 @@ impl ResponseError for OrderError {
 
 #[actix_web::main]
 async fn main() -> anyhow::Result<()> {
-    let options = Options::from_args("actix_orders")?;
+    let options = Options::from_args("actix_orders", REQUESTS)?;
     lock_runtime::init(options.lock).await?;
     let orders = Data::new(orders::open(&options.database).await?);
 

@@ -9,6 +9,8 @@
 //! curl -X POST localhost:8080/orders/1/ship & curl -X POST localhost:8081/orders/1/ship
 //! ```
 
+#[path = "orders/http.rs"]
+mod http;
 mod orders;
 
 use axum::extract::{Path, State};
@@ -16,8 +18,9 @@ use axum::http::{StatusCode, header::CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, debug_handler};
+use http::{Problem, REQUESTS};
 use lock_runtime::distributed_lock;
-use orders::{NewOrder, Options, Order, OrderError, Orders, Problem, asked_to_stop};
+use orders::{NewOrder, Options, Order, OrderError, Orders, asked_to_stop};
 use tokio::net::TcpListener;
 
 #[debug_handler]
@@ -51,7 +54,7 @@ impl IntoResponse for OrderError {
         if let OrderError::Lock(error) = self {
             return error.into_response();
         }
-        let problem = self.problem();
+        let problem = Problem::from_error(&self);
         let status = StatusCode::from_u16(problem.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (
@@ -65,7 +68,7 @@ impl IntoResponse for OrderError {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let options = Options::from_args("axum_orders")?;
+    let options = Options::from_args("axum_orders", REQUESTS)?;
     lock_runtime::init(options.lock).await?;
     let orders = orders::open(&options.database).await?;
 

@@ -7,9 +7,10 @@ use std::process::Command;
 /// Features that the code of an engine depends on.
 const FEATURES: [&str; 6] = ["redis", "postgres", "etcd", "zookeeper", "tls", "tracing"];
 /// Features that concern no engine.
-const OTHERS: [&[&str]; 4] = [
+const OTHERS: [&[&str]; 5] = [
     &["axum"],
     &["actix"],
+    &["tonic"],
     &["axum", "actix"],
     &["redis", "axum", "actix"],
 ];

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use expect_test::expect_file;
 use sources::files;
 use syn::{
-    Attribute, Block, Fields, File, ImplItem, Item, ItemImpl, ItemUse, Path as SynPath, TraitItem,
-    Type, UseTree, Visibility, parse_quote,
+    Attribute, Block, Fields, File, GenericArgument, ImplItem, Item, ItemImpl, ItemUse,
+    Path as SynPath, PathArguments, TraitItem, Type, UseTree, Visibility, parse_quote,
 };
 
 #[test]
@@ -190,10 +190,19 @@ fn outline(item: &Item) -> Option<Item> {
     matches!(public, Visibility::Public(_)).then_some(item)
 }
 
+/// Returns `true` if that item is the trait, the type, or what the trait converts from, as in `From<LockError>`.
 fn concerns(item: &ItemImpl, name: &str) -> bool {
     let is_named = |path: &SynPath| path.segments.last().is_some_and(|last| last.ident == name);
-    let implemented = item.trait_.as_ref().is_some_and(|(path, _)| is_named(path));
-    implemented || matches!(&*item.self_ty, Type::Path(ty) if is_named(&ty.path))
+    let is_type = |ty: &Type| matches!(ty, Type::Path(ty) if is_named(&ty.path));
+    let is_argument = |path: &SynPath| match &path.segments.last().unwrap().arguments {
+        PathArguments::AngleBracketed(list) => list
+            .args
+            .iter()
+            .any(|argument| matches!(argument, GenericArgument::Type(ty) if is_type(ty))),
+        _ => false,
+    };
+    let of_trait = item.trait_.as_ref();
+    of_trait.is_some_and(|(path, _)| is_named(path) || is_argument(path)) || is_type(&item.self_ty)
 }
 
 /// Returns the public parts of an `impl`; `None` if there are none.

@@ -1,7 +1,6 @@
-//! The errors of the service, and their responses.
+//! The errors of the service.
 
 use lock_runtime::LockError;
-use serde::Serialize;
 use std::error::Error;
 use std::fmt;
 
@@ -29,34 +28,6 @@ impl From<rusqlite::Error> for OrderError {
 impl From<tokio::task::JoinError> for OrderError {
     fn from(error: tokio::task::JoinError) -> OrderError {
         OrderError::Internal(error.into())
-    }
-}
-
-/// Problem details (RFC 9457).
-#[derive(Serialize)]
-pub struct Problem {
-    pub status: u16,
-    pub title: String,
-}
-
-impl Problem {
-    pub const CONTENT_TYPE: &str = "application/problem+json";
-}
-
-impl OrderError {
-    /// Returns the response to an error of the service itself; a lock error is a response already.
-    pub fn problem(&self) -> Problem {
-        let status = match self {
-            OrderError::Unknown(_) => 404,
-            OrderError::Shipped(_) => 409,
-            OrderError::Lock(_) => 500,
-            OrderError::Internal(error) => {
-                eprintln!("{error}");
-                500
-            }
-        };
-        let title = self.to_string();
-        Problem { status, title }
     }
 }
 

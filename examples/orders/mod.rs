@@ -1,10 +1,10 @@
-//! The part that the two order services share: everything but the web framework.
+//! The part that the order services share: everything but the framework.
 
 pub mod error;
 pub mod options;
 pub mod store;
 
-pub use error::{OrderError, Problem};
+pub use error::OrderError;
 pub use options::Options;
 pub use store::{NewOrder, Order, Orders};
 

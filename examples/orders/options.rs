@@ -15,20 +15,18 @@ Options:
   --port <number>    where to listen on 127.0.0.1; 0 for any free port [default: 8080]
   --database <file>  where the orders are, for all instances the same [default: orders.db]
   --lock <url>       the lock server [default: the environment variable LOCK_URL]
-  --help             prints this
-
-Requests:
-  POST /orders            {\"item\": \"teapot\"}
-  GET  /orders/<id>
-  POST /orders/<id>/ship";
+  --help             prints this";
 
 impl Options {
-    pub fn from_args(program: &str) -> anyhow::Result<Options> {
+    /// Reads the command line; `--help` prints the requests that the service knows, too.
+    pub fn from_args(program: &str, requests: &str) -> anyhow::Result<Options> {
         let mut arguments = std::env::args().skip(1);
         let (mut port, mut database, mut lock) = (8080, PathBuf::from("orders.db"), None);
         while let Some(option) = arguments.next() {
             if option == "--help" || option == "-h" {
-                println!("A service for orders.\n\nUsage: {program} [options]\n\n{OPTIONS}");
+                println!(
+                    "A service for orders.\n\nUsage: {program} [options]\n\n{OPTIONS}\n\n{requests}"
+                );
                 std::process::exit(0);
             }
             let mut value = || {

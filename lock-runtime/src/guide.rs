@@ -2,7 +2,7 @@
 //!
 //! - [`guarantees`]: guarantees, the limits of any lease, and how to handle them.
 //! - [`engines`]: which engine keeps the locks: what each survives, and what it costs.
-//! - [`deployment`]: servers, permissions, unsafe settings, shutdown, services with axum and actix.
+//! - [`deployment`]: servers, permissions, unsafe settings, shutdown, complete services.
 //! - [`testing`]: tests without a server, and paused clocks.
 //! - [`migration`]: moving from other lock crates and from hand-written scripts.
 //! - [`faq`]: questions and answers.

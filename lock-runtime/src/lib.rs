@@ -44,7 +44,7 @@
 //!
 //! - [Guarantees](guide::guarantees): what holds, the limits of any lease, and how to handle them.
 //! - [Engines](guide::engines): Redis, PostgreSQL, etcd or ZooKeeper: what each survives, and what it costs.
-//! - [Deployment](guide::deployment): servers, permissions, unsafe settings, shutdown, services with axum and actix.
+//! - [Deployment](guide::deployment): servers, permissions, unsafe settings, shutdown, complete services.
 //! - [Testing](guide::testing): tests without a server, and paused clocks.
 //! - [Migration](guide::migration): from other lock crates, and from scripts of one's own.
 //! - [Questions and answers](guide::faq).
@@ -69,6 +69,7 @@
 //! | --- | --- |
 //! | `tls` | `rediss://`, `etcds://`, `zookeepers://` and `sslmode`, with the public certificate authorities or your own |
 //! | `axum`, `actix` | [`LockError`] as a response: 423 with `Retry-After`, 503 or 500, as problem+json |
+//! | `tonic` | [`LockError`] as a gRPC status: `ABORTED`, `UNAVAILABLE` or `INTERNAL` |
 //! | `tracing` | a span for each hold, and events for lost leases, outages and unsafe servers |
 //!
 //! # Errors
@@ -95,7 +96,6 @@ mod config;
 mod engine;
 mod error;
 pub mod guide;
-#[cfg(any(feature = "actix", feature = "axum"))]
 mod integrations;
 mod limit;
 mod lock;

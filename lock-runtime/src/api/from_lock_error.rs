@@ -36,7 +36,8 @@ use crate::error::LockError;
     message = "`#[distributed_lock]` cannot return a lock error from a function returning `{Self}`",
     label = "this type cannot carry a `LockError`",
     note = "a `Result<_, E>` can, if `E: From<LockError>`; implement that for an error type of your own",
-    note = "for a type of another crate, such as `StatusCode` or tonic's `Status`, add `or_else = |error| Err(…)`, which \
+    note = "for axum's and actix-web's responses and tonic's `Status`, use the feature `axum`, `actix` or `tonic`",
+    note = "for a type of another crate, such as `StatusCode`, add `or_else = |error| Err(…)`, which \
             converts any lock error into the function's value",
     note = "for a return type of your own, implement `lock_runtime::FromLockError`"
 )]

@@ -1,6 +1,6 @@
 use super::program::Program;
 
-const PROGRAMS: [&str; 3] = ["worker", "axum_orders", "actix_orders"];
+const PROGRAMS: [&str; 4] = ["worker", "axum_orders", "actix_orders", "tonic_orders"];
 
 #[test]
 fn help_describes_usage() {
@@ -11,6 +11,9 @@ fn help_describes_usage() {
         for part in ["Usage: ", name, "--help", "LOCK_URL"] {
             assert!(help.contains(part), "no `{part}` in:\n{help}");
         }
+        let services = ["\n  POST /orders/<id>/ship", "\n  orders.Orders/Ship "];
+        let has_requests = services.iter().any(|request| help.contains(request));
+        assert_eq!(has_requests, name != "worker", "{help}");
     }
 }
 
@@ -47,6 +50,11 @@ fn invalid_arguments_are_named() {
             "actix_orders",
             ["--lock", "mysql://there"],
             "scheme `mysql://` is not known",
+        ),
+        (
+            "tonic_orders",
+            ["--port", "here"],
+            "`--port` needs a number up to 65535",
         ),
     ] {
         let errors = Program::start(name, &arguments, None).fails();

@@ -2,10 +2,12 @@
 
 mod command_line;
 mod fencing;
+mod instances;
 mod leader;
 mod orders;
 mod postgres_orders;
 mod program;
 mod quickstart;
+mod tonic_orders;
 mod worker;
 mod writes;

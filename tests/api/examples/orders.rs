@@ -3,11 +3,10 @@ use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-use super::program::Program;
+use super::instances::Instances;
 use lock_test_support::server::Server;
 use lock_test_support::time::eventually;
 
@@ -26,52 +25,27 @@ struct Order {
     parcels: Vec<i64>,
 }
 
-/// Instances of the service on one database, and a client that keeps its connections open.
+/// Instances of the service, and a client that keeps its connections open.
 struct Site {
-    instances: Vec<(Program, String)>,
+    instances: Instances,
     client: Agent,
-    _directory: TempDir,
 }
 
 impl Site {
     fn start(programs: &[&'static str], lock: &str) -> Self {
-        let directory = TempDir::new().unwrap();
-        let database = directory.path().join("orders.db");
-        let start = |name: &&'static str| {
-            let arguments = ["--port", "0", "--database", database.to_str().unwrap()];
-            Program::start(name, &arguments, Some(lock))
-        };
-        let address = |program: Program| {
-            let line = program.line("listening on ");
-            let address = line.strip_prefix("listening on ").unwrap().to_owned();
-            (program, address)
-        };
-        // All start at the same time, as in a cluster; but only a shared lock lets them set up the database so.
-        let instances = match lock {
-            "memory://" => programs.iter().map(start).map(address).collect(),
-            _ => {
-                let programs: Vec<Program> = programs.iter().map(start).collect();
-                programs.into_iter().map(address).collect()
-            }
-        };
         let client = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(LIMIT))
             .build()
             .into();
         Self {
-            instances,
+            instances: Instances::start(programs, lock),
             client,
-            _directory: directory,
         }
     }
 
-    fn address(&self, instance: usize) -> &str {
-        &self.instances[instance % self.instances.len()].1
-    }
-
     fn create(&self, instance: usize) -> Order {
-        let url = format!("{}/orders", self.address(instance));
+        let url = format!("{}/orders", self.instances.address(instance));
         let mut answer = self
             .client
             .post(url)
@@ -82,7 +56,7 @@ impl Site {
     }
 
     fn find(&self, instance: usize, id: i64) -> Order {
-        let url = format!("{}/orders/{id}", self.address(instance));
+        let url = format!("{}/orders/{id}", self.instances.address(instance));
         self.client
             .get(url)
             .call()
@@ -93,7 +67,7 @@ impl Site {
     }
 
     fn ship(&self, instance: usize, id: i64) -> Response<Body> {
-        let url = format!("{}/orders/{id}/ship", self.address(instance));
+        let url = format!("{}/orders/{id}/ship", self.instances.address(instance));
         self.client.post(url).send_empty().unwrap()
     }
 
@@ -121,16 +95,6 @@ impl Site {
         });
         (parcels.collect(), statuses)
     }
-
-    #[track_caller]
-    fn stop(self) {
-        for (program, _) in &self.instances {
-            program.terminate();
-        }
-        for (program, _) in self.instances {
-            assert_eq!(program.succeeds().last().unwrap(), "stopped");
-        }
-    }
 }
 
 #[track_caller]
@@ -140,7 +104,7 @@ fn ships_each_order_once(programs: [&'static str; 2]) {
     let (parcels, statuses) = site.rush();
     assert_eq!(parcels, [1; 5], "{statuses:?}");
     assert_eq!(statuses, BTreeMap::from([(200, 5), (409, 95)]));
-    site.stop();
+    site.instances.stop();
     assert_eq!(server.query::<usize>("DBSIZE"), 0, "a lock is left");
 }
 
@@ -165,7 +129,7 @@ fn instances_without_shared_lock_ship_orders_twice() {
     let site = Site::start(&["axum_orders", "actix_orders"], "memory://");
     let (parcels, statuses) = site.rush();
     assert!(parcels.contains(&2), "{parcels:?} {statuses:?}");
-    site.stop();
+    site.instances.stop();
 }
 
 #[test]
@@ -178,11 +142,11 @@ fn terminated_instance_finishes_running_request() {
             let request = scope.spawn(|| site.ship(0, id).status().as_u16());
             let key = format!("lock:order:{id}");
             eventually(LIMIT, "the order is being shipped", || server.exists(&key));
-            site.instances[0].0.terminate();
+            site.instances.terminate(0);
             assert_eq!(request.join().unwrap(), 200);
         });
         assert_eq!(site.find(1, id).parcels.len(), 1);
-        site.stop();
+        site.instances.stop();
         assert_eq!(server.query::<usize>("DBSIZE"), 0, "a lock is left");
     }
 }
@@ -232,5 +196,5 @@ fn errors_are_problem_details() {
     assert!(!site.find(0, other).shipped, "orders can still be read");
     server.restart();
     assert_eq!(site.ship(0, other).status(), 200);
-    site.stop();
+    site.instances.stop();
 }
