@@ -7,12 +7,14 @@ use std::process::Command;
 /// Features that the code of an engine depends on.
 const FEATURES: [&str; 6] = ["redis", "postgres", "etcd", "zookeeper", "tls", "tracing"];
 /// Features that concern no engine.
-const OTHERS: [&[&str]; 5] = [
+const OTHERS: [&[&str]; 7] = [
     &["axum"],
     &["actix"],
     &["tonic"],
     &["axum", "actix"],
     &["redis", "axum", "actix"],
+    &["testing"],
+    &["redis", "testing", "tracing"],
 ];
 
 fn cargo(arguments: &[&str], features: &str) -> String {

@@ -22,10 +22,11 @@ fn public_api_is_the_recorded_one() {
 /// The files of the crate, by module path.
 struct Sources(BTreeMap<String, File>);
 
-/// An item that the crate exports: its module, its name, and the attributes of the export.
+/// An item that the crate exports: its module, its name, the path to it, and the attributes of the export.
 struct Export {
     module: String,
     name: String,
+    path: String,
     attributes: Vec<Attribute>,
 }
 
@@ -56,14 +57,14 @@ impl Sources {
                 Some(module) => module.items.iter().filter_map(outline).collect(),
                 None => self.item(&export),
             };
-            let path = match export.module.starts_with("lock_macros") {
+            let root = match export.module.starts_with("lock_macros") {
                 true => "lock_macros",
                 false => "lock_runtime",
             };
             let cfgs = export.attributes.iter();
             let conditions = cfgs.map(|cfg| quote(&cfg.meta.require_list().unwrap().tokens));
             let conditions: String = conditions.map(|only| format!(", with {only}")).collect();
-            text += &format!("// {path}::{}{conditions}\n", export.name);
+            text += &format!("// {root}::{}{conditions}\n", export.path);
             text += &prettyplease::unparse(&File {
                 shebang: None,
                 frontmatter: None,
@@ -94,7 +95,27 @@ impl Sources {
                 collect(tree, "", &cfgs, &mut exports);
             }
         }
-        exports.sort_by(|a, b| a.name.cmp(&b.name));
+        let of_modules = exports.iter().flat_map(|export| self.exports_of(export));
+        let of_modules: Vec<_> = of_modules.collect();
+        exports.extend(of_modules);
+        exports.sort_by(|a, b| a.path.cmp(&b.path));
+        exports
+    }
+
+    /// Returns what an exported module exports in turn.
+    fn exports_of(&self, module: &Export) -> Vec<Export> {
+        let items = self.0.get(&format!("{}::{}", module.module, module.name));
+        let mut exports = Vec::new();
+        for item in items.into_iter().flat_map(|file| &file.items) {
+            if let Item::Use(ItemUse { vis, tree, .. }) = item
+                && matches!(vis, Visibility::Public(_))
+            {
+                collect(tree, "", &module.attributes, &mut exports);
+            }
+        }
+        for export in &mut exports {
+            export.path = format!("{}::{}", module.name, export.name);
+        }
         exports
     }
 
@@ -123,8 +144,11 @@ impl Sources {
 fn collect(tree: &UseTree, module: &str, attributes: &[Attribute], exports: &mut Vec<Export>) {
     match tree {
         UseTree::Path(path) => {
-            let separator = if module.is_empty() { "" } else { "::" };
-            let module = format!("{module}{separator}{}", path.ident);
+            let name = path.ident.to_string();
+            let module = match module {
+                "" | "crate" => name,
+                module => format!("{module}::{name}"),
+            };
             collect(&path.tree, &module, attributes, exports);
         }
         UseTree::Group(group) => {
@@ -134,6 +158,7 @@ fn collect(tree: &UseTree, module: &str, attributes: &[Attribute], exports: &mut
         UseTree::Name(name) => exports.push(Export {
             module: module.to_owned(),
             name: name.ident.to_string(),
+            path: name.ident.to_string(),
             attributes: attributes.to_vec(),
         }),
         other => panic!("an export that this test cannot read: {}", quote(other)),

@@ -3,7 +3,7 @@
 //! - [`guarantees`]: guarantees, the limits of any lease, and how to handle them.
 //! - [`engines`]: which engine keeps the locks: what each survives, and what it costs.
 //! - [`deployment`]: servers, permissions, unsafe settings, shutdown, complete services.
-//! - [`testing`]: tests without a server, and paused clocks.
+//! - [`testing`]: tests of a service without a server: its failures, and leases in virtual time.
 //! - [`migration`]: moving from other lock crates and from hand-written scripts.
 //! - [`faq`]: questions and answers.
 

@@ -45,7 +45,7 @@
 //! - [Guarantees](guide::guarantees): what holds, the limits of any lease, and how to handle them.
 //! - [Engines](guide::engines): Redis, PostgreSQL, etcd or ZooKeeper: what each survives, and what it costs.
 //! - [Deployment](guide::deployment): servers, permissions, unsafe settings, shutdown, complete services.
-//! - [Testing](guide::testing): tests without a server, and paused clocks.
+//! - [Testing](guide::testing): tests of a service without a server: its failures, and leases in virtual time.
 //! - [Migration](guide::migration): from other lock crates, and from scripts of one's own.
 //! - [Questions and answers](guide::faq).
 //!
@@ -71,6 +71,7 @@
 //! | `axum`, `actix` | [`LockError`] as a response: 423 with `Retry-After`, 503 or 500, as problem+json |
 //! | `tonic` | [`LockError`] as a gRPC status: `ABORTED`, `UNAVAILABLE` or `INTERNAL` |
 //! | `tracing` | a span for each hold, and events for lost leases, outages and unsafe servers |
+//! | `testing` | for your tests: every failure on demand, and leases and waits in virtual time |
 //!
 //! # Errors
 //!
@@ -121,6 +122,8 @@ pub use api::macro_support as __private;
 pub use api::manager::LockManager;
 #[cfg(feature = "postgres")]
 pub use api::postgres;
+#[cfg(feature = "testing")]
+pub use api::testing;
 pub use config::Config;
 pub use error::{Holder, LockError, LostCause};
 #[doc = include_str!("guide/links.txt")]

@@ -3,6 +3,8 @@
 mod future_size;
 mod signatures;
 mod spawned;
+mod testing;
 mod tracing;
 #[path = "../../lock-macros/tests/ui.rs"]
 mod ui;
+mod virtual_time;

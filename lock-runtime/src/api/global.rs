@@ -1,6 +1,8 @@
 //! The global manager.
 
 use crate::api::manager::LockManager;
+#[cfg(feature = "testing")]
+use crate::api::thread_default;
 use crate::config::Config;
 use crate::error::LockError;
 use once_cell::sync::OnceCell;
@@ -30,7 +32,7 @@ static GLOBAL_MANAGER: OnceCell<LockManager> = OnceCell::new();
 /// [`LockError::AlreadyInitialized`] if a global manager exists already, and the errors of
 /// [`LockManager::connect`].
 pub async fn init(config: impl Into<Config>) -> Result<(), LockError> {
-    if GLOBAL_MANAGER.get().is_some() {
+    if with_manager(|manager| manager.is_some()) {
         return Err(LockError::AlreadyInitialized);
     }
     let manager = LockManager::connect(config).await?;
@@ -45,13 +47,27 @@ pub async fn init(config: impl Into<Config>) -> Result<(), LockError> {
 ///
 /// [`LockError::NotInitialized`] until [`init`] has returned.
 pub fn manager() -> Result<&'static LockManager, LockError> {
+    #[cfg(feature = "testing")]
+    if let Some(manager) = thread_default::get() {
+        // A few bytes, in tests that ask for the manager.
+        return Ok(Box::leak(Box::new(manager)));
+    }
     GLOBAL_MANAGER.get().ok_or(LockError::NotInitialized)
+}
+
+/// Calls `work` with the global manager, or in a test with that of this thread.
+pub(crate) fn with_manager<R>(work: impl FnOnce(Option<&LockManager>) -> R) -> R {
+    #[cfg(feature = "testing")]
+    if let Some(manager) = thread_default::get() {
+        return work(Some(&manager));
+    }
+    work(GLOBAL_MANAGER.get())
 }
 
 /// Shuts down the global manager, with 5 s for bodies to finish. Call it last; see [`LockManager::shutdown`].
 /// Without a global manager it does nothing.
 pub async fn shutdown() {
-    if let Some(manager) = GLOBAL_MANAGER.get() {
+    if let Ok(manager) = manager() {
         manager.shutdown().await;
     }
 }
@@ -59,7 +75,7 @@ pub async fn shutdown() {
 /// Shuts down the global manager, with that time for bodies to finish. Call it last; see
 /// [`LockManager::shutdown_within`]. Without a global manager it does nothing.
 pub async fn shutdown_within(grace: Duration) {
-    if let Some(manager) = GLOBAL_MANAGER.get() {
+    if let Ok(manager) = manager() {
         manager.shutdown_within(grace).await;
     }
 }

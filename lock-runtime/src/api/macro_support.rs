@@ -5,6 +5,7 @@ pub use crate::api::guarded::Guarded;
 pub use core::time::Duration;
 pub use std::format;
 
+use crate::api::global::with_manager;
 use crate::api::guard::LockGuard;
 use crate::api::lock::{Keys, Lock};
 use crate::api::manager::LockManager;
@@ -39,9 +40,7 @@ pub fn key<T: LockKey + ?Sized>(value: &T) -> String {
 
 /// Creates a lock of the global manager. If there is no global manager yet, acquiring the lock fails.
 pub fn global_lock(template: &'static str, key: String) -> Lock {
-    let inner = crate::api::global::manager()
-        .ok()
-        .map(|manager| manager.inner.clone());
+    let inner = with_manager(|manager| Some(manager?.inner.clone()));
     Lock::new(inner, template, Keys::One(key))
 }
 
@@ -52,9 +51,7 @@ pub fn lock_on(manager: &LockManager, template: &'static str, key: String) -> Lo
 
 /// Creates a lock of the global manager that is held when all keys are.
 pub fn global_lock_all<const N: usize>(template: &'static str, keys: [String; N]) -> Lock {
-    let inner = crate::api::global::manager()
-        .ok()
-        .map(|manager| manager.inner.clone());
+    let inner = with_manager(|manager| Some(manager?.inner.clone()));
     Lock::new(inner, template, Keys::All(keys.into()))
 }
 

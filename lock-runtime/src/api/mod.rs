@@ -9,3 +9,7 @@ pub mod macro_support;
 pub(crate) mod manager;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "testing")]
+pub mod testing;
+#[cfg(feature = "testing")]
+pub(crate) mod thread_default;

@@ -14,6 +14,8 @@ use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::thread_end::Debt;
+#[cfg(feature = "testing")]
+use once_cell::sync::OnceCell;
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::future::Future;
@@ -21,11 +23,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+#[cfg(feature = "testing")]
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub(crate) struct LocalQueues<T> {
     locks: Mutex<HashMap<Arc<str>, LocalLock<T>>>,
     next_ticket: AtomicU64,
+    /// Notified when a lock is held or waited for, once a test waits for that.
+    #[cfg(feature = "testing")]
+    changed: OnceCell<Notify>,
 }
 
 /// The place of a waiter.
@@ -52,6 +59,33 @@ impl<T> LocalQueues<T> {
         LocalQueues {
             locks: Mutex::default(),
             next_ticket: AtomicU64::new(0),
+            #[cfg(feature = "testing")]
+            changed: OnceCell::new(),
+        }
+    }
+
+    /// Waits until the lock is in a state that has come about by a new holder or a new waiter.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn wait_until(&self, name: &str, is_so: impl Fn(&LocalLock<T>) -> bool) {
+        let changed = self.changed.get_or_init(Notify::new);
+        loop {
+            let changed = changed.notified();
+            let is_so = match self.locked().get(name) {
+                Some(lock) => is_so(lock),
+                None => is_so(&LocalLock::default()),
+            };
+            if is_so {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Wakes the test that waits for a change. Called outside the mutex: the waker belongs to the test's executor.
+    fn report_change(&self) {
+        #[cfg(feature = "testing")]
+        if let Some(changed) = self.changed.get() {
+            changed.notify_waiters();
         }
     }
 
@@ -156,6 +190,8 @@ impl<T> LocalQueues<T> {
         } else if queue.waiters.len() == 1 {
             queue.wake();
         }
+        drop(locks);
+        self.report_change();
         Ok(LocalWait {
             queues: self.clone(),
             name: name.clone(),
@@ -282,6 +318,8 @@ impl<T> LocalQueues<T> {
     pub(crate) fn set_holder(&self, name: &Arc<str>, token: Token) {
         let mut locks = self.locked();
         locks.entry(name.clone()).or_default().add_holder(token);
+        drop(locks);
+        self.report_change();
     }
 
     /// Records that this process no longer holds the lock with `token`.

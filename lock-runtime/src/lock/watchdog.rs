@@ -7,6 +7,8 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::Claim;
 use crate::engine::traits::{Engine, Shard};
+#[cfg(feature = "testing")]
+use crate::error::LostCause;
 use crate::lock::context::Context;
 use crate::lock::renewal_timing;
 use crate::util::clock::{Timestamp, nanos};
@@ -50,6 +52,10 @@ pub(crate) trait Renewable: Send + Sync {
 
     /// Called when a renewal has failed.
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError);
+
+    /// Loses the lock, as a test demands. Returns the claim with which it was held.
+    #[cfg(feature = "testing")]
+    fn lose(&self, cause: LostCause) -> Claim;
 }
 
 /// A renewal that is about to be sent.
@@ -234,6 +240,12 @@ impl Watchdog {
         next.unwrap_or_else(|| deadline_in(Duration::MAX))
     }
 
+    /// Returns all holds.
+    #[cfg(feature = "testing")]
+    pub(crate) fn holds(&self) -> Vec<Arc<dyn Renewable>> {
+        self.locked().holds.values().flatten().cloned().collect()
+    }
+
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
         self.locked().holds.is_empty()
@@ -362,6 +374,11 @@ mod tests {
         fn on_renewed(self: Arc<Self>, _: Timestamp, _: Timestamp, _: bool) {}
 
         fn on_renewal_failed(self: Arc<Self>, _: &EngineError) {}
+
+        #[cfg(feature = "testing")]
+        fn lose(&self, _: LostCause) -> Claim {
+            unreachable!()
+        }
     }
 
     #[test]

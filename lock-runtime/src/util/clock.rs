@@ -36,6 +36,8 @@ pub(crate) fn nanos(time: Duration) -> u64 {
 pub(crate) enum Clock {
     #[default]
     System,
+    #[cfg(feature = "testing")]
+    Runtime(std::sync::Arc<crate::util::runtime_clock::RuntimeClock>),
     #[cfg(test)]
     Manual(std::sync::Arc<std::sync::Mutex<Timestamp>>),
 }
@@ -51,6 +53,14 @@ impl Clock {
                         .unwrap_or_default(),
                 ),
             },
+            #[cfg(feature = "testing")]
+            Clock::Runtime(clock) => {
+                let time = clock.elapsed();
+                Timestamp {
+                    boot: time,
+                    wall: time,
+                }
+            }
             #[cfg(test)]
             Clock::Manual(now) => *now.lock().unwrap(),
         }

@@ -12,13 +12,18 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, EnterGuard, Handle};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct IoThread(&'static Handle);
+pub(crate) struct IoThread {
+    runtime: &'static Handle,
+    /// The runtime of the caller, if there is one, takes the place of the thread's: a test may have paused its clock.
+    #[cfg(feature = "testing")]
+    yields: bool,
+}
 
 static TICKER: Ticker = Ticker {
     wanted: AtomicBool::new(false),
@@ -49,7 +54,29 @@ impl IoThread {
                     .spawn(move || runtime.block_on(TICKER.run()))?;
                 Ok(handle)
             })
-            .map(IoThread)
+            .map(|runtime| IoThread {
+                runtime,
+                #[cfg(feature = "testing")]
+                yields: false,
+            })
+    }
+
+    /// Lets tasks and timers run on the runtime of the caller, if there is one, instead of this thread.
+    #[cfg(feature = "testing")]
+    pub(crate) fn yielding(self) -> IoThread {
+        IoThread {
+            yields: true,
+            ..self
+        }
+    }
+
+    /// Returns the runtime of the caller if tasks and timers run on that.
+    fn callers_runtime(self) -> Option<Handle> {
+        #[cfg(feature = "testing")]
+        if self.yields {
+            return Handle::try_current().ok();
+        }
+        None
     }
 
     /// Runs a task. A panic in it is logged and affects no other task.
@@ -58,8 +85,7 @@ impl IoThread {
         F: Future<Output: Send> + Send + 'static,
     {
         let task = caught(task);
-        self.0
-            .spawn(async { task.await.unwrap_or_else(|panic| resume_unwind(panic)) })
+        self.start_task(async { task.await.unwrap_or_else(|panic| resume_unwind(panic)) })
     }
 
     /// Runs a task that no other task awaits. A panic in it is logged and affects no other task.
@@ -68,7 +94,17 @@ impl IoThread {
         if crate::util::shuttle::execution::running() {
             return crate::util::shuttle::execution::spawn(task);
         }
-        self.0.spawn(caught(task));
+        self.start_task(caught(task));
+    }
+
+    fn start_task<F>(self, task: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        match self.callers_runtime() {
+            Some(runtime) => runtime.spawn(task),
+            None => self.runtime.spawn(task),
+        }
     }
 
     /// Runs work on this thread, to its end even if the caller leaves. Returns `None` if it has not ended by the deadline,
@@ -85,19 +121,26 @@ impl IoThread {
     /// Returns a timeout that this thread's clock drives, independent of the executor that polls it.
     pub(crate) fn timeout_at<F: Future>(self, deadline: Instant, work: F) -> Timeout<F> {
         TICKER.request_tick();
-        let _context = self.0.enter();
+        let _context = self.enter();
         timeout_at(deadline, work)
     }
 
     /// Returns a sleep that this thread's clock drives, independent of the executor that polls it.
     pub(crate) fn sleep_until(self, deadline: Instant) -> Sleep {
-        let _context = self.0.enter();
+        let _context = self.enter();
         sleep_until(deadline)
     }
 
     /// Returns `true` if `runtime` is the runtime of this thread.
     pub(crate) fn is_current(self, runtime: &Handle) -> bool {
-        self.0.id() == runtime.id()
+        self.runtime.id() == runtime.id()
+    }
+
+    fn enter(self) -> Option<EnterGuard<'static>> {
+        match self.callers_runtime() {
+            Some(_) => None,
+            None => Some(self.runtime.enter()),
+        }
     }
 }
 

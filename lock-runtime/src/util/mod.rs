@@ -7,6 +7,8 @@ pub(crate) mod inbox;
 pub(crate) mod io_thread;
 pub(crate) mod join_all;
 pub(crate) mod panics;
+#[cfg(feature = "testing")]
+pub(crate) mod runtime_clock;
 #[cfg(test)]
 pub(crate) mod shuttle;
 pub(crate) mod sync;

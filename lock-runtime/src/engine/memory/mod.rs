@@ -124,7 +124,7 @@ impl MemoryEngine {
         ours
     }
 
-    fn release(&self, claim: &Claim) -> bool {
+    pub(crate) fn release(&self, claim: &Claim) -> bool {
         let (mut state, now) = self.store.lock();
         let ours = state.vacate(claim, now);
         if !claim.token.limit().is_exclusive() || state.queues.contains_key(&claim.name) {

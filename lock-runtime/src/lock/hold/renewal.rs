@@ -2,6 +2,8 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::lease::Lease;
+#[cfg(feature = "testing")]
+use crate::engine::request::Claim;
 use crate::error::LostCause;
 use crate::lock::hold::{Hold, Phase, State};
 use crate::lock::renewal_timing;
@@ -146,5 +148,14 @@ impl Renewable for Hold {
         self.reschedule(&mut state, (instant, now));
         drop(state);
         trace::renewal_failed(self.key(), error, remaining);
+    }
+
+    #[cfg(feature = "testing")]
+    fn lose(&self, cause: LostCause) -> Claim {
+        let state = self.state();
+        if state.phase == Phase::Held {
+            self.mark_lost(state, cause);
+        }
+        self.claim()
     }
 }
