@@ -27,7 +27,11 @@ pub mod engines {}
 pub mod deployment {}
 
 #[doc = include_str!("guide/links.txt")]
-#[doc = include_str!("guide/testing.md")]
+// Its examples need these features.
+#[cfg_attr(
+    any(not(doctest), all(feature = "axum", feature = "testing")),
+    doc = include_str!("guide/testing.md")
+)]
 pub mod testing {}
 
 #[doc = include_str!("guide/links.txt")]

@@ -1,6 +1,7 @@
 //! Tests the attribute: the functions it accepts, the size of their futures, and the events of their calls.
 
 mod future_size;
+mod guide;
 mod signatures;
 mod spawned;
 mod testing;

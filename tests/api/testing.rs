@@ -225,7 +225,7 @@ async fn calls_are_awaited_until_they_hold_and_wait() {
     let locks = Locks::new();
     let start = Instant::now();
     let later = tokio::spawn({
-        let locks = LockManager::clone(&locks);
+        let locks = locks.clone();
         async move {
             sleep(3600 * SECOND).await;
             let guard = locks.lock("row").acquire().await.unwrap();

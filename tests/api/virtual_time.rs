@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Fails a test that takes its time.
+/// Fails a test that waits in real time: each would take half a minute at least.
 struct Milliseconds(std::time::Instant);
 
 impl Milliseconds {
@@ -22,7 +22,7 @@ impl Milliseconds {
 impl Drop for Milliseconds {
     fn drop(&mut self) {
         let took = self.0.elapsed();
-        assert!(std::thread::panicking() || took < 5 * SECOND, "{took:?}");
+        assert!(std::thread::panicking() || took < 20 * SECOND, "{took:?}");
     }
 }
 

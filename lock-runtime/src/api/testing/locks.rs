@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 /// The lock manager of a test: with locks of its own, failures on demand, and virtual time. It keeps its locks in this
 /// process.
 ///
-/// It is used like a [`LockManager`], and `locks.clone()` is one, to pass to code that takes a manager.
+/// It is used like a [`LockManager`]; [`manager`](Self::manager) returns one for code that takes it. Clones share one manager.
 ///
 /// ```
 /// use lock_runtime::testing::Locks;
@@ -36,12 +36,13 @@ use tokio::runtime::Handle;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let locks = Locks::new();
-/// assert_eq!(restock(locks.clone()).await.unwrap(), 42);
+/// assert_eq!(restock(locks.manager()).await.unwrap(), 42);
 ///
 /// let _other = locks.hold_elsewhere("stock:7").await;
 /// assert!(locks.lock("stock:7").try_acquire().await.unwrap().is_none());
 /// # }
 /// ```
+#[derive(Clone)]
 pub struct Locks {
     manager: LockManager,
     /// The manager of another process, whose connection never fails.
@@ -122,6 +123,12 @@ impl Locks {
             memory,
             connection,
         }
+    }
+
+    /// Returns the manager.
+    #[must_use]
+    pub fn manager(&self) -> LockManager {
+        self.manager.clone()
     }
 
     /// Makes this the global manager of the thread until the guard is dropped, for annotated functions and
