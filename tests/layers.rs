@@ -12,7 +12,7 @@ use sources::files;
 /// From the lowest to the highest. Layers of one row do not import each other.
 const RUNTIME: [&[&str]; 9] = [
     &["util"],
-    &["warning", "limit", "transaction_proof"],
+    &["warning", "limit", "process", "transaction_proof"],
     &["error"],
     &["options"],
     &["config", "trace"],

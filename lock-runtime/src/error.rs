@@ -1,10 +1,11 @@
 //! The public error type.
 
+use crate::process::ProcessId;
 use crate::warning::Warning;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The reason why a lock could not be acquired, or was lost.
 ///
@@ -35,7 +36,7 @@ pub enum LockError {
         waited: Duration,
         /// The number of callers of this process that waited already, if the call did not wait since these were
         /// as many as `max_waiters`.
-        waiting: Option<usize>,
+        waiting: Option<u32>,
         /// Who holds the lock, as far as this call was told.
         holder: Holder,
     },
@@ -141,7 +142,15 @@ pub enum Holder {
     /// This process: another call; a guard that was not released, which may be the caller's own; or the rest of a
     /// `min_hold`.
     ThisProcess,
-    /// Another client. A single try, and a quorum, do not learn more than that it is not this process.
+    /// Another process that uses this library, as the server told the call last.
+    #[non_exhaustive]
+    Process {
+        /// Which one: that which [`LockManager::process_id`](crate::LockManager::process_id) returns there.
+        id: ProcessId,
+        /// When it asked for the lock, by its own clock: when it acquired the lock, or began to wait for it.
+        since: SystemTime,
+    },
+    /// Another client. A single try does not learn more than that it is not this process.
     #[default]
     AnotherClient,
     /// A key that never expires, which no client of this library writes.
@@ -209,7 +218,10 @@ impl LockError {
     pub fn is_retryable(&self) -> bool {
         match self {
             LockError::Busy { holder, .. } => {
-                matches!(holder, Holder::ThisProcess | Holder::AnotherClient)
+                matches!(
+                    holder,
+                    Holder::ThisProcess | Holder::Process { .. } | Holder::AnotherClient
+                )
             }
             LockError::Unavailable { .. } => true,
             _ => false,
@@ -333,6 +345,10 @@ impl fmt::Display for LockError {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Holder::Process { id, since } => {
+                let ago = since.elapsed().unwrap_or_default();
+                return write!(f, "held by process `{id}`, which asked for it {ago:.1?} ago");
+            }
             Holder::ThisTask => "held by the task that asks for it",
             Holder::ThisProcess => {
                 "held by this process: by another call, by a guard that was not released, or for the rest of a `min_hold`"

@@ -101,6 +101,7 @@ mod integrations;
 mod limit;
 mod lock;
 mod options;
+mod process;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -130,6 +131,7 @@ pub use error::{Holder, LockError, LostCause};
 #[doc = include_str!("api/attribute.md")]
 pub use lock_macros::distributed_lock;
 pub use options::{OnLost, ReleaseMode};
+pub use process::ProcessId;
 #[cfg(feature = "postgres")]
 pub use transaction_proof::TransactionProof;
 pub use warning::{Warning, WarningKind};

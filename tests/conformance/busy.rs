@@ -1,6 +1,6 @@
 //! The error of a call that did not get the lock says who holds it.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use lock_runtime::{Holder, LockError, LockManager};
 
@@ -10,7 +10,7 @@ use lock_test_support::time::{NOISE, millis};
 /// Tries once, then waits in vain. Returns both errors.
 async fn refusals(locks: &LockManager, key: &str) -> [LockError; 2] {
     let once = locks.lock(key).wait(Duration::ZERO).acquire().await;
-    let waited = locks.lock(key).wait(millis(100)).acquire().await;
+    let waited = locks.lock(key).wait(millis(500)).acquire().await;
     [once.unwrap_err(), waited.unwrap_err()]
 }
 
@@ -53,15 +53,27 @@ pub async fn busy_names_the_task_that_holds_the_lock(fixture: Fixture) {
     assert!(text.contains("held by the task that asks for it; call the inner"));
 }
 
-pub async fn busy_names_another_client(fixture: Fixture) {
+/// A single try is not told; a call that has waited knows which process it is, and since when that asked.
+pub async fn busy_names_the_process_that_holds_the_lock(fixture: Fixture) {
     if !fixture.has_processes() {
         return;
     }
     let door = fixture.key("door");
+    let before = SystemTime::now() - millis(1);
     let guard = fixture.other().lock(&*door).acquire().await.unwrap();
-    for error in refusals(fixture.locks(), &door).await {
-        assert_eq!(holder(&error), Holder::AnotherClient, "{error}");
-        assert!(error.to_string().contains("held by another client; retry"));
-    }
+    let after = SystemTime::now();
+    let [once, waited] = refusals(fixture.locks(), &door).await;
+    assert_eq!(holder(&once), Holder::AnotherClient, "{once}");
+    assert!(once.to_string().contains("held by another client; retry"));
+    let Holder::Process { id, since, .. } = holder(&waited) else {
+        panic!("{waited}");
+    };
+    assert_eq!(id, fixture.other().process_id());
+    assert!(
+        before <= since && since <= after,
+        "{since:?}, not {before:?} to {after:?}"
+    );
+    let text = format!("is held by process `{id}`, which asked for it ");
+    assert!(waited.to_string().contains(&text), "{waited}");
     guard.release().await.unwrap();
 }

@@ -16,7 +16,7 @@ pub type Words = Vec<Vec<u8>>;
 pub const BAND: f64 = 4_398_046_511_104.0;
 
 /// A token whose key outlasts the lease.
-pub const MARKED: &[u8] = b"d15710cc89ab8def0123456789abcdef+";
+pub const MARKED: &[u8] = b"d15710cc89ab8def8123456789abcdef+";
 
 /// Names of holders and waiters; some could be tokens.
 pub const TOKENS: [&[u8]; 15] = [

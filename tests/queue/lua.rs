@@ -1,7 +1,7 @@
 //! Calls the library's own scripts directly.
 
 use lock_model::scripts;
-use redis::{Connection, FromRedisValue, RedisResult, Script};
+use redis::{Connection, FromRedisValue, RedisResult, Script, Value};
 
 use lock_test_support::server::Server;
 
@@ -71,6 +71,7 @@ pub struct Claim<'a> {
 }
 
 impl Lua {
+    /// Returns the numbers of the reply, without the holder's token.
     pub fn wait(
         &self,
         to: &mut Connection,
@@ -89,7 +90,12 @@ impl Lua {
             .arg(ALIVE)
             .arg(WOKEN)
             .arg(void_after);
-        call.invoke(to)
+        let reply: Vec<Value> = call.invoke(to)?;
+        let number = |value: &Value| match value {
+            Value::Int(number) => Some(*number),
+            _ => None,
+        };
+        Ok(reply.iter().map_while(number).collect())
     }
 
     pub fn cancel(&self, to: &mut Connection, claim: &Claim, stands: u64) -> RedisResult<bool> {

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::error::LockError;
 use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::lock::shutdown::shut_down;
+use crate::process::ProcessId;
 use crate::trace;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
@@ -80,6 +81,22 @@ impl LockManager {
             });
         }
         Ok(manager)
+    }
+
+    /// Returns the identity of this manager, which a call of another process is told when it finds a lock held: see
+    /// [`Holder::Process`](crate::Holder). It is also written in the tokens on the server.
+    ///
+    /// ```
+    /// # use lock_runtime::LockManager;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_runtime::LockError> {
+    /// let locks = LockManager::connect("memory://").await?;
+    /// println!("locks as process {}", locks.process_id()); // such as 7be01c5
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn process_id(&self) -> ProcessId {
+        self.inner.context.process
     }
 
     /// Creates a [`Lock`] with this key. Sends nothing.

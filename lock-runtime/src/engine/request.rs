@@ -1,9 +1,10 @@
 //! Requests to an engine and their replies.
 
 use crate::engine::error::EngineError;
-use crate::engine::token::Token;
+use crate::engine::token::{Draw, Token};
 use crate::error::Holder;
 use crate::limit::Limit;
+use crate::process::ProcessId;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub(crate) type EngineFuture<'a, T> =
 /// What a caller wants to acquire. The engine draws a token for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
+    pub(crate) process: ProcessId,
     /// The name under which the engine stores the lock: prefix and key.
     pub(crate) name: Arc<str>,
     pub(crate) ttl: Duration,
@@ -39,6 +41,11 @@ impl Attempt {
     /// Returns the names of all locks, in their order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         std::iter::once(&self.name).chain(self.others.iter().flat_map(|others| &**others))
+    }
+
+    /// Returns the token of the attempt.
+    pub(crate) fn token(&self, draw: Draw) -> Token {
+        Token::new(self.process, draw).with_limit(self.limit)
     }
 
     /// Returns the claims of this attempt, the first of which has that token.

@@ -1,32 +1,87 @@
-//! The token of a lock attempt.
+//! The token of a lock attempt, which says what process made it, and when.
 
+use crate::error::Holder;
 use crate::limit::Limit;
-use uuid::{Builder, Uuid};
+use crate::process::{self, ProcessId};
+use std::time::{Duration, SystemTime};
+use uuid::{Builder, Uuid, Variant};
 
-/// The first bytes of every token of this version, by which scripts tell it from those of other clients: only its
-/// clients know that a mark may follow their token.
-const PREFIX: [u8; 4] = [0xd1, 0x57, 0x10, 0xcc];
-
-/// The random identity of one attempt, and the attempt's limit.
+/// The identity of one attempt, and the attempt's limit.
+///
+/// The identity is a UUID of version 8 ([RFC 9562](https://www.rfc-editor.org/rfc/rfc9562#section-5.8)), of which 52 bits
+/// are random: 20 at the front, since the greatest token leads a split vote; then 28 of the process; after the version 10
+/// that are random; after the variant 42 of the time in milliseconds; and 20 that are random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Token {
     id: Uuid,
     limit: Limit,
 }
 
+/// What a token is made of besides the process.
+#[derive(Clone, Copy)]
+pub(crate) struct Draw {
+    /// Drawn anew for each token: a virtual machine that is cloned must not repeat one, so nothing is counted.
+    pub(crate) random: [u8; 16],
+    pub(crate) made_at: SystemTime,
+}
+
+impl Draw {
+    pub(crate) fn now() -> Draw {
+        Draw {
+            random: Uuid::new_v4().into_bytes(),
+            made_at: SystemTime::now(),
+        }
+    }
+}
+
+const PROCESS: u32 = 80;
+const PROCESS_MASK: u128 = (1 << process::BITS) - 1;
+const TIME: u32 = 20;
+const TIME_MASK: u128 = (1 << 42) - 1;
+/// The random bits at the end, of which the tokens of several locks differ.
+const LAST_MASK: u128 = (1 << 20) - 1;
+
 impl Token {
-    /// Returns a random token of an exclusive holder, made of these random bytes.
-    pub(crate) fn from_random(mut bytes: [u8; 16]) -> Token {
-        bytes[..4].copy_from_slice(&PREFIX);
+    /// Returns the token of an exclusive holder.
+    pub(crate) fn new(process: ProcessId, draw: Draw) -> Token {
+        let Draw { random, made_at } = draw;
+        let since = made_at.duration_since(SystemTime::UNIX_EPOCH);
+        let ms = since.unwrap_or_default().as_millis() & TIME_MASK;
+        let random = u128::from_be_bytes(random) & !(PROCESS_MASK << PROCESS | TIME_MASK << TIME);
+        let bits = random | u128::from(process.0) << PROCESS | ms << TIME;
         Token {
-            id: Builder::from_custom_bytes(bytes).into_uuid(),
+            id: Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid(),
             limit: Limit::EXCLUSIVE,
         }
     }
 
-    /// Returns a random token of an exclusive holder.
+    /// Returns a new token of an exclusive holder.
+    pub(crate) fn draw(process: ProcessId) -> Token {
+        Token::new(process, Draw::now())
+    }
+
+    #[cfg(test)]
     pub(crate) fn random() -> Token {
-        Token::from_random(Uuid::new_v4().into_bytes())
+        Token::draw(ProcessId::random())
+    }
+
+    /// Returns a new token of the same process, with the same limit.
+    pub(crate) fn again(self) -> Token {
+        let process = ProcessId((self.id.as_u128() >> PROCESS & PROCESS_MASK) as u32);
+        Token::draw(process).with_limit(self.limit)
+    }
+
+    /// Returns who holds a lock under this token.
+    pub(crate) fn holder(self) -> Holder {
+        if self.id.get_version_num() != 8 || self.id.get_variant() != Variant::RFC4122 {
+            return Holder::AnotherClient;
+        }
+        let bits = self.id.as_u128();
+        let ms = (bits >> TIME & TIME_MASK) as u64;
+        Holder::Process {
+            id: ProcessId((bits >> PROCESS & PROCESS_MASK) as u32),
+            since: SystemTime::UNIX_EPOCH + Duration::from_millis(ms),
+        }
     }
 
     /// Sets the limit. A token that was sent keeps its limit.
@@ -37,9 +92,10 @@ impl Token {
     /// Returns the token that follows this one after `nth - 1` others: that of a further lock of one attempt, since
     /// a token identifies one lock.
     pub(crate) fn nth(self, nth: u32) -> Token {
-        let id = self.id.as_u128().wrapping_add(u128::from(nth));
+        let bits = self.id.as_u128();
+        let last = bits.wrapping_add(u128::from(nth)) & LAST_MASK;
         Token {
-            id: Uuid::from_u128(id),
+            id: Uuid::from_u128(bits & !LAST_MASK | last),
             ..self
         }
     }
@@ -52,6 +108,11 @@ impl Token {
         };
         let id = Uuid::try_parse(id).ok()?;
         Some(Token { id, limit })
+    }
+
+    /// Parses the bytes that a server stores.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Token> {
+        std::str::from_utf8(bytes).ok().and_then(Token::parse)
     }
 
     pub(crate) fn limit(self) -> Limit {
@@ -83,6 +144,7 @@ impl Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     const ID: &str = "0123456789abcdef0123456789abcdef";
 
@@ -95,8 +157,64 @@ mod tests {
             let token = Token::parse(&text).expect(&text);
             assert_eq!(token.encode(&mut [0; 37]), text);
         }
-        let token = Token::random().with_limit(Limit::UNLIMITED);
+        let token = Token::draw(ProcessId::random()).with_limit(Limit::UNLIMITED);
         assert_eq!(Token::parse(token.encode(&mut [0; 37])), Some(token));
+    }
+
+    #[test]
+    fn a_token_tells_its_process_and_its_time() {
+        let since = SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_536_000_123);
+        for n in 0..10_000_u128 {
+            let random = (u128::MAX / 10_000 * n).to_be_bytes();
+            let process = ProcessId((n as u32 * 26_843) & 0xfff_ffff);
+            let made_at = since;
+            let token = Token::new(process, Draw { random, made_at });
+            let holder = Holder::Process { id: process, since };
+            assert_eq!(token.holder(), holder);
+            assert_eq!(token.nth(999).holder(), holder);
+        }
+    }
+
+    #[test]
+    fn the_same_process_draws_different_tokens_at_the_same_time() {
+        let (process, made_at) = (ProcessId::random(), SystemTime::now());
+        let draw = || {
+            let draw = Draw {
+                made_at,
+                ..Draw::now()
+            };
+            Token::new(process, draw)
+        };
+        let tokens: HashSet<Token> = (0..100_000).map(|_| draw()).collect();
+        assert_eq!(tokens.len(), 100_000);
+    }
+
+    #[test]
+    fn tokens_of_several_locks_differ() {
+        let random = [0xff; 16];
+        let made_at = SystemTime::UNIX_EPOCH;
+        let token = Token::new(ProcessId(1), Draw { random, made_at });
+        let tokens: HashSet<Token> = (0..1000).map(|nth| token.nth(nth)).collect();
+        assert_eq!(tokens.len(), 1000);
+        assert!(tokens.iter().all(|other| other.holder() == token.holder()));
+    }
+
+    #[test]
+    fn a_token_of_another_client_names_no_process() {
+        for text in [
+            "0123456789ab4def8123456789abcdef",
+            "0123456789ab8def0123456789abcdef",
+        ] {
+            let holder = Token::parse(text).unwrap().holder();
+            assert_eq!(holder, Holder::AnotherClient, "{text}");
+        }
+        let ours = Token::parse("e823e7be01c58c509a20e4619a300481").unwrap();
+        let Holder::Process { id, since } = ours.holder() else {
+            panic!("{:?}", ours.holder());
+        };
+        assert_eq!(id.to_string(), "7be01c5");
+        let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(since.as_millis(), 0x1a2_0e46_19a3);
     }
 
     #[test]

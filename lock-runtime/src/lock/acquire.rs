@@ -278,6 +278,7 @@ impl Acquire {
                 return Err(context.shutting_down(&self.name));
             }
             let attempt = Attempt {
+                process: context.process,
                 name: self.name.clone(),
                 ttl: options.ttl,
                 replicas: options.replicas,
@@ -425,9 +426,12 @@ impl Drop for ReadTry<'_> {
 
 /// Returns who is in the way of a caller with that limit, as far as this process knows.
 fn holder(inner: &ManagerInner, name: &str, limit: Limit) -> Holder {
-    match inner.shared.kept.exclude(name, limit) {
-        true => Holder::ThisProcess,
-        false => inner.queues.holder(name, limit),
+    if inner.shared.kept.exclude(name, limit) {
+        return Holder::ThisProcess;
+    }
+    match inner.queues.holder(name, limit) {
+        Holder::Process { id, .. } if id == inner.context.process => Holder::ThisProcess,
+        holder => holder,
     }
 }
 
@@ -436,7 +440,7 @@ fn too_many(inner: &ManagerInner, name: &str, limit: Limit, waiting: usize) -> L
     LockError::Busy {
         key: inner.context.key_of(name).into(),
         waited: Duration::ZERO,
-        waiting: Some(waiting),
+        waiting: Some(u32::try_from(waiting).unwrap_or(u32::MAX)),
         holder: holder(inner, name, limit),
     }
 }

@@ -8,6 +8,7 @@ use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::lock::tasks::TaskTracker;
 use crate::options::{ReleaseMode, invalid_key};
+use crate::process::ProcessId;
 use crate::trace;
 use crate::util::clock::Clock;
 use crate::util::count::Count;
@@ -31,6 +32,7 @@ pub(crate) struct Context {
     pub(crate) command_timeout: Duration,
     pub(crate) handoff: HandoffLimits,
     pub(crate) failures: trace::Failures,
+    pub(crate) process: ProcessId,
     prefix: String,
     /// The server's address, without credentials.
     server: Arc<str>,
@@ -79,6 +81,7 @@ impl Context {
             command_timeout: config.command_timeout,
             handoff: config.handoff,
             failures: trace::Failures::default(),
+            process: ProcessId::random(),
             prefix: config.prefix.clone(),
             server,
             closed: AtomicBool::new(false),

@@ -1,7 +1,6 @@
 //! Turns an exclusive hold into one that readers share.
 
 use crate::engine::request::Claim;
-use crate::engine::token::Token;
 use crate::error::LockError;
 use crate::limit::Limit;
 use crate::lock::context::Effort;
@@ -20,7 +19,7 @@ pub(crate) async fn downgrade(guard: HoldGuard) -> Result<HoldGuard, LockError> 
     let hold = guard.hold().clone();
     let (name, context) = (&hold.name, hold.context());
     let claim = hold.begin_replacement()?;
-    let to = Token::random().with_limit(Limit::UNLIMITED);
+    let to = claim.token.again().with_limit(Limit::UNLIMITED);
     let replacement = Replacement {
         guard,
         next: Claim {

@@ -109,7 +109,7 @@ impl RemoteWait {
             };
             let claim = Claim {
                 name: self.name.clone(),
-                token: Token::random().with_limit(self.limit),
+                token: Token::draw(inner.context.process).with_limit(self.limit),
                 ttl: options.ttl,
                 replicas: options.replicas,
             };

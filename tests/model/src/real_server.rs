@@ -337,7 +337,7 @@ impl Door {
 
     /// Returns digits: those of all tokens, the letter of the process, the attempt, and the number of the lock.
     fn name_of(&self, token: Token) -> String {
-        let name = format!("d15710cc{token:?}f{}", self.number);
+        let name = format!("00000000000080008{token:?}f{}", self.number);
         match self.rules.limit(token) {
             1 => name,
             UNLIMITED => name + "/2047",
@@ -382,7 +382,12 @@ impl Door {
         let Value::List(values) = answer else {
             return Err(format!("the answer is {answer:?}"));
         };
-        let numbers: Vec<_> = values.iter().map(Value::number).collect();
+        // The holder's token may follow, which `check_sight` reads from the lock itself.
+        let number = |value: &Value| match value {
+            Value::Number(number) => Some(*number),
+            _ => None,
+        };
+        let numbers: Vec<_> = values.iter().map_while(number).collect();
         Ok(match numbers[..] {
             [0] => Answer::Void,
             [1, left] => Answer::Granted(ticks(left)),

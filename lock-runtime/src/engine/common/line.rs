@@ -12,6 +12,9 @@ const NO_EXPIRY_POLL: Duration = Duration::from_secs(24 * 60 * 60);
 /// A claim as a server stores it.
 pub(crate) trait Entry {
     fn limit(&self) -> Limit;
+
+    /// Returns who holds the lock if this claim does.
+    fn holder(&self) -> Holder;
 }
 
 /// The claims on a lock, the earliest first. A claim holds the lock if fewer are before it than its limit and each of
@@ -28,22 +31,28 @@ pub(crate) enum Place {
         ahead: u64,
         /// `true` if other claims wait.
         has_others: bool,
+        /// Who holds the lock, or is the first who does.
+        holder: Holder,
     },
 }
 
 impl Place {
     /// Returns the reply to a claim that waits.
     pub(crate) fn status(self, server_time: ServerTime) -> QueueStatus {
-        let (position, has_others) = match self {
-            Place::Holds => (0, false),
-            Place::Waits { ahead, has_others } => (ahead, has_others),
+        let (position, has_others, holder) = match self {
+            Place::Holds => (0, false, Holder::default()),
+            Place::Waits {
+                ahead,
+                has_others,
+                holder,
+            } => (ahead, has_others, holder),
         };
         QueueStatus {
             server_time,
             holder_ttl: NO_EXPIRY_POLL,
             position,
             has_others,
-            holder: Holder::default(),
+            holder,
         }
     }
 }
@@ -71,6 +80,7 @@ impl<E: Entry> Line<E> {
             Some(ahead) => Place::Waits {
                 ahead: ahead as u64,
                 has_others: self.0.len() - holders > 1,
+                holder: self.0.first().map(E::holder).unwrap_or_default(),
             },
         })
     }
@@ -141,6 +151,10 @@ mod tests {
     impl Entry for (char, Limit) {
         fn limit(&self) -> Limit {
             self.1
+        }
+
+        fn holder(&self) -> Holder {
+            Holder::default()
         }
     }
 
@@ -228,6 +242,7 @@ mod tests {
         let waits = Place::Waits {
             ahead: 2,
             has_others: true,
+            holder: Holder::default(),
         };
         assert_eq!(line.place_of(is_last), Some(waits));
         assert_eq!(line.blockers_of(is_last), [&line.entries()[0]]);

@@ -21,7 +21,7 @@ use crate::engine::etcd::lock::core::Core;
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
-use crate::engine::token::Token;
+use crate::engine::token::{Draw, Token};
 use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::options::LockOptions;
@@ -51,7 +51,7 @@ impl Engine for EtcdEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Acquired>> {
         Box::pin(async move {
-            let token = Token::random().with_limit(attempt.limit);
+            let token = attempt.token(Draw::now());
             let claims: Vec<Claim> = attempt.claims(token).collect();
             for claim in &claims {
                 self.core.claims.enter(claim);

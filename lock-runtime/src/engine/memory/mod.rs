@@ -12,7 +12,7 @@ use crate::engine::request::{
     Acquired, Attempt, Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime,
 };
 use crate::engine::timeouts::{MAX_SILENCE, WAITER_TTL, WAKE_TTL};
-use crate::engine::token::Token;
+use crate::engine::token::{Draw, Token};
 use crate::engine::traits::Engine;
 use crate::util::clock::{Clock, Timestamp};
 use std::sync::Arc;
@@ -85,6 +85,10 @@ impl MemoryEngine {
             }
         }
         let holder_ttl = time_in_the_way(&mut state, claim, now);
+        let holder = state
+            .holders(name, now)
+            .first()
+            .and_then(|holder| holder.token);
         state.outlast_leases(name);
         let at = state.server_time(now);
         let queue = state.queue(name);
@@ -109,7 +113,7 @@ impl MemoryEngine {
             holder_ttl: holder_ttl.min(passes_in.unwrap_or(holder_ttl)),
             position: place.unwrap_or(queue.len() - 1) as u64,
             has_others: queue.len() > 1,
-            holder: Default::default(),
+            holder: holder.map(Token::holder).unwrap_or_default(),
         })
     }
 
@@ -228,7 +232,7 @@ impl Engine for MemoryEngine {
         _: &'a Arc<dyn ReleaseSupervisor>,
         _: Instant,
     ) -> EngineFuture<'a, Option<Acquired>> {
-        let token = Token::random().with_limit(attempt.limit);
+        let token = attempt.token(Draw::now());
         let mut claims = attempt.claims(token);
         let count = claims.position(|claim| !self.acquire(&claim));
         let count = count.unwrap_or(attempt.names().count());

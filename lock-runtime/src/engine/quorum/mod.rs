@@ -38,7 +38,7 @@ use crate::engine::quorum::replies::Replies;
 use crate::engine::quorum::waiting::enqueue;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
-use crate::engine::token::Token;
+use crate::engine::token::{Draw, Token};
 use crate::engine::traits::{Engine, Shard};
 use crate::error::LockError;
 use crate::limit::Limit;
@@ -148,7 +148,7 @@ impl Engine for QuorumEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Acquired>> {
         Box::pin(async move {
-            let token = Token::random().with_limit(attempt.limit);
+            let token = attempt.token(Draw::now());
             let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
             let elected = self.elect(&attempt.claim(token), deadline).await;
             unanswered.answered(elected.map(usize::from))

@@ -4,6 +4,7 @@ use crate::engine::error::EngineError;
 use crate::engine::member::{Member, Vote};
 use crate::engine::quorum::majority::{MemberReply, NoMajority, majority};
 use crate::engine::token::Token;
+use crate::error::Holder;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,6 +133,12 @@ impl Votes {
             Some(Vote::Failed(error)) => MemberReply::Failed(error.clone()),
         });
         NoMajority::error(members, said)
+    }
+
+    /// Returns who has the most votes besides us.
+    pub(crate) fn holder(&self) -> Holder {
+        let (_, token) = self.leading_rival();
+        Token::read(token).map(Token::holder).unwrap_or_default()
     }
 
     fn granted(&self) -> usize {

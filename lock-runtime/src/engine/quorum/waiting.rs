@@ -9,7 +9,6 @@ use crate::engine::quorum::queue_entry::QueueEntry;
 use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::votes::{Verdict, Votes};
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
-use crate::engine::token::Token;
 use crate::error::Holder;
 use crate::util::backoff::fraction;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ pub(crate) async fn enqueue(
         return Ok(standing);
     }
     // A new token, so that votes left over from an earlier election never count in this one.
-    let token = Token::random().with_limit(waiter.token.limit());
+    let token = waiter.token.again();
     let claim = Claim {
         token,
         ..waiter.clone()
@@ -88,7 +87,7 @@ async fn observe_all(
     Ok(Some(EnqueueReply::Queued(QueueStatus {
         position: ahead.get(ahead.len() / 2).copied().unwrap_or_default(),
         has_others: others,
-        holder: Holder::default(),
+        holder: votes.holder(),
         ..retry_in(ttl)
     })))
 }

@@ -9,7 +9,7 @@ use crate::engine::redis::conn::batch::tests::{Ends, Log, Store, acquire, comman
 use crate::engine::redis::conn::pipeline::Pipeline;
 use crate::engine::redis::conn::request::{Envelope, Via};
 use crate::engine::request::Claim;
-use crate::engine::token::Token;
+use crate::engine::token::{Draw, Token};
 use crate::tests::shuttle::explore::{coin_flip, explore, join_all, pause, with_turn_limit};
 use crate::util::shuttle::virtual_time::sleep_until;
 use crate::util::time::{deadline_in, now};
@@ -52,10 +52,10 @@ impl Connection {
             poll_fn(|context| {
                 self.pipeline.set_driver(context.waker().clone());
                 let mut slots = self.pipeline.slots();
-                let tokens: Vec<_> = (0..slots.unsent_acquisitions())
-                    .map(|_| Token::random())
+                let draws: Vec<_> = (0..slots.unsent_acquisitions())
+                    .map(|_| Draw::now())
                     .collect();
-                slots.write(tokens, &mut log, now);
+                slots.write(draws, &mut log, now);
                 match log.0.is_empty() {
                     true => Poll::Pending,
                     false => Poll::Ready(()),

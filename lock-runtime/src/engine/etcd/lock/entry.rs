@@ -3,6 +3,7 @@
 use crate::engine::common::line::Entry;
 use crate::engine::etcd::wire::messages::KeyValue;
 use crate::engine::token::Token;
+use crate::error::Holder;
 use crate::limit::Limit;
 use prost::bytes::Bytes;
 
@@ -14,8 +15,13 @@ pub(crate) fn value_of(token: Token) -> Bytes {
 impl Entry for KeyValue {
     /// A client that writes no token of ours wants the lock for itself.
     fn limit(&self) -> Limit {
-        let token = std::str::from_utf8(&self.value).ok().and_then(Token::parse);
-        token.map_or(Limit::EXCLUSIVE, Token::limit)
+        Token::read(&self.value).map_or(Limit::EXCLUSIVE, Token::limit)
+    }
+
+    fn holder(&self) -> Holder {
+        Token::read(&self.value)
+            .map(Token::holder)
+            .unwrap_or_default()
     }
 }
 

@@ -162,7 +162,9 @@ impl Record {
 fn event_for(token: Token, before: Option<Place>, after: Place) -> Option<EngineEvent> {
     let ahead_and_others = |place| match place {
         Place::Holds => (0, false),
-        Place::Waits { ahead, has_others } => (ahead, has_others),
+        Place::Waits {
+            ahead, has_others, ..
+        } => (ahead, has_others),
     };
     let (was_ahead, had_others) = before.map_or((0, false), ahead_and_others);
     let (ahead, has_others) = ahead_and_others(after);

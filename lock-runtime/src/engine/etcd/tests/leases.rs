@@ -8,6 +8,7 @@ use crate::engine::request::{Attempt, Claim, EnqueueReply};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::limit::Limit;
+use crate::process::ProcessId;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, sleep_until};
@@ -62,6 +63,7 @@ impl Client {
 
     async fn acquire(&self) -> Claim {
         let attempt = Attempt {
+            process: ProcessId::random(),
             name: "lock:row".into(),
             ttl: TTL,
             replicas: 0,

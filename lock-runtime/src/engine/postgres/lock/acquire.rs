@@ -7,7 +7,7 @@ use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::keys::stored;
 use crate::engine::postgres::wire::values::{micros, replicas};
 use crate::engine::request::{Acquired, Attempt};
-use crate::engine::token::Token;
+use crate::engine::token::Draw;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ pub(crate) async fn acquire(
     supervisor: &Arc<dyn ReleaseSupervisor>,
     deadline: Instant,
 ) -> Result<Option<Acquired>, EngineError> {
-    let token = Token::random().with_limit(attempt.limit);
+    let token = attempt.token(Draw::now());
     let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
     let request = |reply| {
         Request::Acquire(Acquire {

@@ -10,7 +10,7 @@ use crate::engine::postgres::wire::values::{
 };
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::timeouts::WAITER_TTL;
-use crate::error::Holder;
+use crate::engine::token::Token;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -47,13 +47,17 @@ fn parse(row: &Row, hears: bool) -> Result<EnqueueReply, EngineError> {
         0 => Ok(EnqueueReply::Stale),
         1 => Ok(EnqueueReply::Granted(left()?)),
         2 => {
+            let holder: Option<String> = get(row, "holder")?;
             let ahead = u64::try_from(get::<i64>(row, "ahead")?).unwrap_or_default();
             Ok(EnqueueReply::Queued(QueueStatus {
                 server_time: ServerTime(duration(get(row, "at")?)),
                 holder_ttl: left()?,
                 position: if hears { ahead } else { 0 },
                 has_others: !hears || get(row, "others")?,
-                holder: Holder::default(),
+                holder: holder
+                    .and_then(|token| Token::parse(&token))
+                    .map(Token::holder)
+                    .unwrap_or_default(),
             }))
         }
         3 => Ok(EnqueueReply::AlreadyHeld(left()?)),

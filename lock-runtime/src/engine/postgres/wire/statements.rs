@@ -4,7 +4,9 @@ pub(crate) const ACQUIRE: &str =
     "SELECT * FROM distributed_lock.acquire_1($1, $2, $3, $4, $5, $6, $7)";
 pub(crate) const ACQUIRE_ONE: &str =
     "SELECT distributed_lock.acquire_one_1($1, $2, $3, $4, $5, $6)";
-pub(crate) const WAIT: &str = "SELECT * FROM distributed_lock.wait_1($1, $2, $3, $4, $5, $6, $7)";
+pub(crate) const WAIT: &str = "SELECT w.*, \
+        (SELECT h.token FROM distributed_lock.held h WHERE h.name = $1 AND w.answer = 2 LIMIT 1) AS holder \
+    FROM distributed_lock.wait_1($1, $2, $3, $4, $5, $6, $7) w";
 pub(crate) const RELEASE: &str = "SELECT * FROM distributed_lock.release_1($1, $2, $3)";
 pub(crate) const RELEASE_ONE: &str = "SELECT distributed_lock.release_one_1($1, $2)";
 pub(crate) const RENEW: &str = "SELECT distributed_lock.renew_1($1, $2, $3, $4)";

@@ -6,11 +6,12 @@ use crate::engine::redis::conn::pipeline::Pipeline;
 use crate::engine::redis::conn::socket::Stream;
 use crate::engine::redis::wire::encode::Output;
 use crate::engine::redis::wire::reply;
-use crate::engine::token::Token;
+use crate::engine::token::Draw;
 use crate::util::time::now;
 use std::mem::replace;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::SystemTime;
 use tokio::io::ReadBuf;
 
 /// The size of one read, and of the first buffer.
@@ -96,9 +97,12 @@ impl Exchange {
         if !self.random.is_empty() {
             getrandom::fill(&mut self.random).map_err(|_| Broken)?;
         }
-        let tokens = self.random.chunks_exact(16);
-        let tokens = tokens.filter_map(|bytes| bytes.try_into().ok().map(Token::from_random));
-        slots.write(tokens, &mut self.output, now);
+        let made_at = SystemTime::now();
+        let draws = self.random.chunks_exact(16).filter_map(|bytes| {
+            let random = bytes.try_into().ok()?;
+            Some(Draw { random, made_at })
+        });
+        slots.write(draws, &mut self.output, now);
         Ok(())
     }
 

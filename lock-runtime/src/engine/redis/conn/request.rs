@@ -3,7 +3,7 @@
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::redis::wire::reply::granted;
 use crate::engine::request::{Attempt, Claim};
-use crate::engine::token::Token;
+use crate::engine::token::{Draw, Token};
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -117,9 +117,9 @@ impl Request {
     }
 
     /// Gives an acquisition its token.
-    pub(super) fn set_token(&mut self, drawn: Token) {
+    pub(super) fn set_token(&mut self, draw: Draw) {
         if let Request::Acquire { attempt, token } = self {
-            *token = Some(drawn.with_limit(attempt.limit));
+            *token = Some(attempt.token(draw));
         }
     }
 

@@ -8,12 +8,12 @@ use crate::engine::redis::conn::reconnect::ReconnectingConnection;
 use crate::engine::redis::conn::request::{Request, Via};
 use crate::engine::redis::keys::Keys;
 use crate::engine::redis::wire::message::parse_message;
-use crate::engine::token::Token;
 use crate::util::io_thread::IoThread;
 use crate::util::time::deadline_in;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 /// The subscription to the process's channel. It is made when the first claim waits.
 pub(crate) struct Subscription {
@@ -27,8 +27,7 @@ pub(crate) struct Subscription {
 impl Subscription {
     /// Creates a subscription whose connections are made like those of `connector`.
     pub(crate) fn new(connector: &Connector, keys: &Keys, handler: EventHandler) -> Self {
-        let process = Token::random();
-        let channel = keys.channel(process.encode(&mut [0; 37]));
+        let channel = keys.channel(&Uuid::new_v4().simple().to_string());
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(&channel);
         let (on_connected, keys) = (handler.clone(), keys.clone());

@@ -7,8 +7,9 @@ use crate::engine::redis::wire::encode::{milliseconds, set};
 use crate::engine::redis::wire::error::{is_try_again, unexpected_reply};
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::timeouts::{TOMBSTONE_TTL, WAITER_TTL, WAKE_TTL};
+use crate::engine::token::Token;
 use crate::error::Holder;
-use redis::Cmd;
+use redis::{Cmd, Value};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -34,35 +35,22 @@ impl Locks {
                 .arg(WAKE_TTL.as_micros() as u64)
                 .arg(valid_until as u64);
         });
-        let reply: Vec<u64> = match reply.await {
+        let reply: Vec<Value> = match reply.await {
             // While the slot moves between nodes there is no queue, but the lock can be acquired.
             Err(error) if is_try_again(&error) => match self.set_nx(claim, deadline).await? {
-                true => vec![1, milliseconds(claim.ttl)],
+                true => return Ok(EnqueueReply::Granted(claim.ttl)),
                 false => return Err(error),
             },
             reply => reply?,
         };
-        match reply[..] {
-            [0] => Ok(EnqueueReply::Stale),
-            [3, left] => {
-                self.subscription.probe();
-                Ok(EnqueueReply::AlreadyHeld(Duration::from_millis(left)))
+        match parse(&reply) {
+            Some(reply) => {
+                if let EnqueueReply::AlreadyHeld(_) = reply {
+                    self.subscription.probe();
+                }
+                Ok(reply)
             }
-            [1, left] => Ok(EnqueueReply::Granted(Duration::from_millis(left))),
-            [2, at, holder_ttl, ahead, length, ref rest @ ..] => {
-                Ok(EnqueueReply::Queued(QueueStatus {
-                    server_time: ServerTime(Duration::from_micros(at)),
-                    holder_ttl: Duration::from_millis(holder_ttl),
-                    position: ahead,
-                    has_others: length > 1,
-                    holder: match rest {
-                        [1] => Holder::NeverExpires,
-                        [2] => Holder::ForeignValue,
-                        _ => Holder::AnotherClient,
-                    },
-                }))
-            }
-            _ => Err(unexpected_reply(format!("{reply:?} to a claim that waits"))),
+            None => Err(unexpected_reply(format!("{reply:?} to a claim that waits"))),
         }
     }
 
@@ -101,4 +89,31 @@ impl Locks {
         });
         held.await.map(|held: u8| held == 1)
     }
+}
+
+fn parse(reply: &[Value]) -> Option<EnqueueReply> {
+    let number = |value: &Value| match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    let numbers: Vec<u64> = reply.iter().map_while(number).collect();
+    let holder = match reply.last()? {
+        Value::Int(1) => Holder::NeverExpires,
+        Value::Int(2) => Holder::ForeignValue,
+        Value::BulkString(token) => Token::read(token).map(Token::holder).unwrap_or_default(),
+        _ => Holder::AnotherClient,
+    };
+    Some(match numbers[..] {
+        [0] => EnqueueReply::Stale,
+        [3, left] => EnqueueReply::AlreadyHeld(Duration::from_millis(left)),
+        [1, left] => EnqueueReply::Granted(Duration::from_millis(left)),
+        [2, at, holder_ttl, ahead, length, ..] => EnqueueReply::Queued(QueueStatus {
+            server_time: ServerTime(Duration::from_micros(at)),
+            holder_ttl: Duration::from_millis(holder_ttl),
+            position: ahead,
+            has_others: length > 1,
+            holder,
+        }),
+        _ => return None,
+    })
 }

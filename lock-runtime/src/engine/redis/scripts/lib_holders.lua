@@ -3,6 +3,8 @@
 -- of them, itself included; 2047 stands for any number. A score is limit * 2^42 + the server time in milliseconds
 -- at which the lease ends, and the key expires after the last lease.
 local lock, UNLIMITED, BAND = KEYS[1], 2047, 2 ^ 42
+-- A UUID of version 8, the only kind of token of those clients.
+local KNOWS_MARKS = '^%x%x%x%x%x%x%x%x%x%x%x%x8%x%x%x[89ab]'
 -- The mark of new holders, which scripts that know of waiters set.
 local mark = ''
 
@@ -25,7 +27,7 @@ end
 
 -- Returns true if the holder's client knows marks. Another client would not recognize its token.
 local function may_be_marked(token)
-  return string.sub(token, 1, 8) == 'd15710cc'
+  return string.find(token, KNOWS_MARKS) ~= nil
 end
 
 -- Set by read_holders: the token of a holder that is a string, the end of its lease if it shares the lock or is marked,

@@ -4,8 +4,8 @@
 -- ARGV[6] the server time after which this request is void; 0 for none
 -- {0}: void. {1, ms}: the token acquires the lock, for that long. {3, ms}: it held the lock already.
 -- {2, time, ms, ahead, length}: it waits; the server's time, the time until a lease ends that is in its way, the
--- number of tokens ahead of it, and of all in the queue. A sixth number follows if the key is not that of a lock:
--- 1 if it never expires, 2 if it has a foreign type
+-- number of tokens ahead of it, of all in the queue, and the only holder, if there is one. If the key is not that of a
+-- lock, that is a number: 1 if it never expires, 2 if it has a foreign type
 local token, ttl, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local alive_for, patience = tonumber(ARGV[4]), tonumber(ARGV[5])
 local now = server_time()
@@ -57,8 +57,8 @@ local left, never_ends = holder_ttl(now)
 if sole and not outlasts and not never_ends and may_be_marked(sole) then
   redis.call('SET', lock, sole .. MARK, 'PX', left + GRACE)
 end
-local foreign = sole == '?' and 2 or sole and never_ends and 1 or nil
+local holder = sole == '?' and 2 or sole and never_ends and 1 or sole or ''
 if limit > 1 and first_end and not is_free then
   left = math.min(left, first_end - ms)
 end
-return {2, now, math.min(left, passes_in or left), ahead, length, foreign}
+return {2, now, math.min(left, passes_in or left), ahead, length, holder}

@@ -203,6 +203,7 @@ pub(crate) fn milliseconds(ttl: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::limit::Limit;
+    use crate::process::ProcessId;
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -216,6 +217,7 @@ mod tests {
 
     fn attempt(name: &str, limit: Limit, others: Option<Arc<[Arc<str>]>>) -> Attempt {
         Attempt {
+            process: ProcessId::random(),
             name: name.into(),
             ttl: Duration::from_secs(30),
             replicas: 0,

@@ -4,7 +4,7 @@ use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::common::line::Place;
 use crate::engine::error::EngineError;
 use crate::engine::request::{Acquired, Attempt, Claim};
-use crate::engine::token::Token;
+use crate::engine::token::Draw;
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::lock::claims::Claims;
 use crate::engine::zookeeper::lock::look::place_of;
@@ -52,7 +52,7 @@ impl ZooKeeperEngine {
         supervisor: &Arc<dyn ReleaseSupervisor>,
         deadline: Instant,
     ) -> Result<Option<Acquired>, EngineError> {
-        let token = Token::random().with_limit(attempt.limit);
+        let token = attempt.token(Draw::now());
         let (claims, claim) = (self.claims.clone(), attempt.claim(token));
         let waits = attempt.waits;
         // A claim that waits for a moment, and then leaves, would be in the way of the next try. In the caller's own

@@ -2,6 +2,7 @@
 
 use crate::engine::common::line::{Entry, Line};
 use crate::engine::token::Token;
+use crate::error::Holder;
 use crate::limit::Limit;
 use std::cmp::Ordering;
 
@@ -42,6 +43,17 @@ pub(crate) fn stem(token: Token) -> String {
 impl Entry for Child {
     fn limit(&self) -> Limit {
         self.limit
+    }
+
+    /// Curator's identities are UUIDs of version 4.
+    fn holder(&self) -> Holder {
+        let id = self
+            .name
+            .strip_prefix("_c_")
+            .and_then(|rest| rest.get(..ID_LENGTH));
+        id.and_then(Token::parse)
+            .map(Token::holder)
+            .unwrap_or_default()
     }
 }
 

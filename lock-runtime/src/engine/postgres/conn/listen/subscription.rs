@@ -5,7 +5,6 @@ use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::connect::{Connection, MessageHandler};
 use crate::engine::postgres::sql::schema::Schema;
 use crate::engine::postgres::wire::error::connecting;
-use crate::engine::token::Token;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, now, timeout_at};
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_postgres::AsyncMessage;
+use uuid::Uuid;
 
 pub(crate) enum Event {
     /// A claim is about to wait.
@@ -52,7 +52,7 @@ pub(crate) async fn subscribe(
     if !connection.backend.is_own {
         return Err(failed("no message passes a pooler"));
     }
-    let channel = format!("lock_{}", Token::random().encode(&mut [0; 37]));
+    let channel = format!("lock_{}", Uuid::new_v4().simple());
     let listen = listen(&connection, &channel, &address.schema);
     match timeout_at(deadline_in(timeout), listen).await {
         Ok(listening) => listening?,

@@ -22,7 +22,7 @@ use crate::engine::redis::conn::request::{Delivery, Request};
 use crate::engine::redis::wire::encode::Encoder;
 use crate::engine::redis::wire::reply::granted;
 use crate::engine::request::Claim;
-use crate::engine::token::Token;
+use crate::engine::token::Draw;
 use redis::Value;
 use std::mem::{replace, swap, take};
 use std::task::{Poll, Waker};
@@ -207,7 +207,7 @@ impl Slots {
     /// others are served: otherwise the two would take turns.
     pub(crate) fn write(
         &mut self,
-        tokens: impl IntoIterator<Item = Token>,
+        draws: impl IntoIterator<Item = Draw>,
         encoder: &mut impl Encoder,
         now: impl FnOnce() -> Instant,
     ) {
@@ -242,16 +242,16 @@ impl Slots {
             encoder.releases(&batch, slots().any(|slot| slot.delivery.with_source));
             self.owed.push_releases(releases);
         }
-        let mut tokens = tokens.into_iter();
+        let mut draws = draws.into_iter();
         let mut awaits_replicas = false;
         for at in others {
             let slot = &mut self.slots[*at];
             if slot.request.is_acquisition() {
-                let Some(token) = tokens.next() else {
+                let Some(draw) = draws.next() else {
                     self.unsent.push(*at);
                     continue;
                 };
-                slot.request.set_token(token);
+                slot.request.set_token(draw);
             }
             awaits_replicas |= slot.delivery.awaits_replicas();
             self.write_one(*at, encoder);

@@ -4,7 +4,9 @@ use super::*;
 use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::redis::conn::request::Via;
 use crate::engine::request::Attempt;
+use crate::engine::token::Token;
 use crate::limit::Limit;
+use crate::process::ProcessId;
 use crate::util::backoff::fraction;
 use crate::util::time::now;
 use redis::{Arg, Cmd};
@@ -123,6 +125,7 @@ pub(crate) fn acquire(name: &str) -> Request {
 
 fn attempt(name: &str) -> Attempt {
     Attempt {
+        process: ProcessId::random(),
         limit: Limit::EXCLUSIVE,
         waits: false,
         name: name.into(),
@@ -174,10 +177,10 @@ impl Bench {
 
     fn write(&mut self) -> Vec<Written> {
         let before = self.log.0.len();
-        let tokens: Vec<_> = (0..self.slots.unsent_acquisitions())
-            .map(|_| Token::random())
+        let draws: Vec<_> = (0..self.slots.unsent_acquisitions())
+            .map(|_| Draw::now())
             .collect();
-        self.slots.write(tokens, &mut self.log, now);
+        self.slots.write(draws, &mut self.log, now);
         self.log.0.iter().skip(before).cloned().collect()
     }
 
