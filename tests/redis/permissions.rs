@@ -63,6 +63,21 @@ async fn minimal_permissions_suffice() {
     passes_on(&server, config).await;
 }
 
+/// A shared lock is acquired by a script. A server that must not load it ahead gets its source.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_need_not_be_loaded_ahead() {
+    let server = Server::start();
+    let [commands, _] = permissions::commands();
+    let commands = format!("{commands} ").replace("+script|load ", "");
+    let config = clerk(&server, &format!("~lock:* &lock:* {commands}"));
+    let locks = connected(config).await;
+    server.query::<()>("SCRIPT FLUSH");
+    let reader = locks.lock("page").read().acquire().await.unwrap();
+    server.query::<()>("SCRIPT FLUSH");
+    reader.release().await.unwrap();
+    assert!(!server.exists("lock:page"));
+}
+
 /// The guide, the protocol and the error of a user without permissions list the same ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permissions_are_the_same_wherever_they_are_listed() {

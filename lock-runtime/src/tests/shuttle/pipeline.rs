@@ -85,10 +85,11 @@ impl Connection {
             let supervisor: Arc<dyn ReleaseSupervisor> = this.ends.clone();
             let deadline = deadline_in(Duration::from_secs(5));
             let request = acquire(name);
-            let ticket = this.pipeline.submit(&Envelope {
+            let envelope = Envelope {
                 supervisor: Some(&supervisor),
                 ..request.by(Via::Runtime, deadline)
-            });
+            };
+            let ticket = this.pipeline.submit(&envelope);
             let outcome = match most {
                 Some(most) => with_turn_limit(most, ticket).await,
                 None => Some(ticket.await),
@@ -120,8 +121,8 @@ impl Connection {
         spawn(async move {
             let deadline = deadline_in(Duration::from_secs(5));
             let request = command(packed);
-            let ticket = this.pipeline.submit(&request.by(Via::Runtime, deadline));
-            match ticket.await {
+            let envelope = request.by(Via::Runtime, deadline);
+            match this.pipeline.submit(&envelope).await {
                 Outcome::Reply(reply, None) => {
                     assert_eq!(reply, Value::BulkString(packed.to_vec()));
                 }

@@ -23,10 +23,10 @@ impl Pipeline {
     }
 
     /// Submits a request, once the ticket is polled.
-    pub(crate) fn submit<'a>(&'a self, envelope: &Envelope<'a>) -> Ticket<'a> {
+    pub(crate) fn submit<'a>(&'a self, envelope: &'a Envelope<'a>) -> Ticket<'a> {
         Ticket {
             pipeline: self,
-            envelope: *envelope,
+            envelope,
             stage: Stage::New,
         }
     }
@@ -72,7 +72,7 @@ fn wake_driver(mut slots: MutexGuard<'_, Slots>) {
 /// drop a task with a guard in it.
 pub(crate) struct Ticket<'a> {
     pipeline: &'a Pipeline,
-    envelope: Envelope<'a>,
+    envelope: &'a Envelope<'a>,
     stage: Stage,
 }
 
@@ -97,7 +97,7 @@ impl Future for Ticket<'_> {
                     delivery,
                     deadline,
                     ..
-                } = self.envelope;
+                } = *self.envelope;
                 let request = request.clone();
                 let mut slots = pipeline.slots();
                 let Some(slot) = slots.put(request, delivery, deadline) else {

@@ -30,9 +30,15 @@ impl Locks {
             supervisor: Some(supervisor),
             ..request.by(via, deadline)
         };
-        let reply = match self.send(&attempt.name, envelope).await {
-            // While the slot moves between nodes, only the lock itself is available, and not its queue.
-            Err(error) if attempt.needs_script() && is_try_again(&error) => return Ok(None),
+        let reply = match self.router.send(&attempt.name, &envelope).await {
+            // Boxed: few scripts fail.
+            Err(error) if attempt.needs_script() => {
+                match Box::pin(self.send_source(&attempt.name, &envelope, error)).await {
+                    // While the slot moves between nodes, only the lock itself is available, and not its queue.
+                    Err(error) if is_try_again(&error) => return Ok(None),
+                    reply => reply?,
+                }
+            }
             reply => reply?,
         };
         let Reply { value, acquired } = reply;

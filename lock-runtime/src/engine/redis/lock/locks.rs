@@ -22,20 +22,19 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Sends a request about a lock, and again with the source of its script if the server does not know that.
-    pub(crate) async fn send<'a>(
+    /// Sends a request again, with the source of its script, if it failed because the server did not know that.
+    pub(crate) async fn send_source<'a>(
         &self,
         lock: &str,
-        mut envelope: Envelope<'a>,
+        envelope: &Envelope<'a>,
+        error: EngineError,
     ) -> Result<Reply<'a>, EngineError> {
-        match self.router.send(lock, &envelope).await {
-            Err(error) if is_server_error(&error, ServerErrorKind::NoScript) => {
-                envelope.delivery.with_source = true;
-                // Boxed: few servers have forgotten a script.
-                Box::pin(self.router.send(lock, &envelope)).await
-            }
-            reply => reply,
+        if !is_server_error(&error, ServerErrorKind::NoScript) {
+            return Err(error);
         }
+        let mut envelope = *envelope;
+        envelope.delivery.with_source = true;
+        self.router.send(lock, &envelope).await
     }
 
     /// Sends a command about a lock.

@@ -20,13 +20,18 @@ impl Locks {
         self.router.kill_broken(&claim.name, deadline).await?;
         let request = Request::release(claim);
         let envelope = request.by(Via::Runtime, deadline);
-        match self.send(&claim.name, envelope).await {
-            // While the slot moves between nodes, a script can use one key, but not several.
-            Err(error) if is_try_again(&error) => {
-                Box::pin(self.delete_if_owner(claim, deadline)).await
-            }
-            reply => decode(reply?.value).map(|released: u8| released == 1),
-        }
+        let reply = match self.router.send(&claim.name, &envelope).await {
+            // Boxed: few releases fail.
+            Err(error) => match Box::pin(self.send_source(&claim.name, &envelope, error)).await {
+                // While the slot moves between nodes, a script can use one key, but not several.
+                Err(error) if is_try_again(&error) => {
+                    return Box::pin(self.delete_if_owner(claim, deadline)).await;
+                }
+                reply => reply?,
+            },
+            reply => reply?,
+        };
+        decode(reply.value).map(|released: u8| released == 1)
     }
 
     /// Releases the lock regardless of its queue; returns `false` if the claim did not own it.

@@ -114,11 +114,20 @@ impl Output {
     }
 
     fn header(&mut self, kind: u8, length: usize) {
-        self.bytes.push(kind);
-        let mut digits = itoa::Buffer::new();
-        self.bytes
-            .extend_from_slice(digits.format(length).as_bytes());
-        self.bytes.extend_from_slice(b"\r\n");
+        match length {
+            // Most lengths have one digit.
+            0..=9 => {
+                let digit = b'0' + length as u8;
+                self.bytes.extend_from_slice(&[kind, digit, b'\r', b'\n']);
+            }
+            _ => {
+                self.bytes.push(kind);
+                let mut digits = itoa::Buffer::new();
+                let digits = digits.format(length).as_bytes();
+                self.bytes.extend_from_slice(digits);
+                self.bytes.extend_from_slice(b"\r\n");
+            }
+        }
     }
 }
 
