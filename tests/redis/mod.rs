@@ -5,6 +5,7 @@ mod blocked_threads;
 mod clocks;
 mod commands;
 mod connecting;
+pub mod database;
 mod fencing;
 mod fixture;
 mod interop;

@@ -7,7 +7,7 @@ use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use lock_test_support::database::Database;
+use super::database::Database;
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
 use lock_test_support::time::{millis, within};

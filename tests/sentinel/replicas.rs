@@ -11,7 +11,7 @@ use lock_runtime::{Config, Lock, LockError, LockManager, distributed_lock};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use lock_test_support::database::Database;
+use crate::redis::database::Database;
 use lock_test_support::manager::connected;
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};

@@ -13,7 +13,6 @@ mod report;
 mod round;
 mod runtime;
 mod server;
-mod servers;
 mod work;
 
 use report::Report;

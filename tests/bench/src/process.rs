@@ -52,3 +52,11 @@ pub fn command(program: &str, core: Option<usize>) -> Command {
     command.args(["--cpu-list", &core.to_string(), program]);
     command
 }
+
+/// Makes a process run on that core alone.
+pub fn keep_on(core: usize, id: u32) {
+    let mut command = Command::new("taskset");
+    command.args(["--all-tasks", "--cpu-list", "--pid", &core.to_string()]);
+    let kept = command.arg(id.to_string()).output().unwrap();
+    assert!(kept.status.success(), "{kept:?}");
+}

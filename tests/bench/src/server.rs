@@ -1,19 +1,13 @@
 //! A redis-server for this run only.
 
 use crate::process;
-use redis::{Connection, InfoDict, RedisResult, cmd};
-use std::net::TcpListener;
+use lock_test_support::server;
+use redis::{Connection, InfoDict, cmd};
 use std::ops::Sub;
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Killed when dropped, also on a panic.
-pub struct Server {
-    process: Child,
-    directory: PathBuf,
-    port: u16,
-}
+pub struct Server(server::Server);
 
 /// The work of the server so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,50 +30,26 @@ impl Sub for Usage {
 }
 
 impl Server {
+    /// Starts a server, which runs on that core if there is one.
     pub fn start(core: Option<usize>) -> Server {
-        let name = format!("lock-bench-{}-{core:?}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&directory).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let process = process::command("redis-server", core)
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-            .args(["--save", "", "--appendonly", "no", "--dir"])
-            .arg(&directory)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("`redis-server` is installed");
-        let mut server = Server {
-            process,
-            directory,
-            port,
-        };
-        let start = Instant::now();
-        while server.try_connect().is_err() {
-            let gone = server.process.try_wait().unwrap();
-            assert!(
-                gone.is_none() && start.elapsed() < Duration::from_secs(10),
-                "no redis-server"
-            );
-            std::thread::sleep(Duration::from_millis(10));
+        let server = server::Server::start();
+        if let Some(core) = core {
+            process::keep_on(core, server.pid());
         }
-        server
+        Server(server)
     }
 
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
+        self.0.url()
     }
 
     pub fn port(&self) -> u16 {
-        self.port
+        self.0.port()
     }
 
     /// Returns the id of the process.
     pub fn id(&self) -> u32 {
-        self.process.id()
+        self.0.pid()
     }
 
     pub fn version(&self) -> String {
@@ -132,11 +102,8 @@ impl Server {
     }
 
     pub fn connect(&self) -> Connection {
-        self.try_connect().expect("the server replies")
-    }
-
-    fn try_connect(&self) -> RedisResult<Connection> {
-        redis::Client::open(self.url())?.get_connection()
+        let connect = || redis::Client::open(self.url())?.get_connection();
+        connect().expect("the server replies")
     }
 
     fn info(&self, section: &str) -> InfoDict {
@@ -147,10 +114,9 @@ impl Server {
     }
 }
 
+/// Whatever is left on it.
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
+        self.0.kill();
     }
 }

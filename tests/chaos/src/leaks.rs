@@ -27,7 +27,7 @@ pub fn left(deployment: &mut dyn Deployment) -> Vec<String> {
         return left;
     }
     for server in 0..deployment.limits().servers {
-        deployment.server(server).clear();
+        deployment.servers_mut().clear(server);
     }
     left.sort();
     left
@@ -42,7 +42,7 @@ pub fn uncleared(deployment: &dyn Deployment, faults: &[Fault]) -> Vec<String> {
     }
     let mut left = Vec::new();
     comes_true(millis(5000), || {
-        left = deployment.leftovers();
+        left = deployment.servers().leftovers();
         left.is_empty()
     });
     let reported = |key| format!("`{key}`, though no process was killed");
@@ -50,10 +50,12 @@ pub fn uncleared(deployment: &dyn Deployment, faults: &[Fault]) -> Vec<String> {
 }
 
 /// Returns the connections that workers still have after their end, while their processes still run.
-pub fn connected(deployment: &mut dyn Deployment) -> Vec<String> {
+pub fn connected(deployment: &dyn Deployment) -> Vec<String> {
+    let servers = 0..deployment.limits().servers;
+    let clients = |server| deployment.servers().clients(server);
     let mut left = Vec::new();
     comes_true(millis(5000), || {
-        left = deployment.clients();
+        left = servers.clone().flat_map(clients).collect();
         left.is_empty()
     });
     for client in &mut left {
@@ -78,7 +80,7 @@ async fn sweep(deployment: &dyn Deployment) -> Vec<String> {
                 }
             }
         }
-        let left = deployment.leftovers();
+        let left = deployment.servers().leftovers();
         if left.is_empty() || start.elapsed() > LONG {
             break left;
         }

@@ -12,11 +12,14 @@ use crate::certificates::Certificates;
 use crate::etcd_gateway::{self, ask, base64};
 use crate::members::{Member, Members, Replicated};
 use crate::proxy::Proxy;
-use crate::server::{free_port, temporary};
+use crate::server::{free_port, on_disk, temporary};
 use crate::time::{comes_true, eventually};
 
 /// How long a member has to start, and a cluster to elect a leader, on a busy machine.
 const START: Duration = Duration::from_secs(30);
+
+/// The timeouts that etcd has by itself.
+const SLOW: [&str; 4] = ["--heartbeat-interval", "100", "--election-timeout", "1000"];
 
 /// Killed when dropped, after a check that the test left no keys of locks.
 pub struct Etcd {
@@ -30,35 +33,40 @@ pub struct Etcd {
 
 impl Etcd {
     pub fn start() -> Self {
-        Self::with(1, None, &[], false)
+        Self::with(temporary, 1, None, &[], false)
     }
 
     /// Starts a cluster of three members.
     pub fn three() -> Self {
-        Self::with(3, None, &[], false)
+        Self::with(temporary, 3, None, &[], false)
     }
 
     /// Starts a cluster of three members with the timeouts that etcd has by itself.
     pub fn three_that_are_slow() -> Self {
-        let options = ["--heartbeat-interval", "100", "--election-timeout", "1000"];
-        Self::with(3, None, &options, false)
+        Self::with(temporary, 3, None, &SLOW, false)
     }
 
     /// Starts a cluster of three members that can be parted from one another.
     pub fn three_behind_proxies() -> Self {
-        Self::with(3, None, &[], true)
+        Self::with(temporary, 3, None, &[], true)
     }
 
     /// Starts a member that accepts only TLS.
     pub fn with_tls(certificates: Certificates) -> Self {
-        Self::with(1, Some(certificates), &[], false)
+        Self::with(temporary, 1, Some(certificates), &[], false)
     }
 
     pub fn with_options(options: &[&str]) -> Self {
-        Self::with(1, None, options, false)
+        Self::with(temporary, 1, None, options, false)
+    }
+
+    /// Starts members to be measured: on a disk, and with the timeouts that etcd has by itself.
+    pub fn as_installed(count: usize) -> Self {
+        Self::with(on_disk, count, None, &SLOW, false)
     }
 
     fn with(
+        directory: fn(&str) -> TempDir,
         count: usize,
         tls: Option<Certificates>,
         options: &[&str],
@@ -66,7 +74,13 @@ impl Etcd {
     ) -> Self {
         // Another program may take a port before a member does.
         for _ in 0..5 {
-            let mut etcd = Self::begin(count, tls.as_ref(), options, behind_proxies);
+            let mut etcd = Self::begin(
+                directory("etcd-"),
+                count,
+                tls.as_ref(),
+                options,
+                behind_proxies,
+            );
             let mut ended = false;
             comes_true(START, || {
                 ended = (0..count).any(|number| etcd.has_ended(number));
@@ -83,12 +97,12 @@ impl Etcd {
     }
 
     fn begin(
+        directory: TempDir,
         count: usize,
         tls: Option<&Certificates>,
         options: &[&str],
         behind_proxies: bool,
     ) -> Self {
-        let directory = temporary("etcd-");
         let file = |name: &str| directory.path().join(name);
         if let Some(tls) = tls {
             fs::write(file("authority.pem"), &tls.authority).unwrap();

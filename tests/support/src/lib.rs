@@ -3,7 +3,6 @@
 pub mod certificates;
 pub mod clocks;
 pub mod cluster;
-pub mod database;
 pub mod etcd;
 pub mod etcd_gateway;
 pub mod exclusion;

@@ -160,7 +160,7 @@ impl Server {
         self.clocks.as_ref()
     }
 
-    fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.process.as_ref().expect("the server runs").id()
     }
 
@@ -514,6 +514,12 @@ pub fn temporary(prefix: &str) -> TempDir {
     directory.prefix(prefix);
     let in_memory = directory.tempdir_in("/dev/shm");
     in_memory.or_else(|_| directory.tempdir()).unwrap()
+}
+
+/// Creates a directory on a disk, for servers that are measured.
+pub fn on_disk(prefix: &str) -> TempDir {
+    let mut directory = tempfile::Builder::new();
+    directory.prefix(prefix).tempdir().unwrap()
 }
 
 /// Stops a process, and waits until none of its threads runs: on a busy machine threads may run for long after

@@ -4,10 +4,10 @@ use crate::fault::{FaultTarget, Kind};
 use lock_test_support::cluster::Cluster;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
-use lock_test_support::server::Server;
+use lock_test_support::servers::Servers;
 
 use super::failover::Failover;
-use super::{Deployment, Host, KEYS, Limits, Move, durable, name};
+use super::{Deployment, KEYS, Limits, Move, durable, name};
 
 pub struct InCluster {
     cluster: Cluster,
@@ -57,8 +57,12 @@ impl Deployment for InCluster {
         self.cluster.url()
     }
 
-    fn server(&mut self, number: usize) -> &mut dyn Host {
-        self.cluster.node_mut(number)
+    fn servers(&self) -> &dyn Servers {
+        &self.cluster
+    }
+
+    fn servers_mut(&mut self) -> &mut dyn Servers {
+        &mut self.cluster
     }
 
     fn serving(&self, key: u32) -> Option<usize> {
@@ -133,10 +137,5 @@ impl Deployment for InCluster {
 
     fn is_settled(&self) -> bool {
         self.cluster.is_settled()
-    }
-
-    fn leftovers(&self) -> Vec<String> {
-        let nodes = (0..self.cluster.node_count()).map(|node| self.cluster.node(node));
-        nodes.flat_map(Server::leftovers).collect()
     }
 }

@@ -1,27 +1,23 @@
 //! The network between workers and servers.
 
 use lock_test_support::proxy::Proxy;
-use lock_test_support::server::Server;
+use lock_test_support::servers::{Network, Servers};
 
 /// A proxy for each worker process and each server, so that a single connection can fail.
-pub struct Mesh {
-    processes: Vec<Vec<Proxy>>,
-}
+pub struct Mesh(Vec<Network>);
 
 impl Mesh {
-    pub fn to(servers: &[Server], processes: usize) -> Self {
-        let links = || servers.iter().map(|server| Proxy::reading(server.port()));
-        Self {
-            processes: (0..processes).map(|_| links().collect()).collect(),
-        }
+    pub fn to(servers: &dyn Servers, processes: usize, proxy: fn(u16) -> Proxy) -> Self {
+        let ports = servers.ports();
+        let network = |_| Network::to(servers, &ports, proxy).expect("there are proxies");
+        Self((0..processes).map(network).collect())
     }
 
     pub fn urls(&self, process: usize) -> String {
-        let urls: Vec<_> = self.processes[process].iter().map(Proxy::url).collect();
-        urls.join(" ")
+        self.0[process].urls.join(" ")
     }
 
-    pub fn proxy(&self, process: usize, server: usize) -> &Proxy {
-        &self.processes[process][server]
+    pub fn proxy(&self, process: usize, server: usize) -> Option<&Proxy> {
+        self.0.get(process)?.proxies.get(server)
     }
 }

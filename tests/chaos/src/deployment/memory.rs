@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use crate::fault::Kind;
 use lock_test_support::proxy::Proxy;
+use lock_test_support::servers::{Memory, Servers};
 use lock_test_support::time::millis;
 
-use super::{Deployment, Host, KEYS, Limits, Links};
+use super::{Deployment, KEYS, Limits, Links};
 
-pub struct Memory {
-    url: String,
+pub struct InMemory {
+    memory: Memory,
     limits: Limits,
 }
 
-impl Memory {
-    pub fn start(seed: u64) -> Self {
+impl InMemory {
+    pub fn start() -> Self {
         Self {
-            url: format!("memory://chaos-{seed}"),
+            memory: Memory::start(),
             limits: Limits {
                 variant: "one process",
                 ttl: millis(800),
@@ -46,24 +47,24 @@ impl Memory {
     }
 }
 
-impl Deployment for Memory {
+impl Deployment for InMemory {
     fn limits(&self) -> &Limits {
         &self.limits
     }
 
     fn urls(&self, _: usize) -> String {
-        self.url.clone()
+        self.memory.urls().concat()
     }
 
-    fn server(&mut self, number: usize) -> &mut dyn Host {
-        unreachable!("there is no server {number}")
+    fn servers(&self) -> &dyn Servers {
+        &self.memory
+    }
+
+    fn servers_mut(&mut self) -> &mut dyn Servers {
+        &mut self.memory
     }
 
     fn proxy(&self, _: usize, _: usize) -> Option<&Proxy> {
         None
-    }
-
-    fn leftovers(&self) -> Vec<String> {
-        Vec::new()
     }
 }

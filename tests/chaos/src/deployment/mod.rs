@@ -2,7 +2,7 @@
 
 mod cluster;
 mod failover;
-mod host;
+mod independent;
 mod links;
 mod listener;
 mod memory;
@@ -18,10 +18,10 @@ use std::time::Duration;
 use crate::fault::Kind;
 use crate::source::Source;
 use crate::worker_pool::Environment;
-pub use host::Host;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
+use lock_test_support::servers::Servers;
 use lock_test_support::zookeeper::ZooKeeper;
 pub use one_node::OneNode;
 pub use postgres::{Beside, InPostgres};
@@ -91,7 +91,7 @@ impl Topology {
         let mut rng = Rng::with(seed.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         rng.below(2);
         match self {
-            Self::Memory => Box::new(memory::Memory::start(seed)),
+            Self::Memory => Box::new(memory::InMemory::start()),
             Self::Standalone => Box::new(Standalone::start(&mut rng)),
             Self::Sentinel => Box::new(sentinel::Sentinel::start(&mut rng)),
             Self::Cluster => Box::new(cluster::InCluster::start(&mut rng)),
@@ -117,13 +117,9 @@ pub trait Deployment: Send {
         Vec::new()
     }
 
-    fn server(&mut self, number: usize) -> &mut dyn Host;
+    fn servers(&self) -> &dyn Servers;
 
-    /// Returns the connected clients of all servers.
-    fn clients(&mut self) -> Vec<String> {
-        let servers = 0..self.limits().servers;
-        servers.flat_map(|n| self.server(n).clients()).collect()
-    }
+    fn servers_mut(&mut self) -> &mut dyn Servers;
 
     /// Returns the server that serves the lock, if there is one.
     fn serving(&self, _key: u32) -> Option<usize> {
@@ -150,12 +146,6 @@ pub trait Deployment: Send {
     fn forgets_by(&self, _kind: Kind, _server: usize) -> bool {
         false
     }
-
-    /// Parts a server from the others, which clients still reach.
-    fn part(&mut self, _number: usize) {}
-
-    /// Ends the parting of servers.
-    fn rejoin(&mut self) {}
 
     /// Begins a failover of the lock's server. Returns `true` if it began.
     fn fail_over(&mut self, _key: u32) -> bool {
@@ -194,9 +184,6 @@ pub trait Deployment: Send {
     fn witnessed(&self) -> Option<Source> {
         None
     }
-
-    /// Returns the keys of locks and queues that are left.
-    fn leftovers(&self) -> Vec<String>;
 }
 
 /// The options of a server that keeps everything it acknowledged, and that obeys `DEBUG SLEEP`.

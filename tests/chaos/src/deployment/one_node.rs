@@ -4,12 +4,13 @@ use crate::fault::Kind;
 use crate::source::Source;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::{Server, free_port};
+use lock_test_support::servers::Servers;
 use lock_test_support::time::{eventually, millis};
 
-use super::{Deployment, Host, Limits, Links, durable};
+use super::{Deployment, Limits, Links, durable};
 
 pub struct OneNode {
-    server: Server,
+    servers: Vec<Server>,
     limits: Limits,
 }
 
@@ -29,7 +30,7 @@ impl OneNode {
             server.info("CLUSTER INFO", "cluster_state").as_deref() == Some("ok")
         });
         Self {
-            server,
+            servers: vec![server],
             limits: Limits {
                 variant: "one node",
                 links: Links::Nobodys,
@@ -48,11 +49,15 @@ impl Deployment for OneNode {
     }
 
     fn urls(&self, _: usize) -> String {
-        format!("redis-cluster://127.0.0.1:{}", self.server.port())
+        format!("redis-cluster://127.0.0.1:{}", self.servers[0].port())
     }
 
-    fn server(&mut self, _: usize) -> &mut dyn Host {
-        &mut self.server
+    fn servers(&self) -> &dyn Servers {
+        &self.servers
+    }
+
+    fn servers_mut(&mut self) -> &mut dyn Servers {
+        &mut self.servers
     }
 
     fn proxy(&self, _: usize, _: usize) -> Option<&Proxy> {
@@ -60,10 +65,6 @@ impl Deployment for OneNode {
     }
 
     fn witnessed(&self) -> Option<Source> {
-        Some(Source::Redis(self.server.socket()))
-    }
-
-    fn leftovers(&self) -> Vec<String> {
-        self.server.leftovers()
+        Some(Source::Redis(self.servers[0].socket()))
     }
 }

@@ -7,24 +7,24 @@ use crate::fault::{FaultTarget, Kind};
 use crate::source::Source;
 use lock_test_support::clocks::Clocks;
 use lock_test_support::pgbouncer::PgBouncer;
-use lock_test_support::postgres::{Postgres, url_at};
+use lock_test_support::postgres::Postgres;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
+use lock_test_support::servers::{Pooled, Servers};
 use lock_test_support::time::millis;
 
-use super::{Deployment, Host, Limits, Standalone};
+use super::links::Mesh;
+use super::{Deployment, Limits, Standalone};
 
 pub struct InPostgres {
-    /// One for each worker process, …
-    links: Vec<Proxy>,
-    /// … and one to the standby.
-    standby_links: Vec<Proxy>,
-    pooler: Option<PgBouncer>,
-    server: Postgres,
+    links: Mesh,
+    /// The links to the standby.
+    standby_links: Option<Mesh>,
+    pooled: Pooled,
     /// It receives what the server commits, and has received nothing that the server checkpoints.
-    standby: Option<Postgres>,
+    standby: Option<Pooled>,
     /// The server that has been replaced.
-    former: Option<Postgres>,
+    former: Option<Pooled>,
     /// Keeps dead rows, while the vacuum is held up.
     snapshot: Option<Snapshot>,
     limits: Limits,
@@ -110,22 +110,23 @@ impl InPostgres {
             // What is not flushed at a commit is lost in a crash.
             ("wal_writer_delay", "10s"),
         ];
-        let mut server = match limits.clocks {
+        let server = match limits.clocks {
             true => Postgres::by(Clocks::correct(), &settings),
             false => Postgres::with(&settings),
         };
-        let pooler = (beside == Beside::Pooler).then(|| PgBouncer::to(server.port()));
-        let standby = (beside == Beside::Standby).then(|| server.standby());
+        let mut pooled = match beside {
+            Beside::Pooler => Pooled::behind_pooler(server),
+            _ => Pooled::from(server),
+        };
+        let standby = (beside == Beside::Standby).then(|| Pooled::from(pooled.server.standby()));
         if standby.is_some() {
-            server.wait_for_standby();
+            pooled.server.wait_for_standby();
         }
-        let port = pooler.as_ref().map_or(server.port(), PgBouncer::port);
-        let links = |port| (0..limits.processes).map(|_| Proxy::to(port)).collect();
+        let links = |pooled: &Pooled| Mesh::to(pooled, limits.processes, Proxy::to);
         Self {
-            links: links(port),
-            standby_links: standby.as_ref().map_or(Vec::new(), |it| links(it.port())),
-            pooler,
-            server,
+            links: links(&pooled),
+            standby_links: standby.as_ref().map(links),
+            pooled,
             standby,
             former: None,
             snapshot: None,
@@ -140,7 +141,7 @@ impl InPostgres {
             .build()
             .unwrap();
         Snapshot {
-            _client: runtime.block_on(self.server.open_snapshot()),
+            _client: runtime.block_on(self.pooled.server.open_snapshot()),
             _runtime: runtime,
         }
     }
@@ -152,34 +153,31 @@ impl Deployment for InPostgres {
     }
 
     fn urls(&self, process: usize) -> String {
-        let port = self.links[process].port();
-        match self.standby_links.get(process) {
-            Some(other) => {
-                let other = other.port();
-                format!("postgres://postgres@127.0.0.1:{port},127.0.0.1:{other}/postgres")
+        let url = self.links.urls(process);
+        match &self.standby_links {
+            Some(links) => {
+                let standby = links.urls(process);
+                let (_, standby) = standby.split_once('@').expect("it names a user");
+                format!("{},{standby}", url.trim_end_matches("/postgres"))
             }
-            None => url_at(port),
+            None => url,
         }
     }
 
-    fn server(&mut self, _: usize) -> &mut dyn Host {
-        &mut self.server
+    fn servers(&self) -> &dyn Servers {
+        &self.pooled
     }
 
-    /// The pooler keeps connections of its own.
-    fn clients(&mut self) -> Vec<String> {
-        match self.pooler {
-            Some(_) => Vec::new(),
-            None => self.server.clients(),
-        }
+    fn servers_mut(&mut self) -> &mut dyn Servers {
+        &mut self.pooled
     }
 
-    fn proxy(&self, process: usize, _: usize) -> Option<&Proxy> {
-        let links = match self.former {
-            Some(_) => &self.standby_links,
-            None => &self.links,
-        };
-        links.get(process)
+    fn proxy(&self, process: usize, server: usize) -> Option<&Proxy> {
+        let replaced = self
+            .standby_links
+            .as_ref()
+            .filter(|_| self.former.is_some());
+        replaced.unwrap_or(&self.links).proxy(process, server)
     }
 
     /// The server is gone for good.
@@ -187,23 +185,23 @@ impl Deployment for InPostgres {
         let Some(mut standby) = self.standby.take() else {
             return false;
         };
-        self.server.kill();
-        standby.promote();
-        self.former = Some(std::mem::replace(&mut self.server, standby));
+        self.pooled.server.kill();
+        standby.server.promote();
+        self.former = Some(std::mem::replace(&mut self.pooled, standby));
         true
     }
 
     fn disturb(&mut self, kind: Kind) {
         match kind {
-            Kind::PoolerRestarted => self.pooler.iter_mut().for_each(PgBouncer::kill),
-            Kind::BackendsEnded => drop(self.server.terminate_connections()),
+            Kind::PoolerRestarted => self.pooled.pooler.iter_mut().for_each(PgBouncer::kill),
+            Kind::BackendsEnded => drop(self.pooled.server.terminate_connections()),
             _ => self.snapshot = Some(self.open_snapshot()),
         }
     }
 
     fn calm(&mut self, kind: Kind) {
         match kind {
-            Kind::PoolerRestarted => self.pooler.iter_mut().for_each(PgBouncer::restart),
+            Kind::PoolerRestarted => self.pooled.pooler.iter_mut().for_each(PgBouncer::restart),
             Kind::BackendsEnded => {}
             _ => self.snapshot = None,
         }
@@ -211,12 +209,8 @@ impl Deployment for InPostgres {
 
     fn witnessed(&self) -> Option<Source> {
         Some(Source::Postgres {
-            directory: self.server.socket_directory().to_owned(),
-            port: self.server.port(),
+            directory: self.pooled.server.socket_directory().to_owned(),
+            port: self.pooled.server.port(),
         })
-    }
-
-    fn leftovers(&self) -> Vec<String> {
-        self.server.leftovers()
     }
 }

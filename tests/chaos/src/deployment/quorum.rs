@@ -3,25 +3,20 @@
 use std::thread;
 
 use crate::fault::Kind;
-use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
 use lock_test_support::server::Server;
 use lock_test_support::time::millis;
 
-use super::links::Mesh;
-use super::{Deployment, Host, KEYS, Limits, Links, PROCESSES, open_to_all};
+use super::independent::Independent;
+use super::{KEYS, Limits, Links, PROCESSES, open_to_all};
 
-pub struct Quorum {
-    members: Vec<Server>,
-    links: Mesh,
-    limits: Limits,
-}
+pub struct Quorum;
 
 impl Quorum {
     /// Faults take down a minority at a time, or a majority: then no lock can be acquired, and exclusion
     /// still holds. A server that returns empty stays down until all leases have ended; or it may return
     /// earlier, and keys are deleted, too.
-    pub fn start(rng: &mut Rng) -> Self {
+    pub fn start(rng: &mut Rng) -> Independent {
         let ttl = millis(800);
         let (members, variant) = match rng.one_in(2) {
             true => (3, ["3, remember", "3, forget"]),
@@ -63,37 +58,6 @@ impl Quorum {
             account: rng.one_in(2),
             overheard: false,
         };
-        Self {
-            links: Mesh::to(&members, PROCESSES),
-            members,
-            limits,
-        }
-    }
-}
-
-impl Deployment for Quorum {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn urls(&self, process: usize) -> String {
-        self.links.urls(process)
-    }
-
-    fn server(&mut self, number: usize) -> &mut dyn Host {
-        &mut self.members[number]
-    }
-
-    /// Returns one of the members; all of them have the lock.
-    fn serving(&self, key: u32) -> Option<usize> {
-        Some(key as usize % self.members.len())
-    }
-
-    fn proxy(&self, process: usize, server: usize) -> Option<&Proxy> {
-        Some(self.links.proxy(process, server))
-    }
-
-    fn leftovers(&self) -> Vec<String> {
-        self.members.iter().flat_map(Server::leftovers).collect()
+        Independent::new(members, limits)
     }
 }

@@ -1,24 +1,24 @@
 //! Servers of which a majority has every lock: etcd and ZooKeeper.
 
 use std::io::{ErrorKind, Result};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::fault::Kind;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::etcd_gateway;
-use lock_test_support::members;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
+use lock_test_support::servers::Servers;
 use lock_test_support::stale_leader::StaleLeader;
 use lock_test_support::time::millis;
-use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::Client;
+use lock_test_support::zookeeper::{ZooKeeper, path_of};
 
-use super::{Deletion, Deployment, Host, Limits, Standalone, name};
+use super::links::Mesh;
+use super::{Deletion, Deployment, Limits, Standalone, name};
 
 /// One server, or three.
-pub trait Servers: members::Replicated {
+pub trait Members: Servers + 'static {
     /// The ttl of locks in random schedules.
     const TTL: Duration;
     /// What else may happen to them.
@@ -38,7 +38,7 @@ pub trait Servers: members::Replicated {
     fn target(&self) -> Option<usize>;
 }
 
-impl Servers for Etcd {
+impl Members for Etcd {
     // It rounds leases up to seconds, and looks twice a second which have ended.
     const TTL: Duration = millis(1500);
     const DISTURBANCES: &[Kind] = &[Kind::HistoryCompacted, Kind::LeasesRevoked];
@@ -68,7 +68,7 @@ impl Servers for Etcd {
     }
 }
 
-impl Servers for ZooKeeper {
+impl Members for ZooKeeper {
     const TTL: Duration = millis(800);
 
     fn start(servers: usize) -> Self {
@@ -78,24 +78,19 @@ impl Servers for ZooKeeper {
     fn delete_claims(port: u16, lock: &str) -> Result<()> {
         let mut client = Client::connect(port)?;
         // Those behind others first, as `deleteall` may do.
-        let mut claims = client.line(&path(lock));
+        let mut claims = client.line(&path_of(lock));
         claims.reverse();
         client.delete_together(&claims);
         Ok(())
     }
 
     fn delete_place(port: u16, lock: &str) -> Result<bool> {
-        Ok(Client::connect(port)?.delete_place(&path(lock)))
+        Ok(Client::connect(port)?.delete_place(&path_of(lock)))
     }
 
     fn target(&self) -> Option<usize> {
         self.leader_now()
     }
-}
-
-/// Returns the path of a lock in ZooKeeper.
-fn path(lock: &str) -> String {
-    format!("/{}", lock.replacen(':', "/", 1))
 }
 
 /// Starts servers of ZooKeeper that wait that number of ticks of 100 ms for one that is silent.
@@ -112,18 +107,12 @@ const TRIES: usize = 20;
 pub struct Replicated<S> {
     /// Ends before the servers do.
     stale: Option<StaleLeader>,
-    /// For each worker process, one to each server.
-    links: Vec<Vec<Proxy>>,
-    members: Vec<Member<S>>,
+    links: Mesh,
+    servers: S,
     limits: Limits,
 }
 
-struct Member<S> {
-    servers: Arc<Mutex<S>>,
-    number: usize,
-}
-
-impl<S: Servers> Replicated<S> {
+impl<S: Members> Replicated<S> {
     pub fn start(rng: &mut Rng) -> Self {
         let limits = Self::limits(if rng.one_in(2) { 1 } else { 3 });
         let limits = match rng.one_in(4) {
@@ -164,62 +153,42 @@ impl<S: Servers> Replicated<S> {
     }
 
     pub fn with(servers: S, limits: Limits) -> Self {
-        let numbers = 0..limits.servers;
-        let links = || {
-            numbers
-                .clone()
-                .map(|number| Proxy::to(servers.port(number)))
-        };
-        let links = (0..limits.processes).map(|_| links().collect()).collect();
-        let servers = Arc::new(Mutex::new(servers));
-        let member = |number| Member {
-            servers: servers.clone(),
-            number,
-        };
         Self {
             stale: None,
-            links,
-            members: numbers.map(member).collect(),
+            links: Mesh::to(&servers, limits.processes, Proxy::to),
+            servers,
             limits,
         }
     }
 }
 
-impl<S: Servers> Deployment for Replicated<S> {
+impl<S: Members> Deployment for Replicated<S> {
     fn limits(&self) -> &Limits {
         &self.limits
     }
 
     fn urls(&self, process: usize) -> String {
-        let hosts = self.links[process].iter();
-        let hosts: Vec<_> = hosts
-            .map(|link| format!("127.0.0.1:{}", link.port()))
-            .collect();
-        format!("{}://{}", S::SCHEME, hosts.join(","))
+        self.links.urls(process)
     }
 
-    fn server(&mut self, number: usize) -> &mut dyn Host {
-        &mut self.members[number]
+    fn servers(&self) -> &dyn Servers {
+        &self.servers
+    }
+
+    fn servers_mut(&mut self) -> &mut dyn Servers {
+        &mut self.servers
     }
 
     fn serving(&self, _: u32) -> Option<usize> {
-        self.members[0].servers().target()
+        self.servers.target()
     }
 
     fn proxy(&self, process: usize, server: usize) -> Option<&Proxy> {
-        self.links.get(process)?.get(server)
-    }
-
-    fn part(&mut self, number: usize) {
-        self.members[number].servers().part_from_others(number);
-    }
-
-    fn rejoin(&mut self) {
-        self.members[0].servers().rejoin();
+        self.links.proxy(process, server)
     }
 
     fn deletion(&self, kind: Kind, key: u32, server: usize) -> Option<Deletion> {
-        let (port, lock) = (self.members[server].servers().port(server), name(key));
+        let (port, lock) = (self.servers.ports()[server], name(key));
         match kind {
             Kind::KeyDeleted => Some(Box::new(move || match S::delete_claims(port, &lock) {
                 Err(error) => error.kind() != ErrorKind::ConnectionRefused,
@@ -234,49 +203,12 @@ impl<S: Servers> Deployment for Replicated<S> {
     }
 
     fn disturb(&mut self, kind: Kind) {
-        let servers = self.members[0].servers();
         match kind {
             Kind::LeasesRevoked => {
-                let start = || StaleLeader::start(servers.port(0));
+                let start = || StaleLeader::start(self.servers.ports()[0]);
                 self.stale.get_or_insert_with(start);
             }
-            kind => servers.disturb(kind),
+            kind => self.servers.disturb(kind),
         }
-    }
-
-    fn leftovers(&self) -> Vec<String> {
-        self.members[0].servers().all_claims()
-    }
-}
-
-impl<S> Member<S> {
-    fn servers(&self) -> MutexGuard<'_, S> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<S: Servers> Host for Member<S> {
-    fn pause(&mut self) {
-        self.servers().pause(self.number);
-    }
-
-    fn resume(&mut self) {
-        self.servers().resume(self.number);
-    }
-
-    fn kill(&mut self) {
-        self.servers().kill(self.number);
-    }
-
-    fn restart(&mut self) {
-        self.servers().start_again(self.number);
-    }
-
-    fn clear(&mut self) {
-        self.servers().delete_all_claims();
-    }
-
-    fn clients(&self) -> Vec<String> {
-        self.servers().clients(self.number)
     }
 }

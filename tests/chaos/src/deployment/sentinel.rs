@@ -4,10 +4,10 @@ use crate::fault::Kind;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
 use lock_test_support::sentinel::{Sentinels, Setup};
-use lock_test_support::server::Server;
+use lock_test_support::servers::Servers;
 
 use super::failover::Failover;
-use super::{Deployment, Host, Limits, durable};
+use super::{Deployment, Limits, durable};
 
 pub struct Sentinel {
     all: Sentinels,
@@ -50,8 +50,12 @@ impl Deployment for Sentinel {
         self.all.url()
     }
 
-    fn server(&mut self, number: usize) -> &mut dyn Host {
-        self.all.server_mut(number)
+    fn servers(&self) -> &dyn Servers {
+        &self.all
+    }
+
+    fn servers_mut(&mut self) -> &mut dyn Servers {
+        &mut self.all
     }
 
     fn serving(&self, _: u32) -> Option<usize> {
@@ -95,10 +99,5 @@ impl Deployment for Sentinel {
 
     fn is_settled(&self) -> bool {
         self.all.is_settled()
-    }
-
-    fn leftovers(&self) -> Vec<String> {
-        let servers = Sentinels::SERVERS.map(|number| self.all.server(number));
-        servers.flat_map(Server::leftovers).collect()
     }
 }

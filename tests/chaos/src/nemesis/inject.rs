@@ -58,7 +58,7 @@ impl Nemesis<'_> {
         self.pool.leave(process);
         let limits = self.deployment.limits();
         if limits.processes == 1 && self.under_way.is_empty() {
-            let left = self.deployment.leftovers().into_iter();
+            let left = self.deployment.servers().leftovers().into_iter();
             let words = |key| format!("`{key}` when its process had ended in an ordinary way");
             self.left.extend(left.map(words));
         }
@@ -72,11 +72,11 @@ impl Nemesis<'_> {
         self.excuse(&mut fault, step, server);
         let recovery = match step.kind {
             Kind::ServerStopped => {
-                self.deployment.server(server).pause();
+                self.deployment.servers_mut().pause(server);
                 Recovery::Wake(server)
             }
             Kind::ServerParted => {
-                self.deployment.part(server);
+                self.deployment.servers_mut().part(server);
                 Recovery::Rejoin(server)
             }
             kind if step.otherwise && self.deployment.limits().changes => {
@@ -101,7 +101,7 @@ impl Nemesis<'_> {
     }
 
     pub fn kill(&mut self, server: usize, kind: Kind) -> Recovery {
-        self.deployment.server(server).kill();
+        self.deployment.servers_mut().kill(server);
         self.deployment.killed(server);
         match kind {
             Kind::ServerForgot => Recovery::StartEmpty(server),
@@ -187,7 +187,7 @@ impl Nemesis<'_> {
             }));
             return;
         }
-        let Some(redis) = self.deployment.server(server).redis() else {
+        let Some(redis) = self.deployment.servers().redis().get(server) else {
             return;
         };
         let socket = redis.socket();
@@ -220,7 +220,7 @@ impl Nemesis<'_> {
                 let Some(server) = self.server_of(on) else {
                     return;
                 };
-                let Some(clocks) = self.deployment.server(server).clocks() else {
+                let Some(clocks) = self.deployment.servers().clocks(server) else {
                     return;
                 };
                 let kind = match step.otherwise {

@@ -85,20 +85,20 @@ impl Nemesis<'_> {
                 self.under_way.push(it);
                 return;
             }
-            Recovery::Start(server) => self.deployment.server(server).restart(),
+            Recovery::Start(server) => self.deployment.servers_mut().restart(server),
             Recovery::StartEmpty(server) => {
                 // The last lease that it granted may not have ended yet.
                 if it.since.elapsed() < self.deployment.limits().ttl {
                     it.fault.forgotten = Some(Keys::All);
                 }
-                let server = self.deployment.server(server);
-                if let Some(redis) = server.redis() {
+                let servers = self.deployment.servers_mut();
+                if let Some(redis) = servers.redis_mut().get_mut(server) {
                     redis.forget();
                 }
-                server.restart();
+                servers.restart(server);
             }
-            Recovery::Wake(server) => self.deployment.server(server).resume(),
-            Recovery::Rejoin(_) => self.deployment.rejoin(),
+            Recovery::Wake(server) => self.deployment.servers_mut().resume(server),
+            Recovery::Rejoin(_) => self.deployment.servers_mut().rejoin(),
             Recovery::Mend {
                 process,
                 server,

@@ -96,14 +96,8 @@ fn template() -> PathBuf {
         .unwrap();
     own(directory.path());
     let data = directory.path().join("data");
-    let mut initdb = ProgramUser::command("initdb");
-    initdb
-        .arg("-D")
-        .arg(&data)
-        .args(["-U", "postgres", "--auth=trust", "--encoding=UTF8"]);
-    initdb.args(["--locale=C", "--no-sync", "--wal-segsize=1"]);
-    let made = initdb.output().unwrap();
-    assert!(made.status.success(), "{initdb:?}: {made:?}");
+    let small = ["--encoding=UTF8", "--locale=C", "--wal-segsize=1"];
+    initdb(&data, &small);
     // Another process may have been faster.
     if std::fs::rename(&data, &template).is_err() {
         assert!(
@@ -113,4 +107,13 @@ fn template() -> PathBuf {
         );
     }
     template
+}
+
+/// Makes the files of an empty server, with these options.
+pub fn initdb(data: &Path, options: &[&str]) {
+    let mut initdb = ProgramUser::command("initdb");
+    initdb.arg("-D").arg(data);
+    initdb.args(["-U", "postgres", "--auth=trust", "--no-sync"]);
+    let made = initdb.args(options).output().unwrap();
+    assert!(made.status.success(), "{initdb:?}: {made:?}");
 }

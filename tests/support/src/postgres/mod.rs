@@ -18,9 +18,9 @@ use tokio_postgres::{NoTls, SimpleQueryMessage};
 use crate::certificates::Certificates;
 use crate::clocks::Clocks;
 use crate::proxy::Proxy;
-use crate::server::{free_port, give_back_port, signal, stop, temporary};
+use crate::server::{free_port, give_back_port, on_disk, signal, stop, temporary};
 use crate::time::{comes_true, eventually};
-use files::{ProgramUser, copy_template, own};
+use files::{ProgramUser, copy_template, initdb, own};
 
 /// Killed when dropped, with all of its processes, after a check that the test left no locks.
 pub struct Postgres {
@@ -34,11 +34,22 @@ pub struct Postgres {
     behind: Option<u16>,
     paused: bool,
     checked: bool,
+    /// `true` if it has the settings of an installed server.
+    as_installed: bool,
 }
 
 impl Postgres {
     pub fn start() -> Self {
         Self::with(&[])
+    }
+
+    /// Starts a server to be measured: on a disk, and with the settings of an installed one.
+    pub fn as_installed() -> Self {
+        let mut server = Self::prepare_in(on_disk("lock-pg-"), &[]);
+        server.as_installed = true;
+        initdb(&server.data(), &[]);
+        server.restart();
+        server
     }
 
     /// Starts a server with settings like those of `postgresql.conf`.
@@ -99,7 +110,10 @@ impl Postgres {
     }
 
     fn prepare(settings: &[(&str, &str)]) -> Self {
-        let directory = temporary("lock-pg-");
+        Self::prepare_in(temporary("lock-pg-"), settings)
+    }
+
+    fn prepare_in(directory: TempDir, settings: &[(&str, &str)]) -> Self {
         own(directory.path());
         let settings = settings.iter();
         Self {
@@ -114,6 +128,7 @@ impl Postgres {
             behind: None,
             paused: false,
             checked: true,
+            as_installed: false,
         }
     }
 
@@ -300,6 +315,8 @@ impl Postgres {
             ("port", port.as_str()),
             ("listen_addresses", "127.0.0.1"),
             ("unix_socket_directories", &directory),
+        ];
+        let small = [
             ("shared_buffers", "16MB"),
             // Otherwise a killed server leaves files in `/dev/shm`.
             ("dynamic_shared_memory_type", "mmap"),
@@ -310,7 +327,8 @@ impl Postgres {
             .settings
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in ours.into_iter().chain(theirs) {
+        let small = small.into_iter().filter(|_| !self.as_installed);
+        for (name, value) in ours.into_iter().chain(small).chain(theirs) {
             command.arg("-c").arg(format!("{name}={value}"));
         }
         command

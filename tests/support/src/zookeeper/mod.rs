@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::certificates::Certificates;
 use crate::members::{Member, Members, Replicated};
 use crate::proxy::Proxy;
-use crate::server::{free_port, give_back_port, temporary};
+use crate::server::{free_port, give_back_port, on_disk, temporary};
 use crate::time::comes_true;
 use client::{Client, Kind};
 
@@ -21,6 +21,28 @@ use client::{Client, Kind};
 /// but not all that TLS needs.
 const CLASSES: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/netty-codec.jar:\
                        /usr/share/java/netty-resolver.jar";
+
+/// Where servers keep their data, and the options of Java.
+struct Machine {
+    directory: fn(&str) -> TempDir,
+    options: &'static [&'static str],
+}
+
+/// Starts soon.
+const LIGHT: Machine = Machine {
+    directory: temporary,
+    options: &[
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Xmx192m",
+        "-Dznode.container.checkIntervalMs=1000",
+    ],
+};
+
+const INSTALLED: Machine = Machine {
+    directory: on_disk,
+    options: &["-Xmx512m"],
+};
 
 /// Half the shortest session timeout.
 pub const TICK: Duration = Duration::from_millis(500);
@@ -66,7 +88,13 @@ impl ZooKeeper {
 
     /// Starts an ensemble with that tick.
     pub fn by(members: usize, tick: Duration, options: &str) -> Self {
-        Self::start_at(&free_ports(members), tick, options, Vec::new())
+        Self::start_at(&free_ports(members), &LIGHT, tick, options, Vec::new())
+    }
+
+    /// Starts an ensemble to be measured: on a disk, and with the settings of an installed one.
+    pub fn as_installed(members: usize) -> Self {
+        let (ports, tick) = (free_ports(members), Duration::from_secs(2));
+        Self::start_at(&ports, &INSTALLED, tick, "syncLimit=5", Vec::new())
     }
 
     /// Starts an ensemble whose servers can be parted from one another. They still hear of each other's votes.
@@ -74,12 +102,19 @@ impl ZooKeeper {
         let ports = free_ports(members);
         let to_all = |_| ports.iter().map(|[_, follow, _]| Proxy::to(*follow));
         let paths = (0..members).flat_map(to_all).collect();
-        Self::start_at(&ports, tick, options, paths)
+        Self::start_at(&ports, &LIGHT, tick, options, paths)
     }
 
     /// The links are those through which each server follows each other one that leads, if they can be parted.
-    fn start_at(ports: &[[u16; 3]], tick: Duration, options: &str, links: Vec<Proxy>) -> Self {
-        let directories: Vec<_> = ports.iter().map(|_| temporary("lock-zookeeper-")).collect();
+    fn start_at(
+        ports: &[[u16; 3]],
+        machine: &Machine,
+        tick: Duration,
+        options: &str,
+        links: Vec<Proxy>,
+    ) -> Self {
+        let directory = |_| (machine.directory)("lock-zookeeper-");
+        let directories: Vec<_> = ports.iter().map(directory).collect();
         let member = |(member, own): (usize, &[u16; 3])| {
             let server = |(other, [_, follow, elect]): (usize, &[u16; 3])| {
                 let link = links.get(member * ports.len() + other);
@@ -101,7 +136,7 @@ impl ZooKeeper {
             );
             fs::write(path.join("zoo.cfg"), configuration).unwrap();
             fs::write(path.join("myid"), (member + 1).to_string()).unwrap();
-            Member::new(own, command(path))
+            Member::new(own, command(path, machine.options))
         };
         let members = ports.iter().enumerate().map(member).collect();
         let mut zookeeper = Self {
@@ -281,12 +316,11 @@ fn free_ports(members: usize) -> Vec<[u16; 3]> {
 }
 
 /// Returns the program of a server whose configuration is in that directory.
-fn command(directory: &Path) -> Command {
+fn command(directory: &Path, options: &[&str]) -> Command {
     let log = File::create(directory.join("log")).unwrap();
     let mut command = Command::new("java");
     command
-        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx192m"])
-        .arg("-Dznode.container.checkIntervalMs=1000")
+        .args(options)
         .arg("-Dzookeeper.4lw.commands.whitelist=*")
         .args(["-cp", CLASSES])
         .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")

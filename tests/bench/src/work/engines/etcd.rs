@@ -5,12 +5,12 @@ use crate::contenders::connect;
 use crate::contenders::etcd::{LockCalls, Puts, client};
 use crate::contenders::ours::Ours;
 use crate::load::clock;
-use crate::servers::etcd::start;
+use lock_test_support::etcd::Etcd;
 use std::time::Duration;
 
 pub const ENGINE: Engine = Engine {
     name: "etcd",
-    start,
+    start: |members| Box::new(Etcd::as_installed(members)),
     contenders: &[
         ("put+delete", connect::<Puts>),
         (OURS, connect::<Ours>),

@@ -11,8 +11,8 @@ use crate::load::{Outcome, Plan};
 use crate::numbers::{Summary, median, micros};
 use crate::report::Table;
 use crate::runtime::Flavor;
-use crate::servers::Servers;
 use crate::work::handoff::{self, Pair};
+use lock_test_support::servers::Servers;
 use std::time::Duration;
 
 /// The time after which the other process waits before its turn: several times that of a write, since it acquires only
@@ -30,7 +30,7 @@ pub const ALL: &[Engine] = &[
 pub struct Engine {
     pub name: &'static str,
     /// Starts that number of members.
-    start: fn(usize) -> Servers,
+    start: fn(usize) -> Box<dyn Servers>,
     /// The least that a lock needs, this library, and others, with their names.
     contenders: &'static [(&'static str, Connect)],
     /// Does what a hand-off needs at least, that number of times, and returns the times that it took.
@@ -38,6 +38,23 @@ pub struct Engine {
     /// Its name.
     bare_name: &'static str,
     targets: Targets,
+}
+
+/// Killed when dropped, whatever is left on them.
+struct Measured(Box<dyn Servers>);
+
+impl Measured {
+    /// Returns the URL of the first member: all contenders connect to the same one.
+    fn url(&self) -> String {
+        let ports = self.0.ports();
+        self.0.urls_at(&ports[..1]).concat()
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        (0..self.0.ports().len()).for_each(|number| self.0.kill(number));
+    }
 }
 
 struct Targets {
@@ -84,15 +101,16 @@ pub fn unknown(name: &str) -> String {
 
 impl Engine {
     pub fn run(&self, bench: &mut Bench, members: usize) {
-        let servers = (self.start)(members);
+        let servers = Measured((self.start)(members));
+        let url = &servers.url();
         let title = match members {
             1 => self.name.to_owned(),
             _ => format!("{}, {members} members", self.name),
         };
         println!("{title}, turns of {:?}", bench.time);
-        self.alone(bench, &servers.url, &title, members);
-        self.many(bench, &servers.url, &title);
-        self.hand_off(bench, &servers.url, &title);
+        self.alone(bench, url, &title, members);
+        self.many(bench, url, &title);
+        self.hand_off(bench, url, &title);
     }
 
     fn alone(&self, bench: &mut Bench, url: &str, title: &str, members: usize) {

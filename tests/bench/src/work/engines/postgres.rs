@@ -5,13 +5,14 @@ use crate::contenders::connect;
 use crate::contenders::ours::Ours;
 use crate::contenders::postgres::{Advised, Advisory, Sqlx, Updates, client};
 use crate::load::clock;
-use crate::servers::postgres::start;
+use lock_test_support::postgres::Postgres;
+use lock_test_support::servers::Pooled;
 use std::time::Duration;
 use tokio_postgres::{AsyncMessage, NoTls};
 
 pub const ENGINE: Engine = Engine {
     name: "postgres",
-    start,
+    start: |_| Box::new(Pooled::from(Postgres::as_installed())),
     contenders: &[
         ("two-updates", connect::<Updates>),
         (OURS, connect::<Ours>),

@@ -5,12 +5,12 @@ use crate::contenders::connect;
 use crate::contenders::ours::Ours;
 use crate::contenders::zookeeper::{Creates, Recipe, client, create};
 use crate::load::clock;
-use crate::servers::zookeeper::start;
+use lock_test_support::zookeeper::ZooKeeper;
 use std::time::Duration;
 
 pub const ENGINE: Engine = Engine {
     name: "zookeeper",
-    start,
+    start: |members| Box::new(ZooKeeper::as_installed(members)),
     contenders: &[
         ("create+delete", connect::<Creates>),
         (OURS, connect::<Ours>),
