@@ -4,7 +4,6 @@ use crate::engine::common::line::{Entry, Line};
 use crate::engine::token::Token;
 use crate::error::Holder;
 use crate::limit::Limit;
-use std::cmp::Ordering;
 
 /// Where a token stands in its name: behind `_c_`, with hyphens, as Curator writes the identity of a claim.
 const ID_LENGTH: usize = 36;
@@ -89,10 +88,12 @@ fn limit_of(stem: &str) -> Limit {
 pub(crate) fn line_of(names: &[String]) -> Line<Child> {
     let children = names.iter().filter_map(|name| Child::parse(name));
     let mut children: Vec<_> = children.collect();
-    children.sort_by(|one, other| match other.number.wrapping_sub(one.number) {
-        0 => one.name.cmp(&other.name),
-        later if later > 0 => Ordering::Less,
-        _ => Ordering::Greater,
+    // The differences from one number are in the same order for all clients, also if the numbers are those of no server.
+    let least = children.iter().map(|child| child.number).min();
+    let since = |child: &Child| child.number.wrapping_sub(least.unwrap_or_default());
+    children.sort_by(|one, other| {
+        let by_number = since(one).cmp(&since(other));
+        by_number.then_with(|| one.name.cmp(&other.name))
     });
     Line::new(children)
 }
@@ -161,5 +162,19 @@ mod tests {
         let order = line.entries().iter().map(|child| &child.name[..1]);
         let order: Vec<_> = order.collect();
         assert_eq!(order, ["a", "c", "b"]);
+    }
+
+    /// Other clients may create such children; no two clients may find different lines.
+    #[test]
+    fn children_with_numbers_far_apart_have_one_order() {
+        let number = |n: i64| (n * 1_500_000_000) % (1 << 32) - (1 << 31);
+        let names = (0..60).map(|n| format!("x-lock-{:010}", number(n)));
+        let names: Vec<_> = names.collect();
+        let line = line_of(&names);
+        for step in [7, 11, 13, 59] {
+            let others = (0..60).map(|n| names[n * step % 60].clone());
+            let others: Vec<_> = others.collect();
+            assert_eq!(line_of(&others).entries(), line.entries(), "{step}");
+        }
     }
 }
