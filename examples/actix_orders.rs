@@ -17,7 +17,7 @@ use actix_web::http::StatusCode;
 use actix_web::web::{Data, Json, Path};
 use actix_web::{App, HttpResponse, HttpServer, ResponseError, get, post};
 use http::{Problem, REQUESTS};
-use lock_runtime::distributed_lock;
+use lock_runtime::{LockError, distributed_lock};
 use orders::{NewOrder, Options, Order, OrderError, Orders, asked_to_stop};
 
 #[post("/orders")]
@@ -35,6 +35,19 @@ async fn find(orders: Data<Orders>, id: Path<i64>) -> Result<Json<Order>, OrderE
 #[distributed_lock(key = "order:<id>", ttl = "10s", wait = "5s")]
 async fn ship(orders: Data<Orders>, id: Path<i64>) -> Result<Json<Order>, OrderError> {
     orders.ship(*id).await.map(Json)
+}
+
+/// For a readiness probe, which keeps requests away while locks can't be acquired.
+#[get("/ready")]
+async fn ready() -> Result<HttpResponse, LockError> {
+    lock_runtime::manager()?.ping().await?;
+    Ok(HttpResponse::Ok().finish())
+}
+
+/// For a liveness probe. It asks no other server: a restart would not bring that back.
+#[get("/live")]
+async fn live() -> HttpResponse {
+    HttpResponse::Ok().finish()
 }
 
 impl ResponseError for OrderError {
@@ -62,6 +75,8 @@ async fn main() -> anyhow::Result<()> {
             .service(create)
             .service(find)
             .service(ship)
+            .service(ready)
+            .service(live)
     };
     let server = HttpServer::new(service)
         .shutdown_signal(asked_to_stop())

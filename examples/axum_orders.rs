@@ -19,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, debug_handler};
 use http::{Problem, REQUESTS};
-use lock_runtime::distributed_lock;
+use lock_runtime::{LockError, distributed_lock};
 use orders::{NewOrder, Options, Order, OrderError, Orders, asked_to_stop};
 use tokio::net::TcpListener;
 
@@ -49,6 +49,14 @@ async fn ship(
     orders.ship(id).await.map(Json)
 }
 
+/// For a readiness probe, which keeps requests away while locks can't be acquired.
+async fn ready() -> Result<(), LockError> {
+    lock_runtime::manager()?.ping().await
+}
+
+/// For a liveness probe. It asks no other server: a restart would not bring that back.
+async fn live() {}
+
 impl IntoResponse for OrderError {
     fn into_response(self) -> Response {
         if let OrderError::Lock(error) = self {
@@ -76,6 +84,8 @@ async fn main() -> anyhow::Result<()> {
         .route("/orders", post(create))
         .route("/orders/{id}", get(find))
         .route("/orders/{id}/ship", post(ship))
+        .route("/ready", get(ready))
+        .route("/live", get(live))
         .with_state(orders);
     let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
     println!("listening on http://{}", listener.local_addr()?);

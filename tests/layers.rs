@@ -23,12 +23,13 @@ const RUNTIME: [&[&str]; 9] = [
 ];
 
 /// The files that every engine on a server has, so that who knows one finds the same concept in another.
-const ROOMS: [&str; 14] = [
+const ROOMS: [&str; 15] = [
     "mod",
     "open",
     "address",
     "keys",
     "check",
+    "ping",
     "lock/acquire",
     "lock/wait",
     "lock/renew",

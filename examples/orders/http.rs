@@ -7,7 +7,9 @@ pub const REQUESTS: &str = "\
 Requests:
   POST /orders            {\"item\": \"teapot\"}
   GET  /orders/<id>
-  POST /orders/<id>/ship";
+  POST /orders/<id>/ship
+  GET  /ready             whether orders can be shipped now
+  GET  /live              whether the process answers";
 
 #[derive(Serialize)]
 pub struct Problem {

@@ -53,7 +53,8 @@ pub enum LockError {
     /// The lock server could not be reached, or returned no usable answer in time.
     #[non_exhaustive]
     Unavailable {
-        /// The key of the lock; `None` while connecting.
+        /// The key of the lock; `None` if the call was about none: while connecting, and from
+        /// [`LockManager::ping`](crate::LockManager::ping).
         key: Option<Arc<str>>,
         /// The server's address, without credentials.
         server: Arc<str>,
@@ -115,8 +116,8 @@ pub enum LockError {
     /// The manager has been shut down and grants no more locks.
     #[non_exhaustive]
     ShuttingDown {
-        /// The key of the lock.
-        key: Arc<str>,
+        /// The key of the lock; `None` from [`LockManager::ping`](crate::LockManager::ping).
+        key: Option<Arc<str>>,
     },
 }
 
@@ -235,9 +236,8 @@ impl LockError {
             LockError::Busy { key, .. }
             | LockError::Lost { key, .. }
             | LockError::InvalidKey { key, .. }
-            | LockError::WouldDeadlock { key, .. }
-            | LockError::ShuttingDown { key } => Some(key),
-            LockError::Unavailable { key, .. } => key.as_deref(),
+            | LockError::WouldDeadlock { key, .. } => Some(key),
+            LockError::Unavailable { key, .. } | LockError::ShuttingDown { key } => key.as_deref(),
             _ => None,
         }
     }
@@ -293,8 +293,8 @@ impl fmt::Display for LockError {
                 key: None, server, ..
             } => write!(
                 f,
-                "cannot connect to `{server}`; the source of this error names the cause: check the \
-                 address, that the server runs, and with TLS the certificates"
+                "the lock server `{server}` is unavailable; the source of this error names the cause: check \
+                 the address, that the server runs and accepts writes, and with TLS the certificates"
             ),
             LockError::NotInitialized => write!(
                 f,
@@ -333,10 +333,13 @@ impl fmt::Display for LockError {
                 "lock `{key}` is held by the task that asks for it, which would wait for itself; call the \
                  inner function without the lock, or set `reentrant = true` on it"
             ),
-            LockError::ShuttingDown { key } => write!(
+            LockError::ShuttingDown { key: Some(key) } => write!(
                 f,
                 "lock `{key}` is refused: the lock manager has been shut down"
             ),
+            LockError::ShuttingDown { key: None } => {
+                write!(f, "the lock manager has been shut down")
+            }
         }
     }
 }

@@ -160,6 +160,7 @@ async fn server_that_is_down_fails_requests_at_once_and_waits_in_time() {
     let start = Instant::now();
     let tried = locks.lock("row").try_acquire().await;
     assert!(tried.unwrap_err().is_unavailable());
+    assert!(locks.ping().await.unwrap_err().is_unavailable());
     assert_eq!(start.elapsed(), Duration::ZERO);
     let waited = locks.lock("row").wait(3 * SECOND).acquire().await;
     assert!(waited.unwrap_err().is_unavailable());
@@ -181,6 +182,8 @@ async fn silent_server_answers_after_its_repair() {
     let silent = locks.lock("row").wait(Duration::ZERO).acquire().await;
     assert!(silent.unwrap_err().is_unavailable());
     assert_eq!(start.elapsed().as_secs(), 1);
+    assert!(locks.ping().await.unwrap_err().is_unavailable());
+    assert_eq!(start.elapsed().as_secs(), 2);
     let call = tokio::spawn(locks.lock("row").wait(10 * SECOND).acquire());
     sleep(SECOND / 2).await;
     locks.repair();
@@ -196,6 +199,8 @@ async fn slow_server_only_delays_requests() {
     let start = Instant::now();
     let guard = locks.lock("row").acquire().await.unwrap();
     assert_eq!(start.elapsed(), SECOND / 2);
+    locks.ping().await.unwrap();
+    assert_eq!(start.elapsed(), SECOND);
     sleep(3600 * SECOND).await;
     guard.release().await.unwrap();
     locks.fail_with(Fault::Slow(2 * SECOND));

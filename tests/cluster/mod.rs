@@ -5,6 +5,7 @@ mod dead_waiters;
 mod failover;
 mod keys;
 mod lost_reply;
+mod ping;
 mod renewal;
 mod replicas;
 mod shared;

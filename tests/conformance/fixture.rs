@@ -79,10 +79,13 @@ impl Alone {
         self.with_servers(move |servers| fault.heal(servers)).await;
     }
 
-    async fn with_servers(&self, act: impl FnOnce(&mut dyn Servers) + Send + 'static) {
+    pub async fn with_servers<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut dyn Servers) -> T + Send + 'static,
+    ) -> T {
         let servers = self.servers.clone();
         let act = move || act(&mut **servers.lock().unwrap());
-        tokio::task::spawn_blocking(act).await.unwrap();
+        tokio::task::spawn_blocking(act).await.unwrap()
     }
 
     pub async fn close(self) {

@@ -25,6 +25,7 @@ mod min_hold;
 mod nesting;
 mod options;
 mod outage;
+mod ping;
 mod process_end;
 mod queue;
 mod readers;

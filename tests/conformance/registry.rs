@@ -13,7 +13,7 @@ use super::fixture::{Fixture, Shared};
 use super::topology::Topology;
 use super::{
     attribute, bad_input, busy, cancellation, connecting, crash, ends_of_leases, exit_paths,
-    fencing, keys, lease, lease_loss, loss, lost_replies, min_hold, nesting, options, outage,
+    fencing, keys, lease, lease_loss, loss, lost_replies, min_hold, nesting, options, outage, ping,
     process_end, queue, readers, semaphore, set_aside, several_keys, shutdown, waiting,
 };
 use lock_test_support::time::within;
@@ -138,6 +138,11 @@ const CASES: &[(&str, Case)] = cases! {
         shutdown_waits_for_retried_release
         shutdown_during_outage_ends_within_ttl
         slow_network_only_delays_calls;
+    ping:
+        ping_follows_the_network
+        ping_follows_the_servers
+        ping_needs_a_majority_of_the_members
+        ping_after_shutdown_says_so;
     process_end:
         returns
         fails

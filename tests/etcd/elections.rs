@@ -1,18 +1,21 @@
 //! Members that die or freeze.
 
+use std::time::Duration;
+
 use lock_runtime::{Config, WarningKind};
 
 use lock_test_support::etcd::Etcd;
-use lock_test_support::manager::{connected, refusal};
+use lock_test_support::manager::{connected, pings_fail, refusal, until_pinged};
 use lock_test_support::servers::Servers;
 use lock_test_support::time::{NOISE, millis, patient, within};
 
 use super::until_renewed;
 
 /// A command timeout that abandons a killed member soon.
+const BRISK: Duration = millis(1500);
+
 fn brisk(etcd: &Etcd) -> Config {
-    let timeout = millis(1500);
-    patient(etcd.url()).command_timeout(timeout)
+    patient(etcd.url()).command_timeout(BRISK)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,6 +100,28 @@ async fn missing_majority_is_reported() {
     let (error, text) = refusal(etcd.url(), "correct-horse").await;
     assert!(error.is_unavailable(), "{text}");
     assert!(text.contains("more than half of the members"), "{text}");
+}
+
+/// The member that is left answers, and has no leader.
+#[tokio::test(flavor = "multi_thread")]
+async fn ping_needs_a_majority_of_the_members() {
+    let mut etcd = Etcd::three();
+    let locks = connected(brisk(&etcd)).await;
+    until_pinged(&locks).await;
+    etcd.pause(0);
+    etcd.pause(1);
+    pings_fail(&locks, BRISK).await;
+    etcd.resume(0);
+    etcd.resume(1);
+    until_pinged(&locks).await;
+    etcd.kill(1);
+    until_pinged(&locks).await;
+    etcd.kill(2);
+    pings_fail(&locks, BRISK).await;
+    etcd.restart(1);
+    until_pinged(&locks).await;
+    etcd.restart(2);
+    locks.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

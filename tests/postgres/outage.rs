@@ -4,7 +4,7 @@
 use tokio_postgres::NoTls;
 
 use super::fixture::Fixture;
-use lock_test_support::manager::{connected, refusal};
+use lock_test_support::manager::{connected, refusal, until_pinged};
 use lock_test_support::postgres::Postgres;
 use lock_test_support::time::{millis, patient, within};
 
@@ -112,6 +112,20 @@ async fn read_only_server_is_unavailable() {
     server.alter("default_transaction_read_only", "off");
     let guard = within(millis(3000), waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
+}
+
+/// The connection to it stays.
+#[tokio::test]
+async fn ping_of_a_server_that_became_read_only_fails() {
+    let server = Postgres::start();
+    let locks = connected(patient(server.url())).await;
+    until_pinged(&locks).await;
+    server.alter("default_transaction_read_only", "on");
+    let error = locks.ping().await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    assert!(format!("{error:?}").contains("25006"), "{error:?}");
+    server.alter("default_transaction_read_only", "off");
+    until_pinged(&locks).await;
 }
 
 /// Every process needs few connections, however many locks it holds and waits for.

@@ -12,6 +12,7 @@ mod interop;
 mod lost_reply;
 mod outage;
 mod permissions;
+mod ping;
 mod polling;
 mod processes;
 mod replicas;

@@ -2,6 +2,7 @@
 
 mod access;
 mod failover;
+mod ping;
 mod replicas;
 mod sentinels;
 mod stale_master;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
 
-use lock_test_support::manager::{connected, refusal};
+use lock_test_support::manager::{connected, pings_fail, refusal};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::free_port;
 use lock_test_support::servers::Servers;
@@ -50,7 +50,8 @@ async fn unanswered_claim_leaves_no_node() {
     locks.shutdown().await;
 }
 
-/// A server that has lost its leader answers pings and reads for a while. They must not prolong a lease.
+/// A server that has lost its leader answers reads, and the pings of a session, for a while. They must not prolong a lease,
+/// nor be taken for a sign that locks can be acquired.
 #[tokio::test]
 async fn server_without_leader_proves_no_lease() {
     let mut zookeeper = ZooKeeper::with(3, "");
@@ -64,6 +65,7 @@ async fn server_without_leader_proves_no_lease() {
     zookeeper.pause(leader);
     zookeeper.pause(third);
     within(millis(2000) + NOISE, guard.lost()).await;
+    pings_fail(&locks, millis(1000)).await;
     zookeeper.resume(leader);
     zookeeper.resume(third);
     drop(guard);

@@ -4,6 +4,7 @@ use crate::api::lock::{Keys, Lock};
 use crate::config::Config;
 use crate::error::LockError;
 use crate::lock::inner::{InnerSlot, ManagerInner};
+use crate::lock::ping::ping;
 use crate::lock::shutdown::shut_down;
 use crate::process::ProcessId;
 use crate::trace;
@@ -125,6 +126,45 @@ impl LockManager {
     pub fn lock_all<K: Into<String>>(&self, keys: impl IntoIterator<Item = K>) -> Lock {
         let keys = keys.into_iter().map(K::into).collect();
         Lock::new(Some(self.inner.clone()), "", Keys::All(keys))
+    }
+
+    /// Checks that locks can be acquired now, by a round trip to the server: in a quorum to a majority of the members,
+    /// in a cluster to every master. It takes no longer than the command timeout, and leaves nothing on the server.
+    ///
+    /// It is for readiness probes, which keep requests away from an instance while its locks fail. Don't use it for
+    /// liveness probes: an outage of the lock server would then restart all instances. That repairs nothing, and ends
+    /// their running bodies. The [deployment guide](crate::guide::deployment) shows both kinds of probes.
+    ///
+    /// | server | what it must reply to | the ping also fails if |
+    /// | --- | --- | --- |
+    /// | Redis | a write that changes nothing | it is a replica, has too few of them, is out of memory, or cannot write to its disk |
+    /// | PostgreSQL | a write that changes nothing | it accepts only reads |
+    /// | etcd | a read that a majority confirms | there is no leader |
+    /// | ZooKeeper | a write to a node of this process | there is no leader |
+    /// | `memory://` | | |
+    ///
+    /// It does not notice that the user lost permissions, that replicas acknowledge too late for
+    /// [`replicas`](crate::Lock::replicas), that messages to waiters are lost, or that the disk of PostgreSQL or the space
+    /// of etcd is full. Nor does it try again: a ping during a failover fails.
+    ///
+    /// ```
+    /// # use lock_runtime::LockManager;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_runtime::LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// locks.ping().await?;
+    /// locks.shutdown().await;
+    /// assert!(locks.ping().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Unavailable`], whose source names the cause; [`LockError::ShuttingDown`] once the manager is being
+    /// shut down.
+    pub async fn ping(&self) -> Result<(), LockError> {
+        ping(&self.inner.context).await
     }
 
     /// Inspects the lock server. Returns a warning for each setting that may lose locks with the manager's

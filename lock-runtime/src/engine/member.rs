@@ -22,6 +22,9 @@ pub(crate) trait Member: Send + Sync {
         Box::pin(std::future::ready(Inspection::default()))
     }
 
+    /// Asks the member's servers whether they would grant a lock now.
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()>;
+
     /// Waits until the first attempt to connect has ended.
     fn connected(&self, _deadline: Instant) -> EngineFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))

@@ -167,6 +167,10 @@ pub(crate) trait Engine: Send + Sync {
         None
     }
 
+    /// Asks the servers whether they would grant a lock now, each by a round trip: a majority of a quorum's members, and
+    /// every master of a cluster. Nothing is left on the servers.
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()>;
+
     /// Inspects the servers for settings that endanger locks of that ttl and number of replicas.
     fn inspect(
         &self,

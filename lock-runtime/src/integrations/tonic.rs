@@ -42,7 +42,7 @@ mod tests {
             ),
             (
                 LockError::ShuttingDown {
-                    key: "order:42".into(),
+                    key: Some("order:42".into()),
                 },
                 Code::Unavailable,
             ),

@@ -137,7 +137,7 @@ impl Context {
 
     pub(crate) fn shutting_down(&self, name: &str) -> LockError {
         LockError::ShuttingDown {
-            key: self.key_of(name).into(),
+            key: Some(self.key_of(name).into()),
         }
     }
 

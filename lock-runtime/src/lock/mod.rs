@@ -17,6 +17,7 @@ pub(crate) mod local_lock;
 pub(crate) mod local_queue;
 pub(crate) mod loss;
 pub(crate) mod offer;
+pub(crate) mod ping;
 pub(crate) mod read_holds;
 pub(crate) mod release;
 pub(crate) mod remote_wait;

@@ -187,6 +187,10 @@ impl Engine for Scripted {
             done(Engine::downgrade(&self.memory, claim, to, deadline))
         })
     }
+
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        self.memory.ping(deadline)
+    }
 }
 
 /// A manager on a scripted engine.

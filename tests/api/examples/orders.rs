@@ -152,6 +152,34 @@ fn terminated_instance_finishes_running_request() {
 }
 
 #[test]
+fn readiness_follows_the_lock_server_and_liveness_does_not() {
+    let mut server = Server::start();
+    let site = Site::start(&["axum_orders", "actix_orders"], &server.url());
+    let probe = |instance: usize, path: &str| {
+        let url = format!("{}/{path}", site.instances.address(instance));
+        site.client.get(url).call().unwrap()
+    };
+    let is_ready = |instance| probe(instance, "ready").status() == 200;
+    for instance in 0..2 {
+        assert!(is_ready(instance));
+    }
+    server.kill();
+    for instance in 0..2 {
+        let mut answer = probe(instance, "ready");
+        assert_eq!(answer.status(), 503);
+        let body = answer.body_mut().read_to_string().unwrap();
+        assert!(body.contains("Service Unavailable"), "{body}");
+        assert!(!body.contains("redis"), "{body}");
+        assert_eq!(probe(instance, "live").status(), 200);
+    }
+    server.restart();
+    for instance in 0..2 {
+        eventually(LIMIT, "it is ready again", || is_ready(instance));
+    }
+    site.instances.stop();
+}
+
+#[test]
 fn errors_are_problem_details() {
     let mut server = Server::start();
     let site = Site::start(&["axum_orders", "actix_orders"], &server.url());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_runtime::{Config, LockError, LockManager};
 
-use crate::time::{NOISE, Stopwatch, millis};
+use crate::time::{NOISE, Stopwatch, millis, within};
 
 /// How long a server may not reply.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -53,5 +53,26 @@ pub async fn connected(config: impl Into<Config>) -> LockManager {
             Err(LockError::Unavailable { .. }) if watch.elapsed() < PATIENCE => {}
             Err(error) => panic!("{error}"),
         }
+    }
+}
+
+/// Waits until a ping succeeds.
+pub async fn until_pinged(locks: &LockManager) {
+    let pinged = async {
+        while locks.ping().await.is_err() {
+            tokio::time::sleep(millis(5)).await;
+        }
+    };
+    within(PATIENCE, pinged).await;
+}
+
+/// Asserts that pings fail within the command timeout: the first may discover the outage, the second knows of it.
+pub async fn pings_fail(locks: &LockManager, command_timeout: Duration) {
+    for _ in 0..2 {
+        let start = Stopwatch::start();
+        let error = locks.ping().await.unwrap_err();
+        let took = start.elapsed();
+        assert!(error.is_unavailable() && error.key().is_none(), "{error}");
+        assert!(took < command_timeout + NOISE, "{took:?}");
     }
 }

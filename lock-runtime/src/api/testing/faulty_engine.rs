@@ -183,4 +183,8 @@ impl Engine for FaultyEngine {
             Engine::downgrade(memory, claim, to, deadline)
         })
     }
+
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        self.send(deadline, move |memory| memory.ping(deadline))
+    }
 }

@@ -10,6 +10,7 @@ mod check;
 mod conn;
 mod keys;
 mod lock;
+mod ping;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -151,6 +152,10 @@ impl Engine for EtcdEngine {
             });
         }
         Ok(())
+    }
+
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        Box::pin(self.core.run(deadline, Core::ping))
     }
 
     fn inspect(

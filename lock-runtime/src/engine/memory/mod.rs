@@ -285,6 +285,10 @@ impl Engine for MemoryEngine {
     ) -> EngineFuture<'a, Option<Duration>> {
         ready(self.downgrade(claim, to))
     }
+
+    fn ping(&self, _: Instant) -> EngineFuture<'_, ()> {
+        ready(())
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub(crate) mod conn;
 pub(crate) mod keys;
 pub(crate) mod lock;
 pub(crate) mod open;
+pub(crate) mod ping;
 pub(crate) mod sql;
 pub(crate) mod wire;
 
@@ -25,6 +26,7 @@ use crate::engine::postgres::lock::release::{release, release_in_background};
 use crate::engine::postgres::lock::renew::renew;
 use crate::engine::postgres::lock::transaction_proof::prove;
 use crate::engine::postgres::lock::wait::enqueue;
+use crate::engine::postgres::ping::ping;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
@@ -137,6 +139,10 @@ impl Engine for PostgresEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Duration>> {
         Box::pin(downgrade(&self.requests, claim, to, deadline))
+    }
+
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        Box::pin(ping(&self.requests, deadline))
     }
 
     fn inspect(

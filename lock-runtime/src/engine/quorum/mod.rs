@@ -12,6 +12,7 @@ pub(crate) mod fencing;
 pub(crate) mod majority;
 pub(crate) mod member_states;
 pub(crate) mod members;
+pub(crate) mod ping;
 pub(crate) mod queue_entry;
 pub(crate) mod registry;
 pub(crate) mod release_hints;
@@ -30,6 +31,7 @@ use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::election::Outcome;
 use crate::engine::quorum::fencing::fencing_token;
 use crate::engine::quorum::members::Members;
+use crate::engine::quorum::ping::ping;
 use crate::engine::quorum::queue_entry::QueueEntry;
 use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::release_hints::ReleaseHints;
@@ -255,6 +257,10 @@ impl Engine for QuorumEngine {
                 reason: "the members of a quorum can't count holders together; use one server, or an engine that replicates",
             }),
         }
+    }
+
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        Box::pin(ping(&self.members, deadline))
     }
 
     fn inspect(

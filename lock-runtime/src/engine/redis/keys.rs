@@ -79,6 +79,11 @@ impl Keys {
         [&self.prefix, "::never"].concat()
     }
 
+    /// Returns such a key in that slot of a cluster, unless a hash tag in the prefix puts all keys into another.
+    pub(crate) fn never_in(&self, slot: u16) -> String {
+        self.never() + &self.tag(slot)
+    }
+
     /// Returns the pattern of all keys and channels.
     pub(crate) fn all(&self) -> String {
         [&self.prefix, "*"].concat()
@@ -94,12 +99,19 @@ impl Keys {
     }
 
     fn derived_key<'a>(&'a self, lock: &str, kind: &'a str, rest: &'a str) -> DerivedKey<'a> {
-        let tag = || format!("{{{}}}", hash_tag_for(slot_of(lock)));
         DerivedKey {
             prefix: &self.prefix,
             kind,
-            tag: self.cluster.then(tag).unwrap_or_default(),
+            tag: self.tag(slot_of(lock)),
             rest,
+        }
+    }
+
+    /// Returns what puts a key into that slot; nothing without a cluster.
+    fn tag(&self, slot: u16) -> String {
+        match self.cluster {
+            true => format!("{{{}}}", hash_tag_for(slot)),
+            false => String::new(),
         }
     }
 }
@@ -148,6 +160,7 @@ mod tests {
         ];
         assert_eq!(all_of(&keys, "lock:a{b}c"), expected);
         assert_eq!(keys.channel("p"), "lock:::grants:p");
+        assert_eq!(keys.never_in(1507), "lock:::never");
     }
 
     #[test]
@@ -164,6 +177,8 @@ mod tests {
         ];
         assert_eq!(all_of(&keys, "lock:a{b}c"), expected);
         assert_eq!(keys.channel("p"), "lock:::grants:p");
+        assert_eq!(keys.never_in(1507), "lock:::never{2245}");
+        assert_eq!(slot_of(&keys.never_in(1507)), 1507);
     }
 
     /// The example in `PROTOCOL.md`, for other clients to compare.

@@ -95,6 +95,10 @@ impl Member for RedisMember {
         })
     }
 
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        Box::pin(async move { self.engine(deadline).await?.locks.ping(deadline).await })
+    }
+
     fn connected(&self, deadline: Instant) -> EngineFuture<'_, ()> {
         Box::pin(async move { self.engine(deadline).await.map(drop) })
     }

@@ -12,6 +12,7 @@ pub(crate) mod lock;
 pub(crate) mod member;
 pub(crate) mod open;
 pub(crate) mod open_quorum;
+pub(crate) mod ping;
 pub(crate) mod scripts;
 pub(crate) mod topology;
 pub(crate) mod wire;
@@ -119,6 +120,10 @@ impl Engine for RedisEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Duration>> {
         Box::pin(self.locks.downgrade(claim, to, deadline))
+    }
+
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        Box::pin(self.locks.ping(deadline))
     }
 
     fn inspect(

@@ -10,6 +10,7 @@ pub(crate) mod conn;
 pub(crate) mod keys;
 pub(crate) mod lock;
 pub(crate) mod open;
+pub(crate) mod ping;
 pub(crate) mod wire;
 
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
@@ -37,6 +38,8 @@ pub(crate) struct ZooKeeperEngine {
     address: Arc<str>,
     clock: Clock,
     started: Timestamp,
+    /// Of locks that set none.
+    default_ttl: Duration,
 }
 
 impl Engine for ZooKeeperEngine {
@@ -135,6 +138,10 @@ impl Engine for ZooKeeperEngine {
             });
         }
         Ok(())
+    }
+
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        Box::pin(self.ping(deadline))
     }
 
     fn inspect(

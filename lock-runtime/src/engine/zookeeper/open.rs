@@ -72,6 +72,7 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         address: shown.clone(),
         started: clock.now(),
         clock,
+        default_ttl: config.ttl,
     };
     Ok((Arc::new(engine), shown))
 }

@@ -158,4 +158,8 @@ impl Engine for DelayedEngine {
             },
         )
     }
+
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        self.memory.ping(deadline)
+    }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod elections;
 pub(crate) mod fencing;
+pub(crate) mod pings;
 pub(crate) mod releases;
 pub(crate) mod renewals;
 pub(crate) mod scripted;

@@ -100,6 +100,10 @@ impl Member for Scripted {
         &self.address
     }
 
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        self.request(deadline, |_| ())
+    }
+
     fn vote<'a>(
         &'a self,
         claim: &'a Claim,

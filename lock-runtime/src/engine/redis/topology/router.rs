@@ -101,6 +101,14 @@ impl Router {
         }
     }
 
+    /// Returns a slot of each master, and one that has none, if there is such a slot.
+    pub(crate) fn a_slot_of_each_master(&self) -> Vec<u16> {
+        match self {
+            Router::Standalone(_) => vec![0],
+            Router::Cluster(cluster) => cluster.a_slot_of_each_master(),
+        }
+    }
+
     /// Returns the address of the cluster node that stores a lock.
     pub(crate) fn node_of(&self, lock: &str) -> Option<Arc<str>> {
         match self {

@@ -95,6 +95,7 @@ mod tests {
             address: "zookeeper://127.0.0.1:1".into(),
             started: clock.now(),
             clock,
+            default_ttl: Duration::from_secs(30),
         }
     }
 

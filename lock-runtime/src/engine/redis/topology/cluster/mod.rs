@@ -178,6 +178,10 @@ impl Cluster {
         self.nodes.owner(slot).map(|node| node.address.clone())
     }
 
+    pub(crate) fn a_slot_of_each_master(&self) -> Vec<u16> {
+        self.nodes.a_slot_of_each_owner()
+    }
+
     async fn owner(&self, slot: u16, deadline: Instant) -> Result<Arc<Node>, EngineError> {
         if let Some(node) = self.nodes.owner(slot) {
             return Ok(node);

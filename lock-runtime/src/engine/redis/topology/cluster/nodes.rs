@@ -91,6 +91,16 @@ impl Nodes {
         owners.get(usize::from(slot))?.clone()
     }
 
+    /// Returns a slot of each owner, and one whose owner is not known, if there is such a slot.
+    pub(crate) fn a_slot_of_each_owner(&self) -> Vec<u16> {
+        let owners = self.owners.read().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = HashSet::new();
+        let mut is_new = |owner: &Option<Arc<Node>>| seen.insert(owner.as_ref().map(Arc::as_ptr));
+        let slots = (0..).zip(owners.iter());
+        let slots = slots.filter_map(|(slot, owner)| is_new(owner).then_some(slot));
+        slots.collect()
+    }
+
     /// Returns the node at that address.
     pub(crate) fn node(&self, address: &NodeAddress) -> Result<Arc<Node>, EngineError> {
         self.get_or_connect(address).map(|(node, _)| node)
