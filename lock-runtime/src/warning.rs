@@ -40,7 +40,7 @@ pub enum WarningKind {
     AsynchronousStandby,
     /// Requests become slower, since the rows of ended locks remain.
     DeadRows,
-    /// Waiters are not told when they get a lock.
+    /// Waiters are not notified when they get a lock.
     Pooler,
     /// No caller can wait for a lock.
     NoQueue,

@@ -208,7 +208,7 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lock is lost, [`LockError::Unavailable`] if the server did not answer while the lease
+    /// [`LockError::Lost`] if the lock is lost, [`LockError::Unavailable`] if the server did not reply while the lease
     /// was valid, [`LockError::Unsupported`] if the lock is not in PostgreSQL.
     #[cfg(feature = "postgres")]
     pub async fn transaction_proof(&self) -> Result<TransactionProof, LockError> {
@@ -248,7 +248,7 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lock is lost, [`LockError::Unavailable`] if the server did not answer while
+    /// [`LockError::Lost`] if the lock is lost, [`LockError::Unavailable`] if the server did not reply while
     /// the lease was valid, [`LockError::Unsupported`] with [`permits`](crate::Lock::permits): holders beside
     /// each other have no order.
     pub async fn fencing_token(&self) -> Result<u64, LockError> {

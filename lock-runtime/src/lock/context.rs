@@ -162,7 +162,7 @@ impl Context {
                 deadline = deadline.min(deadline_in(ttl));
             }
             let error = match request(deadline_in(self.command_timeout).min(deadline)).await {
-                Ok(answer) => return Ok((answer, may_have_run)),
+                Ok(reply) => return Ok((reply, may_have_run)),
                 Err(error) => error,
             };
             may_have_run |= error.kind == EngineErrorKind::Indeterminate;

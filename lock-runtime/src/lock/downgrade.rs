@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// Replaces the guard of an exclusive hold by that of a read hold. On an error, and if the future is dropped, the
 /// lock is released.
 ///
-/// Until the server has answered, it may store either token, so nothing is renewed, and both tokens are released
-/// on every other path. A repeated request prolongs nothing: the lease counts from the request that was answered.
+/// Until the server has replied, it may store either token, so nothing is renewed, and both tokens are released
+/// on every other path. A repeated request prolongs nothing: the lease counts from the request that had the reply.
 pub(crate) async fn downgrade(guard: HoldGuard) -> Result<HoldGuard, LockError> {
     let hold = guard.hold().clone();
     let (name, context) = (&hold.name, hold.context());
@@ -33,8 +33,8 @@ pub(crate) async fn downgrade(guard: HoldGuard) -> Result<HoldGuard, LockError> 
         context.engine.downgrade(&claim, to, deadline)
     };
     let deadline = time::now() + hold.remaining();
-    let answer = context.retry(Effort::InCall { deadline }, request).await;
-    match answer {
+    let reply = context.retry(Effort::InCall { deadline }, request).await;
+    match reply {
         Ok((Some(left), _)) => {
             let sent = *sent.lock();
             let next = hold.replace(to, context.engine.lease(to, sent, left))?;

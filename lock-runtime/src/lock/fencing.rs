@@ -37,7 +37,7 @@ pub(crate) async fn common_token(holds: Vec<&Arc<Hold>>) -> Result<u64, LockErro
         .await
         .into_iter()
         .collect::<Result<(), LockError>>()?;
-    // The number is this guard's only if all locks were still held when the last answer arrived.
+    // The number is this guard's only if all locks were still held when the last reply arrived.
     still_held(&holds)?;
     for hold in holds {
         hold.learn_fencing_token(token);

@@ -6,16 +6,15 @@ use std::time::Duration;
 
 /// The lease of a hold, as far as it is proven while renewals are in flight.
 ///
-/// The server may execute an unanswered renewal at any time, even after a later one that it has answered.
-/// Therefore the ttl does not change while any renewal is unanswered: whichever of them the server executes
-/// last, the lock then lasts for the same ttl, so each answer proves that ttl from before its own request was
-/// sent.
+/// The server may execute a pending renewal, one without a reply, at any time, even after a later one to which it has
+/// replied. Therefore the ttl does not change while any renewal is pending: whichever of them the server executes last,
+/// the lock then lasts for the same ttl, so each reply proves that ttl from before its own request was sent.
 #[derive(Debug)]
 pub(crate) struct HeldLease {
     lease: Lease,
     ttl: Duration,
-    /// The number of renewals without an answer. The server may still execute a failed one.
-    unanswered: u32,
+    /// The number of renewals without a reply. The server may still execute a failed one.
+    pending: u32,
 }
 
 impl HeldLease {
@@ -23,7 +22,7 @@ impl HeldLease {
         HeldLease {
             lease,
             ttl,
-            unanswered: 0,
+            pending: 0,
         }
     }
 
@@ -32,23 +31,23 @@ impl HeldLease {
         self.lease.remaining(now)
     }
 
-    /// Returns for how long the server may keep the lock at `now`, if nothing more is sent: it may execute an unanswered
+    /// Returns for how long the server may keep the lock at `now`, if nothing more is sent: it may execute a pending
     /// renewal at any moment.
     pub(crate) fn on_server(&self, now: Timestamp) -> Duration {
-        match self.unanswered {
+        match self.pending {
             0 => self.remaining(now),
             _ => self.ttl.max(self.remaining(now)),
         }
     }
 
     /// Sets the ttl of all renewals from `now` on. Returns `false`, and changes nothing, if a renewal with
-    /// another ttl is unanswered.
+    /// another ttl is pending.
     pub(crate) fn agree(&mut self, ttl: Duration, now: Timestamp) -> bool {
-        if ttl != self.ttl && self.unanswered > 0 {
+        if ttl != self.ttl && self.pending > 0 {
             return false;
         }
         self.ttl = ttl;
-        // A renewal may shorten the lease to this even if its answer is lost.
+        // A renewal may shorten the lease to this even if its reply is lost.
         let agreed = Lease::from_request(now, ttl);
         if agreed.remaining(now) < self.remaining(now) {
             self.lease = agreed;
@@ -58,17 +57,17 @@ impl HeldLease {
 
     /// Records that a renewal is about to be sent.
     pub(crate) fn sends_renewal(&mut self) {
-        self.unanswered += 1;
+        self.pending += 1;
     }
 
-    /// Returns the ttl of all renewals that are unanswered.
+    /// Returns the ttl of all pending renewals.
     pub(crate) fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// Records the answer to a renewal, which proves the lease `renewed`.
+    /// Records the reply to a renewal, which proves the lease `renewed`.
     pub(crate) fn renewed(&mut self, renewed: Lease, now: Timestamp) {
-        self.unanswered = self.unanswered.saturating_sub(1);
+        self.pending = self.pending.saturating_sub(1);
         if renewed.remaining(now) > self.remaining(now) {
             self.lease = renewed;
         }
@@ -84,13 +83,13 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// A server with one lock, and a client whose requests and answers are delayed or lost.
+    /// A server with one lock, and a client whose requests and replies are delayed or lost.
     struct World {
         clock: Clock,
         held: HeldLease,
-        /// The renewals that the server may still execute, and the answers in flight.
+        /// The renewals that the server may still execute, and the replies in flight.
         requests: Vec<(Timestamp, Duration)>,
-        answers: Vec<Timestamp>,
+        replies: Vec<Timestamp>,
         carried_out: (Timestamp, Duration),
     }
 
@@ -117,7 +116,7 @@ mod tests {
         }
     }
 
-    /// Renewals are lost, executed late and answered late, and guards have different ttls.
+    /// Renewals are lost, executed late and replied to late, and guards have different ttls.
     #[test]
     fn a_lease_never_outlasts_the_servers() {
         let (mut renewed, mut refused) = (0, 0);
@@ -132,7 +131,7 @@ mod tests {
             let mut world = World {
                 held: HeldLease::new(Lease::from_request(clock.now(), ttl), ttl),
                 requests: Vec::new(),
-                answers: Vec::new(),
+                replies: Vec::new(),
                 carried_out: (clock.now(), ttl),
                 clock,
             };
@@ -146,11 +145,11 @@ mod tests {
                     1 | 2 if !world.requests.is_empty() => {
                         let sent = world.carry_out(below(world.requests.len()));
                         if below(4) > 0 {
-                            world.answers.push(sent);
+                            world.replies.push(sent);
                         }
                     }
-                    3 if !world.answers.is_empty() => {
-                        let sent = world.answers.swap_remove(below(world.answers.len()));
+                    3 if !world.replies.is_empty() => {
+                        let sent = world.replies.swap_remove(below(world.replies.len()));
                         let before = world.held.remaining(now);
                         let lease = Lease::from_request(sent, world.held.ttl());
                         world.held.renewed(lease, now);
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unanswered_renewal_may_begin_a_whole_ttl() {
+    fn a_pending_renewal_may_begin_a_whole_ttl() {
         let clock = Clock::manual();
         let ttl = seconds(10);
         let mut held = HeldLease::new(Lease::from_request(clock.now(), ttl), ttl);
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ttl_is_not_changed_while_a_renewal_is_unanswered() {
+    fn a_ttl_is_not_changed_while_a_renewal_is_pending() {
         let clock = Clock::manual();
         let (long, short) = (seconds(30), Duration::from_millis(800));
         let sent = clock.now();
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_renewal_answered_last_does_not_shorten_the_lease() {
+    fn the_late_reply_to_an_earlier_renewal_does_not_shorten_the_lease() {
         let clock = Clock::manual();
         let first = Lease::from_request(clock.now(), seconds(30));
         let mut held = HeldLease::new(first, seconds(30));

@@ -40,9 +40,9 @@ pub(crate) struct LocalQueue<T> {
     pub(crate) to_leave: Option<Debt>,
     /// `true` if other processes wait for the lock; `None` if that is unknown.
     pub(crate) remote_waiters: Option<bool>,
-    /// The error of the last request, if the server does not answer.
+    /// The error of the last request, if the server does not reply.
     pub(crate) last_error: Option<EngineError>,
-    /// Who is in the way, as the server told last.
+    /// Who is in the way, as the server reported last.
     pub(crate) remote_holder: Holder,
 }
 

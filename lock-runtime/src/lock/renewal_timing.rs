@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn several_attempts_fit_into_the_remaining_time() {
-        // A grant of 2 s whose first renewal, after a third of it, goes unanswered.
+        // A grant of 2 s whose first renewal, after a third of it, gets no reply.
         for _ in 0..100 {
             let mut remaining = millis(2000 - 2000 / 3);
             let mut attempts = 0;

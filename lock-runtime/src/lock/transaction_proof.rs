@@ -24,11 +24,11 @@ pub(crate) async fn prove(holds: Vec<&Arc<Hold>>) -> Result<TransactionProof, Lo
     let remaining = holds.iter().map(|hold| hold.remaining()).min();
     let deadline = time::now() + remaining.unwrap_or_default();
     let request = |deadline| context.engine.prove(&claims, deadline);
-    let answer = context.retry(Effort::InCall { deadline }, request).await;
+    let reply = context.retry(Effort::InCall { deadline }, request).await;
     if let Some(loss) = holds.iter().find_map(|hold| hold.check_lost()) {
         return Err(loss);
     }
-    match answer {
+    match reply {
         Ok((Some(proof), _)) => Ok(proof),
         Ok((None, _)) => Err(first.not_owner()),
         Err(error) => Err(context.unavailable(&first.name, error)),

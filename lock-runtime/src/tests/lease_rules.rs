@@ -15,7 +15,7 @@ use crate::error::{LockError, LostCause};
 use crate::limit::Limit;
 use crate::lock::hold::Hold;
 use crate::lock::inner::{InnerSlot, ManagerInner};
-use crate::lock::watchdog::Renewable;
+use crate::lock::watchdog::renewable::Renewable;
 use crate::options::LockOptions;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;

@@ -126,7 +126,7 @@ impl Hold {
             offers: Vec::new(),
             span: SpanHandle::default(),
         };
-        // No renewal is unanswered, so the lease can have any ttl.
+        // No renewal is pending, so the lease can have any ttl.
         state.begin_guard(&shared.watchdog, options, times);
         let due = state.next_due(times);
         state.scheduled_at = Some(due);

@@ -1,4 +1,4 @@
-//! When a hold is renewed, and what becomes of the answers.
+//! When a hold is renewed, and how the replies change its lease.
 
 use crate::engine::error::EngineError;
 use crate::engine::lease::Lease;
@@ -7,7 +7,7 @@ use crate::engine::request::Claim;
 use crate::error::LostCause;
 use crate::lock::hold::{Hold, Phase, State};
 use crate::lock::renewal_timing;
-use crate::lock::watchdog::{Renewable, Renewal};
+use crate::lock::watchdog::renewable::{Renewable, Renewal};
 use crate::trace;
 use crate::util::clock::Timestamp;
 use crate::util::time;
@@ -106,7 +106,7 @@ impl Renewable for Hold {
         renewal
     }
 
-    /// Extends the lease. The answer counts only while the current lease is valid.
+    /// Extends the lease. The reply counts only while the current lease is valid.
     fn on_renewed(self: Arc<Self>, sent: Timestamp, now: Timestamp, is_owner: bool) {
         let mut state = self.state();
         if state.phase != Phase::Held || state.replaced {

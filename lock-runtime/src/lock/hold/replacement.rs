@@ -31,7 +31,7 @@ impl Hold {
     }
 
     /// Returns the read hold with that token and lease, which has what is left of this guard's time. Fails if the
-    /// lease of this hold ended before the server answered.
+    /// lease of this hold ended before the server replied.
     pub(crate) fn replace(&self, token: Token, lease: Lease) -> Result<Arc<Hold>, LockError> {
         if let Some(loss) = self.check_lost() {
             return Err(loss);

@@ -1,6 +1,6 @@
 //! Local handoff.
 
-use crate::lock::watchdog::Renewable;
+use crate::lock::watchdog::renewable::Renewable;
 use crate::tests::shuttle::explore::{explore, join_all, pause};
 use crate::tests::shuttle::grant_log::TTL;
 use crate::tests::shuttle::server::Server;

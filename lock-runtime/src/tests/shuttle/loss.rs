@@ -1,7 +1,7 @@
 //! Ends and renewals of leases, and concurrent checks of them.
 
 use crate::api::guarded::Guarded;
-use crate::lock::watchdog::Renewable;
+use crate::lock::watchdog::renewable::Renewable;
 use crate::tests::shuttle::explore::{explore, join_all, pause, with_turn_limit};
 use crate::tests::shuttle::grant_log::TTL;
 use crate::tests::shuttle::server::Server;

@@ -1,7 +1,7 @@
 //! Locks that several callers share: joined read holds, several kinds in one process, and downgrades.
 
 use crate::api::lock::Lock;
-use crate::lock::watchdog::Renewable;
+use crate::lock::watchdog::renewable::Renewable;
 use crate::tests::shuttle::explore::{explore, join_all, pause, with_turn_limit};
 use crate::tests::shuttle::server::Server;
 use crate::util::shuttle::virtual_time;

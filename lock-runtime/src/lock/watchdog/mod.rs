@@ -4,66 +4,29 @@
 //! hold is due next; one wake-up serves all holds that are due, and their renewals are sent in batches. A
 //! hold stays in the schedule while a renewal is in flight, so its lease expires on time.
 
-use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::request::Claim;
-use crate::engine::traits::{Engine, Shard};
-#[cfg(feature = "testing")]
-use crate::error::LostCause;
+mod batches;
+pub(crate) mod renewable;
+mod schedule;
+
 use crate::lock::context::Context;
 use crate::lock::renewal_timing;
-use crate::util::clock::{Timestamp, nanos};
+use crate::lock::watchdog::batches::{MAX_BATCH, batches, fetch, renew_batch};
+use crate::lock::watchdog::renewable::Renewable;
+use crate::lock::watchdog::schedule::Schedule;
+use crate::util::clock::nanos;
 use crate::util::io_thread::kept;
-use crate::util::panics::caught;
 use crate::util::sync::{AtomicBool, Mutex, MutexGuard};
 use crate::util::time::{deadline_in, now, timeout_at};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The largest number of locks in one renewal request: enough to be cheap, few enough for the server to
-/// serve other requests in between.
-const MAX_BATCH: usize = 200;
-
 /// The greatest number of holds that are served at once, with one reading of the clocks. Few enough for the memory
 /// of all of them to be near, and for other tasks to run in between.
 const MAX_AT_ONCE: usize = 10 * MAX_BATCH;
-
-/// The greatest number of vectors that are kept for later holds: most locks are released long before their renewal.
-const MAX_SPARE: usize = 256;
-
-/// A held lock, as the watchdog sees it.
-pub(crate) trait Renewable: Send + Sync {
-    fn name(&self) -> &str;
-
-    /// Returns where the schedule records the place of the hold among those that are due at the same instant.
-    fn place(&self) -> &AtomicUsize;
-
-    /// Called at the instant for which the hold is scheduled. `now` is the same point in time. Returns the renewal
-    /// that is to be sent, if one is due.
-    fn on_due(self: Arc<Self>, instant: Instant, now: Timestamp) -> Option<Renewal>;
-
-    /// Called when the server has answered a renewal sent at `sent`; `now` is when the answer came. `is_owner`: `true`
-    /// if the claim still owned the lock.
-    fn on_renewed(self: Arc<Self>, sent: Timestamp, now: Timestamp, is_owner: bool);
-
-    /// Called when a renewal has failed.
-    fn on_renewal_failed(self: Arc<Self>, error: &EngineError);
-
-    /// Loses the lock, as a test demands. Returns the claim with which it was held.
-    #[cfg(feature = "testing")]
-    fn lose(&self, cause: LostCause) -> Claim;
-}
-
-/// A renewal that is about to be sent.
-pub(crate) struct Renewal {
-    pub(crate) claim: Claim,
-    pub(crate) timeout: Duration,
-    pub(crate) hold: Arc<dyn Renewable>,
-}
 
 pub(crate) struct Watchdog {
     origin: Instant,
@@ -72,53 +35,6 @@ pub(crate) struct Watchdog {
     /// All holds are to be canceled.
     cancels: AtomicBool,
     canceled: Notify,
-}
-
-#[derive(Default)]
-struct Schedule {
-    /// The holds that are due at the same instant, each at its [place](Renewable::place).
-    holds: BTreeMap<Instant, Vec<Arc<dyn Renewable>>>,
-    /// Vectors of holds that were released, for those that come next.
-    spare: Vec<Vec<Arc<dyn Renewable>>>,
-    /// The instant at which the task wakes next.
-    next_wakeup: Option<Instant>,
-    closed: bool,
-    /// When the last lease of those lost ends.
-    last_lease_end: Option<Instant>,
-    /// All holds that existed when this was requested are canceled.
-    canceled: bool,
-}
-
-impl Schedule {
-    fn insert(&mut self, due: Instant, hold: Arc<dyn Renewable>) {
-        let spare = || self.spare.pop().unwrap_or_else(|| Vec::with_capacity(1));
-        let holds = self.holds.entry(due).or_insert_with(spare);
-        hold.place().store(holds.len(), Ordering::Relaxed);
-        holds.push(hold);
-    }
-
-    fn remove(&mut self, due: Instant, hold: &dyn Renewable) -> Option<Arc<dyn Renewable>> {
-        let Entry::Occupied(mut entry) = self.holds.entry(due) else {
-            return None;
-        };
-        let (holds, place) = (entry.get_mut(), hold.place().load(Ordering::Relaxed));
-        // Those that were due may have been taken, and others may be due at the same instant.
-        let is_there = |it: &&Arc<dyn Renewable>| std::ptr::addr_eq(Arc::as_ptr(it), hold);
-        holds.get(place).filter(is_there)?;
-        let removed = holds.swap_remove(place);
-        match holds.get(place) {
-            Some(moved) => moved.place().store(place, Ordering::Relaxed),
-            None if holds.is_empty() => {
-                let holds = entry.remove();
-                // A large one would keep its memory.
-                if holds.capacity() <= 4 && self.spare.len() < MAX_SPARE {
-                    self.spare.push(holds);
-                }
-            }
-            None => {}
-        }
-        Some(removed)
-    }
 }
 
 impl Watchdog {
@@ -284,76 +200,19 @@ async fn run(watchdog: Arc<Watchdog>, context: Arc<Context>) {
     }
 }
 
-/// Groups the renewals that may share a request: those on the same server with timeouts of the same
-/// magnitude, sorted by slot. Those with and without replicas are separate, so that waiting for replicas
-/// delays only the former.
-fn batches(mut renewals: Vec<Renewal>, engine: &dyn Engine) -> Vec<Vec<Renewal>> {
-    let group = |renewal: &Renewal| {
-        let Shard { server, slot } = engine.shard_of(&renewal.claim.name);
-        let octave = renewal.timeout.as_millis().max(1).ilog2();
-        let replicated = renewal.claim.replicas > 0;
-        ((server, replicated, octave), slot)
-    };
-    renewals.sort_by_cached_key(group);
-    let mut batches = Vec::new();
-    while let Some(last) = renewals.last() {
-        let (last, _) = group(last);
-        let batch = renewals.iter().rev().take(MAX_BATCH);
-        let batch = batch.take_while(|renewal| group(renewal).0 == last);
-        batches.push(renewals.split_off(renewals.len() - batch.count()));
-    }
-    batches
-}
-
-async fn renew_batch(batch: Vec<Renewal>, context: Arc<Context>) {
-    let timeout = batch.iter().map(|renewal| renewal.timeout).min();
-    let each = batch.into_iter();
-    let (claims, holds): (Vec<Claim>, Vec<_>) = each.map(|it| (it.claim, it.hold)).unzip();
-    let sent = context.clock.now();
-    let deadline = now() + timeout.unwrap_or_default();
-    let answers = caught(context.engine.renew(&claims, deadline)).await;
-    let answers = answers.unwrap_or_else(|_| {
-        let words = "the renewal panicked";
-        Err(EngineError::new(EngineErrorKind::Indeterminate, words))
-    });
-    if let Some(claim) = claims.first() {
-        let server = || context.server_of(&claim.name);
-        context.failures.renewals(server, holds.len(), &answers);
-    }
-    fetch(&holds);
-    let now = context.clock.now();
-    match answers {
-        Ok(answers) => {
-            for (hold, answer) in holds.into_iter().zip(answers) {
-                match answer {
-                    Ok(is_owner) => hold.on_renewed(sent, now, is_owner),
-                    Err(error) => hold.on_renewal_failed(&error),
-                }
-            }
-        }
-        Err(error) => {
-            for hold in holds {
-                hold.on_renewal_failed(&error);
-            }
-        }
-    }
-}
-
-/// Reads the holds and their names. The processor fetches them from memory side by side; later, while it locks one after
-/// the other, it waits for each.
-fn fetch(holds: &[Arc<dyn Renewable>]) {
-    for hold in holds {
-        let name = hold.name().as_bytes().first();
-        std::hint::black_box((hold.place().load(Ordering::Relaxed), name.copied()));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::manager::LockManager;
+    use crate::engine::error::EngineError;
+    #[cfg(feature = "testing")]
+    use crate::engine::request::Claim;
+    #[cfg(feature = "testing")]
+    use crate::error::LostCause;
+    use crate::lock::watchdog::renewable::Renewal;
+    use crate::util::clock::Timestamp;
     use std::future::Future;
     use std::pin::pin;
+    use std::sync::atomic::AtomicUsize;
     use std::task::{self, Waker};
 
     struct Scheduled(AtomicUsize);
@@ -401,25 +260,5 @@ mod tests {
         let soon = begin - Duration::from_secs(5);
         watchdog.schedule(None, soon, Arc::new(Scheduled(AtomicUsize::new(0))));
         assert!(wakes());
-    }
-
-    #[tokio::test]
-    async fn short_leases_are_renewed_in_batches_of_their_own() {
-        let locks = LockManager::connect("memory://").await.unwrap();
-        let guard = locks.lock("row").acquire().await.unwrap();
-        let renewal = |n| Renewal {
-            claim: guard.hold().claim(),
-            timeout: Duration::from_millis(if n < 450 { 1_000 } else { 100 }),
-            hold: guard.hold().clone(),
-        };
-        let renewals = (0..455).rev().map(renewal).collect();
-        let batches = batches(renewals, &*locks.inner.context.engine);
-        let is_short = |renewal: &Renewal| renewal.timeout < Duration::from_secs(1);
-        let (short, long): (Vec<_>, Vec<_>) =
-            batches.iter().partition(|batch| batch.iter().any(is_short));
-        let sizes =
-            |batches: Vec<&Vec<_>>| -> Vec<_> { batches.into_iter().map(Vec::len).collect() };
-        assert_eq!(sizes(short).into_iter().sum::<usize>(), 5);
-        assert_eq!(sizes(long), [200, 200, 50]);
     }
 }

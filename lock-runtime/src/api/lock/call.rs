@@ -1,0 +1,185 @@
+//! Acquiring a lock with its options.
+
+use crate::api::guard::LockGuard;
+use crate::api::guarded::Guarded;
+use crate::api::lock::{Keys, Lock};
+use crate::error::LockError;
+use crate::lock::acquire::Acquire;
+use crate::lock::acquire_all::{self, acquire_all};
+use crate::lock::context::Context;
+use crate::lock::inner::ManagerInner;
+use crate::options::{
+    LockOptions, no_keys, validate_duration, validate_keys, validate_limit, validate_min_hold,
+};
+use crate::util::time::now;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A validated acquire call.
+enum Call {
+    One(Acquire),
+    All(Vec<Acquire>),
+}
+
+impl Lock {
+    /// Acquires the lock, waiting for it for at most [`wait`](Self::wait).
+    ///
+    /// Cancel safe: dropping the future leaves the queue, and releases the lock if it was granted already.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`] if the lock was held for the whole wait, [`LockError::Unavailable`] if the server
+    /// rejected the request or gave no usable reply in that time, [`LockError::InvalidKey`] and
+    /// [`LockError::InvalidOption`] before anything is sent, [`LockError::Unsupported`] if this kind of server lacks an
+    /// option, [`LockError::WouldDeadlock`] if the body that calls this holds the lock, [`LockError::ShuttingDown`] after [`shutdown`](crate::LockManager::shutdown).
+    pub async fn acquire(self) -> Result<LockGuard, LockError> {
+        let template = self.template;
+        match self.into_call()? {
+            Call::One(acquire) => {
+                let guard = acquire.acquire().await?;
+                Ok(LockGuard::new(guard, &acquire, template))
+            }
+            Call::All(calls) => Box::pin(acquire_several(calls, template)).await,
+        }
+    }
+
+    /// Acquires the lock if it is free. Returns `None` if it is held, or if other callers of this process
+    /// wait for it. Ignores [`wait`](Self::wait); the command timeout bounds the call. Cancel safe.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// let Some(_guard) = locks.lock("nightly").try_acquire().await? else {
+    ///     return Ok(()); // another replica does it
+    /// };
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire`](Self::acquire), except for `Busy`.
+    pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
+        let template = self.template;
+        match self.wait(Duration::ZERO).into_call()? {
+            Call::One(acquire) => {
+                let guard = acquire.try_once().await?;
+                Ok(guard.map(|guard| LockGuard::new(guard, &acquire, template)))
+            }
+            Call::All(calls) => match Box::pin(acquire_several(calls, template)).await {
+                Ok(guard) => Ok(Some(guard)),
+                Err(error) if error.is_busy() => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Acquires the lock, runs the body under it, releases the lock, and returns the body's value. When the
+    /// lease is lost, the body is canceled at its next await point.
+    ///
+    /// Equivalent to the attribute, for a block instead of a function. The lock is released before this
+    /// returns, and also if the body panics or the future is dropped. An error of the release never replaces
+    /// the body's value.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire`](Self::acquire), and [`LockError::Lost`] if the body was canceled.
+    pub async fn run<T>(self, body: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, LockError> {
+        let guard = self.acquire().await?;
+        Guarded::new(&guard, body(&guard)).await
+    }
+
+    fn into_call(mut self) -> Result<Call, LockError> {
+        let inner = self.inner.take().ok_or(LockError::NotInitialized)?;
+        let keys = match &self.keys {
+            Keys::One(key) => std::slice::from_ref(key),
+            Keys::All(keys) => keys,
+        };
+        validate_keys(keys)?;
+        let options = self.validated_options(&inner.context, keys.len() > 1)?;
+        for key in keys {
+            inner.context.engine.validate(key, &options)?;
+        }
+        let wait = self.wait.unwrap_or(inner.context.defaults.wait);
+        let started = now();
+        let call = |inner: Arc<ManagerInner>, key: &str| Acquire {
+            name: inner.context.name_of(key),
+            options,
+            wait,
+            started,
+            inner,
+        };
+        Ok(match keys {
+            [key] => Call::One(call(inner, key)),
+            keys => {
+                let calls = keys.iter().map(|key| call(inner.clone(), key));
+                Call::All(acquire_all::in_order(calls.collect()))
+            }
+        })
+    }
+
+    fn validated_options(
+        &self,
+        context: &Context,
+        is_of_several: bool,
+    ) -> Result<LockOptions, LockError> {
+        let defaults = &context.defaults;
+        let ttl = self.ttl.unwrap_or(defaults.ttl);
+        validate_duration("ttl", ttl)?;
+        if let Some(max_hold) = self.max_hold {
+            validate_duration("max_hold", max_hold)?;
+        }
+        validate_min_hold(self.min_hold, self.max_hold, (ttl, self.renew))?;
+        let limit = validate_limit(self.read, self.permits)?;
+        Ok(LockOptions {
+            limit,
+            ttl,
+            renew: self.renew,
+            max_hold: self.max_hold,
+            min_hold: self.min_hold,
+            max_waiters: self.max_waiters,
+            reentrant: self.reentrant,
+            is_of_several,
+            on_lost: self.on_lost,
+            release: self.release.unwrap_or(defaults.release),
+            replicas: self.replicas.unwrap_or(defaults.replicas),
+        })
+    }
+}
+
+/// Acquires the lock like [`acquire`](Lock::acquire), with one allocation more.
+///
+/// ```
+/// # use lock_runtime::{LockError, LockManager};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// # let locks = LockManager::connect("memory://").await?;
+/// let guard = locks.lock("order:42").await?;
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+impl IntoFuture for Lock {
+    type Output = Result<LockGuard, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.acquire())
+    }
+}
+
+async fn acquire_several(
+    calls: Vec<Acquire>,
+    template: &'static str,
+) -> Result<LockGuard, LockError> {
+    let mut guards = acquire_all(&calls).await?;
+    let others = guards.split_off(1.min(guards.len()));
+    match (guards.pop(), calls.first()) {
+        (Some(guard), Some(call)) => Ok(LockGuard::of_several(guard, others, call, template)),
+        _ => Err(no_keys()),
+    }
+}

@@ -1,0 +1,65 @@
+//! Calls from a body that runs under the same lock.
+
+use crate::error::LockError;
+use crate::limit::Limit;
+use crate::lock::acquire::Acquire;
+use crate::lock::handoff::{HoldGuard, Turn};
+use crate::lock::scope::OuterHold;
+use tokio::time::Instant;
+
+impl Acquire {
+    /// Fails if the running body holds the lock, and would wait for its own end.
+    pub(crate) fn check_nesting(&self) -> Result<(), LockError> {
+        // A body that continues after a loss holds nothing.
+        let Some(outer) = self
+            .outer_hold()
+            .filter(|outer| outer.hold.check_lost().is_none())
+        else {
+            return Ok(());
+        };
+        let covers = outer.covers(self.options.limit);
+        if covers && self.options.reentrant {
+            return Ok(());
+        }
+        if self.wait.is_zero() {
+            return Err(self.busy());
+        }
+        Err(LockError::WouldDeadlock {
+            key: self.inner.context.key_of(&self.name).into(),
+            upgrade: !covers,
+        })
+    }
+
+    pub(super) fn outer_hold(&self) -> Option<OuterHold> {
+        OuterHold::find(self.inner.shared.manager(), &self.name)
+    }
+
+    /// Joins the hold under which the running body runs. Its nested calls take turns; those that read have theirs
+    /// together.
+    pub(super) async fn acquire_within_body(
+        &self,
+        deadline: Instant,
+    ) -> Result<Option<HoldGuard>, LockError> {
+        let Some(outer) = self.outer_hold() else {
+            return Ok(None);
+        };
+        let (io, turns) = (&self.inner.context.io, outer.turns());
+        let turn = match self.options.limit == Limit::UNLIMITED {
+            true => io
+                .timeout_at(deadline, turns.read_owned())
+                .await
+                .map(Turn::new),
+            false => io
+                .timeout_at(deadline, turns.write_owned())
+                .await
+                .map(Turn::new),
+        };
+        let turn = turn.map_err(|_| self.busy())?;
+        if !outer.hold.share() {
+            let loss = outer.hold.check_lost();
+            return loss.map_or_else(|| Err(self.busy()), Err);
+        }
+        let guard = HoldGuard::joined(outer.hold, self.inner.queues.clone());
+        Ok(Some(guard.with_turn(turn)))
+    }
+}

@@ -1,0 +1,134 @@
+//! Requests to the server for a lock that may be free.
+
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::request::{Acquired, Attempt, Claim};
+use crate::error::LockError;
+use crate::lock::acquire::Acquire;
+use crate::lock::handoff::HoldGuard;
+use crate::lock::hold::Hold;
+use crate::util::backoff::Backoff;
+use crate::util::clock::Timestamp;
+use crate::util::count::Counted;
+use crate::util::time::{deadline_after, now};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The reply to one request.
+enum Tried {
+    /// The lock was acquired, and the others that follow it until one is not available.
+    Acquired(HoldGuard, Vec<HoldGuard>),
+    /// Another client holds the lock.
+    Held,
+    /// A lease expired before the reply arrived.
+    TooLate,
+}
+
+impl Acquire {
+    /// Retries until the server replies. Returns the guard of the lock, and those of the `others` that follow it until
+    /// one is not available; `None` if another client holds the lock.
+    pub(super) async fn try_until_reply(
+        &self,
+        others: Option<Arc<[Arc<str>]>>,
+        deadline: Instant,
+    ) -> Result<Option<(HoldGuard, Vec<HoldGuard>)>, LockError> {
+        let context = &self.inner.context;
+        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+        let mut replication_error = None;
+        let _trying = Counted::begin(&*context.holds);
+        let mut begun = now();
+        if deadline <= begun {
+            return Err(self.busy());
+        }
+        loop {
+            if context.is_closed() {
+                return Err(context.shutting_down(&self.name));
+            }
+            let try_deadline = deadline_after(begun, context.command_timeout).min(deadline);
+            let error = match self.try_by(try_deadline, others.clone()).await {
+                Ok(Tried::Acquired(first, others)) => return Ok(Some((first, others))),
+                Ok(Tried::Held) => return Ok(None),
+                Ok(Tried::TooLate) if context.is_closed() => {
+                    return Err(context.shutting_down(&self.name));
+                }
+                Ok(Tried::TooLate) => None,
+                Err(error) => Some(error),
+            };
+            begun = now() + backoff.pause();
+            let was_last = begun >= deadline;
+            match error {
+                Some(error) => {
+                    if error.kind == EngineErrorKind::NotReplicated {
+                        replication_error = Some(error.clone());
+                    }
+                    if was_last || self.is_final(&error) {
+                        // A replication error is more specific than that of the last try, which has the least time.
+                        return Err(self.unavailable(replication_error.unwrap_or(error)));
+                    }
+                }
+                None if was_last => return Ok(None),
+                None => {}
+            }
+            context.io.sleep_until(begun).await;
+        }
+    }
+
+    /// Sends one request.
+    async fn try_by(
+        &self,
+        deadline: Instant,
+        others: Option<Arc<[Arc<str>]>>,
+    ) -> Result<Tried, EngineError> {
+        let (context, options) = (&self.inner.context, self.options);
+        let attempt = Attempt {
+            process: context.process,
+            name: self.name.clone(),
+            ttl: options.ttl,
+            replicas: options.replicas,
+            limit: options.limit,
+            waits: !self.wait.is_zero(),
+            others,
+        };
+        let sent = context.clock.now();
+        let supervisor = &self.inner.shared.supervisor;
+        let acquired = context.engine.acquire(&attempt, supervisor, deadline);
+        let Some(Acquired { token, count }) = acquired.await? else {
+            return Ok(Tried::Held);
+        };
+        let claims = attempt.claims(token).take(count);
+        let mut guards = claims.map(|claim| self.granted(claim, sent));
+        let first = guards.next().flatten();
+        let others: Vec<_> = guards.collect();
+        let others: Option<Vec<_>> = others.into_iter().collect();
+        Ok(match (first, others) {
+            (Some(first), Some(others)) => Tried::Acquired(first, others),
+            _ => Tried::TooLate,
+        })
+    }
+
+    /// Returns `true` if the call fails with that error, also if there is time for another request.
+    fn is_final(&self, error: &EngineError) -> bool {
+        let ends_single_try = matches!(
+            error.kind,
+            EngineErrorKind::NotConnected | EngineErrorKind::NotReplicated
+        );
+        !error.is_retryable() || (self.wait.is_zero() && ends_single_try)
+    }
+
+    /// Returns the guard of a lock that the server has granted to a request sent at `sent`. Returns `None`, and releases
+    /// the lock, if its lease has ended.
+    fn granted(&self, claim: Claim, sent: Timestamp) -> Option<HoldGuard> {
+        let (inner, options) = (&*self.inner, self.options);
+        let lease = inner.context.engine.lease(claim.token, sent, options.ttl);
+        match Hold::granted(inner.shared.clone(), claim, options, lease) {
+            Ok(hold) => {
+                inner.read_holds.publish(&hold);
+                Some(HoldGuard::new(hold, inner.queues.clone()))
+            }
+            Err(claim) => {
+                inner.shared.releaser.release_in_background(claim, false);
+                None
+            }
+        }
+    }
+}

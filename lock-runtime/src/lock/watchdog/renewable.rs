@@ -1,0 +1,40 @@
+//! A held lock, as the watchdog sees it.
+
+use crate::engine::error::EngineError;
+use crate::engine::request::Claim;
+#[cfg(feature = "testing")]
+use crate::error::LostCause;
+use crate::util::clock::Timestamp;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+use tokio::time::Instant;
+
+pub(crate) trait Renewable: Send + Sync {
+    fn name(&self) -> &str;
+
+    /// Returns where the schedule records the place of the hold among those that are due at the same instant.
+    fn place(&self) -> &AtomicUsize;
+
+    /// Called at the instant for which the hold is scheduled. `now` is the same point in time. Returns the renewal
+    /// that is to be sent, if one is due.
+    fn on_due(self: Arc<Self>, instant: Instant, now: Timestamp) -> Option<Renewal>;
+
+    /// Called when the server has replied to a renewal sent at `sent`; `now` is when the reply came. `is_owner`: `true`
+    /// if the claim still owned the lock.
+    fn on_renewed(self: Arc<Self>, sent: Timestamp, now: Timestamp, is_owner: bool);
+
+    /// Called when a renewal has failed.
+    fn on_renewal_failed(self: Arc<Self>, error: &EngineError);
+
+    /// Loses the lock, as a test demands. Returns the claim with which it was held.
+    #[cfg(feature = "testing")]
+    fn lose(&self, cause: LostCause) -> Claim;
+}
+
+/// A renewal that is about to be sent.
+pub(crate) struct Renewal {
+    pub(crate) claim: Claim,
+    pub(crate) timeout: Duration,
+    pub(crate) hold: Arc<dyn Renewable>,
+}
