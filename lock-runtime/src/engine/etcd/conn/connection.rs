@@ -6,7 +6,8 @@ use crate::engine::etcd::conn::channel::Channel;
 use crate::engine::etcd::conn::connection_state::ConnectionState;
 use crate::engine::etcd::conn::epoch::{EPOCH_TTL, Epoch};
 use crate::engine::etcd::wire::error::Failure;
-use crate::engine::etcd::wire::grpc::{Caller, Messages, encode};
+use crate::engine::etcd::wire::frames::encode;
+use crate::engine::etcd::wire::grpc::{Caller, Messages};
 use crate::engine::etcd::wire::messages::{
     TxnRequest, TxnResponse, WatchCommand, WatchRequest, WatchResponse,
 };

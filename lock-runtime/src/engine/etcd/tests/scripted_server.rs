@@ -1,6 +1,6 @@
 //! A server that speaks as much of etcd's API as a lock needs. It ends no lease.
 
-use crate::engine::etcd::wire::grpc::encode;
+use crate::engine::etcd::wire::frames::encode;
 use crate::engine::etcd::wire::messages::{
     AlarmResponse, Compare, Empty, Event, Header, KeepAliveResponse, KeyValue, LeaseGrantRequest,
     LeaseGrantResponse, LeaseRequest, MemberListResponse, Op, OpReply, Operand, PutRequest,

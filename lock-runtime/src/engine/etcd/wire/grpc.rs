@@ -1,14 +1,12 @@
-//! Calls over gRPC: a `POST` for each, five bytes before each message, and a status at the end.
+//! Calls over gRPC: a `POST` for each, whose reply ends with a status.
 
 use crate::engine::etcd::wire::error::{Failure, Status};
+use crate::engine::etcd::wire::frames::{Frames, encode};
 use h2::client::SendRequest;
 use h2::{RecvStream, SendStream};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TE};
 use prost::Message;
-use prost::bytes::{Buf, BufMut, Bytes, BytesMut};
-
-/// The largest reply that is accepted: more than a server sends.
-const MAX_MESSAGE: usize = 64 << 20;
+use prost::bytes::Bytes;
 
 /// Where requests go, and with what headers.
 pub(crate) struct Caller {
@@ -57,21 +55,10 @@ impl Caller {
     }
 }
 
-/// Returns a message with its length before it.
-pub(crate) fn encode(message: &impl Message) -> Bytes {
-    let length = message.encoded_len();
-    let mut buffer = BytesMut::with_capacity(5 + length);
-    buffer.put_u8(0);
-    buffer.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-    // Fails only if the buffer is too small, and that grows.
-    let _ = message.encode(&mut buffer);
-    buffer.freeze()
-}
-
 /// The messages of a reply.
 pub(crate) struct Messages {
     body: RecvStream,
-    received: BytesMut,
+    frames: Frames,
 }
 
 impl Messages {
@@ -85,14 +72,14 @@ impl Messages {
         check_status(reply.headers())?;
         Ok(Messages {
             body: reply.into_body(),
-            received: BytesMut::new(),
+            frames: Frames::default(),
         })
     }
 
     /// Returns the next message; `None` at the end.
     pub(crate) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, Failure> {
         loop {
-            if let Some(message) = self.take()? {
+            if let Some(message) = self.frames.next_message()? {
                 let message = A::decode(message).map_err(Failure::unanswered)?;
                 return Ok(Some(message));
             }
@@ -105,29 +92,13 @@ impl Messages {
             };
             let chunk = chunk.map_err(Failure::unanswered)?;
             let _ = self.body.flow_control().release_capacity(chunk.len());
-            self.received.extend_from_slice(&chunk);
+            self.frames.extend(&chunk);
         }
-    }
-
-    fn take(&mut self) -> Result<Option<Bytes>, Failure> {
-        let Some((head, _)) = self.received.split_first_chunk::<5>() else {
-            return Ok(None);
-        };
-        let [compressed, a, b, c, d] = *head;
-        let length = u32::from_be_bytes([a, b, c, d]) as usize;
-        if compressed != 0 || length > MAX_MESSAGE {
-            return Err(Failure::unanswered("the reply is no gRPC message"));
-        }
-        if self.received.len() < 5 + length {
-            return Ok(None);
-        }
-        self.received.advance(5);
-        Ok(Some(self.received.split_to(length).freeze()))
     }
 }
 
 /// Fails if the headers, or what follows the messages, contain a status other than success.
-fn check_status(headers: &HeaderMap) -> Result<(), Failure> {
+pub(crate) fn check_status(headers: &HeaderMap) -> Result<(), Failure> {
     let Some(code) = headers.get("grpc-status") else {
         return Ok(());
     };
@@ -143,16 +114,5 @@ fn check_status(headers: &HeaderMap) -> Result<(), Failure> {
                 message: message.unwrap_or_default(),
             }))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::etcd::wire::messages::LeaseRequest;
-
-    #[test]
-    fn a_message_follows_its_length() {
-        assert_eq!(&*encode(&LeaseRequest { id: 5 }), [0, 0, 0, 0, 2, 8, 5]);
     }
 }

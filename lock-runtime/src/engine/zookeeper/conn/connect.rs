@@ -4,6 +4,7 @@ use crate::engine::common::pace::MIN_TIMEOUT;
 use crate::engine::url::{NodeAddress, format_address};
 use crate::engine::zookeeper::address::Address;
 use crate::engine::zookeeper::conn::stream::{Socket, Stream};
+use crate::engine::zookeeper::wire::error::Failure;
 use crate::engine::zookeeper::wire::messages::{Hello, Welcome, login};
 use crate::engine::zookeeper::wire::request::{Access, Request};
 use crate::util::time::{deadline_in, timeout_at};
@@ -27,14 +28,12 @@ impl Address {
             stream.send(&hello.encode());
             let welcome = loop {
                 poll_fn(|context| stream.poll(context)).await?;
-                if let Some(message) = stream.next_message()? {
+                let message = stream.next_message();
+                if let Some(message) = message.map_err(malformed)? {
                     break Welcome::parse(message);
                 }
             };
-            let welcome = welcome.ok_or_else(|| {
-                let words = "it sent a malformed message; check that it is a ZooKeeper server";
-                Error::new(ErrorKind::InvalidData, words)
-            })?;
+            let welcome = welcome.ok_or_else(|| malformed(Failure::Malformed))?;
             if let Some((user, password)) = &self.credentials {
                 stream.send(&login(user, password));
             }
@@ -96,4 +95,8 @@ impl Address {
         let _ = timeout_at(deadline_in(MIN_TIMEOUT), closed).await;
         Ok(welcome.timeout)
     }
+}
+
+fn malformed(failure: Failure) -> Error {
+    Error::new(ErrorKind::InvalidData, failure)
 }

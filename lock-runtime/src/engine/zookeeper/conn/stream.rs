@@ -1,13 +1,12 @@
 //! The bytes of one connection, without blocking: what is to be sent, and complete messages that have come.
 
+use crate::engine::zookeeper::wire::error::Failure;
+use crate::engine::zookeeper::wire::frames::Frames;
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-/// A message of a server is not longer than this; its own default limit is a sixteenth.
-const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -16,9 +15,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 pub(crate) struct Stream {
     socket: Box<dyn Socket>,
     outgoing: VecDeque<u8>,
-    incoming: Vec<u8>,
-    /// The length of the messages in `incoming` that were returned.
-    returned: usize,
+    incoming: Frames,
 }
 
 impl Stream {
@@ -26,8 +23,7 @@ impl Stream {
         Stream {
             socket,
             outgoing: VecDeque::new(),
-            incoming: Vec::new(),
-            returned: 0,
+            incoming: Frames::default(),
         }
     }
 
@@ -35,22 +31,9 @@ impl Stream {
         self.outgoing.extend(message);
     }
 
-    /// Returns the oldest message that has arrived completely, without its length.
-    pub(crate) fn next_message(&mut self) -> Result<Option<&[u8]>, Error> {
-        let rest = &self.incoming[self.returned..];
-        let Some((length, rest)) = rest.split_first_chunk::<4>() else {
-            return Ok(None);
-        };
-        let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-        if length > MAX_MESSAGE {
-            let words = "the server sent a malformed message; check that it is a ZooKeeper server";
-            return Err(Error::new(ErrorKind::InvalidData, words));
-        }
-        let message = rest.get(..length);
-        if message.is_some() {
-            self.returned += 4 + length;
-        }
-        Ok(message)
+    /// Returns the oldest message that has come completely.
+    pub(crate) fn next_message(&mut self) -> Result<Option<&[u8]>, Failure> {
+        self.incoming.next_message()
     }
 
     /// Writes what is to be sent, and reads what has come. Is ready when bytes have come, or the connection has
@@ -76,7 +59,6 @@ impl Stream {
                          accept no further connections (`maxClientCnxns`)";
             return Poll::Ready(Err(Error::new(ErrorKind::UnexpectedEof, words)));
         }
-        self.incoming.drain(..std::mem::take(&mut self.returned));
         self.incoming.extend(space.filled());
         Poll::Ready(Ok(()))
     }

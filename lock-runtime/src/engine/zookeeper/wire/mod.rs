@@ -1,6 +1,7 @@
 //! What is sent to a server, and how its replies are read.
 
 pub(crate) mod error;
+pub(crate) mod frames;
 pub(crate) mod jute;
 pub(crate) mod messages;
 pub(crate) mod reply;
