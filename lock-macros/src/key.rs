@@ -262,13 +262,16 @@ fn parse_placeholder(open: char, rest: &str) -> Result<(Part<'_>, &str), String>
 fn split_format_spec(inside: &str) -> Option<(&str, &str)> {
     let is_value =
         |text: &str| syn::parse_str::<Expr>(text).is_ok_and(|expr| !matches!(expr, Expr::Lit(_)));
+    // A brace would begin or end a placeholder of `format!`.
+    let is_spec =
+        |text: &str| !text.is_empty() && !text.starts_with(':') && !text.contains(['{', '}']);
     if is_value(inside) {
         return Some((inside.trim(), ""));
     }
     inside
         .match_indices(':')
         .map(|(at, _)| (&inside[..at], &inside[at + 1..]))
-        .find(|(expr, spec)| !spec.is_empty() && !spec.starts_with(':') && is_value(expr))
+        .find(|(expr, spec)| is_spec(spec) && is_value(expr))
         .map(|(expr, spec)| (expr.trim(), spec))
 }
 
@@ -383,6 +386,14 @@ mod tests {
             (
                 "<type>",
                 "the placeholder `<type>` does not hold an expression",
+            ),
+            (
+                "{id:{a}",
+                "the placeholder `{id:{a}` does not hold an expression",
+            ),
+            (
+                "<id:}>",
+                "the placeholder `<id:}>` does not hold an expression",
             ),
         ] {
             let found = formatted(template).expect_err(template);
