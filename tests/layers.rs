@@ -19,7 +19,7 @@ const RUNTIME: [&[&str]; 9] = [
     &["engine"],
     &["lock"],
     &["api"],
-    &["integrations", "guide"],
+    &["integrations", "guide", "fuzzing"],
 ];
 
 /// The files that every engine on a server has, so that who knows one finds the same concept in another.

@@ -5,6 +5,8 @@ mod args;
 mod duration;
 mod expand;
 mod function;
+#[cfg(test)]
+mod fuzzing;
 mod key;
 mod return_type;
 mod suggest;

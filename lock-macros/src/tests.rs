@@ -1,8 +1,14 @@
-//! Snapshots of expanded functions. `UPDATE_EXPECT=1 cargo test` updates them.
+//! Snapshots of expanded functions, which `UPDATE_EXPECT=1 cargo test` updates, and the templates that `tests/parsers` has
+//! found.
+
+use std::fs;
+use std::panic::catch_unwind;
+use std::path::Path;
 
 use expect_test::{ExpectFile, expect_file};
 
 use crate::expand::expand;
+use crate::fuzzing::key_templates;
 
 fn check(args: &str, item: &str, snapshot: ExpectFile) {
     let expanded = expand(args.parse().unwrap(), item.parse().unwrap());
@@ -110,4 +116,18 @@ fn errors() {
         "pub fn pay(id: u64) -> u64 { id }",
         expect_file!["snapshots/errors.rs"],
     );
+}
+
+#[test]
+fn templates_that_were_found_are_read() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/parsers/corpus");
+    let files = fs::read_dir(corpus.join("key_templates")).unwrap();
+    let inputs = files.map(|file| file.unwrap().path());
+    let inputs: Vec<_> = inputs.collect();
+    assert!(!inputs.is_empty());
+    for input in inputs {
+        let bytes = fs::read(&input).unwrap();
+        let read = catch_unwind(|| key_templates(&bytes));
+        assert!(read.is_ok(), "{}", input.display());
+    }
 }

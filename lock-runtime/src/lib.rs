@@ -96,6 +96,9 @@ mod api;
 mod config;
 mod engine;
 mod error;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guide;
 mod integrations;
 mod limit;

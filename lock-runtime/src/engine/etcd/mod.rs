@@ -3,17 +3,16 @@
 //! Each claim is a key under the lock's name, in the order of creation. The first of them hold the lock, as many as
 //! their limits allow; the others follow the line by a watch.
 
+pub(crate) mod address;
+pub(crate) mod check;
+pub(crate) mod conn;
+pub(crate) mod keys;
+pub(crate) mod lock;
 pub(crate) mod open;
-
-mod address;
-mod check;
-mod conn;
-mod keys;
-mod lock;
 mod ping;
 #[cfg(test)]
 mod tests;
-mod wire;
+pub(crate) mod wire;
 
 use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
 use crate::engine::error::EngineError;
