@@ -40,11 +40,10 @@ async fn defaults_nest_and_end_with_their_guards() {
     assert!(is_default(&inner));
     drop(of_inner);
     assert!(is_default(&outer));
-    assert!(
-        std::thread::spawn(|| lock_runtime::manager().is_err())
-            .join()
-            .unwrap()
-    );
+    std::thread::scope(|threads| {
+        let elsewhere = threads.spawn(|| is_default(&outer));
+        assert!(!elsewhere.join().unwrap());
+    });
     let again = lock_runtime::init("memory://").await.unwrap_err();
     assert!(matches!(again, LockError::AlreadyInitialized), "{again}");
     drop(of_outer);
