@@ -541,6 +541,15 @@ async fn a_release_whose_reply_was_lost_reports_no_loss() {
     assert_eq!(stage.tokens(Request::Release).len(), 2);
 }
 
+/// Whoever releases a lost lock must learn that others may have had it, with the server down, too.
+#[tokio::test]
+async fn a_lost_lock_that_cannot_be_released_is_lost() {
+    let stage = stage([(Request::Release, Turn::Fails(EngineErrorKind::Rejected))]);
+    let guard = stage.take().await;
+    stage.clock.advance(2 * TTL, 2 * TTL);
+    assert!(guard.release().await.unwrap_err().is_lost());
+}
+
 #[tokio::test]
 async fn a_dropped_release_continues_in_the_background() {
     let mut stage = stage([(Request::Release, Turn::Hangs)]);

@@ -38,7 +38,7 @@ impl Hold {
         let was_held = phase == Phase::Held;
         let released = self.shared.releaser.release(&claim, effort, was_held).await;
         match (released, phase) {
-            (Ok(_), Phase::Lost(cause, since)) => Err(self.lost_error(cause, since)),
+            (_, Phase::Lost(cause, since)) => Err(self.lost_error(cause, since)),
             (Ok(true), _) => Ok(()),
             (Ok(false), _) => Err(self.not_owner_error()),
             (Err(error), _) => Err(self.context().unavailable(&self.name, error)),
