@@ -5,10 +5,10 @@
 /// Reads the replies of Redis.
 #[cfg(feature = "redis")]
 pub fn redis(bytes: &[u8]) {
+    use crate::engine::redis::conn::subscription::parse_message;
     use crate::engine::redis::topology::cluster::redirect::Redirect;
     use crate::engine::redis::topology::cluster::slot_map::SlotMap;
     use crate::engine::redis::wire::error::{error_kind, with_message};
-    use crate::engine::redis::wire::message::parse_message;
     use crate::engine::redis::wire::reply::{granted, length, parse};
     use ::redis::Value;
 
@@ -41,7 +41,7 @@ pub fn redis(bytes: &[u8]) {
 #[cfg(feature = "postgres")]
 pub fn postgres(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
-        crate::engine::postgres::wire::messages::parse(text);
+        crate::engine::postgres::conn::listen::subscriber::MESSAGES.parse(text);
     }
 }
 

@@ -67,8 +67,7 @@ impl Token {
 
     /// Returns a new token of the same process, with the same limit.
     pub(crate) fn again(self) -> Token {
-        let process = ProcessId((self.id.as_u128() >> PROCESS & PROCESS_MASK) as u32);
-        Token::draw(process).with_limit(self.limit)
+        Token::draw(self.process()).with_limit(self.limit)
     }
 
     /// Returns who holds a lock under this token.
@@ -76,12 +75,16 @@ impl Token {
         if self.id.get_version_num() != 8 || self.id.get_variant() != Variant::RFC4122 {
             return Holder::AnotherClient;
         }
-        let bits = self.id.as_u128();
-        let ms = (bits >> TIME & TIME_MASK) as u64;
+        let ms = (self.id.as_u128() >> TIME & TIME_MASK) as u64;
         Holder::Process {
-            id: ProcessId((bits >> PROCESS & PROCESS_MASK) as u32),
+            id: self.process(),
             since: SystemTime::UNIX_EPOCH + Duration::from_millis(ms),
         }
+    }
+
+    /// Returns the process of a token that one of this library's made.
+    fn process(self) -> ProcessId {
+        ProcessId((self.id.as_u128() >> PROCESS & PROCESS_MASK) as u32)
     }
 
     /// Sets the limit. A token that was sent keeps its limit.

@@ -6,5 +6,7 @@ pub(crate) mod claim_table;
 pub(crate) mod ending;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 pub(crate) mod line;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(crate) mod message;
 pub(crate) mod pace;
 pub(crate) mod upkeep;

@@ -113,11 +113,17 @@ impl Pace {
 
     /// Waits before a connection that has ended is replaced, unless it lasted.
     pub(crate) async fn ended(&mut self) {
-        if elapsed_since(self.made_at) < LASTING {
-            sleep_until(deadline_in(self.replacing.pause())).await;
-        } else {
-            self.replacing = replacing();
+        if let Some(pause) = self.pause_after_use() {
+            sleep_until(deadline_in(pause)).await;
         }
+    }
+
+    fn pause_after_use(&mut self) -> Option<Duration> {
+        if elapsed_since(self.made_at) < LASTING {
+            return Some(self.replacing.pause());
+        }
+        self.replacing = replacing();
+        None
     }
 }
 
@@ -137,4 +143,22 @@ fn backoff() -> Backoff {
 
 fn replacing() -> Backoff {
     Backoff::new(Duration::from_millis(10), MAX_REPLACING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    /// A lease must outlast connections that are killed again and again.
+    #[test]
+    fn a_connection_that_did_not_last_is_replaced_soon() {
+        let timeouts = Timeouts::of(&Config::new("memory://"));
+        let mut pace = Pace::new(&"a", "requests", MIN_TIMEOUT, &timeouts);
+        for _ in 0..20 {
+            pace.made();
+            let pause = pace.pause_after_use().unwrap();
+            assert!(!pause.is_zero() && pause <= MAX_REPLACING, "{pause:?}");
+        }
+    }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 pub(crate) async fn ping(members: &Arc<Members>, deadline: Instant) -> Result<(), EngineError> {
-    let answers = members.ask_all(|member| {
+    let replies = members.ask_all(|member| {
         let members = members.clone();
         async move { members.list[member].ping(deadline).await }
     });
-    let read = |answer: Result<(), EngineError>| answer.map(|()| true);
-    let replies = members.collect(answers, deadline, read).await;
-    match replies.decided() {
+    let read = |reply: Result<(), EngineError>| reply.map(|()| true);
+    let collected = members.collect(replies, deadline, read).await;
+    match collected.decided() {
         Some(_) => Ok(()),
-        None => Err(replies.error(&members.list, "accepts locks", "")),
+        None => Err(collected.error(&members.list, "accepts locks", "")),
     }
 }

@@ -1,6 +1,5 @@
-//! The statements, values, messages and errors that a server and this process exchange.
+//! The statements, values and errors that a server and this process exchange.
 
 pub(crate) mod error;
-pub(crate) mod messages;
 pub(crate) mod statements;
 pub(crate) mod values;

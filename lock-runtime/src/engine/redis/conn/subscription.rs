@@ -1,5 +1,6 @@
 //! The subscription to this process's channel, on a connection of its own.
 
+use crate::engine::common::message::Dialect;
 use crate::engine::common::upkeep::Connect;
 use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler};
@@ -7,9 +8,9 @@ use crate::engine::redis::conn::connect::{Connector, PushHandler, SendMode};
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
 use crate::engine::redis::conn::request::{Request, Via};
 use crate::engine::redis::keys::Keys;
-use crate::engine::redis::wire::message::parse_message;
 use crate::util::io_thread::IoThread;
 use crate::util::time::deadline_in;
+use redis::{FromRedisValue, Value};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -22,6 +23,17 @@ pub(crate) struct Subscription {
     connector: Connector,
     timeout: Duration,
     connection: OnceLock<Arc<ReconnectingConnection>>,
+}
+
+const MESSAGES: Dialect = Dialect {
+    lease: Duration::from_millis,
+    name: str::to_owned,
+};
+
+/// Parses a message, which is a channel and a text; returns `None` if it is invalid.
+pub(crate) fn parse_message(message: &[Value]) -> Option<EngineEvent> {
+    let text = String::from_redis_value(message.last()?.clone()).ok()?;
+    MESSAGES.parse(&text)
 }
 
 impl Subscription {

@@ -181,9 +181,38 @@ mod tests {
 
     #[test]
     fn scripts_are_short_enough_for_a_client_that_has_not_authenticated() {
-        let scripts = Scripts::new(false);
-        let longest = [scripts.wait, scripts.observe, scripts.vote, scripts.release];
-        for script in longest {
+        let Scripts {
+            take,
+            wait,
+            cancel,
+            release,
+            renew,
+            fencing_token,
+            downgrade,
+            delete_if_owner,
+            check_permissions,
+            vote,
+            observe,
+            leave_queue,
+            release_and_notify,
+            raise_fencing_token,
+        } = Scripts::new(false);
+        for script in [
+            take,
+            wait,
+            cancel,
+            release,
+            renew,
+            fencing_token,
+            downgrade,
+            delete_if_owner,
+            check_permissions,
+            vote,
+            observe,
+            leave_queue,
+            release_and_notify,
+            raise_fencing_token,
+        ] {
             let length = script.source.len();
             assert!(length <= MAX_UNAUTHENTICATED, "{length}: {}", script.source);
         }

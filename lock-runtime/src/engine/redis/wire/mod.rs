@@ -2,5 +2,4 @@
 
 pub(crate) mod encode;
 pub(crate) mod error;
-pub(crate) mod message;
 pub(crate) mod reply;

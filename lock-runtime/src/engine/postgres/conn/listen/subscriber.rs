@@ -2,6 +2,7 @@
 //!
 //! The one before is kept until no claim in a queue names its channel any more.
 
+use crate::engine::common::message::Dialect;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::postgres::address::Address;
@@ -9,7 +10,7 @@ use crate::engine::postgres::conn::batch::queue::RequestQueue;
 use crate::engine::postgres::conn::batch::request::Request;
 use crate::engine::postgres::conn::listen::status::{SharedStatus, Status};
 use crate::engine::postgres::conn::listen::subscription::{Event, Subscription, subscribe};
-use crate::engine::postgres::wire::messages::parse;
+use crate::engine::postgres::keys::original;
 use crate::engine::timeouts::{GRANT_TTL, Timeouts, WAITER_TTL};
 use crate::trace;
 use crate::util::backoff::Backoff;
@@ -24,6 +25,11 @@ use tokio::time::Instant;
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a message to itself may take.
 const ECHO: Duration = Duration::from_secs(1);
+
+pub(crate) const MESSAGES: Dialect = Dialect {
+    lease: Duration::from_micros,
+    name: original,
+};
 
 /// The connection that is to replace the present one.
 enum Successor {
@@ -118,7 +124,7 @@ impl Subscriber {
             Event::Opened(of, opened) => self.on_opened(of, opened),
             Event::Message(of, message) if message == "echo" => self.on_echo(of),
             Event::Message(_, message) => {
-                if let Some(event) = parse(&message) {
+                if let Some(event) = MESSAGES.parse(&message) {
                     (self.handler)(event);
                 }
             }
