@@ -1,6 +1,7 @@
 //! The subscription to this process's channel, on a connection of its own.
 
 use crate::engine::common::message::Dialect;
+use crate::engine::common::pace::MIN_TIMEOUT;
 use crate::engine::common::upkeep::Connect;
 use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler};
@@ -9,7 +10,7 @@ use crate::engine::redis::conn::reconnect::ReconnectingConnection;
 use crate::engine::redis::conn::request::{Request, Via};
 use crate::engine::redis::keys::Keys;
 use crate::util::io_thread::IoThread;
-use crate::util::time::deadline_in;
+use crate::util::time::{deadline_in, elapsed_since, now};
 use redis::{FromRedisValue, Value};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -85,8 +86,19 @@ impl Subscription {
         if let Some(push_handler) = push_handler {
             push_handler.connected = Arc::new(|| {});
         }
-        let timeout = connector.timeouts.connect;
-        let connect = async move { connector.connect(timeout).await.map(drop) };
+        let connect = async move {
+            let mut timeout = MIN_TIMEOUT;
+            loop {
+                let begun = now();
+                match connector.connect(timeout).await {
+                    // The node is silent, but a cluster has others.
+                    Err(_) if elapsed_since(begun) >= timeout => {
+                        timeout = timeout.saturating_mul(2);
+                    }
+                    result => return result.map(drop),
+                }
+            }
+        };
         let tried = self.io.run_to_end(deadline, connect).await;
         // No reply is no error: the subscription is tried again when it is needed.
         tried.unwrap_or(Ok(()))
