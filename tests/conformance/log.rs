@@ -34,16 +34,25 @@ fn lines() -> MutexGuard<'static, Vec<String>> {
     LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins to record what is logged.
-pub fn record() {
-    LazyLock::force(&LINES);
+/// What is logged from now on. Servers of earlier cases may have had the same ports.
+pub struct Log {
+    earlier: usize,
 }
 
-/// Returns how often a line was logged that has all of these words, about the server behind that proxy.
-pub fn count(proxy: &Proxy, words: &[&str]) -> usize {
-    let port = format!(":{}", proxy.port());
-    let lines = lines();
-    let is_meant = |line: &&String| words.iter().all(|word| line.contains(word));
-    let about_it = lines.iter().filter(|line| line.contains(&port));
-    about_it.filter(is_meant).count()
+impl Log {
+    pub fn begin() -> Log {
+        let earlier = lines().len();
+        Log { earlier }
+    }
+
+    /// Returns how often a line was logged that has all of these words, about the server behind that proxy.
+    pub fn count(&self, proxy: &Proxy, words: &[&str]) -> usize {
+        let port = format!(":{}", proxy.port());
+        let lines = lines();
+        let is_meant = |line: &&String| words.iter().all(|word| line.contains(word));
+        let about_it = lines[self.earlier..]
+            .iter()
+            .filter(|line| line.contains(&port));
+        about_it.filter(is_meant).count()
+    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lock_runtime::LockError;
 
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
-use super::log;
+use super::log::Log;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::AGAIN;
 use lock_test_support::time::{NOISE, Stopwatch, millis, within};
@@ -51,7 +51,7 @@ pub async fn lost_connection_and_its_return_are_logged_once(fixture: Fixture) {
     const RESTORED: &str = "INFO lock_runtime::trace::enabled: connection restored";
     const REQUESTS: &str = "carries=\"requests\"";
     const MESSAGES: &str = "carries=\"messages\"";
-    log::record();
+    let log = Log::begin();
     let Some((network, locks)) = fixture.over_a_network().await else {
         return;
     };
@@ -60,7 +60,7 @@ pub async fn lost_connection_and_its_return_are_logged_once(fixture: Fixture) {
     let _holder = fixture.other().lock(&*taken).acquire().await.unwrap();
     let waiter = tokio::spawn(locks.lock(&*taken).wait(LONG).acquire());
     let logged = |words: &[&str]| {
-        let counts = network.proxies.iter().map(|proxy| log::count(proxy, words));
+        let counts = network.proxies.iter().map(|proxy| log.count(proxy, words));
         counts.collect::<Vec<_>>()
     };
     // An idle connection is restored only when it is needed.

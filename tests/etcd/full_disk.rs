@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_runtime::{LockError, LostCause};
 
-use crate::conformance::log;
+use crate::conformance::log::Log;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
@@ -37,7 +37,7 @@ fn clear(etcd: &Etcd) {
 /// must, and by no one else's doing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holders_release_or_lose_their_locks_while_the_database_is_full() {
-    log::record();
+    let log = Log::begin();
     let etcd = Etcd::with_options(&["--quota-backend-bytes", QUOTA]);
     let path = Proxy::to(etcd.port(0));
     let url = format!("etcd://127.0.0.1:{}", path.port());
@@ -60,7 +60,7 @@ async fn holders_release_or_lose_their_locks_while_the_database_is_full() {
     let loss = within(TTL + NOISE, guard.lost()).await;
     let expired = |loss: &LockError| matches!(loss, LockError::Lost { cause, .. } if *cause == LostCause::Expired);
     assert!(expired(&loss), "{loss:?}");
-    let told = log::count(&path, &["WARN", "renewals=1", "disarm the alarm `NOSPACE`"]);
+    let told = log.count(&path, &["WARN", "renewals=1", "disarm the alarm `NOSPACE`"]);
     assert_eq!(told, 1, "the log names the cause and a remedy");
     drop(guard);
 
