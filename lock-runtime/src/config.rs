@@ -96,7 +96,7 @@ impl Config {
     /// connecting, works while more than half of the members can be reached; the others take part as
     /// soon as they return. Acquiring a lock takes as long as the median member needs, and a fencing token
     /// twice as long. Each request goes to every member. The [`source`](std::error::Error::source) of an
-    /// error lists the answer of each member.
+    /// error lists the reply of each member.
     ///
     /// ```no_run
     /// # use lock_runtime::{Config, LockError, LockManager};
@@ -209,7 +209,7 @@ impl Config {
     /// default is 2 s; more than a year counts as a year.
     ///
     /// The first attempts to replace a broken connection, and to make one that the first waiter needs, are shorter,
-    /// from 250 ms: an attempt that is never answered must not use up a short lease.
+    /// from 250 ms: an attempt that never gets a reply must not use up a short lease.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout.min(LONGEST_TIMEOUT);
         self

@@ -180,13 +180,16 @@ pub fn urls(bytes: &[u8]) {
     };
     #[cfg(feature = "redis")]
     {
-        use crate::engine::redis::address::{AuthOptions, Target};
+        use crate::engine::redis::address::{Address, AuthOptions};
         use crate::engine::redis::topology::cluster::seeds::SeedNodes;
         use crate::engine::redis::topology::sentinel::url::parse_url;
 
         let auth = AuthOptions::default();
         for scheme in ["redis", "redis+unix"] {
-            check(scheme, &|url, _| Ok(Target::parse(url, &auth)?.to_string()));
+            check(
+                scheme,
+                &|url, _| Ok(Address::parse(url, &auth)?.to_string()),
+            );
         }
         check("redis-sentinel", &|url, _| {
             let (hosts, name, database) = parse_url(url)?;

@@ -32,7 +32,7 @@ pub async fn manager_connects_over_a_slow_path(fixture: Fixture) {
     assert!(error.is_unavailable(), "{error}");
     let text = format!("{error} {error:?}");
     // A majority may be asked in vain before the first member gives up.
-    let says_why = ["raise `command_timeout`", "no answer yet"];
+    let says_why = ["raise `command_timeout`", "no reply yet"];
     assert!(says_why.iter().any(|it| text.contains(it)), "{text}");
     network.each(Proxy::heal);
     let again = locks.lock(&*row).wait(AGAIN * 2).acquire();

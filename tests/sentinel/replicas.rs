@@ -38,8 +38,8 @@ async fn too_few(known: &str, attempt: impl AsyncFn() -> Result<(), LockError>) 
             let error = attempt().await.unwrap_err();
             assert!(error.is_unavailable(), "{error}");
             let source = error.source().unwrap().to_string();
-            // On a machine that stalled, the answer may be missing.
-            let passing = ["reconnecting", "no answer"];
+            // On a machine that stalled, the reply may be missing.
+            let passing = ["reconnecting", "no reply"];
             if !passing.iter().any(|words| source.contains(words)) {
                 return assert!(source.contains(known), "{source}");
             }

@@ -12,10 +12,10 @@ pub(crate) trait ReleaseSupervisor: Send + Sync {
     /// [`unconfirmed`](Self::unconfirmed) follows, once.
     fn begun(&self);
 
-    /// Called with the server's answer: `was_owner` is `true` if the claim owned the lock.
+    /// Called with the server's reply: `was_owner` is `true` if the claim owned the lock.
     fn confirmed(&self, claim: &Claim, was_owner: bool, was_held: bool);
 
-    /// Called when no answer will come: the claim may still own the lock. `may_have_run` is `true` if the server
+    /// Called when no reply will come: the claim may still own the lock. `may_have_run` is `true` if the server
     /// may have executed the release.
     fn unconfirmed(self: Arc<Self>, release: BackgroundRelease, may_have_run: bool);
 }
@@ -55,33 +55,33 @@ impl BackgroundRelease {
     }
 }
 
-/// An acquisition under way. Unless it is answered, dropping it hands the release of its locks over: the server may
+/// An acquisition under way. Unless its reply has come, dropping it hands the release of its locks over: the server may
 /// grant them later.
-pub(crate) struct UnansweredAcquire<'a> {
+pub(crate) struct AwaitedAcquire<'a> {
     attempt: &'a Attempt,
     token: Option<Token>,
     supervisor: &'a Arc<dyn ReleaseSupervisor>,
 }
 
-impl<'a> UnansweredAcquire<'a> {
+impl<'a> AwaitedAcquire<'a> {
     pub(crate) fn new(
         attempt: &'a Attempt,
         token: Token,
         supervisor: &'a Arc<dyn ReleaseSupervisor>,
-    ) -> UnansweredAcquire<'a> {
-        UnansweredAcquire {
+    ) -> AwaitedAcquire<'a> {
+        AwaitedAcquire {
             attempt,
             token: Some(token),
             supervisor,
         }
     }
 
-    /// Takes the answer: the number of locks acquired.
-    pub(crate) fn answered(
+    /// Takes the reply: the number of locks acquired.
+    pub(crate) fn replied(
         mut self,
-        answer: Result<usize, EngineError>,
+        reply: Result<usize, EngineError>,
     ) -> Result<Option<Acquired>, EngineError> {
-        let decided = match &answer {
+        let decided = match &reply {
             Ok(_) => true,
             Err(error) => !matches!(
                 error.kind,
@@ -89,13 +89,13 @@ impl<'a> UnansweredAcquire<'a> {
             ),
         };
         let token = decided.then(|| self.token.take()).flatten();
-        let count = answer?;
+        let count = reply?;
         let acquired = token.map(|token| Acquired { token, count });
         Ok(acquired.filter(|_| count > 0))
     }
 }
 
-impl Drop for UnansweredAcquire<'_> {
+impl Drop for AwaitedAcquire<'_> {
     fn drop(&mut self) {
         if let Some(token) = self.token.take() {
             for claim in self.attempt.claims(token) {

@@ -74,7 +74,7 @@ mod tests {
         let clock = Clock::manual();
         let asked = clock.now();
         clock.advance(seconds(10), seconds(10));
-        // Granted 4 s after the request was answered; the message arrives 6 s later.
+        // Granted 4 s after the reply to the request; the message arrives 6 s later.
         let late = Lease::from_grant(clock.now(), asked, seconds(4), seconds(8));
         assert_eq!(late.remaining(clock.now()), Duration::from_millis(1_878));
         // A server whose clock was set forward in between reports an impossible time.

@@ -71,7 +71,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(500);
 /// scripts use the same value.
 pub(crate) const MAX_SILENCE: Duration = Duration::from_millis(1500);
 
-/// How long the release of an unanswered acquisition is repeated at least: a frozen server carries the
+/// How long the release of an acquisition without a reply is repeated at least: a frozen server carries the
 /// acquisition out when it is back, and the ttl begins only then.
 pub(crate) const OUTAGE: Duration = Duration::from_secs(600);
 

@@ -180,7 +180,7 @@ pub(crate) trait Engine: Send + Sync {
         Box::pin(std::future::ready(Inspection::default()))
     }
 
-    /// Waits, for a moment, for work that continues after its requests were answered.
+    /// Waits, for a moment, for work that continues after its requests had their replies.
     fn drain(&self) -> EngineFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }

@@ -3,7 +3,7 @@
 use crate::api::guard::LockGuard;
 use crate::api::manager::LockManager;
 use crate::config::Config;
-use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
+use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::lease::Lease;
 use crate::engine::memory::MemoryEngine;
@@ -54,9 +54,9 @@ enum Turn {
     /// The request is not executed.
     Fails(EngineErrorKind),
     /// The request is executed, and the reply is reported as lost.
-    AnswerLost,
+    ReplyLost,
     /// The request is executed, and the reply takes this long.
-    AnswerLate(Duration),
+    ReplyLate(Duration),
     /// The request is executed, and no reply arrives.
     Hangs,
     /// The request is executed, and its future panics.
@@ -64,7 +64,7 @@ enum Turn {
 }
 
 impl Scripted {
-    fn answer<T: Send + 'static>(
+    fn request<T: Send + 'static>(
         &self,
         request: Request,
         claim: &Claim,
@@ -81,16 +81,16 @@ impl Scripted {
         match turn {
             None => work(),
             Some((_, Turn::Fails(kind))) => Box::pin(std::future::ready(Err(failure(kind)))),
-            Some((_, Turn::AnswerLost)) => {
+            Some((_, Turn::ReplyLost)) => {
                 drop(work());
                 Box::pin(std::future::ready(Err(failure(
                     EngineErrorKind::Indeterminate,
                 ))))
             }
-            Some((_, Turn::AnswerLate(by))) => {
-                let answer = work();
+            Some((_, Turn::ReplyLate(by))) => {
+                let reply = work();
                 self.clock.advance(by, by);
-                answer
+                reply
             }
             Some((_, Turn::Hangs)) => {
                 drop(work());
@@ -104,12 +104,12 @@ impl Scripted {
     }
 }
 
-fn done<T: Send + 'static>(answer: EngineFuture<'_, T>) -> EngineFuture<'static, T> {
+fn done<T: Send + 'static>(reply: EngineFuture<'_, T>) -> EngineFuture<'static, T> {
     let mut context = Context::from_waker(Waker::noop());
-    let std::task::Poll::Ready(answer) = pin!(answer).poll(&mut context) else {
-        unreachable!("the embedded engine answers at once");
+    let std::task::Poll::Ready(reply) = pin!(reply).poll(&mut context) else {
+        unreachable!("the embedded engine replies at once");
     };
-    Box::pin(std::future::ready(answer))
+    Box::pin(std::future::ready(reply))
 }
 
 impl Engine for Scripted {
@@ -121,12 +121,12 @@ impl Engine for Scripted {
     ) -> EngineFuture<'a, Option<Acquired>> {
         let token = Token::random();
         let claim = attempt.claim(token);
-        let acquired = self.answer(Request::Acquire, &claim, || {
+        let acquired = self.request(Request::Acquire, &claim, || {
             let acquired = self.memory.acquire(&claim);
             Box::pin(std::future::ready(Ok(acquired)))
         });
-        let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
-        Box::pin(async move { unanswered.answered(acquired.await.map(usize::from)) })
+        let awaited = AwaitedAcquire::new(attempt, token, supervisor);
+        Box::pin(async move { awaited.replied(acquired.await.map(usize::from)) })
     }
 
     fn enqueue<'a>(
@@ -135,7 +135,7 @@ impl Engine for Scripted {
         valid_until: Option<ServerTime>,
         deadline: Instant,
     ) -> EngineFuture<'a, EnqueueReply> {
-        self.answer(Request::Wait, claim, || {
+        self.request(Request::Wait, claim, || {
             done(Engine::enqueue(&self.memory, claim, valid_until, deadline))
         })
     }
@@ -146,13 +146,13 @@ impl Engine for Scripted {
         in_flight: bool,
         deadline: Instant,
     ) -> EngineFuture<'a, bool> {
-        self.answer(Request::Cancel, claim, || {
+        self.request(Request::Cancel, claim, || {
             done(Engine::cancel(&self.memory, claim, in_flight, deadline))
         })
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
-        self.answer(Request::Release, claim, || {
+        self.request(Request::Release, claim, || {
             done(Engine::release(&self.memory, claim, deadline))
         })
     }
@@ -162,7 +162,7 @@ impl Engine for Scripted {
         claims: &'a [Claim],
         deadline: Instant,
     ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
-        self.answer(Request::Renew, &claims[0], || {
+        self.request(Request::Renew, &claims[0], || {
             done(Engine::renew(&self.memory, claims, deadline))
         })
     }
@@ -172,7 +172,7 @@ impl Engine for Scripted {
         claim: &'a Claim,
         deadline: Instant,
     ) -> EngineFuture<'a, Option<u64>> {
-        self.answer(Request::Fence, claim, || {
+        self.request(Request::Fence, claim, || {
             done(Engine::fencing_token(&self.memory, claim, deadline))
         })
     }
@@ -183,7 +183,7 @@ impl Engine for Scripted {
         to: Token,
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Duration>> {
-        self.answer(Request::Downgrade, claim, || {
+        self.request(Request::Downgrade, claim, || {
             done(Engine::downgrade(&self.memory, claim, to, deadline))
         })
     }
@@ -253,8 +253,8 @@ fn cause(error: Option<LockError>) -> Option<LostCause> {
 }
 
 #[tokio::test]
-async fn an_answer_slower_than_its_lease_is_no_acquisition() {
-    let stage = stage([(Request::Acquire, Turn::AnswerLate(TTL))]);
+async fn a_reply_slower_than_its_lease_is_no_acquisition() {
+    let stage = stage([(Request::Acquire, Turn::ReplyLate(TTL))]);
     let guard = stage.take().await;
     let [first, second] = stage.tokens(Request::Acquire)[..] else {
         panic!("expected two requests");
@@ -265,8 +265,8 @@ async fn an_answer_slower_than_its_lease_is_no_acquisition() {
 }
 
 #[tokio::test]
-async fn an_unanswered_attempt_is_released_and_the_next_has_a_new_token() {
-    let mut stage = stage([(Request::Acquire, Turn::AnswerLost)]);
+async fn an_attempt_without_a_reply_is_released_and_the_next_has_a_new_token() {
+    let mut stage = stage([(Request::Acquire, Turn::ReplyLost)]);
     let guard = stage.take().await;
     stage.sees(Request::Release, 1).await;
     assert_eq!(
@@ -342,7 +342,7 @@ async fn a_renewal_counts_from_before_it_was_sent() {
 }
 
 #[tokio::test]
-async fn a_renewal_answered_after_the_deadline_does_not_count() {
+async fn a_reply_to_a_renewal_after_the_deadline_does_not_count() {
     let stage = stage([]);
     let guard = stage.take().await;
     stage.clock.advance(TTL / 2, TTL / 2);
@@ -419,7 +419,7 @@ async fn every_poll_of_lost_checks_the_clock() {
 }
 
 #[tokio::test]
-async fn renewals_are_sent_and_retried_until_one_is_answered() {
+async fn renewals_are_sent_and_retried_until_one_has_a_reply() {
     let lost = (Request::Renew, Turn::Fails(EngineErrorKind::Indeterminate));
     let mut stage = stage([lost, lost]);
     let short = Duration::from_millis(300);
@@ -433,7 +433,7 @@ async fn renewals_are_sent_and_retried_until_one_is_answered() {
     assert!(guard.remaining() > left);
 }
 
-/// Before its first request: one that is sent too late would be reported as unanswered.
+/// Before its first request: one that is sent too late would be reported as without a reply.
 #[tokio::test]
 async fn a_wait_that_is_over_at_once_is_busy() {
     let stage = stage([]);
@@ -457,7 +457,7 @@ fn granted(stage: &Stage, options: LockOptions, lease: Lease) -> Arc<Hold> {
     granted.expect("the lease has not ended")
 }
 
-/// However little time is left, an unanswered attempt leaves time for more, at shorter and shorter intervals.
+/// However little time is left, an attempt without a reply leaves time for more, at shorter and shorter intervals.
 #[tokio::test]
 async fn a_renewal_is_attempted_several_times_before_the_deadline() {
     let hangs = (Request::Renew, Turn::Hangs);
@@ -515,7 +515,7 @@ async fn a_hold_is_not_renewed_after_its_guard_is_dropped() {
     assert_eq!(Arc::strong_count(&hold), 1, "the hold is unscheduled");
     hold.clone()
         .on_renewed(stage.clock.now(), stage.clock.now(), false);
-    assert_eq!(cause(hold.check_lost()), None, "a late answer is no loss");
+    assert_eq!(cause(hold.check_lost()), None, "a late reply is no loss");
 }
 
 #[tokio::test]
@@ -536,7 +536,7 @@ async fn a_release_is_repeated_until_it_is_confirmed() {
 
 #[tokio::test]
 async fn a_release_whose_reply_was_lost_reports_no_loss() {
-    let stage = stage([(Request::Release, Turn::AnswerLost)]);
+    let stage = stage([(Request::Release, Turn::ReplyLost)]);
     stage.take().await.release().await.unwrap();
     assert_eq!(stage.tokens(Request::Release).len(), 2);
 }
@@ -584,7 +584,7 @@ async fn after_a_shutdown_no_lock_is_granted() {
 
 #[tokio::test]
 async fn a_fencing_token_is_fetched_once_for_a_hold() {
-    let stage = stage([(Request::Fence, Turn::AnswerLost)]);
+    let stage = stage([(Request::Fence, Turn::ReplyLost)]);
     let guard = stage.take().await;
     let token = guard.fencing_token().await.unwrap();
     assert_eq!(guard.fencing_token().await.unwrap(), token);

@@ -14,7 +14,7 @@ mod ping;
 mod tests;
 pub(crate) mod wire;
 
-use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
+use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
 use crate::engine::error::EngineError;
 use crate::engine::etcd::check::inspect;
 use crate::engine::etcd::lock::core::Core;
@@ -56,9 +56,9 @@ impl Engine for EtcdEngine {
             for claim in &claims {
                 self.core.claims.enter(claim);
             }
-            let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
+            let awaited = AwaitedAcquire::new(attempt, token, supervisor);
             let acquired = self.core.run(deadline, |core| core.acquire(claims)).await;
-            unanswered.answered(acquired)
+            awaited.replied(acquired)
         })
     }
 

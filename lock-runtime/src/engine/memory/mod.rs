@@ -221,8 +221,8 @@ fn time_in_the_way(state: &mut State, claim: &Claim, now: Timestamp) -> Duration
     end.unwrap_or_default()
 }
 
-fn ready<'a, T: Send + 'a>(answer: T) -> EngineFuture<'a, T> {
-    Box::pin(std::future::ready(Ok(answer)))
+fn ready<'a, T: Send + 'a>(reply: T) -> EngineFuture<'a, T> {
+    Box::pin(std::future::ready(Ok(reply)))
 }
 
 impl Engine for MemoryEngine {

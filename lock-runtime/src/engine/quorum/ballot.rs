@@ -85,10 +85,10 @@ impl Ballot {
             _ => None,
         };
         let deadline = deadline.min(self.members.request_deadline(self.claim.ttl));
-        let answer = self.members.list[member].vote(&self.claim, queue, deadline);
-        let answer = answer.await;
-        self.members.record_reachability(member, &answer);
-        match &answer {
+        let reply = self.members.list[member].vote(&self.claim, queue, deadline);
+        let reply = reply.await;
+        self.members.record_reachability(member, &reply);
+        match &reply {
             Ok(Vote::Granted) => {
                 *may_hold = true;
                 if let Some(mut queued) = queued {
@@ -98,7 +98,7 @@ impl Ballot {
             Err(error) => *may_hold |= error.kind == EngineErrorKind::Indeterminate,
             Ok(_) => {}
         }
-        answer.unwrap_or_else(Vote::Failed)
+        reply.unwrap_or_else(Vote::Failed)
     }
 
     /// Releases the token at every member that may hold it, and retries until each member has confirmed. With
@@ -165,7 +165,7 @@ impl Ballot {
         };
         let released = self.members.retry(deadline, free, note).await?;
         *may_hold = false;
-        // An unanswered attempt may have released the token, so that a later one did not find it.
+        // An attempt without a reply may have released the token, so that a later one did not find it.
         Ok(released || repeated.into_inner())
     }
 

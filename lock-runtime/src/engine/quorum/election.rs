@@ -166,7 +166,7 @@ pub(crate) async fn count_votes<T>(
             }
             _ => {}
         }
-        if late.is_none() && votes.answered() >= votes.majority() {
+        if late.is_none() && votes.replied() >= votes.majority() {
             let soon = now() + STRAGGLER_GRACE.max(2 * elapsed_since(start));
             timer.as_mut().reset(soon.min(deadline));
             late = Some(soon);

@@ -71,7 +71,7 @@ impl fmt::Display for MemberReply {
             MemberReply::Failed(error) => {
                 let words = match error.kind {
                     EngineErrorKind::NotConnected => "not reached",
-                    EngineErrorKind::Indeterminate => "no answer",
+                    EngineErrorKind::Indeterminate => "no reply",
                     EngineErrorKind::NotReplicated => "not acknowledged",
                     EngineErrorKind::NotReady => "not ready",
                     EngineErrorKind::Rejected | EngineErrorKind::InvalidKey => "refused",

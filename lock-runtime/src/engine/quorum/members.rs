@@ -70,7 +70,7 @@ impl Members {
         let mut pauses = Retry::default();
         loop {
             let error = match question().await {
-                Ok(answer) => return Ok(answer),
+                Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
             let next = now() + pauses.pause_after(&error);
@@ -91,28 +91,28 @@ impl Members {
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        let (sender, answers) = unbounded_channel();
+        let (sender, replies) = unbounded_channel();
         for member in 0..self.count() {
             let (question, sender) = (question(member), sender.clone());
             self.io.spawn(async move {
-                let answer = question.await;
-                let _ = sender.send((member, answer));
+                let reply = question.await;
+                let _ = sender.send((member, reply));
             });
         }
-        answers
+        replies
     }
 
     /// Collects replies until they decide, all have arrived, or the deadline passes.
     pub(crate) async fn collect<T>(
         &self,
-        mut answers: UnboundedReceiver<(usize, T)>,
+        mut arriving: UnboundedReceiver<(usize, T)>,
         deadline: Instant,
         mut read: impl FnMut(T) -> Result<bool, EngineError>,
     ) -> Replies {
         let mut replies = Replies::new(self.count());
         while replies.decided().is_none() {
-            match self.io.timeout_at(deadline, answers.recv()).await {
-                Ok(Some((member, answer))) => replies.record(member, read(answer)),
+            match self.io.timeout_at(deadline, arriving.recv()).await {
+                Ok(Some((member, reply))) => replies.record(member, read(reply)),
                 _ => break,
             }
         }
@@ -120,14 +120,14 @@ impl Members {
     }
 
     /// Records whether a member currently replies.
-    pub(crate) fn record_reachability<T>(&self, member: usize, answer: &Result<T, EngineError>) {
+    pub(crate) fn record_reachability<T>(&self, member: usize, reply: &Result<T, EngineError>) {
         let absent = |error: &EngineError| {
             matches!(
                 error.kind,
                 EngineErrorKind::NotConnected | EngineErrorKind::Indeterminate
             )
         };
-        let present = !answer.as_ref().is_err_and(absent);
+        let present = !reply.as_ref().is_err_and(absent);
         self.hints.set_reachable(member, present);
     }
 }

@@ -23,7 +23,7 @@ pub(crate) mod tests;
 pub(crate) mod votes;
 pub(crate) mod waiting;
 
-use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
+use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::Inspection;
 use crate::engine::member::Member;
@@ -151,9 +151,9 @@ impl Engine for QuorumEngine {
     ) -> EngineFuture<'a, Option<Acquired>> {
         Box::pin(async move {
             let token = attempt.token(Draw::now());
-            let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
+            let awaited = AwaitedAcquire::new(attempt, token, supervisor);
             let elected = self.elect(&attempt.claim(token), deadline).await;
-            unanswered.answered(elected.map(usize::from))
+            awaited.replied(elected.map(usize::from))
         })
     }
 

@@ -22,7 +22,7 @@ pub(crate) async fn renew(
     claims: Arc<[Claim]>,
     deadline: Instant,
 ) -> Result<Vec<Result<bool, EngineError>>, EngineError> {
-    let (sender, mut answers) = mpsc::unbounded_channel();
+    let (sender, mut arriving) = mpsc::unbounded_channel();
     // Which locks a majority still holds, once that is known.
     let still_held = Arc::new(watch::Sender::new(None::<Arc<[bool]>>));
     for member in 0..members.count() {
@@ -45,7 +45,7 @@ pub(crate) async fn renew(
     drop(sender);
     let mut tallies = vec![Replies::new(members.count()); claims.len()];
     while tallies.iter().any(|replies| replies.decided().is_none()) {
-        match members.io.timeout_at(deadline, answers.recv()).await {
+        match members.io.timeout_at(deadline, arriving.recv()).await {
             Ok(Some((member, renewed))) => record_replies(&mut tallies, member, renewed),
             _ => break,
         }
@@ -54,11 +54,11 @@ pub(crate) async fn renew(
         .iter()
         .map(|replies| replies.decided() == Some(true));
     still_held.send_replace(Some(decided.collect()));
-    let answer = |replies: &Replies| {
+    let result = |replies: &Replies| {
         let error = || replies.error(&members.list, "renewed", "not ours");
         replies.decided().ok_or_else(error)
     };
-    Ok(tallies.iter().map(answer).collect())
+    Ok(tallies.iter().map(result).collect())
 }
 
 fn record_replies(tallies: &mut [Replies], member: usize, renewed: Renewed) {

@@ -41,7 +41,7 @@ impl Replies {
         no: &'static str,
     ) -> EngineError {
         let replies = self.replies.iter().map(|reply| match reply {
-            None => MemberReply::Text("no answer yet"),
+            None => MemberReply::Text("no reply yet"),
             Some(Ok(reply)) => MemberReply::Text(if *reply { yes } else { no }),
             Some(Err(error)) => MemberReply::Failed(error.clone()),
         });

@@ -85,9 +85,9 @@ impl Votes {
     }
 
     /// Returns the number of members that replied with the lock's holder.
-    pub(crate) fn answered(&self) -> usize {
-        let answered = |vote: &&Option<Vote>| !matches!(vote, None | Some(Vote::Failed(_)));
-        self.votes.iter().filter(answered).count()
+    pub(crate) fn replied(&self) -> usize {
+        let replied = |vote: &&Option<Vote>| !matches!(vote, None | Some(Vote::Failed(_)));
+        self.votes.iter().filter(replied).count()
     }
 
     pub(crate) fn verdict(&self, phase: CountPhase) -> Verdict {
@@ -103,7 +103,7 @@ impl Votes {
         if outstanding && phase == CountPhase::Collecting {
             return Verdict::Undecided;
         }
-        if most > 0 && self.answered() >= self.majority() {
+        if most > 0 && self.replied() >= self.majority() {
             let we_lead = granted > 0 && (granted, &*self.our_token) > (most, leading_rival);
             return Verdict::Split { we_lead };
         }
@@ -127,7 +127,7 @@ impl Votes {
     /// Returns the error for a count without a majority, which lists each member's vote.
     pub(crate) fn error(&self, members: &[Arc<dyn Member>]) -> EngineError {
         let said = self.votes.iter().map(|vote| match vote {
-            None => MemberReply::Text("no answer yet"),
+            None => MemberReply::Text("no reply yet"),
             Some(Vote::Granted) => MemberReply::Text("granted"),
             Some(Vote::Held { .. }) => MemberReply::Text("held by another"),
             Some(Vote::Failed(error)) => MemberReply::Failed(error.clone()),

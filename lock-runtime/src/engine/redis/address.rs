@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// A server's address with everything needed to authenticate. Displays the address only.
 #[derive(Clone)]
-pub(crate) struct Target {
+pub(crate) struct Address {
     pub(crate) client: Client,
     #[cfg(feature = "tls")]
     tls: Option<Arc<rustls::ClientConfig>>,
@@ -34,9 +34,9 @@ impl<'a> AuthOptions<'a> {
     }
 }
 
-impl Target {
+impl Address {
     /// Parses a URL; the credentials of `access` override those in it.
-    pub(crate) fn parse(url: &str, access: &AuthOptions<'_>) -> Result<Target, LockError> {
+    pub(crate) fn parse(url: &str, access: &AuthOptions<'_>) -> Result<Address, LockError> {
         check_tls(url.starts_with("rediss:"))?;
         check_parameters(url)?;
         let info = url.into_connection_info().map_err(|error| {
@@ -46,20 +46,20 @@ impl Target {
                 Some(error),
             )
         })?;
-        Target::new(info, access)
+        Address::new(info, access)
     }
 
-    /// Returns the target at that host and port.
-    pub(crate) fn from_address(
+    /// Returns the address at that host and port.
+    pub(crate) fn at(
         host: &str,
         port: u16,
         tls: bool,
         database: i64,
         access: &AuthOptions<'_>,
-    ) -> Result<Target, LockError> {
+    ) -> Result<Address, LockError> {
         check_tls(tls)?;
         let host = host.to_owned();
-        let address = match tls {
+        let addr = match tls {
             true => ConnectionAddr::TcpTls {
                 host,
                 port,
@@ -68,12 +68,12 @@ impl Target {
             },
             false => ConnectionAddr::Tcp(host, port),
         };
-        let info = address.into_connection_info().map_err(invalid_target)?;
+        let info = addr.into_connection_info().map_err(invalid_address)?;
         let redis = info.redis_settings().clone().set_db(database);
-        Target::new(info.set_redis_settings(redis), access)
+        Address::new(info.set_redis_settings(redis), access)
     }
 
-    fn new(info: ConnectionInfo, access: &AuthOptions<'_>) -> Result<Target, LockError> {
+    fn new(info: ConnectionInfo, access: &AuthOptions<'_>) -> Result<Address, LockError> {
         let info = with_settings(info, access.credentials);
         #[cfg(feature = "tls")]
         install_crypto_provider();
@@ -97,17 +97,17 @@ impl Target {
         };
         #[cfg(not(feature = "tls"))]
         let client = Client::open(info);
-        let client = client.map_err(invalid_target)?;
-        Ok(Target {
+        let client = client.map_err(invalid_address)?;
+        Ok(Address {
             #[cfg(feature = "tls")]
             tls,
             client,
         })
     }
 
-    /// Returns the same target with another client.
-    fn by(&self, client: Client) -> Target {
-        Target {
+    /// Returns the same address with another client.
+    fn by(&self, client: Client) -> Address {
+        Address {
             client,
             #[cfg(feature = "tls")]
             tls: self.tls.clone(),
@@ -126,10 +126,10 @@ impl Target {
         encrypt(tls, host, stream).await
     }
 
-    /// Returns a target at another address that is connected to in the same way.
-    pub(crate) fn with_address(&self, (host, port): &NodeAddress) -> redis::RedisResult<Target> {
-        let mut address = self.addr().clone();
-        match &mut address {
+    /// Returns the address of another server, which is connected to in the same way.
+    pub(crate) fn with_host(&self, (host, port): &NodeAddress) -> redis::RedisResult<Address> {
+        let mut addr = self.addr().clone();
+        match &mut addr {
             ConnectionAddr::Tcp(old_host, old_port)
             | ConnectionAddr::TcpTls {
                 host: old_host,
@@ -139,11 +139,11 @@ impl Target {
                 old_host.clone_from(host);
                 *old_port = *port;
             }
-            ConnectionAddr::Unix(_) => address = ConnectionAddr::Tcp(host.clone(), *port),
+            ConnectionAddr::Unix(_) => addr = ConnectionAddr::Tcp(host.clone(), *port),
             _ => {}
         }
         let info = self.client.get_connection_info().clone();
-        let client = Client::open(info.set_addr(address))?;
+        let client = Client::open(info.set_addr(addr))?;
         Ok(self.by(client))
     }
 
@@ -151,8 +151,8 @@ impl Target {
         matches!(self.addr(), ConnectionAddr::TcpTls { .. })
     }
 
-    /// Returns the same target with another version of the protocol.
-    pub(crate) fn with_protocol(&self, protocol: ProtocolVersion) -> Target {
+    /// Returns the same address with another version of the protocol.
+    pub(crate) fn with_protocol(&self, protocol: ProtocolVersion) -> Address {
         let info = self.client.get_connection_info();
         let redis = info.redis_settings().clone().set_protocol(protocol);
         let client = Client::open(info.clone().set_redis_settings(redis));
@@ -222,7 +222,7 @@ fn check_tls(wanted: bool) -> Result<(), LockError> {
     Ok(())
 }
 
-fn invalid_target(error: redis::RedisError) -> LockError {
+fn invalid_address(error: redis::RedisError) -> LockError {
     invalid("the server can't be used as given", Some(error))
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn invalid(reason: &str, source: Option<redis::RedisError>) -> LockEr
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.addr() {
             ConnectionAddr::TcpTls { .. } => "rediss",

@@ -5,7 +5,7 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::engine::redis::RedisEngine;
-use crate::engine::redis::address::{AuthOptions, Target};
+use crate::engine::redis::address::{Address, AuthOptions};
 use crate::engine::redis::check::Inspector;
 use crate::engine::redis::conn::connect::{Connector, Pipelining, SendMode};
 use crate::engine::redis::conn::subscription::Subscription;
@@ -79,7 +79,7 @@ pub(crate) fn topology(
         Some("redis-cluster" | "rediss-cluster") => Ok(Topology::Cluster(Arc::new(
             SeedNodes::parse_url(url, &auth)?,
         ))),
-        _ => Ok(Topology::Standalone(Arc::new(Target::parse(url, &auth)?))),
+        _ => Ok(Topology::Standalone(Arc::new(Address::parse(url, &auth)?))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The embedded engine with delayed requests and replies.
 
-use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
+use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::memory::MemoryEngine;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
@@ -16,7 +16,7 @@ pub(super) struct DelayedEngine {
     memory: MemoryEngine,
     log: Arc<GrantLog>,
     /// `true` if some executed renewals get no reply.
-    loses_answers: bool,
+    loses_replies: bool,
 }
 
 impl DelayedEngine {
@@ -24,13 +24,13 @@ impl DelayedEngine {
         DelayedEngine {
             memory,
             log,
-            loses_answers: false,
+            loses_replies: false,
         }
     }
 
-    pub(super) fn losing_answers(memory: MemoryEngine, log: Arc<GrantLog>) -> DelayedEngine {
+    pub(super) fn losing_replies(memory: MemoryEngine, log: Arc<GrantLog>) -> DelayedEngine {
         DelayedEngine {
-            loses_answers: true,
+            loses_replies: true,
             ..DelayedEngine::new(memory, log)
         }
     }
@@ -42,10 +42,10 @@ impl DelayedEngine {
     ) -> EngineFuture<'a, T> {
         Box::pin(async move {
             pause().await;
-            let answer = request().await?;
-            note(&self.log, &answer);
+            let reply = request().await?;
+            note(&self.log, &reply);
             pause().await;
-            Ok(answer)
+            Ok(reply)
         })
     }
 }
@@ -64,12 +64,12 @@ impl Engine for DelayedEngine {
                 pause().await;
                 return Ok(None);
             };
-            let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
+            let awaited = AwaitedAcquire::new(attempt, token, supervisor);
             for claim in attempt.claims(token).take(count) {
                 self.log.note(claim.token, |grant| grant.granted = true);
             }
             pause().await;
-            unanswered.answered(Ok(count))
+            awaited.replied(Ok(count))
         })
     }
 
@@ -122,10 +122,10 @@ impl Engine for DelayedEngine {
         );
         Box::pin(async move {
             let renewed = renewed.await?;
-            match self.loses_answers && coin_flip() {
+            match self.loses_replies && coin_flip() {
                 true => Err(EngineError::new(
                     EngineErrorKind::Indeterminate,
-                    "the answer was lost",
+                    "the reply was lost",
                 )),
                 false => Ok(renewed),
             }

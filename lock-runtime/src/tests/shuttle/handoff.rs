@@ -100,7 +100,7 @@ fn a_handoff_races_with_a_loss() {
     });
 }
 
-/// A release, the end of the lease and a renewal's answer, all at once, while a caller waits.
+/// A release, the end of the lease and a renewal's reply, all at once, while a caller waits.
 #[test]
 fn a_handoff_races_with_the_end_of_the_lease_and_a_renewal() {
     explore(ASKS_AGAIN, || async {

@@ -111,7 +111,7 @@ fn a_grant_races_with_the_end_of_its_lease() {
     });
 }
 
-/// Renewals and their answers are late by any time, while another process waits for the lock.
+/// Renewals and their replies are late by any time, while another process waits for the lock.
 #[test]
 fn a_late_renewal_extends_the_lease_no_further_than_the_server() {
     explore(TTL, || async {
@@ -143,15 +143,15 @@ fn a_late_renewal_extends_the_lease_no_further_than_the_server() {
     });
 }
 
-/// The lock is handed between guards with long and short ttls while renewals of each are in flight, answered
-/// late or not at all, and another process waits for it.
+/// The lock is handed between guards with long and short ttls while renewals of each are in flight, whose
+/// replies come late or never, and another process waits for it.
 #[test]
 fn a_lease_does_not_outlast_a_shorter_renewal() {
     const SHORT: Duration = Duration::from_millis(800);
 
     explore(2 * TTL, || async {
         let server = Server::start();
-        let (process, other) = (server.process_that_loses_answers(), server.process());
+        let (process, other) = (server.process_that_loses_replies(), server.process());
         let held = process.take("a").await.unwrap();
         let works = process.spawn_holder_for("a", SHORT);
         let passed = Arc::new(AtomicBool::new(false));
@@ -218,7 +218,7 @@ fn fencing_tokens_increase_from_guard_to_guard() {
 
 /// The hold ends while its token is in flight: the call returns the token, or reports the loss.
 #[test]
-fn a_fencing_token_requested_by_an_ending_hold_is_answered() {
+fn a_fencing_token_requested_by_an_ending_hold_has_a_reply() {
     explore(Duration::ZERO, || async {
         let server = Server::start();
         let process = server.process();

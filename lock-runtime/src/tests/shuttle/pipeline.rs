@@ -71,7 +71,7 @@ impl Connection {
                 if slots.has_ended() {
                     return;
                 }
-                slots.answer(reply, now(), &mut effects).unwrap();
+                slots.take_reply(reply, now(), &mut effects).unwrap();
                 drop(slots);
                 effects.perform();
             }

@@ -90,7 +90,7 @@ fn a_waiter_at_a_shutdown_fails_or_acquires_the_lock() {
 }
 
 #[test]
-fn a_single_try_while_others_wait_is_answered() {
+fn a_single_try_while_others_wait_gets_a_reply() {
     explore(MOMENT, || async {
         let server = Server::start();
         let process = server.process();

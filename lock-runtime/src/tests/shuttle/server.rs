@@ -43,8 +43,8 @@ impl Server {
     }
 
     /// Starts a process whose renewals may get no reply.
-    pub(super) fn process_that_loses_answers(&self) -> Arc<Process> {
-        self.process_by(DelayedEngine::losing_answers)
+    pub(super) fn process_that_loses_replies(&self) -> Arc<Process> {
+        self.process_by(DelayedEngine::losing_replies)
     }
 
     fn process_by(

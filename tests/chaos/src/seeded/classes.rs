@@ -33,12 +33,12 @@ pub const CLASSES: &[Class] = &[
     },
     Class {
         name: "C2",
-        patch: "c02-answers-count-from-their-receipt",
+        patch: "c02-replies-count-from-their-receipt",
         finder: Scene("late_replies"),
     },
     Class {
         name: "C3",
-        patch: "c03-late-answers-count",
+        patch: "c03-late-replies-count",
         finder: Scene("stopped_bodies"),
     },
     Class {
@@ -133,7 +133,7 @@ pub const CLASSES: &[Class] = &[
     },
     Class {
         name: "C22",
-        patch: "c22-unanswered-acquisitions-are-released-for-a-ttl",
+        patch: "c22-acquisitions-without-a-reply-are-released-for-a-ttl",
         finder: Scene("frozen_past_the_ttl"),
     },
     Class {
@@ -243,7 +243,7 @@ pub const CLASSES: &[Class] = &[
     },
     Class {
         name: "C47",
-        patch: "c47-unanswered-claims-are-not-looked-for",
+        patch: "c47-claims-without-a-reply-are-not-looked-for",
         finder: Scene("claims_cut_off"),
     },
     Class {

@@ -55,7 +55,7 @@ impl Batch {
         loop {
             match first_of(&mut reply, self.sending.lock()).await {
                 Ok(reply) => {
-                    let panicked = |_| Err(Failure::unanswered("the request panicked"));
+                    let panicked = |_| Err(Failure::no_reply("the request panicked"));
                     return reply.unwrap_or_else(panicked);
                 }
                 Err(_turn) => send_together(self.next(), &send).await,
@@ -114,7 +114,7 @@ where
             Err(failure) if failure.may_have_run() => {
                 let words = failure.into_engine_error().to_string();
                 for part in parts {
-                    let _ = part.reply.send(Err(Failure::unanswered(&*words)));
+                    let _ = part.reply.send(Err(Failure::no_reply(&*words)));
                 }
                 return;
             }

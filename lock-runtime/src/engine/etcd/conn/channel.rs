@@ -133,6 +133,6 @@ impl Channel {
         }
         self.state.probe_soon();
         let reply = timeout_at(deadline_in(MAX_REPLY_TIME), call).await;
-        reply.unwrap_or_else(|_| Err(Failure::unanswered(NO_REPLY)))
+        reply.unwrap_or_else(|_| Err(Failure::no_reply(NO_REPLY)))
     }
 }

@@ -30,8 +30,8 @@ impl ConnectionState {
     /// Returns the failure, with a remedy if the server did not reply.
     pub(crate) fn explain(&self, failure: Failure) -> Failure {
         match failure {
-            Failure::Unanswered(_) if self.silent.load(Ordering::Acquire) => {
-                Failure::unanswered(NO_REPLY)
+            Failure::NoReply(_) if self.silent.load(Ordering::Acquire) => {
+                Failure::no_reply(NO_REPLY)
             }
             failure => failure,
         }

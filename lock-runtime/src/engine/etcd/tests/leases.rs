@@ -162,7 +162,7 @@ async fn a_renewal_attaches_the_key_to_a_new_lease() {
 
 /// The key may be on either lease.
 #[tokio::test]
-async fn an_unanswered_renewal_leaves_the_proof_that_ends_first() {
+async fn a_renewal_without_a_reply_leaves_the_proof_that_ends_first() {
     let client = Client::connect().await;
     let claim = client.acquire().await;
     client.pass(TTL / 2);

@@ -11,7 +11,7 @@ pub(crate) enum Failure {
     /// Nothing was sent.
     NotSent(Cause),
     /// The server may have carried the request out.
-    Unanswered(Cause),
+    NoReply(Cause),
     /// The server's reply.
     Status(Status),
 }
@@ -34,8 +34,8 @@ impl Failure {
         Failure::NotSent(cause.into())
     }
 
-    pub(crate) fn unanswered(cause: impl Into<Cause>) -> Failure {
-        Failure::Unanswered(cause.into())
+    pub(crate) fn no_reply(cause: impl Into<Cause>) -> Failure {
+        Failure::NoReply(cause.into())
     }
 
     fn says(&self, words: &[&str]) -> bool {
@@ -75,7 +75,7 @@ impl Failure {
     pub(crate) fn may_have_run(&self) -> bool {
         match self {
             Failure::NotSent(_) => false,
-            Failure::Unanswered(_) => true,
+            Failure::NoReply(_) => true,
             Failure::Status(status) => match status.code {
                 RESOURCE_EXHAUSTED => false,
                 UNAVAILABLE => !self.says(&["no leader"]),
@@ -89,7 +89,7 @@ impl Failure {
     /// Returns `true` if another member may reply where this one does not.
     pub(crate) fn ends_connection(&self) -> bool {
         match self {
-            Failure::NotSent(_) | Failure::Unanswered(_) => true,
+            Failure::NotSent(_) | Failure::NoReply(_) => true,
             Failure::Status(status) => status.code == UNAVAILABLE || self.may_have_run(),
         }
     }
@@ -98,7 +98,7 @@ impl Failure {
         let may_have_run = self.may_have_run();
         match self {
             Failure::NotSent(cause) => EngineError::new(EngineErrorKind::NotConnected, cause),
-            Failure::Unanswered(cause) => EngineError::new(EngineErrorKind::Indeterminate, cause),
+            Failure::NoReply(cause) => EngineError::new(EngineErrorKind::Indeterminate, cause),
             Failure::Status(status) => {
                 let kind = match status.code {
                     _ if may_have_run => EngineErrorKind::Indeterminate,
@@ -178,7 +178,7 @@ mod tests {
                 EngineErrorKind::NotConnected,
             ),
             (
-                Failure::unanswered("it is closed"),
+                Failure::no_reply("it is closed"),
                 EngineErrorKind::Indeterminate,
             ),
         ] {

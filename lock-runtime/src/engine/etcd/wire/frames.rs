@@ -25,7 +25,7 @@ impl Frames {
         let [compressed, a, b, c, d] = *head;
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         if compressed != 0 || length > MAX_MESSAGE {
-            return Err(Failure::unanswered("the reply is no gRPC message"));
+            return Err(Failure::no_reply("the reply is no gRPC message"));
         }
         if self.0.len() < 5 + length {
             return Ok(None);

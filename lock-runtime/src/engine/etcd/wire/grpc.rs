@@ -25,10 +25,10 @@ impl Caller {
     ) -> Result<A, Failure> {
         let (reply, mut sink) = self.open(method, token).await?;
         sink.send_data(encode(request), true)
-            .map_err(Failure::unanswered)?;
+            .map_err(Failure::no_reply)?;
         let mut messages = Messages::of(reply).await?;
         let message = messages.next().await?;
-        let message = message.ok_or_else(|| Failure::unanswered("the reply is empty"))?;
+        let message = message.ok_or_else(|| Failure::no_reply("the reply is empty"))?;
         Ok(message)
     }
 
@@ -63,10 +63,10 @@ pub(crate) struct Messages {
 
 impl Messages {
     pub(crate) async fn of(reply: h2::client::ResponseFuture) -> Result<Messages, Failure> {
-        let reply = reply.await.map_err(Failure::unanswered)?;
+        let reply = reply.await.map_err(Failure::no_reply)?;
         if reply.status() != http::StatusCode::OK {
             let words = format!("the server replied with HTTP status {}", reply.status());
-            return Err(Failure::unanswered(words));
+            return Err(Failure::no_reply(words));
         }
         // An error can be all there is.
         check_status(reply.headers())?;
@@ -80,17 +80,17 @@ impl Messages {
     pub(crate) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, Failure> {
         loop {
             if let Some(message) = self.frames.next_message()? {
-                let message = A::decode(message).map_err(Failure::unanswered)?;
+                let message = A::decode(message).map_err(Failure::no_reply)?;
                 return Ok(Some(message));
             }
             let Some(chunk) = self.body.data().await else {
-                let trailers = self.body.trailers().await.map_err(Failure::unanswered)?;
+                let trailers = self.body.trailers().await.map_err(Failure::no_reply)?;
                 if let Some(trailers) = trailers {
                     check_status(&trailers)?;
                 }
                 return Ok(None);
             };
-            let chunk = chunk.map_err(Failure::unanswered)?;
+            let chunk = chunk.map_err(Failure::no_reply)?;
             let _ = self.body.flow_control().release_capacity(chunk.len());
             self.frames.extend(&chunk);
         }

@@ -1,6 +1,6 @@
 //! Acquires locks that are free: all those of an attempt in one call.
 
-use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
+use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
 use crate::engine::error::EngineError;
 use crate::engine::postgres::conn::batch::request::{Acquire, Request};
 use crate::engine::postgres::conn::batch::sender::RequestSender;
@@ -18,7 +18,7 @@ pub(crate) async fn acquire(
     deadline: Instant,
 ) -> Result<Option<Acquired>, EngineError> {
     let token = attempt.token(Draw::now());
-    let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
+    let awaited = AwaitedAcquire::new(attempt, token, supervisor);
     let request = |reply| {
         Request::Acquire(Acquire {
             names: attempt.names().map(|name| stored(name).into()).collect(),
@@ -29,5 +29,5 @@ pub(crate) async fn acquire(
         })
     };
     let acquired = requests.send(request, deadline).await;
-    unanswered.answered(acquired)
+    awaited.replied(acquired)
 }

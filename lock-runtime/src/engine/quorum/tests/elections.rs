@@ -29,7 +29,7 @@ async fn without_a_majority_the_error_lists_each_members_reply() {
     let error = bench.acquire(&mine).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no 3 of 5 members agreed: `member-0`: held by another; `member-1`: no answer (scripted); \
+        "no 3 of 5 members agreed: `member-0`: held by another; `member-1`: no reply (scripted); \
          `member-2`: not reached (scripted); `member-3`: not reached (scripted); `member-4`: granted"
     );
     assert_eq!(error.kind, EngineErrorKind::NotReady);

@@ -70,7 +70,7 @@ async fn a_repair_never_follows_the_release() {
     bench.members[2].forget();
     bench.members[2].pause();
     assert!(bench.renew(&mine).await.unwrap());
-    // The renewal is answered; the repair is sent and not answered.
+    // The renewal has its reply; the repair is sent and has none.
     let pending = |count| move |member: &Scripted| member.state().pending.len() == count;
     bench
         .wait_until("the renewal is sent", || pending(1)(&bench.members[2]))

@@ -39,7 +39,7 @@ impl Scripted {
         deadline: Instant,
         work: impl FnOnce(&mut State) -> T + Send + 'static,
     ) -> EngineFuture<'static, T> {
-        let (sender, answer) = oneshot::channel();
+        let (sender, reply) = oneshot::channel();
         let work = move |state: &mut State| drop(sender.send(work(state)));
         let mut state = self.state();
         let error = |kind| EngineError::new(kind, "scripted");
@@ -54,8 +54,8 @@ impl Scripted {
         }
         Box::pin(async move {
             let io = IoThread::start().unwrap();
-            match io.timeout_at(deadline, answer).await {
-                Ok(Ok(answer)) => Ok(answer),
+            match io.timeout_at(deadline, reply).await {
+                Ok(Ok(reply)) => Ok(reply),
                 _ => Err(error(EngineErrorKind::Indeterminate)),
             }
         })

@@ -2,7 +2,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::{ClockOffset, ServerIdentity};
-use crate::engine::redis::address::Target;
+use crate::engine::redis::address::Address;
 use crate::util::io_thread::IoThread;
 use crate::util::time::deadline_in;
 use redis::AsyncConnectionConfig;
@@ -26,18 +26,18 @@ impl ServerInfo {
     /// Queries a server, on a connection of its own.
     pub(crate) async fn fetch(
         io: IoThread,
-        target: Arc<Target>,
+        address: Arc<Address>,
         timeout: Duration,
     ) -> Result<ServerInfo, EngineError> {
         let fetched = io.spawn(async move {
             let deadline = deadline_in(timeout);
-            tokio::time::timeout_at(deadline, ask(&target)).await
+            tokio::time::timeout_at(deadline, ask(&address)).await
         });
         match fetched.await {
             Ok(Ok(Ok(server))) => Ok(server),
             Ok(Ok(Err(error))) => Err(EngineError::new(EngineErrorKind::Rejected, error)),
             _ => {
-                let words = format!("no answer within {timeout:?}");
+                let words = format!("no reply within {timeout:?}");
                 Err(EngineError::new(EngineErrorKind::NotConnected, words))
             }
         }
@@ -90,16 +90,16 @@ impl ServerInfo {
     }
 }
 
-async fn ask(target: &Target) -> Result<ServerInfo, redis::RedisError> {
+async fn ask(address: &Address) -> Result<ServerInfo, redis::RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(None)
         .set_response_timeout(None);
-    let client = &target.client;
+    let client = &address.client;
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     let mut redis = connection.await?;
     let info: String = redis::cmd("INFO").query_async(&mut redis).await?;
     Ok(ServerInfo {
-        server: target.to_string().into(),
+        server: address.to_string().into(),
         info: fields(&info),
         clock: clock(&mut redis).await,
         config: read_config(&mut redis).await.map_err(|error| {
@@ -140,7 +140,7 @@ fn milliseconds_now() -> i64 {
     now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(0))
 }
 
-/// Computes the offset from the reply to a `TIME` that was sent at `before` and answered at `after`, by our
+/// Computes the offset from the reply, at `after`, to a `TIME` that was sent at `before`, by our
 /// clock.
 fn clock_offset((seconds, micros): (i64, i64), before: i64, after: i64) -> ClockOffset {
     let server = seconds.saturating_mul(1000).saturating_add(micros / 1000);

@@ -6,7 +6,7 @@ pub(crate) mod rules;
 
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
-use crate::engine::redis::address::Target;
+use crate::engine::redis::address::Address;
 use crate::engine::redis::check::info::ServerInfo;
 use crate::engine::redis::check::rules::{Failover, NEEDED, ServerChecks};
 use crate::engine::redis::lock::locks::Locks;
@@ -43,8 +43,8 @@ impl Inspector {
     async fn inspect_servers(&self, ttl: Duration, replicas: u32) -> Inspection {
         let mut found = Inspection::default();
         match &self.topology {
-            Topology::Standalone(target) => {
-                let servers = self.fetch_info([target.clone()], &mut found).await;
+            Topology::Standalone(address) => {
+                let servers = self.fetch_info([address.clone()], &mut found).await;
                 for server in &servers {
                     let mut checks = ServerChecks::new(server, ttl);
                     if checks.check_topology() {
@@ -55,10 +55,10 @@ impl Inspector {
             }
             Topology::Sentinel(sentinels) => match sentinels.master().await {
                 Ok(endpoint) => {
-                    let master = &endpoint.target;
+                    let master = &endpoint.address;
                     let mut servers = self.fetch_info([master.clone()], &mut found).await;
                     let followers = servers.iter().flat_map(ServerInfo::replicas);
-                    let followers = followers.filter_map(|it| master.with_address(&it).ok());
+                    let followers = followers.filter_map(|it| master.with_host(&it).ok());
                     let followers: Vec<_> = followers.map(Arc::new).collect();
                     servers.extend(self.fetch_info(followers, &mut found).await);
                     let down_after = sentinels.down_after().unwrap_or_default();
@@ -72,9 +72,9 @@ impl Inspector {
             },
             Topology::Cluster(seeds) => {
                 let nodes = seeds.addresses();
-                let targets = nodes.iter().filter_map(|node| seeds.target(node).ok());
-                let targets: Vec<_> = targets.map(Arc::new).collect();
-                let mut servers = self.fetch_info(targets, &mut found).await;
+                let addresses = nodes.iter().filter_map(|node| seeds.address_of(node).ok());
+                let addresses: Vec<_> = addresses.map(Arc::new).collect();
+                let mut servers = self.fetch_info(addresses, &mut found).await;
                 // A server may be known by several names.
                 servers.sort_by(|a, b| a.info("run_id").cmp(b.info("run_id")));
                 servers.dedup_by(|a, b| a.info("run_id") == b.info("run_id"));
@@ -87,23 +87,23 @@ impl Inspector {
     /// Fetches the servers' own reports. A server that cannot be queried becomes a finding.
     async fn fetch_info(
         &self,
-        targets: impl IntoIterator<Item = Arc<Target>>,
+        addresses: impl IntoIterator<Item = Arc<Address>>,
         found: &mut Inspection,
     ) -> Vec<ServerInfo> {
-        let ask = async |target: Arc<Target>| {
-            let info = ServerInfo::fetch(self.io, target.clone(), self.timeouts.connect).await;
-            info.map_err(|error| (target, error))
+        let ask = async |address: Arc<Address>| {
+            let info = ServerInfo::fetch(self.io, address.clone(), self.timeouts.connect).await;
+            info.map_err(|error| (address, error))
         };
         let mut servers = Vec::new();
-        for server in join_all(targets.into_iter().map(ask)).await {
+        for server in join_all(addresses.into_iter().map(ask)).await {
             match server {
                 Ok(server) => {
                     found.add_server(server.identity());
                     servers.push(server);
                 }
-                Err((target, error)) => {
+                Err((address, error)) => {
                     let error = EngineError::new(error.kind, format!("{error}; {NEEDED}"));
-                    found.add_unreachable(&target.to_string().into(), &error);
+                    found.add_unreachable(&address.to_string().into(), &error);
                 }
             }
         }

@@ -58,7 +58,7 @@ impl Locks {
             match self.try_command(command, deadline).await {
                 // Some proxies know only their own connections.
                 Err(error) if is_unknown_command(&error) => {}
-                answer => self.reject_if_permanent(answer)?,
+                reply => self.reject_if_permanent(reply)?,
             }
         }
         Ok(())
@@ -74,8 +74,8 @@ impl Locks {
     }
 
     /// Fails if the server will never carry out the command.
-    fn reject_if_permanent<T>(&self, answer: Result<T, EngineError>) -> Result<(), EngineError> {
-        let Err(error) = answer else { return Ok(()) };
+    fn reject_if_permanent<T>(&self, reply: Result<T, EngineError>) -> Result<(), EngineError> {
+        let Err(error) = reply else { return Ok(()) };
         let words = if is_forbidden(&error) {
             let all = self.keys.all();
             format!(

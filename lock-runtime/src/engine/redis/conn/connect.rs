@@ -163,12 +163,12 @@ impl Connector {
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None);
-        let target = &endpoint.target;
+        let address = &endpoint.address;
         if let SendMode::Pipelined(pipelining) = &self.send_mode {
             let runtime = pipelining.runtime.clone().unwrap_or_else(Handle::current);
-            let stream = socket::connect(target, &runtime).await;
+            let stream = socket::connect(address, &runtime).await;
             let lent = Lent::new(stream.map_err(connect_error)?);
-            let settings = target.client.get_connection_info().redis_settings();
+            let settings = address.client.get_connection_info().redis_settings();
             let connecting = MultiplexedConnection::new_with_config(settings, lent.clone(), config);
             let (redis, work) = connecting.await.map_err(connect_error)?;
             let lent = Some((tokio::spawn(work), lent));
@@ -188,8 +188,8 @@ impl Connector {
             });
         }
         let client = match &self.push_handler {
-            Some(_) => &target.with_protocol(ProtocolVersion::RESP3).client,
-            None => &target.client,
+            Some(_) => &address.with_protocol(ProtocolVersion::RESP3).client,
+            None => &address.client,
         };
         let redis = client
             .get_multiplexed_async_connection_with_config(&config)

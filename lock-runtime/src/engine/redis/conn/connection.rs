@@ -110,7 +110,7 @@ impl Connection {
                 broken: true,
                 not_sent: true,
             }),
-            Outcome::Unanswered => Err(broken("the connection has ended")),
+            Outcome::NoReply => Err(broken("the connection has ended")),
             Outcome::Expired => Err(SendError {
                 error: EngineError::no_reply(),
                 broken: false,

@@ -63,7 +63,7 @@ impl Direct {
                 }
                 reply.map(|value| Outcome::Reply(value, None))
             }
-            Err(_) if self.is_silent() => Ok(Outcome::Unanswered),
+            Err(_) if self.is_silent() => Ok(Outcome::NoReply),
             Err(_) => Ok(Outcome::Expired),
         }
     }

@@ -1,6 +1,6 @@
 //! The server to connect to, and for how long that holds.
 
-use crate::engine::redis::address::Target;
+use crate::engine::redis::address::Address;
 use crate::engine::request::EngineFuture;
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
@@ -20,7 +20,7 @@ pub(crate) trait Discovery: fmt::Display + Send + Sync {
 
 #[derive(Clone)]
 pub(crate) struct Endpoint {
-    pub(crate) target: Arc<Target>,
+    pub(crate) address: Arc<Address>,
     /// `None` if the server never changes.
     epoch: Option<MasterEpoch>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct MasterEpoch {
     current: watch::Receiver<u64>,
 }
 
-impl Discovery for Target {
+impl Discovery for Address {
     fn endpoint(&self) -> EngineFuture<'_, Endpoint> {
         let endpoint = Endpoint::fixed(Arc::new(self.clone()));
         Box::pin(std::future::ready(Ok(endpoint)))
@@ -40,16 +40,16 @@ impl Discovery for Target {
 }
 
 impl Endpoint {
-    pub(crate) fn fixed(target: Arc<Target>) -> Endpoint {
+    pub(crate) fn fixed(address: Arc<Address>) -> Endpoint {
         Endpoint {
-            target,
+            address,
             epoch: None,
         }
     }
 
-    pub(crate) fn of_master(target: Arc<Target>, epoch: MasterEpoch) -> Endpoint {
+    pub(crate) fn of_master(address: Arc<Address>, epoch: MasterEpoch) -> Endpoint {
         Endpoint {
-            target,
+            address,
             epoch: Some(epoch),
         }
     }

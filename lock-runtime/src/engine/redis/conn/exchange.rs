@@ -154,8 +154,8 @@ impl Exchange {
                 continue;
             }
             let reply = reply::parse(bytes).map_err(|_| Broken)?;
-            let answered = slots.answer(reply, time, &mut self.effects);
-            answered.map_err(|_| Broken)?;
+            let taken = slots.take_reply(reply, time, &mut self.effects);
+            taken.map_err(|_| Broken)?;
         }
         drop(slots);
         self.input.copy_within(used..self.filled, 0);

@@ -52,7 +52,7 @@ fn wait_command(replicas: u32, timeouts: &Timeouts) -> Cmd {
 }
 
 /// Returns how long replicas are awaited. A request that arrives while others wait has to wait twice, and
-/// must still be answered in time.
+/// must still get its reply in time.
 fn wait_timeout(timeouts: &Timeouts) -> Duration {
     timeouts.command * 2 / 5
 }

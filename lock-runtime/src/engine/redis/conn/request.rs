@@ -1,6 +1,6 @@
 //! A request to a server, and its reply.
 
-use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
+use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
 use crate::engine::redis::wire::reply::granted;
 use crate::engine::request::{Attempt, Claim};
 use crate::engine::token::{Draw, Token};
@@ -64,7 +64,7 @@ pub(crate) enum Via {
 pub(crate) struct Reply<'a> {
     pub(crate) value: Value,
     /// What an acquisition has acquired. Dropping it releases that.
-    pub(crate) acquired: Option<UnansweredAcquire<'a>>,
+    pub(crate) acquired: Option<AwaitedAcquire<'a>>,
 }
 
 impl Request {
@@ -154,10 +154,10 @@ impl<'a> Envelope<'a> {
         &self,
         reply: &Value,
         token: Option<Token>,
-    ) -> Option<UnansweredAcquire<'a>> {
+    ) -> Option<AwaitedAcquire<'a>> {
         match (self.request, self.supervisor) {
             (Request::Acquire { attempt, .. }, Some(supervisor)) if granted(reply) > 0 => {
-                token.map(|token| UnansweredAcquire::new(attempt, token, supervisor))
+                token.map(|token| AwaitedAcquire::new(attempt, token, supervisor))
             }
             _ => None,
         }

@@ -1,6 +1,6 @@
 //! Sockets, each registered with the runtime that drives its connection.
 
-use crate::engine::redis::address::Target;
+use crate::engine::redis::address::Address;
 use crate::util::sync::{Mutex, MutexGuard};
 use redis::io::tcp::socket2::SockRef;
 use redis::{ConnectionAddr, ErrorKind, RedisResult};
@@ -26,7 +26,7 @@ pub(super) fn may_be_driven() -> bool {
     !cfg!(panic = "abort") && !HAS_NONE.load(Ordering::Relaxed)
 }
 
-/// A connected socket, encrypted if the target asks for it.
+/// A connected socket, encrypted if the address asks for it.
 pub(super) type Stream = Box<dyn Duplex>;
 
 pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -35,9 +35,9 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 /// Connects to a server. Must be called on the I/O thread; `runtime` is the one that will drive the
 /// connection.
-pub(super) async fn connect(target: &Target, runtime: &Handle) -> RedisResult<Stream> {
-    match target.addr() {
-        ConnectionAddr::Tcp(host, port) => Ok(Box::new(tcp(target, host, *port, runtime).await?)),
+pub(super) async fn connect(address: &Address, runtime: &Handle) -> RedisResult<Stream> {
+    match address.addr() {
+        ConnectionAddr::Tcp(host, port) => Ok(Box::new(tcp(address, host, *port, runtime).await?)),
         #[cfg(feature = "tls")]
         ConnectionAddr::TcpTls {
             host,
@@ -45,8 +45,8 @@ pub(super) async fn connect(target: &Target, runtime: &Handle) -> RedisResult<St
             insecure: false,
             ..
         } => {
-            let stream = tcp(target, host, *port, runtime).await?;
-            Ok(Box::new(target.encrypt(host, stream).await?))
+            let stream = tcp(address, host, *port, runtime).await?;
+            Ok(Box::new(address.encrypt(host, stream).await?))
         }
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => {
@@ -60,13 +60,13 @@ pub(super) async fn connect(target: &Target, runtime: &Handle) -> RedisResult<St
 }
 
 async fn tcp(
-    target: &Target,
+    address: &Address,
     host: &str,
     port: u16,
     runtime: &Handle,
 ) -> io::Result<Socket<TcpStream>> {
     let stream = connect_to_any(host, port).await?;
-    let settings = target.client.get_connection_info().tcp_settings();
+    let settings = address.client.get_connection_info().tcp_settings();
     let socket = SockRef::from(&stream);
     socket.set_tcp_nodelay(settings.nodelay())?;
     if let Some(keepalive) = settings.keepalive() {

@@ -45,7 +45,7 @@ impl Locks {
         let Some(acquired) = acquired else {
             return Ok(None);
         };
-        acquired.answered(match attempt.replicas {
+        acquired.replied(match attempt.replicas {
             0 => Ok(granted(&value)),
             // Unless the replicas have acknowledged them, the locks are released.
             wanted => {

@@ -72,7 +72,7 @@ impl Locks {
             }
         };
         if renewed.len() != claims.len() {
-            let words = format!("{} answers to {} renewals", renewed.len(), claims.len());
+            let words = format!("{} replies to {} renewals", renewed.len(), claims.len());
             return Err(unexpected_reply(words));
         }
         let renewed = renewed.into_iter().zip(claims);

@@ -13,8 +13,8 @@ local calls = {
   {'publish', ARGV[1], ''},
 }
 for _, call in ipairs(calls) do
-  local answer = redis.pcall(unpack(call))
-  local words = type(answer) == 'table' and answer.err or ''
+  local reply = redis.pcall(unpack(call))
+  local words = type(reply) == 'table' and reply.err or ''
   -- Each version of the server words this differently.
   if string.find(words, 'NOPERM') or string.find(words, 'ACL failure')
     or string.find(words, 'The user executing the script') then

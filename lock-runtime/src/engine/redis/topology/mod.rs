@@ -4,7 +4,7 @@ pub(crate) mod cluster;
 pub(crate) mod router;
 pub(crate) mod sentinel;
 
-use crate::engine::redis::address::Target;
+use crate::engine::redis::address::Address;
 use crate::engine::redis::conn::endpoint::Discovery;
 use crate::engine::redis::topology::cluster::seeds::SeedNodes;
 use crate::engine::redis::topology::sentinel::Sentinels;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 #[derive(Clone)]
 pub(crate) enum Topology {
-    Standalone(Arc<Target>),
+    Standalone(Arc<Address>),
     Sentinel(Arc<Sentinels>),
     Cluster(Arc<SeedNodes>),
 }
@@ -21,7 +21,7 @@ pub(crate) enum Topology {
 impl Topology {
     pub(crate) fn discovery(&self) -> Arc<dyn Discovery> {
         match self {
-            Topology::Standalone(target) => target.clone(),
+            Topology::Standalone(address) => address.clone(),
             Topology::Sentinel(sentinels) => sentinels.clone(),
             Topology::Cluster(seeds) => seeds.clone(),
         }

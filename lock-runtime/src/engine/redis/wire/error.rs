@@ -32,7 +32,7 @@ pub(crate) fn ok_unless_rejected<T>(reply: RedisResult<T>) -> Result<Option<T>, 
 pub(crate) fn unexpected_reply(reply: String) -> EngineError {
     EngineError::new(
         EngineErrorKind::NotReady,
-        format!("the server answered {reply}"),
+        format!("the server replied {reply}"),
     )
 }
 

@@ -155,8 +155,8 @@ impl Session {
     }
 
     /// Returns why a request of this session got no reply.
-    pub(crate) fn unanswered(&self) -> Failure {
-        Failure::Unanswered(self.state().error.clone())
+    pub(crate) fn no_reply(&self) -> Failure {
+        Failure::NoReply(self.state().error.clone())
     }
 
     /// Returns the lease that each lock of the session has at most; `None` if the session has ended.
@@ -182,7 +182,7 @@ impl Submitted<'_> {
         let error = self.session.state().error.clone();
         Err(match withdrawn {
             true => Failure::NotSent(error),
-            false => Failure::Unanswered(error),
+            false => Failure::NoReply(error),
         })
     }
 

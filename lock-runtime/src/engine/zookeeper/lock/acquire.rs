@@ -1,6 +1,6 @@
 //! Acquiring a lock that is free, or a place in its line for a caller that is about to wait.
 
-use crate::engine::background_release::{ReleaseSupervisor, UnansweredAcquire};
+use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
 use crate::engine::common::line::Place;
 use crate::engine::error::EngineError;
 use crate::engine::request::{Acquired, Attempt, Claim};
@@ -65,10 +65,10 @@ impl ZooKeeperEngine {
         }
         // Before anything is sent: the release of a call that is dropped finds it.
         let node = claims.node(&claim);
-        let unanswered = UnansweredAcquire::new(attempt, token, supervisor);
+        let awaited = AwaitedAcquire::new(attempt, token, supervisor);
         let entered = claims.try_enter(node, claim, waits, deadline);
         let outcome = self.claims.run(deadline, entered);
-        unanswered.answered(outcome.await.map(|outcome| match outcome {
+        awaited.replied(outcome.await.map(|outcome| match outcome {
             Outcome::Holds(undelivered) => {
                 undelivered.deliver();
                 1

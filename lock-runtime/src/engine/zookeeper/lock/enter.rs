@@ -75,7 +75,7 @@ impl Claims {
                 Err(failure) => failure,
             };
             // A malformed reply does not tell whether it exists.
-            if !matches!(failure, Failure::Unanswered(_) | Failure::Malformed) {
+            if !matches!(failure, Failure::NoReply(_) | Failure::Malformed) {
                 node.set_presence(Presence::Absent);
             }
             way = match (failure, way) {

@@ -30,7 +30,7 @@ impl ZooKeeperEngine {
         let gone = node.ending.finished(self.claims.io, deadline).await;
         gone.map_err(|error| match error.kind {
             // The session knows why there is no reply.
-            EngineErrorKind::Indeterminate => node.session.unanswered().into_error(),
+            EngineErrorKind::Indeterminate => node.session.no_reply().into_error(),
             _ => error,
         })
     }
@@ -131,7 +131,7 @@ impl Claims {
                     match done(deleted.await) {
                         Ok(deleted) => return deleted || was_sent,
                         Err(failure) => {
-                            was_sent |= matches!(failure, Failure::Unanswered(_));
+                            was_sent |= matches!(failure, Failure::NoReply(_));
                             node.ending.fail(failure.into_error());
                             true
                         }

@@ -15,7 +15,7 @@ pub(crate) enum Failure {
     /// An error of the server, by its number.
     Server(i32),
     /// The request was sent, and no reply came.
-    Unanswered(Arc<str>),
+    NoReply(Arc<str>),
     /// There was no connection.
     NotSent(Arc<str>),
     /// The server sent something else than ZooKeeper does.
@@ -45,7 +45,7 @@ impl Failure {
             Failure::NoNode | Failure::Exists | Failure::SessionExpired | Failure::Server(_) => {
                 EngineErrorKind::NotReady
             }
-            Failure::Unanswered(_) => EngineErrorKind::Indeterminate,
+            Failure::NoReply(_) => EngineErrorKind::Indeterminate,
             Failure::NotSent(_) => EngineErrorKind::NotConnected,
         };
         EngineError::new(kind, self)
@@ -76,7 +76,7 @@ impl fmt::Display for Failure {
             ),
             Failure::Server(-125) => write!(f, "a quota of the server is exceeded; raise it"),
             Failure::Server(number) => write!(f, "the server reports error {number}"),
-            Failure::Unanswered(why) => write!(f, "the server did not reply: {why}"),
+            Failure::NoReply(why) => write!(f, "the server did not reply: {why}"),
             Failure::NotSent(why) => write!(f, "there is no connection: {why}"),
             Failure::Malformed => write!(
                 f,

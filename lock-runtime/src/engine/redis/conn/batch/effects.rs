@@ -16,7 +16,7 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    pub(super) fn answered(&mut self, release: BackgroundRelease, reply: &Value) {
+    pub(super) fn replied(&mut self, release: BackgroundRelease, reply: &Value) {
         match reply {
             Value::Int(owned) => self.confirmed.push((release, *owned == 1)),
             _ => self.unconfirmed.push((release, false)),

@@ -1,7 +1,7 @@
 //! The requests of one connection, from the submission to the reply: a state machine without I/O.
 //!
 //! A request has a slot. The driver takes the unsent requests to write them, and reports each reply, which
-//! belongs to the oldest written request without one: a server answers in the order of the requests. A
+//! belongs to the oldest written request without one: a server replies in the order of the requests. A
 //! caller may leave at any time; the slot of a written request is kept until its reply has come, so that no
 //! later reply is taken for it.
 //!
@@ -37,7 +37,7 @@ pub(crate) struct Slots {
     owed: OwedReplies,
     /// No request that is waited for has an earlier deadline.
     next_deadline: Option<Instant>,
-    /// Since when the server has not answered, although a request has been written.
+    /// Since when the server has sent no reply, although a request has been written.
     silent_since: Option<Instant>,
     /// `true` once the driver has taken all unsent requests: the next one must wake it.
     driver_sleeps: bool,
@@ -118,7 +118,7 @@ impl Slots {
         replace(&mut self.driver_sleeps, false) || is_portion
     }
 
-    /// Returns what became of a request, and frees its slot if the server has answered. Otherwise the caller
+    /// Returns what became of a request, and frees its slot if the server has replied. Otherwise the caller
     /// still has to [`leave`](Self::leave). While nothing is decided, the waker takes the place of an earlier one, which
     /// is returned in it.
     pub(crate) fn poll(&mut self, at: usize, present: &mut Option<Waker>) -> Poll<Outcome> {
@@ -126,10 +126,10 @@ impl Slots {
         match (&mut slot.state, &mut slot.waiter) {
             (State::Done(Outcome::Reply(..)), _) => match self.slots.free(at) {
                 State::Done(outcome) => Poll::Ready(outcome),
-                _ => Poll::Ready(Outcome::Unanswered),
+                _ => Poll::Ready(Outcome::NoReply),
             },
             (State::Done(Outcome::NotSent), _) => Poll::Ready(Outcome::NotSent),
-            (State::Done(_), _) => Poll::Ready(Outcome::Unanswered),
+            (State::Done(_), _) => Poll::Ready(Outcome::NoReply),
             (_, Waiter::Caller { expired: true, .. }) => Poll::Ready(Outcome::Expired),
             (_, Waiter::Caller { waker, .. }) => {
                 if present.is_some() {
@@ -137,7 +137,7 @@ impl Slots {
                 }
                 Poll::Pending
             }
-            _ => Poll::Ready(Outcome::Unanswered),
+            _ => Poll::Ready(Outcome::NoReply),
         }
     }
 
@@ -152,7 +152,7 @@ impl Slots {
         let may_hold = match &slot.state {
             State::Free | State::Unsent | State::Done(Outcome::NotSent) => false,
             State::Done(Outcome::Reply(reply, _)) => granted(reply) > 0,
-            State::Sent | State::Done(Outcome::Unanswered | Outcome::Expired) => true,
+            State::Sent | State::Done(Outcome::NoReply | Outcome::Expired) => true,
         };
         let left = match may_hold {
             true => slot.request.claims(),
@@ -284,14 +284,14 @@ impl Slots {
     }
 
     /// Takes the next reply of the server.
-    pub(crate) fn answer(
+    pub(crate) fn take_reply(
         &mut self,
         reply: Value,
         now: Instant,
         effects: &mut Effects,
     ) -> Result<(), UnexpectedReply> {
         let (owed, slots) = (&mut self.owed, &mut self.slots);
-        owed.take(reply, |at, reply| slots.answer(at, reply, effects))?;
+        owed.take(reply, |at, reply| slots.reply(at, reply, effects))?;
         self.silent_since = self.expects_reply().then_some(now);
         Ok(())
     }
@@ -328,7 +328,7 @@ impl Slots {
         self.is_busy()
     }
 
-    /// Returns for how long the server has not answered, although it owes a reply.
+    /// Returns for how long the server has sent no reply, although it owes one.
     pub(crate) fn silence(&self, now: Instant) -> Duration {
         let since = self.silent_since;
         since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))

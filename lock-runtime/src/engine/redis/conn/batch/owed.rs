@@ -1,4 +1,4 @@
-//! The replies that a server owes. It answers in the order of the requests.
+//! The replies that a server owes. They come in the order of the requests.
 
 use redis::Value;
 use std::collections::VecDeque;
@@ -8,13 +8,13 @@ use std::mem::take;
 pub(super) struct OwedReplies {
     /// Written requests without a reply, in the order of writing.
     sent: VecDeque<usize>,
-    /// What the next replies answer.
+    /// What the next replies are for.
     expected: VecDeque<Expected>,
-    /// Requests that the server has answered, and for which the reply about replicas is still to come.
+    /// Requests with their replies, for which the reply about replicas is still to come.
     unacknowledged: Vec<(usize, Value)>,
 }
 
-/// What one reply answers.
+/// What one reply is for.
 enum Expected {
     /// No request: the reply to `ASKING`.
     Nothing,
@@ -28,7 +28,7 @@ enum Expected {
     Replicas,
 }
 
-/// The server has sent something that answers no request.
+/// The server has sent something that is no reply to a request.
 #[derive(Debug)]
 pub(crate) struct UnexpectedReply;
 
@@ -59,11 +59,11 @@ impl OwedReplies {
         self.expected.push_back(Expected::Replicas);
     }
 
-    /// Takes the next reply. Calls `answer` with each request that it decides.
+    /// Takes the next reply. Calls `decide` with each request that it decides.
     pub(super) fn take(
         &mut self,
         reply: Value,
-        mut answer: impl FnMut(usize, Value),
+        mut decide: impl FnMut(usize, Value),
     ) -> Result<(), UnexpectedReply> {
         match self.expected.pop_front().ok_or(UnexpectedReply)? {
             Expected::Nothing => {}
@@ -71,15 +71,15 @@ impl OwedReplies {
                 let at = self.sent.pop_front().ok_or(UnexpectedReply)?;
                 match await_replicas {
                     true => self.unacknowledged.push((at, reply)),
-                    false => answer(at, reply),
+                    false => decide(at, reply),
                 }
             }
-            Expected::Releases(count) => self.take_digits(count, &reply, answer)?,
+            Expected::Releases(count) => self.take_digits(count, &reply, decide)?,
             Expected::Replicas => {
                 for (at, own) in take(&mut self.unacknowledged) {
                     match own {
-                        Value::ServerError(_) => answer(at, own),
-                        own => answer(at, Value::Array(vec![own, reply.clone()])),
+                        Value::ServerError(_) => decide(at, own),
+                        own => decide(at, Value::Array(vec![own, reply.clone()])),
                     }
                 }
             }
@@ -91,7 +91,7 @@ impl OwedReplies {
         &mut self,
         count: usize,
         reply: &Value,
-        mut answer: impl FnMut(usize, Value),
+        mut decide: impl FnMut(usize, Value),
     ) -> Result<(), UnexpectedReply> {
         let digits = match reply {
             Value::BulkString(digits) if digits.len() == count => Some(digits),
@@ -101,8 +101,8 @@ impl OwedReplies {
         for nth in 0..count {
             let at = self.sent.pop_front().ok_or(UnexpectedReply)?;
             match digits {
-                Some(digits) => answer(at, Value::Int(i64::from(digits[nth] == b'1'))),
-                None => answer(at, reply.clone()),
+                Some(digits) => decide(at, Value::Int(i64::from(digits[nth] == b'1'))),
+                None => decide(at, reply.clone()),
             }
         }
         Ok(())

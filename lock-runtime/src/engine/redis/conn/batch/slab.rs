@@ -58,7 +58,7 @@ pub(crate) enum Outcome {
     /// The connection ended before the request was written.
     NotSent,
     /// The connection ended, and the request may have been carried out.
-    Unanswered,
+    NoReply,
     /// No reply came by the deadline. The request may still be carried out.
     Expired,
 }
@@ -100,7 +100,7 @@ impl Slab {
     }
 
     /// Gives a request its reply. The slot is free if no caller takes the reply.
-    pub(super) fn answer(&mut self, at: usize, reply: Value, effects: &mut Effects) {
+    pub(super) fn reply(&mut self, at: usize, reply: Value, effects: &mut Effects) {
         let slot = &mut self.slots[at];
         match take(&mut slot.waiter) {
             Waiter::Caller { waker, .. } => {
@@ -109,7 +109,7 @@ impl Slab {
             }
             Waiter::Background(release) => {
                 self.free(at);
-                effects.answered(release, &reply);
+                effects.replied(release, &reply);
             }
             Waiter::None => {
                 self.free(at);
@@ -124,7 +124,7 @@ impl Slab {
         while let Some(slot) = self.slots.get_mut(at) {
             let outcome = match slot.state {
                 State::Unsent => Some(Outcome::NotSent),
-                State::Sent => Some(Outcome::Unanswered),
+                State::Sent => Some(Outcome::NoReply),
                 State::Free | State::Done(_) => None,
             };
             if let Some(outcome) = outcome {
@@ -143,7 +143,7 @@ impl Slab {
             }
             Waiter::Background(release) => {
                 self.free(at);
-                let may_have_run = outcome == Outcome::Unanswered;
+                let may_have_run = outcome == Outcome::NoReply;
                 effects.unconfirmed.push((release, may_have_run));
             }
             Waiter::None => {

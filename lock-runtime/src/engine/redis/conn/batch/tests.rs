@@ -198,7 +198,9 @@ impl Bench {
     }
 
     fn reply(&mut self, reply: Value) {
-        self.slots.answer(reply, now(), &mut self.effects).unwrap();
+        self.slots
+            .take_reply(reply, now(), &mut self.effects)
+            .unwrap();
         self.effects.perform();
     }
 
@@ -440,7 +442,7 @@ fn the_end_of_a_connection_decides_every_request() {
     let unsent = bench.put(acquire("d"));
     bench.end();
     for at in sent {
-        assert_eq!(bench.poll(at), Poll::Ready(Outcome::Unanswered));
+        assert_eq!(bench.poll(at), Poll::Ready(Outcome::NoReply));
         bench.leave(at);
     }
     assert_eq!(bench.poll(unsent), Poll::Ready(Outcome::NotSent));
@@ -455,7 +457,7 @@ fn the_end_of_a_connection_decides_every_request() {
 }
 
 #[test]
-fn replicas_answer_after_the_commands() {
+fn replicas_reply_after_the_commands() {
     let mut bench = Bench::new();
     let delivery = Delivery {
         via: Via::Replicas(1),
@@ -505,13 +507,16 @@ fn a_failed_script_leaves_every_release_unconfirmed() {
 #[test]
 fn replies_without_a_request_are_refused() {
     let mut bench = Bench::new();
-    let answered =
-        |bench: &mut Bench, value| bench.slots.answer(value, now(), &mut Effects::default());
-    assert!(answered(&mut bench, Value::Okay).is_err());
+    let taken = |bench: &mut Bench, value| {
+        bench
+            .slots
+            .take_reply(value, now(), &mut Effects::default())
+    };
+    assert!(taken(&mut bench, Value::Okay).is_err());
     let release = bench.background(attempt("a").claim(Token::random()));
     assert!(bench.slots.put_background(release).is_ok());
     bench.write();
-    assert!(answered(&mut bench, text(b"11")).is_err());
+    assert!(taken(&mut bench, text(b"11")).is_err());
     // The supervisor still learns of it.
     bench.end();
     assert_eq!(bench.ends.unconfirmed.lock().unwrap().len(), 1);
@@ -530,7 +535,10 @@ fn silence_counts_from_the_last_reply() {
     bench.execute();
     let reply = bench.replies.pop_front().unwrap();
     let mut effects = Effects::default();
-    bench.slots.answer(reply, times[0], &mut effects).unwrap();
+    bench
+        .slots
+        .take_reply(reply, times[0], &mut effects)
+        .unwrap();
     assert_eq!(bench.slots.silence(times[1]), Duration::from_secs(10));
     bench.read();
     assert!(bench.slots.silence(times[2]).is_zero());
@@ -546,7 +554,7 @@ enum Caller {
     Acquire(usize, String),
 }
 
-/// Callers come and leave, requests are written, carried out, answered and expire, and the connection ends.
+/// Callers come and leave, requests are written, carried out, get their replies and expire, and the connection ends.
 #[test]
 fn no_order_of_steps_loses_a_lock_or_swaps_a_reply() {
     let (mut granted, mut left_behind, mut broken) = (0, 0, 0);

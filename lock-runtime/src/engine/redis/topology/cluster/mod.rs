@@ -58,7 +58,7 @@ impl Cluster {
     ) -> Result<Cluster, EngineError> {
         let io = connector.io;
         let nodes = Arc::new(Nodes::new(seeds, connector));
-        let (told, mut answers) = mpsc::unbounded_channel();
+        let (told, mut replies) = mpsc::unbounded_channel();
         for address in nodes.seeds.addresses() {
             let (nodes, told) = (nodes.clone(), told.clone());
             io.spawn(async move { told.send(nodes.fetch_slot_map_from(&address).await) });
@@ -67,7 +67,7 @@ impl Cluster {
         let mut trouble =
             EngineError::new(EngineErrorKind::NotConnected, "the I/O thread has ended");
         let map = loop {
-            match answers.recv().await {
+            match replies.recv().await {
                 Some(Ok(map)) => break map,
                 Some(Err(error)) if trouble.kind != EngineErrorKind::Rejected => trouble = error,
                 Some(Err(_)) => {}

@@ -134,11 +134,11 @@ impl Nodes {
             *last_used = now();
             return Ok((node.clone(), None));
         }
-        let target = self.seeds.target(address);
-        let target = target.map_err(|error| EngineError::new(EngineErrorKind::NotReady, error))?;
-        let displayed = target.to_string().into();
+        let server = self.seeds.address_of(address);
+        let server = server.map_err(|error| EngineError::new(EngineErrorKind::NotReady, error))?;
+        let displayed = server.to_string().into();
         let connector = Connector {
-            discovery: Arc::new(target),
+            discovery: Arc::new(server),
             ..self.connector.clone()
         };
         let (server, first) = Server::connect_lazily(&connector);
@@ -197,18 +197,18 @@ impl Nodes {
         up.rotate_left(next_node);
         let others = self.seeds.addresses();
         let others = others.iter().filter_map(|address| self.node(address).ok());
-        let mut answers = JoinSet::new();
+        let mut replies = JoinSet::new();
         for node in up.into_iter().chain(others) {
             let nodes = self.clone();
-            answers.spawn(async move { nodes.fetch_slot_map(&node).await });
+            replies.spawn(async move { nodes.fetch_slot_map(&node).await });
             // A node that is slow to reply does not hold up the others.
-            let answer = timeout_at(deadline_in(HEDGE_DELAY), answers.join_next()).await;
-            if let Ok(Some(Ok(Ok(map)))) = answer {
+            let reply = timeout_at(deadline_in(HEDGE_DELAY), replies.join_next()).await;
+            if let Ok(Some(Ok(Ok(map)))) = reply {
                 return Some(self.apply(map));
             }
         }
-        while let Some(answer) = answers.join_next().await {
-            if let Ok(Ok(map)) = answer {
+        while let Some(reply) = replies.join_next().await {
+            if let Ok(Ok(map)) = reply {
                 return Some(self.apply(map));
             }
         }

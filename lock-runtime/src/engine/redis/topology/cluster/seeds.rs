@@ -1,7 +1,7 @@
 //! The nodes through which a cluster can be reached.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::redis::address::{AuthOptions, Target, invalid};
+use crate::engine::redis::address::{Address, AuthOptions, invalid};
 use crate::engine::redis::conn::endpoint::{Discovery, Endpoint};
 use crate::engine::request::EngineFuture;
 use crate::engine::url::{MultiHostUrl, NodeAddress, format_address};
@@ -17,8 +17,8 @@ const DEFAULT_PORT: u16 = 6379;
 
 /// The known nodes, at first those in the URL.
 pub(crate) struct SeedNodes {
-    /// How to connect to each node, without its address.
-    target: Target,
+    /// How to connect to each node, without its host.
+    server: Address,
     seeds: Vec<NodeAddress>,
     nodes: RwLock<Vec<NodeAddress>>,
     next: AtomicUsize,
@@ -41,7 +41,7 @@ impl SeedNodes {
         // Each process starts with another node, and continues round-robin.
         let start = fraction(Duration::from_secs(1)).subsec_nanos();
         Ok(SeedNodes {
-            target: Target::from_address("", 0, scheme.starts_with("rediss"), 0, &auth)?,
+            server: Address::at("", 0, scheme.starts_with("rediss"), 0, &auth)?,
             nodes: RwLock::new(hosts.hosts.clone()),
             seeds: hosts.hosts,
             next: AtomicUsize::new(start as usize),
@@ -67,15 +67,15 @@ impl SeedNodes {
         *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 
-    pub(crate) fn target(&self, address: &NodeAddress) -> redis::RedisResult<Target> {
-        self.target.with_address(address)
+    pub(crate) fn address_of(&self, node: &NodeAddress) -> redis::RedisResult<Address> {
+        self.server.with_host(node)
     }
 
     /// Returns one of the nodes, a different one each time.
-    pub(crate) fn next_target(&self) -> redis::RedisResult<Arc<Target>> {
+    pub(crate) fn next_address(&self) -> redis::RedisResult<Arc<Address>> {
         let all = self.addresses();
         let next = self.next.fetch_add(1, Ordering::Relaxed) % all.len().max(1);
-        self.target(&all[next]).map(Arc::new)
+        self.address_of(&all[next]).map(Arc::new)
     }
 
     /// Requests a new slot map: the cluster may have changed.
@@ -91,8 +91,8 @@ impl SeedNodes {
 /// Connections go to any node.
 impl Discovery for SeedNodes {
     fn endpoint(&self) -> EngineFuture<'_, Endpoint> {
-        let endpoint = match self.next_target() {
-            Ok(target) => Ok(Endpoint::fixed(target)),
+        let endpoint = match self.next_address() {
+            Ok(address) => Ok(Endpoint::fixed(address)),
             Err(error) => Err(EngineError::new(EngineErrorKind::NotConnected, error)),
         };
         Box::pin(std::future::ready(endpoint))
@@ -105,7 +105,7 @@ impl Discovery for SeedNodes {
 
 impl fmt::Display for SeedNodes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self.target.has_tls() {
+        let scheme = match self.server.has_tls() {
             true => "rediss",
             false => "redis",
         };
@@ -159,7 +159,7 @@ mod tests {
         let seeds = parse_url("h1,h2").unwrap();
         seeds.update(vec![("n1".to_owned(), 7)]);
         let mut met: Vec<_> = (0..3)
-            .map(|_| seeds.next_target().unwrap().to_string())
+            .map(|_| seeds.next_address().unwrap().to_string())
             .collect();
         met.sort();
         assert_eq!(met, ["redis://h1:6379", "redis://h2:6379", "redis://n1:7"]);

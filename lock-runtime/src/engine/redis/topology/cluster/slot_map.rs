@@ -15,8 +15,8 @@ pub(crate) struct SlotMap {
 
 impl SlotMap {
     /// Parses the reply to `CLUSTER SLOTS` from the node at `host`; returns `None` if no slot has an owner.
-    pub(crate) fn parse(answer: &Value, host: &str) -> Option<SlotMap> {
-        let Value::Array(entries) = answer else {
+    pub(crate) fn parse(reply: &Value, host: &str) -> Option<SlotMap> {
+        let Value::Array(entries) = reply else {
             return None;
         };
         let mut ranges = Vec::new();
@@ -81,8 +81,8 @@ fn address(node: &Value, host: &str) -> Option<NodeAddress> {
 mod tests {
     use super::*;
 
-    fn read(answer: &[u8]) -> Option<SlotMap> {
-        SlotMap::parse(&redis::parse_redis_value(answer).unwrap(), "asked")
+    fn read(reply: &[u8]) -> Option<SlotMap> {
+        SlotMap::parse(&redis::parse_redis_value(reply).unwrap(), "asked")
     }
 
     fn at(host: &str, port: u16) -> NodeAddress {
@@ -111,13 +111,12 @@ mod tests {
     #[test]
     fn a_host_may_be_unknown() {
         for host in ["$-1\r\n", "$0\r\n\r\n"] {
-            let answer = format!("*1\r\n*3\r\n:0\r\n:9\r\n*3\r\n{host}:7\r\n$1\r\ni\r\n");
-            assert_eq!(read(answer.as_bytes()).unwrap().nodes, [at("asked", 7)]);
+            let reply = format!("*1\r\n*3\r\n:0\r\n:9\r\n*3\r\n{host}:7\r\n$1\r\ni\r\n");
+            assert_eq!(read(reply.as_bytes()).unwrap().nodes, [at("asked", 7)]);
         }
         let nameless = |more: &str| {
-            let answer =
-                format!("*1\r\n*3\r\n:0\r\n:9\r\n*4\r\n$1\r\n?\r\n:7\r\n$1\r\ni\r\n{more}");
-            read(answer.as_bytes()).map(|map| map.nodes)
+            let reply = format!("*1\r\n*3\r\n:0\r\n:9\r\n*4\r\n$1\r\n?\r\n:7\r\n$1\r\ni\r\n{more}");
+            read(reply.as_bytes()).map(|map| map.nodes)
         };
         let number = "*2\r\n$2\r\nip\r\n$8\r\n10.0.0.1\r\n";
         assert_eq!(nameless(number), Some(vec![at("10.0.0.1", 7)]));
@@ -126,7 +125,7 @@ mod tests {
 
     #[test]
     fn an_invalid_reply_is_no_map() {
-        for answer in [
+        for reply in [
             "*0\r\n",
             "$2\r\nOK\r\n",
             "*1\r\n*0\r\n",
@@ -136,7 +135,7 @@ mod tests {
             "*1\r\n*3\r\n:0\r\n:-1\r\n*3\r\n$1\r\nh\r\n:7\r\n$1\r\ni\r\n",
             "*1\r\n*3\r\n:0\r\n:1\r\n*1\r\n$1\r\nh\r\n",
         ] {
-            assert_eq!(read(answer.as_bytes()), None, "{answer}");
+            assert_eq!(read(reply.as_bytes()), None, "{reply}");
         }
     }
 }

@@ -8,7 +8,7 @@ pub(crate) mod url;
 pub(crate) mod views;
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::redis::address::{AuthOptions, Target};
+use crate::engine::redis::address::{Address, AuthOptions};
 use crate::engine::redis::conn::connect::{Connector, PushHandler, SendMode};
 use crate::engine::redis::conn::endpoint::{Discovery, Endpoint, MasterEpoch};
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
@@ -45,8 +45,8 @@ pub(crate) struct Sentinels {
 struct Monitor {
     master_name: String,
     addresses: Vec<String>,
-    /// How to connect to the master, without its address.
-    server: Target,
+    /// How to connect to the master, without its host.
+    server: Address,
     views: watch::Sender<Views>,
     /// The number of failovers that were followed.
     epoch: watch::Sender<u64>,
@@ -66,33 +66,33 @@ impl Sentinels {
         let tls = url.starts_with("rediss");
         let (hosts, master_name, database) = parse_url(url)?;
         let server = auth.with(auth.credentials.or(hosts.credentials.as_ref()));
-        let server = Target::from_address("", 0, tls, database, &server)?;
+        let server = Address::at("", 0, tls, database, &server)?;
         let auth = auth.with(own_credentials);
-        let targets = hosts.hosts.iter();
-        let targets: Vec<Target> = targets
-            .map(|(host, port)| Target::from_address(host, *port, tls, 0, &auth))
+        let addresses = hosts.hosts.iter();
+        let addresses: Vec<Address> = addresses
+            .map(|(host, port)| Address::at(host, *port, tls, 0, &auth))
             .collect::<Result<_, _>>()?;
         let monitor = Arc::new(Monitor {
             master_name,
             addresses: hosts.hosts.iter().map(format_address).collect(),
             server,
             views: watch::Sender::new(Views {
-                by_sentinel: vec![None; targets.len()],
+                by_sentinel: vec![None; addresses.len()],
                 master: None,
             }),
             epoch: watch::Sender::new(0),
-            poll_now: targets.iter().map(|_| Notify::new()).collect(),
+            poll_now: addresses.iter().map(|_| Notify::new()).collect(),
         });
-        let poll = |(index, target)| {
+        let poll = |(index, address)| {
             let connector = monitor
                 .clone()
-                .connector(io, index, target, timeouts.clone());
+                .connector(io, index, address, timeouts.clone());
             let monitor = monitor.clone();
             let poll = move || poll_sentinel(monitor.clone(), index, connector.clone());
             io.spawn(kept(poll))
         };
         Ok(Sentinels {
-            pollers: targets.into_iter().enumerate().map(poll).collect(),
+            pollers: addresses.into_iter().enumerate().map(poll).collect(),
             monitor,
         })
     }
@@ -106,9 +106,9 @@ impl Sentinels {
             return Err(EngineError::new(EngineErrorKind::NotConnected, words));
         };
         match &views.master {
-            Some((target, _)) => {
+            Some((address, _)) => {
                 let epoch = MasterEpoch::new(self.monitor.epoch.subscribe());
-                Ok(Endpoint::of_master(target.clone(), epoch))
+                Ok(Endpoint::of_master(address.clone(), epoch))
             }
             None => Err(self.monitor.no_master_error(&views)),
         }
@@ -175,7 +175,7 @@ impl Monitor {
         self: Arc<Self>,
         io: IoThread,
         index: usize,
-        target: Target,
+        address: Address,
         timeouts: Timeouts,
     ) -> Connector {
         let mut subscribe = redis::cmd("SUBSCRIBE");
@@ -190,7 +190,7 @@ impl Monitor {
                 message: Arc::new(move |_| poll()),
                 connected,
             }),
-            ..Connector::new(io, Arc::new(target), timeouts, SendMode::Direct)
+            ..Connector::new(io, Arc::new(address), timeouts, SendMode::Direct)
         }
     }
 
@@ -236,11 +236,11 @@ impl Monitor {
                 _ => *known = Some(view),
             }
             if let Some(master) = views.newer_master()
-                && let Ok(target) = self.server.with_address(&master)
+                && let Ok(address) = self.server.with_host(&master)
             {
-                let target = Arc::new(target);
-                let before = views.master.replace((target.clone(), master));
-                followed = before.map(|(before, _)| (before, target));
+                let address = Arc::new(address);
+                let before = views.master.replace((address.clone(), master));
+                followed = before.map(|(before, _)| (before, address));
                 self.epoch.send_modify(|epoch| *epoch += 1);
             }
             true

@@ -1,7 +1,7 @@
 //! The Sentinels' views of the master: the view with the newest epoch wins.
 
 use crate::engine::error::EngineError;
-use crate::engine::redis::address::Target;
+use crate::engine::redis::address::Address;
 use crate::engine::url::NodeAddress;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub(crate) struct Views {
     /// `None` if a Sentinel has not replied yet.
     pub(crate) by_sentinel: Vec<Option<Result<MasterView, EngineError>>>,
     /// The master that is followed.
-    pub(crate) master: Option<(Arc<Target>, NodeAddress)>,
+    pub(crate) master: Option<(Arc<Address>, NodeAddress)>,
 }
 
 /// The last reply of a Sentinel, valid until the same Sentinel replies differently.
@@ -55,7 +55,7 @@ mod tests {
     use crate::engine::redis::address::AuthOptions;
 
     fn views(named: &[(u64, &str)], master: Option<&str>) -> Views {
-        let target = Target::from_address("", 0, false, 0, &AuthOptions::default()).unwrap();
+        let server = Address::at("", 0, false, 0, &AuthOptions::default()).unwrap();
         let address = |host: &str| (host.to_owned(), 6379);
         let view = |(epoch, host): &(u64, &str)| {
             Some(Ok(MasterView {
@@ -66,7 +66,7 @@ mod tests {
         };
         Views {
             by_sentinel: named.iter().map(view).collect(),
-            master: master.map(|host| (Arc::new(target), address(host))),
+            master: master.map(|host| (Arc::new(server), address(host))),
         }
     }
 

@@ -153,7 +153,7 @@ impl InFlight {
     /// Fails all requests: the connection has ended.
     pub(crate) fn fail(self, why: &Arc<str>) {
         for waiting in self.sent.into_iter().filter_map(|sent| sent.waiting) {
-            let _ = waiting.reply.send(Err(Failure::Unanswered(why.clone())));
+            let _ = waiting.reply.send(Err(Failure::NoReply(why.clone())));
         }
     }
 }
@@ -210,9 +210,6 @@ mod tests {
         assert!(in_flight.deliver(reply(9, Ok(&[]))).is_err());
         in_flight.fail(&"malformed".into());
         let reply = receiver.try_recv();
-        assert!(
-            matches!(reply, Ok(Err(Failure::Unanswered(_)))),
-            "{reply:?}"
-        );
+        assert!(matches!(reply, Ok(Err(Failure::NoReply(_)))), "{reply:?}");
     }
 }
