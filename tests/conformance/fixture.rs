@@ -43,7 +43,7 @@ pub struct Shared {
 impl Shared {
     pub async fn on(topology: Topology) -> Self {
         let config = || patient(config_of(topology.servers.urls()));
-        let connect = || async { connected(config()).await };
+        let connect = || (topology.connect)(config());
         let (locks, other, looks) = tokio::join!(connect(), connect(), connect());
         Self {
             locks,
@@ -120,7 +120,12 @@ impl Fixture {
 
     /// Connects a manager for this case alone, which may shut it down.
     pub async fn another(&self) -> LockManager {
-        connected(self.config()).await
+        self.connect(self.config()).await
+    }
+
+    /// Connects a manager with that configuration, which this case may shut down.
+    pub async fn connect(&self, config: Config) -> LockManager {
+        (self.topology().connect)(config).await
     }
 
     pub fn config(&self) -> Config {

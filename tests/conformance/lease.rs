@@ -2,13 +2,14 @@
 //! than the server keeps the lock.
 
 use std::future::pending;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{LockError, LostCause};
-use tokio::task::{JoinSet, spawn_blocking, yield_now};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::Instant;
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{NOISE, Stopwatch, millis, within, yield_in_time};
 
 /// Long enough for a machine that also runs all other cases.
 const TTL: Duration = millis(2100);
@@ -153,7 +154,7 @@ pub async fn guard_is_never_valid_after_ttl(fixture: Fixture) {
                 break;
             }
             valid_at = looked_at;
-            yield_now().await;
+            yield_in_time().await;
         }
         assert!(valid_at <= ttl - margin, "valid after {valid_at:?}");
         assert_eq!(guard.remaining(), Duration::ZERO);

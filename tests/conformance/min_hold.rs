@@ -1,8 +1,9 @@
 //! The end of `min_hold` serves the queue: no newcomer overtakes it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::LockManager;
+use tokio::time::Instant;
 
 use super::fixture::Fixture;
 use lock_test_support::pollers::Pollers;

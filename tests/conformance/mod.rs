@@ -45,6 +45,16 @@ fn memory() {
 }
 
 #[test]
+fn memory_in_virtual_time() {
+    registry::run_in_virtual_time(Topology::memory_in_virtual_time);
+}
+
+#[test]
+fn slow_memory_in_virtual_time() {
+    registry::run_in_virtual_time(Topology::slow_memory_in_virtual_time);
+}
+
+#[test]
 fn standalone() {
     registry::run(Topology::standalone());
 }

@@ -1,9 +1,10 @@
 //! Calls within a body that holds the lock already.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{Lock, LockError, OnLost};
+use tokio::time::Instant;
 
 use super::fixture::Fixture;
 use lock_test_support::time::{NOISE, millis, within};

@@ -1,10 +1,11 @@
 //! `min_hold` and `max_waiters`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{Lock, LockError, ReleaseMode};
 
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::fixture::Fixture;
 use lock_test_support::time::{NOISE, millis, within};

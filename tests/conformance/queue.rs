@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use lock_runtime::{LockError, LockGuard, LockManager};
-use tokio::task::{JoinHandle, JoinSet, yield_now};
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{NOISE, Stopwatch, millis, within, yield_in_time};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -130,7 +130,7 @@ pub async fn busy_process_does_not_starve_others(fixture: Fixture) {
             while !over.load(Relaxed) {
                 let guard = locks.lock(&*door).wait(LONG).acquire().await.unwrap();
                 taken.fetch_add(1, Relaxed);
-                yield_now().await;
+                yield_in_time().await;
                 guard.release().await.unwrap();
             }
         });

@@ -8,7 +8,6 @@ use lock_runtime::{Lock, LockError, LockGuard, LockManager};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::fixture::Fixture;
-use lock_test_support::manager::connected;
 use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -95,7 +94,9 @@ pub async fn read_hold_from_queue_is_no_way_past_writers(fixture: Fixture) {
         return;
     }
     let door = fixture.key("door");
-    let ours = connected(fixture.config().local_handoff(1000, LONG)).await;
+    let ours = fixture
+        .connect(fixture.config().local_handoff(1000, LONG))
+        .await;
     let [one, other] = fixture.both();
     let first = one.lock(&*door).acquire().await.unwrap();
     let reader = waits(reads(&ours, &door));
@@ -159,7 +160,9 @@ pub async fn readers_of_one_process_join_a_hold(fixture: Fixture) {
 pub async fn readers_of_a_free_lock_are_not_too_many_waiters(fixture: Fixture) {
     let door = fixture.key("door");
     // On a busy machine a reader may join later than the default allows.
-    let locks = connected(fixture.config().local_handoff(1000, LONG)).await;
+    let locks = fixture
+        .connect(fixture.config().local_handoff(1000, LONG))
+        .await;
     let mut crowd = JoinSet::new();
     for _ in 0..20 {
         crowd.spawn(reads(&locks, &door).max_waiters(2).acquire());

@@ -1,13 +1,15 @@
 //! Lists all cases, and runs them concurrently on separate keys.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::fixture::{Fixture, Shared};
 use super::topology::Topology;
@@ -252,6 +254,21 @@ const CASES: &[(&str, Case)] = cases! {
         expired_guard_does_not_block_next_holder;
 };
 
+/// The cases that run in real time alone.
+const REAL_TIME: &[&str] = &[
+    // A runtime has a clock of its own, and these end with a second runtime while the first one goes on.
+    "exit_paths::dropped_current_thread_runtime_frees_its_locks",
+    "exit_paths::dropped_multi_thread_runtime_frees_its_locks",
+    "exit_paths::runtime_shut_down_in_background_frees_its_locks",
+    // A thread outside of all runtimes has only the clock of the machine.
+    "exit_paths::guard_dropped_outside_runtime_frees_lock",
+    "waiting::callers_without_a_runtime_connect_wait_and_hold",
+    // A body blocks its thread until time has passed, and a paused clock stands still while a thread works.
+    "lease::lock_is_renewed_while_thread_is_blocked",
+    "shutdown::shutdown_waits_for_the_lease_of_a_body_that_blocks",
+    "shutdown::shutdown_waits_for_the_lease_of_a_body_past_its_max_hold",
+];
+
 /// The limit on concurrent cases over all topologies, by their weight; more would disturb each other's timing.
 static AT_ONCE: Semaphore = Semaphore::const_new(12);
 
@@ -271,17 +288,11 @@ fn run_with(topology: Topology, runtime: &mut Builder) {
         let weight = topology.weight;
         let shared = Arc::new(Shared::on(topology).await);
         let mut running = JoinSet::new();
-        let chosen = std::env::var("LOCK_CASES").unwrap_or_default();
-        for (name, case) in CASES.iter().filter(|(name, _)| name.contains(&chosen)) {
+        for (name, case) in chosen() {
             let fixture = Fixture::new(shared.clone(), name);
             running.spawn(async move {
                 let _turn = AT_ONCE.acquire_many(weight).await.unwrap();
-                let start = Instant::now();
-                let ended =
-                    tokio::spawn(within(LIMIT.max(process_end::limit()), case(fixture))).await;
-                if std::env::var_os("LOCK_CASE_TIMES").is_some() {
-                    println!("{:>8.3} s {name}", start.elapsed().as_secs_f64());
-                }
+                let ended = run_case(fixture, name, *case).await;
                 ended.err().map(|error| (*name, error))
             });
         }
@@ -290,6 +301,69 @@ fn run_with(topology: Topology, runtime: &mut Builder) {
         within(LIMIT, shared.close()).await;
         failed
     });
+    report(failed);
+}
+
+/// Runs each case on a paused runtime of its own, whose clock jumps to the next timer whenever all tasks wait.
+pub fn run_in_virtual_time(topology: fn() -> Topology) {
+    /// In real time, of which an idle machine needs a tenth.
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    let begun = Instant::now();
+    let cases = chosen().filter(|(name, _)| !REAL_TIME.contains(name));
+    let cases: Vec<_> = cases.collect();
+    let count = cases.len();
+    let mut running: BTreeSet<_> = cases.iter().map(|(name, _)| *name).collect();
+    let cases = Arc::new(Mutex::new(cases.into_iter()));
+    let (tell, told) = mpsc::channel();
+    for _ in 0..4 {
+        let (cases, tell) = (cases.clone(), tell.clone());
+        let next = move || cases.lock().unwrap().next();
+        thread::spawn(move || {
+            while let Some((name, case)) = next() {
+                let ended = run_paused(topology(), name, *case);
+                tell.send((*name, ended)).unwrap();
+            }
+        });
+    }
+    drop(tell);
+    let mut failed = Vec::new();
+    while let Ok((name, ended)) = told.recv_timeout(LIMIT.saturating_sub(begun.elapsed())) {
+        running.remove(name);
+        failed.extend(ended.err().map(|error| (name, error)));
+    }
+    assert!(running.is_empty(), "no end within {LIMIT:?}: {running:?}");
+    report(failed);
+    println!("{count} cases in virtual time: {:?}", begun.elapsed());
+}
+
+fn run_paused(topology: Topology, name: &'static str, case: Case) -> Result<(), JoinError> {
+    let mut runtime = Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let shared = Arc::new(Shared::on(topology).await);
+        let ended = run_case(Fixture::new(shared.clone(), name), name, case).await;
+        within(LIMIT, shared.close()).await;
+        ended
+    })
+}
+
+async fn run_case(fixture: Fixture, name: &str, case: Case) -> Result<(), JoinError> {
+    let start = Instant::now();
+    let limit = LIMIT.max(process_end::limit());
+    let ended = tokio::spawn(within(limit, case(fixture))).await;
+    if std::env::var_os("LOCK_CASE_TIMES").is_some() {
+        println!("{:>8.3} s {name}", start.elapsed().as_secs_f64());
+    }
+    ended
+}
+
+fn chosen() -> impl Iterator<Item = &'static (&'static str, Case)> {
+    let chosen = std::env::var("LOCK_CASES").unwrap_or_default();
+    CASES.iter().filter(move |(name, _)| name.contains(&chosen))
+}
+
+fn report(failed: Vec<(&str, JoinError)>) {
     let failed: Vec<_> = failed
         .into_iter()
         .map(|(name, error)| format!("{name}: {}", words(error.into_panic().as_ref())))

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{LockError, LockManager};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::fixture::Fixture;
 use lock_test_support::time::{NOISE, millis, within};

@@ -3,9 +3,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{Lock, LockError, LockGuard, LockManager};
+use tokio::time::Instant;
 
 use super::fixture::Fixture;
 use lock_test_support::time::{NOISE, begin, millis, within};
@@ -64,7 +65,7 @@ pub async fn grant_passes_on_at_the_deadline_of_its_call(fixture: Fixture) {
     holder.release().await.unwrap();
     passes_on(fixture.other().lock(&*door), millis(450)).await;
     // A quorum may grant the lock to the other process first: then it passes on from the call to no one.
-    tokio::time::sleep_until((deadline + NOISE).into()).await;
+    tokio::time::sleep_until(deadline + NOISE).await;
     let late = within(NOISE, call).await.unwrap_err();
     assert!(late.is_busy(), "{late}");
 }

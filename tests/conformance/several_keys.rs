@@ -8,7 +8,6 @@ use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
 use tokio::task::JoinSet;
 
 use super::fixture::Fixture;
-use lock_test_support::manager::connected;
 use lock_test_support::time::{NOISE, begin, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -88,7 +87,9 @@ pub async fn call_for_several_keys_passes_no_waiter(fixture: Fixture) {
         return;
     }
     let [a, b] = [fixture.key("a"), fixture.key("b")];
-    let ours = connected(fixture.config().local_handoff(1000, LONG)).await;
+    let ours = fixture
+        .connect(fixture.config().local_handoff(1000, LONG))
+        .await;
     let held = ours.lock(&*a).acquire().await.unwrap();
     let waiter = tokio::spawn(fixture.other().lock(&*a).wait(LONG).acquire());
     tokio::time::sleep(millis(200)).await;

@@ -1,11 +1,12 @@
 //! What a shutdown does with bodies that run, and with guards that live.
 
 use std::future::pending;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{Lock, LockError, LockGuard, LockManager, LostCause};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::Instant;
 
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
 use lock_test_support::proxy::Proxy;

@@ -1,11 +1,17 @@
 //! The topologies that the cases run on: their servers, and what sets them apart.
 
+use std::future::{Future, ready};
+use std::pin::Pin;
 use std::time::Duration;
+
+use lock_runtime::testing::{self, Locks};
+use lock_runtime::{Config, LockManager};
 
 use super::faults::{FORGETFUL, Fault, LASTING, Outcome};
 use super::inputs::{self, Inputs};
 use lock_test_support::cluster::Cluster;
 use lock_test_support::etcd::Etcd;
+use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
@@ -13,8 +19,11 @@ use lock_test_support::servers::{Memory, Pooled, Servers};
 use lock_test_support::time::millis;
 use lock_test_support::zookeeper::ZooKeeper;
 
+type Connecting = Pin<Box<dyn Future<Output = LockManager> + Send>>;
+
 pub struct Topology {
     pub servers: Box<dyn Servers>,
+    pub connect: fn(Config) -> Connecting,
     /// Starts further servers for a case that makes them fail, if the topology outlives no failure by a failover.
     pub alone: Option<fn() -> Box<dyn Servers>>,
     /// What faults of the servers do to a lock.
@@ -44,6 +53,7 @@ impl Topology {
     fn of(servers: impl Servers + 'static, inputs: Inputs) -> Self {
         Self {
             servers: Box::new(servers),
+            connect: |config| Box::pin(connected(config)),
             alone: None,
             faults: &[],
             inputs,
@@ -61,6 +71,26 @@ impl Topology {
         Self {
             has_processes: false,
             ..Self::of(Memory::start(), inputs::memory())
+        }
+    }
+
+    /// Returns locks whose time is that of the runtime.
+    pub fn memory_in_virtual_time() -> Self {
+        Self {
+            connect: |config| Box::pin(ready(Locks::with(config).manager())),
+            ..Self::memory()
+        }
+    }
+
+    /// Returns locks whose time is that of the runtime, and of which each request takes some.
+    pub fn slow_memory_in_virtual_time() -> Self {
+        Self {
+            connect: |config| {
+                let locks = Locks::with(config);
+                locks.fail_with(testing::Fault::Slow(millis(1)));
+                Box::pin(ready(locks.manager()))
+            },
+            ..Self::memory()
         }
     }
 

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{LockError, LockManager};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::fixture::Fixture;
 use lock_test_support::executor::block_on;
@@ -134,7 +135,7 @@ pub async fn timeouts_have_no_upper_limit(fixture: Fixture) {
 
     let config = fixture.config().connect_timeout(Duration::MAX);
     let config = config.command_timeout(Duration::MAX);
-    let locks = within(LIMIT, LockManager::connect(config)).await.unwrap();
+    let locks = within(LIMIT, fixture.connect(config)).await;
     let door = fixture.key("door");
     let holder = fixture.other().lock(&*door).acquire().await.unwrap();
     let mut waiter = Box::pin(locks.lock(&*door).wait(LIMIT).acquire());

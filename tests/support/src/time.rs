@@ -23,11 +23,11 @@ pub fn patient(config: impl Into<Config>) -> Config {
     config.into().command_timeout(long).connect_timeout(long)
 }
 
-/// Measures a time without the stalls of the machine, for upper bounds. Measure a lower bound with an
-/// [`Instant`].
+/// Measures a time without the stalls of the machine, for upper bounds; on a paused runtime, virtual time. Measure a
+/// lower bound with tokio's [`Instant`](tokio::time::Instant).
 #[derive(Clone, Copy)]
 pub struct Stopwatch {
-    start: Instant,
+    start: tokio::time::Instant,
     stalled: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Stopwatch {
     pub fn start() -> Self {
         let stalled = stalled();
         Self {
-            start: Instant::now(),
+            start: tokio::time::Instant::now(),
             stalled,
         }
     }
@@ -109,6 +109,15 @@ pub fn within<F: Future>(limit: Duration, future: F) -> impl Future<Output = F::
                 Err(_) => {}
             }
         }
+    }
+}
+
+/// Lets other tasks run. On a paused runtime, lets time pass: it does only while all tasks sleep.
+pub async fn yield_in_time() {
+    let begun = tokio::time::Instant::now();
+    tokio::task::yield_now().await;
+    if begun.elapsed().is_zero() {
+        tokio::time::sleep(millis(1)).await;
     }
 }
 
