@@ -9,7 +9,7 @@ use uuid::{Builder, Uuid, Variant};
 /// The identity of one attempt, and the attempt's limit.
 ///
 /// The identity is a UUID of version 8 ([RFC 9562](https://www.rfc-editor.org/rfc/rfc9562#section-5.8)), of which 52 bits
-/// are random: 20 at the front, since the greatest token leads a split vote; then 28 of the process; after the version 10
+/// are random: 20 at the front, since the greatest token leads a split vote; then 28 of the process; after the version 12
 /// that are random; after the variant 42 of the time in milliseconds; and 20 that are random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Token {
@@ -149,6 +149,8 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
+    const VERSION_AND_VARIANT: u128 = 0xf << 76 | 0b11 << 62;
+    const RANDOM: u128 = !(PROCESS_MASK << PROCESS | TIME_MASK << TIME | VERSION_AND_VARIANT);
     const ID: &str = "0123456789abcdef0123456789abcdef";
 
     #[test]
@@ -162,6 +164,29 @@ mod tests {
         }
         let token = Token::draw(ProcessId::random()).with_limit(Limit::UNLIMITED);
         assert_eq!(Token::parse(token.encode(&mut [0; 37])), Some(token));
+    }
+
+    /// `LOCK_TOKENS=10000000` sets their number.
+    #[test]
+    fn random_tokens_are_parsed_as_they_were_composed() {
+        assert_eq!(RANDOM.count_ones(), 52);
+        let count = std::env::var("LOCK_TOKENS").map_or(100_000, |count| count.parse().unwrap());
+        for n in 0..count {
+            let process = ProcessId::random();
+            let ms = Uuid::new_v4().as_u128() & TIME_MASK;
+            let since = SystemTime::UNIX_EPOCH + Duration::from_millis(ms as u64);
+            let made_at = since + Duration::from_nanos(n % 1_000_000);
+            let random = Uuid::new_v4().into_bytes();
+            let limit = Limit::from_number((n % 2047 + 1) as u16).unwrap_or(Limit::EXCLUSIVE);
+            let token = Token::new(process, Draw { random, made_at }).with_limit(limit);
+
+            let mut buffer = [0; 37];
+            let text = token.encode(&mut buffer);
+            assert_eq!(Token::read(text.as_bytes()), Some(token), "{text}");
+            assert_eq!(token.holder(), Holder::Process { id: process, since });
+            let differ = token.id.as_u128() ^ u128::from_be_bytes(random);
+            assert_eq!(differ & RANDOM, 0, "{text} has other bits than were drawn");
+        }
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! Elections that are won, lost or undecided.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::member::Vote;
 use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::tests::{Bench, PATIENCE, TTL, another, claim};
+use crate::engine::quorum::votes::{CountPhase, Verdict, Votes};
+use crate::engine::token::Token;
+use crate::process::{BITS, ProcessId};
 use crate::util::time::{deadline_in, now};
 use std::time::Duration;
 
@@ -125,4 +129,41 @@ async fn a_stop_of_the_process_does_not_prolong_pauses() {
     let start = now() - Duration::from_secs(1);
     assert_eq!(ballot.round_time(start), PATIENCE);
     ballot.withdraw(false);
+}
+
+/// The greatest token leads, so its first bits must be no process's own.
+#[test]
+fn two_processes_lead_split_votes_equally_often() {
+    const DRAWS: usize = 100_000;
+
+    // With two of five votes each, as either of them counts.
+    let leads = |ours: Token, other: Token| {
+        let mut votes = Votes::new(5, ours);
+        for member in 0..2 {
+            votes.record(member, Vote::Granted);
+            let holder = other.encode(&mut [0; 37]).as_bytes().into();
+            votes.record(member + 2, Vote::Held { holder, ttl: TTL });
+        }
+        match votes.verdict(CountPhase::Closed) {
+            Verdict::Split { we_lead } => we_lead,
+            verdict => panic!("{verdict:?}"),
+        }
+    };
+    let last = ProcessId(u32::MAX >> (32 - BITS));
+    for (process, other) in [
+        (ProcessId(0), last),
+        (ProcessId::random(), ProcessId::random()),
+    ] {
+        let mut led = 0;
+        for _ in 0..DRAWS {
+            let (token, others) = (Token::draw(process), Token::draw(other));
+            assert_ne!(leads(token, others), leads(others, token), "one leads");
+            led += usize::from(leads(token, others));
+        }
+        let share = led as f64 / DRAWS as f64;
+        assert!(
+            (0.49..=0.51).contains(&share),
+            "{process} led {share} of the votes"
+        );
+    }
 }
