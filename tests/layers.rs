@@ -12,10 +12,17 @@ use sources::files;
 /// From the lowest to the highest. Layers of one row do not import each other.
 const RUNTIME: [&[&str]; 9] = [
     &["util"],
-    &["warning", "limit", "process", "transaction_proof"],
+    &[
+        "warning",
+        "limit",
+        "process",
+        "site",
+        "stats",
+        "transaction_proof",
+    ],
     &["error"],
-    &["options"],
-    &["config", "trace"],
+    &["options", "event"],
+    &["config", "trace", "metrics"],
     &["engine"],
     &["lock"],
     &["api"],

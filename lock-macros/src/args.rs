@@ -10,13 +10,14 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, Ident, Lit, Path, Token, parse_quote};
 
-use crate::key::Key;
+use crate::key::{Key, Label};
 use crate::suggest::closest_match;
 use crate::tokens::{borrow, error};
 use crate::values::{DurationArg, parse_choice, parse_count};
 
-const OPTIONS: [&str; 18] = [
+const OPTIONS: [&str; 19] = [
     "key",
+    "label",
     "mode",
     "permits",
     "ttl",
@@ -48,6 +49,7 @@ pub(crate) struct Args {
 #[derive(Default)]
 pub(crate) struct Options {
     key: Option<Key>,
+    label: Option<Label>,
     krate: Option<Path>,
     read: Option<bool>,
     permits: Option<Expr>,
@@ -110,15 +112,22 @@ impl Parse for Args {
 }
 
 impl Args {
-    /// Returns an expression for the `Lock` to acquire.
-    pub(crate) fn lock_expr(&self) -> TokenStream {
+    /// Rejects names in templates that are none of the function's arguments.
+    pub(crate) fn check_names(&self, arguments: &[String]) -> syn::Result<()> {
+        self.key.check_names(arguments)?;
+        let label = self.options.label.as_ref();
+        label.map_or(Ok(()), |label| label.check_names(arguments))
+    }
+
+    /// Returns an expression for the `Lock` to acquire in that function.
+    pub(crate) fn lock_expr(&self, function: &Ident) -> TokenStream {
         let Self {
             key,
             krate,
             options,
         } = self;
         let mixed = Span::mixed_site();
-        let template = key.template_tokens();
+        let site = site_expr(krate, key, function);
         let value = key.value_expr(krate);
         let calls = options.builder_calls(krate);
         let (on, global) = match key.is_list() {
@@ -133,12 +142,28 @@ impl Args {
                 let manager = borrow(manager);
                 let name = Ident::new("__distributed_lock", span);
                 quote_spanned! {mixed=>
-                    match #manager { #name => #krate::__private::#on(#name, #template, #value) #calls }
+                    match #manager { #name => #krate::__private::#on(#name, #site, #value) #calls }
                 }
             }
             None => {
-                quote_spanned!(mixed=> #krate::__private::#global(#template, #value) #calls)
+                quote_spanned!(mixed=> #krate::__private::#global(#site, #value) #calls)
             }
+        }
+    }
+}
+
+/// Returns an expression for the function's `Site`.
+fn site_expr(krate: &Path, key: &Key, function: &Ident) -> TokenStream {
+    let template = key.template_tokens();
+    let function = format!("::{}", function.unraw());
+    quote_spanned! {Span::mixed_site()=>
+        const {
+            &#krate::__private::site(
+                #template,
+                ::core::concat!(::core::module_path!(), #function),
+                ::core::file!(),
+                ::core::line!(),
+            )
         }
     }
 }
@@ -171,6 +196,7 @@ impl Options {
         }
         match &*name.to_string() {
             "key" => self.key = Some(input.parse()?),
+            "label" => self.label = Some(input.parse()?),
             "ttl" => self.ttl = Some(DurationArg::parse(input, &name)?),
             "wait" => self.wait = Some(DurationArg::parse(input, &name)?),
             "max_hold" => self.max_hold = Some(DurationArg::parse(input, &name)?),
@@ -253,6 +279,10 @@ impl Options {
             })
             .map(|(name, length)| quote_spanned!(mixed=> .#name(#length)))
             .collect();
+        if let Some(label) = &self.label {
+            let label = label.value_expr(krate);
+            calls.extend(quote_spanned!(mixed=> .label(#label)));
+        }
         if let Some(true) = self.read {
             calls.extend(quote_spanned!(mixed=> .read()));
         }

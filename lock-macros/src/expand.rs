@@ -4,7 +4,7 @@
 //! `__distributed_lock`. The body can't see them, but in a pattern that name would refer to a user's constant
 //! of the same name: a function declared before them shadows it.
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, TokenStreamExt, quote, quote_spanned};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, PatIdent, Signature, Stmt, Token, parse2, token};
@@ -44,9 +44,9 @@ fn expand_function(args: &Args, function: Function) -> syn::Result<TokenStream> 
     } = function;
     let body = match body {
         Body::Async(tokens) => {
-            args.key.check_names(&argument_names(&signature))?;
+            args.check_names(&argument_names(&signature))?;
             let returns = ReturnType::from_async_fn(&signature);
-            wrap_body(args, &returns, &brace, tokens)
+            wrap_body((args, &signature.ident), &returns, &brace, tokens)
         }
         Body::AsyncBlock(mut statements) => {
             let returns = ReturnType::from_future_fn(&signature);
@@ -54,7 +54,8 @@ fn expand_function(args: &Args, function: Function) -> syn::Result<TokenStream> 
                 let inner = &block.block;
                 let mut body = TokenStream::new();
                 body.append_all(&inner.stmts);
-                let wrapped = wrap_body(args, &returns, &inner.brace_token, body);
+                let wrapped =
+                    wrap_body((args, &signature.ident), &returns, &inner.brace_token, body);
                 // The block evaluates the key, so it must own the arguments.
                 block.capture = Some(<Token![move]>::default());
                 block.block.stmts = vec![Stmt::Expr(Expr::Verbatim(wrapped), None)];
@@ -72,14 +73,14 @@ fn expand_function(args: &Args, function: Function) -> syn::Result<TokenStream> 
 
 /// Returns code that acquires the lock and runs `body` under it.
 fn wrap_body(
-    args: &Args,
+    (args, function): (&Args, &Ident),
     returns: &ReturnType,
     brace: &token::Brace,
     body: TokenStream,
 ) -> TokenStream {
     let Args { krate, options, .. } = args;
     let mixed = Span::mixed_site();
-    let lock = args.lock_expr();
+    let lock = args.lock_expr(function);
     let failed = match &options.or_else {
         Some(or_else) => or_else.to_token_stream(),
         None => respan(

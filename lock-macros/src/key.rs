@@ -41,6 +41,37 @@ impl Parse for Key {
     }
 }
 
+/// What a call is for: a template or an expression like a key, but any text.
+pub(crate) struct Label(Key);
+
+impl Parse for Label {
+    fn parse(input: ParseStream) -> syn::Result<Self> {
+        let value: Expr = input.parse()?;
+        Ok(Self(match literal(&value) {
+            Some(Lit::Str(literal)) => Key::from_template(literal.clone())?,
+            _ => Key::Expr(value),
+        }))
+    }
+}
+
+impl Label {
+    /// Rejects a misspelled name.
+    pub(crate) fn check_names(&self, arguments: &[String]) -> syn::Result<()> {
+        self.0.check_names(arguments)
+    }
+
+    /// Returns an expression for the text of one call, which only borrows its operands.
+    pub(crate) fn value_expr(&self, krate: &Path) -> TokenStream {
+        match &self.0 {
+            Key::Expr(value) => {
+                let value = borrow(value);
+                quote_spanned!(Span::mixed_site()=> #krate::__private::format!("{}", #value))
+            }
+            template => template.value_expr(krate),
+        }
+    }
+}
+
 impl Key {
     /// Returns one key, which is not a list.
     fn from_expr(value: &Expr) -> syn::Result<Self> {
@@ -74,6 +105,13 @@ impl Key {
                 "such keys are reserved; choose another first character, as in `\"order:<id>\"`",
             ));
         }
+        Self::from_template(source)
+    }
+
+    /// Returns any text with placeholders.
+    fn from_template(source: LitStr) -> syn::Result<Self> {
+        let text = source.value();
+        let parts = parse_template(&text).map_err(|problem| Error::new(source.span(), problem))?;
         if parts.iter().all(Part::is_plain) && !text.contains("<<") {
             return Ok(Self::Literal(source));
         }

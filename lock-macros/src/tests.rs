@@ -38,6 +38,7 @@ fn method() {
             wait = "forever",
             max_hold = MAX_HOLD,
             renew = false,
+            label = "tenant <self.tenant>",
             replicas = 2,
             on_lost = "continue",
             on_busy = Ok(Paid::Already),

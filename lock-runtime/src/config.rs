@@ -1,8 +1,10 @@
 //! The configuration of a manager.
 
 use crate::error::LockError;
+use crate::event::{LockEvent, LockEventHandler};
 use crate::options::{ReleaseMode, validate_duration};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A timeout that is as good as none, and that engines may add to an instant, or multiply.
@@ -66,6 +68,7 @@ pub struct Config {
     pub(crate) replicas: u32,
     pub(crate) handoff: HandoffLimits,
     pub(crate) strict: bool,
+    pub(crate) event_handlers: Vec<LockEventHandler>,
 }
 
 /// The limits of local handoff while other processes wait.
@@ -156,6 +159,7 @@ impl Config {
                 max_time: Duration::from_millis(10),
             },
             strict: false,
+            event_handlers: Vec::new(),
         }
     }
 
@@ -260,6 +264,38 @@ impl Config {
     /// [`LockManager::check_servers`](crate::LockManager::check_servers).
     pub fn refuse_unsafe_servers(mut self, refuse: bool) -> Self {
         self.strict = refuse;
+        self
+    }
+
+    /// Calls `handler` for each [event](LockEvent) of the manager's locks, such as a loss. Several handlers are called one
+    /// after the other.
+    ///
+    /// It is called on the thread where the event occurs, which may be the one that renews all leases: it must not block. It
+    /// may use locks, and its panics are contained. For numbers without a handler, see
+    /// [`LockManager::stats`](crate::LockManager::stats) and the feature `metrics`.
+    ///
+    /// ```
+    /// use lock_runtime::{Config, LockEvent, LockManager, LostCause};
+    /// use std::sync::mpsc;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_runtime::LockError> {
+    /// let (alarms, alarm) = mpsc::channel();
+    /// let config = Config::new("memory://").on_event(move |event| {
+    ///     if let LockEvent::Lost { key, cause, .. } = event {
+    ///         let _ = alarms.send((key.to_string(), *cause));
+    ///     }
+    /// });
+    /// let locks = LockManager::connect(config).await?;
+    /// let lock = locks.lock("order:42").max_hold(std::time::Duration::from_millis(10));
+    /// let guard = lock.acquire().await?;
+    /// guard.lost().await;
+    /// assert_eq!(alarm.recv(), Ok(("order:42".into(), LostCause::MaxHold)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_event(mut self, handler: impl Fn(&LockEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.event_handlers.push(Arc::new(handler));
         self
     }
 

@@ -182,6 +182,21 @@ pub enum LostCause {
     ShutDown,
 }
 
+impl LostCause {
+    /// Returns a word for it, such as `expired` or `not_owner`, for logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LostCause::Expired => "expired",
+            LostCause::NotRenewed => "not_renewed",
+            LostCause::NotOwner => "not_owner",
+            LostCause::MaxHold => "max_hold",
+            LostCause::InsufficientTime => "insufficient_time",
+            LostCause::ShutDown => "shut_down",
+        }
+    }
+}
+
 impl LockError {
     /// Returns `true` if the lock was held for the whole wait. A later try may succeed.
     #[must_use]

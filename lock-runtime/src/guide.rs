@@ -3,6 +3,7 @@
 //! - [`guarantees`]: guarantees, the limits of any lease, and how to handle them.
 //! - [`engines`]: which engine keeps the locks: what each survives, and what it costs.
 //! - [`deployment`]: servers, permissions, unsafe settings, shutdown, complete services.
+//! - [`observability`]: numbers, events, metrics and traces of a service's locks.
 //! - [`testing`]: tests of a service without a server: its failures, and leases in virtual time.
 //! - [`migration`]: moving from other lock crates and from hand-written scripts.
 //! - [`faq`]: questions and answers.
@@ -25,6 +26,14 @@ pub mod engines {}
     doc = include_str!("guide/deployment.md")
 )]
 pub mod deployment {}
+
+#[doc = include_str!("guide/links.txt")]
+// Its examples need this feature.
+#[cfg_attr(
+    any(not(doctest), feature = "metrics"),
+    doc = include_str!("guide/observability.md")
+)]
+pub mod observability {}
 
 #[doc = include_str!("guide/links.txt")]
 // Its examples need these features.

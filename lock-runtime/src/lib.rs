@@ -70,7 +70,8 @@
 //! | `tls` | `rediss://`, `etcds://`, `zookeepers://` and `sslmode`, with the public certificate authorities or your own |
 //! | `axum`, `actix` | [`LockError`] as a response: 423 with `Retry-After`, 503 or 500, as problem+json |
 //! | `tonic` | [`LockError`] as a gRPC status: `ABORTED`, `UNAVAILABLE` or `INTERNAL` |
-//! | `tracing` | a span for each hold, and events for lost leases, outages and unsafe servers |
+//! | `tracing` | spans for each hold and for each wait, and events for lost leases, outages and unsafe servers |
+//! | `metrics` | counters and histograms of all calls, holds and renewals, for Prometheus and others |
 //! | `testing` | for your tests: every failure on demand, and leases and waits in virtual time |
 //!
 //! # Errors
@@ -96,6 +97,7 @@ mod api;
 mod config;
 mod engine;
 mod error;
+mod event;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -103,8 +105,11 @@ pub mod guide;
 mod integrations;
 mod limit;
 mod lock;
+mod metrics;
 mod options;
 mod process;
+mod site;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -130,11 +135,14 @@ pub use api::postgres;
 pub use api::testing;
 pub use config::Config;
 pub use error::{Holder, LockError, LostCause};
+pub use event::{LockEvent, Outcome};
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("api/attribute.md")]
 pub use lock_macros::distributed_lock;
 pub use options::{OnLost, ReleaseMode};
 pub use process::ProcessId;
+pub use site::Site;
+pub use stats::Stats;
 #[cfg(feature = "postgres")]
 pub use transaction_proof::TransactionProof;
 pub use warning::{Warning, WarningKind};

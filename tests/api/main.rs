@@ -1,7 +1,9 @@
 //! Tests the attribute: the functions it accepts, the size of their futures, and the events of their calls.
 
+mod events;
 mod future_size;
 mod guide;
+mod metrics;
 mod signatures;
 mod spawned;
 mod testing;

@@ -9,7 +9,7 @@ use lock_runtime::{LockError, LockManager, distributed_lock};
 use tokio::sync::watch;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Instrument, Level, Subscriber};
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
@@ -25,6 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 static LOG: LazyLock<watch::Sender<String>> = LazyLock::new(|| {
     tracing_subscriber::fmt()
         .with_ansi(false)
+        .with_max_level(Level::DEBUG)
         .with_span_events(FmtSpan::CLOSE)
         .with_writer(|| Told)
         .finish()
@@ -120,6 +121,51 @@ async fn each_hold_has_a_span() {
     logged(&["close", "distributed_lock{", "order:42", "held="]).await;
 }
 
+/// The trace of a slow request shows where its time went, and what became of it.
+#[tokio::test]
+async fn a_wait_has_a_span_in_that_of_its_caller() {
+    LazyLock::force(&LOG);
+    let locks = LockManager::connect("memory://").await.unwrap();
+    let taken = locks.lock("waited:1").acquire().await.unwrap();
+    let lock = locks.lock("waited:1").template("waited:<n>").label("seven");
+    let call = lock.wait(Duration::from_millis(20)).acquire();
+    let call = call.instrument(tracing::info_span!("request", id = 7));
+    assert!(call.await.unwrap_err().is_busy());
+    let span = [
+        "close",
+        "request{id=7}",
+        "distributed_lock.acquire{",
+        r#"template="waited:<n>""#,
+        r#"key="waited:1""#,
+        r#"label="seven""#,
+    ];
+    logged(&span).await;
+    let busy = [
+        "DEBUG",
+        "request{id=7}",
+        "lock not acquired",
+        r#"outcome="busy""#,
+    ];
+    let busy = logged(&busy).await;
+    assert!(
+        busy.contains("waited:1") && busy.contains("waited="),
+        "{busy}"
+    );
+    drop(taken);
+}
+
+/// A free lock needs no wait, and has no span for it.
+#[tokio::test]
+async fn a_free_lock_has_no_span_of_a_wait() {
+    LazyLock::force(&LOG);
+    let locks = LockManager::connect("memory://").await.unwrap();
+    drop(locks.lock("free:1").acquire().await.unwrap());
+    logged(&["close", "distributed_lock{", "free:1"]).await;
+    let log = LOG.borrow().clone();
+    let waits = |line: &&str| line.contains("distributed_lock.acquire") && line.contains("free:1");
+    assert_eq!(log.lines().find(waits), None);
+}
+
 #[tokio::test]
 async fn lost_lease_is_logged_as_warning() {
     LazyLock::force(&LOG);
@@ -176,7 +222,8 @@ async fn outage_is_logged_in_few_lines() {
         .lines()
         .filter(|line| line.contains(&port) || line.contains("flood:"))
         .filter(|line| {
-            !["lock server:", "lock lost", "close"]
+            // The failures of each lock are for who asks for them.
+            !["lock server:", "lock lost", "close", " DEBUG "]
                 .iter()
                 .any(|word| line.contains(word))
         })

@@ -166,10 +166,15 @@ impl Fixture {
         })
     }
 
+    /// Returns the configuration of a manager that notices soon when servers do not reply.
+    pub fn impatient_config(&self, urls: Vec<String>) -> Config {
+        let config = config_of(urls).connect_timeout(millis(5000));
+        config.command_timeout(COMMAND_TIMEOUT)
+    }
+
     /// Connects a manager that notices soon when servers do not reply.
     async fn impatient(&self, urls: Vec<String>) -> LockManager {
-        let config = config_of(urls).connect_timeout(millis(5000));
-        let locks = connected(config.command_timeout(COMMAND_TIMEOUT)).await;
+        let locks = connected(self.impatient_config(urls)).await;
         let warm = async || {
             let lock = locks.lock(self.key("warm")).wait(LONG);
             lock.acquire().await?.release().await

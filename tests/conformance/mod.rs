@@ -10,6 +10,7 @@ mod cancellation;
 mod connecting;
 mod crash;
 mod ends_of_leases;
+mod events;
 mod exit_paths;
 mod faults;
 mod fencing;

@@ -14,9 +14,10 @@ use tokio::task::{JoinError, JoinSet};
 use super::fixture::{Fixture, Shared};
 use super::topology::Topology;
 use super::{
-    attribute, bad_input, busy, cancellation, connecting, crash, ends_of_leases, exit_paths,
-    fencing, keys, lease, lease_loss, loss, lost_replies, min_hold, nesting, options, outage, ping,
-    process_end, queue, readers, semaphore, set_aside, several_keys, shutdown, waiting,
+    attribute, bad_input, busy, cancellation, connecting, crash, ends_of_leases, events,
+    exit_paths, fencing, keys, lease, lease_loss, loss, lost_replies, min_hold, nesting, options,
+    outage, ping, process_end, queue, readers, semaphore, set_aside, several_keys, shutdown,
+    waiting,
 };
 use lock_test_support::time::within;
 
@@ -74,6 +75,13 @@ const CASES: &[(&str, Case)] = cases! {
         end_of_a_lease_serves_the_queue_before_newcomers
         end_of_a_killed_holders_lease_serves_the_queue_before_newcomers
         end_of_min_hold_serves_waiters_first;
+    events:
+        each_call_and_each_guard_ends_in_one_event
+        waiters_and_holders_are_counted
+        shared_and_several_holds_end_once_for_each_call
+        renewals_are_told_with_what_was_left_of_the_ttl
+        a_server_that_goes_and_comes_back_is_told_once
+        a_handler_may_use_locks_and_panic;
     exit_paths:
         panic_in_body_releases_lock
         run_releases_lock_at_end_and_on_panic

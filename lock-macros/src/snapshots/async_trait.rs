@@ -10,7 +10,14 @@ where
     Box::pin(async move {
         const fn __distributed_lock() {}
         let __distributed_lock = ::lock_runtime::__private::global_lock(
-            "order:{id}",
+            const {
+                &::lock_runtime::__private::site(
+                    "order:{id}",
+                    ::core::concat!(::core::module_path!(), "::pay"),
+                    ::core::file!(),
+                    ::core::line!(),
+                )
+            },
             ::lock_runtime::__private::format!("order:{id}"),
         );
         let __distributed_lock = ::lock_runtime::__private::acquire(__distributed_lock)

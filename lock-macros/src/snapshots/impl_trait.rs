@@ -3,7 +3,14 @@ async fn pay<'a, const N: usize>(
 ) -> Result<impl Iterator<Item = u64> + 'a, Error> {
     const fn __distributed_lock() {}
     let __distributed_lock = ::lock_runtime::__private::global_lock(
-        ::core::stringify!(order_key(& ids)),
+        const {
+            &::lock_runtime::__private::site(
+                ::core::stringify!(order_key(& ids)),
+                ::core::concat!(::core::module_path!(), "::pay"),
+                ::core::file!(),
+                ::core::line!(),
+            )
+        },
         ::lock_runtime::__private::key(&(order_key(&ids))),
     );
     let __distributed_lock = ::lock_runtime::__private::acquire(__distributed_lock)

@@ -1,9 +1,17 @@
 async fn transfer(from: u64, to: u64) -> Result<(), Error> {
     const fn __distributed_lock() {}
     let __distributed_lock = ::lock_runtime::__private::global_lock_all(
-            ::core::concat!(
-                "account:<from>", " ", "account:{to}", " ", ::core::stringify!(ledger())
-            ),
+            const {
+                &::lock_runtime::__private::site(
+                    ::core::concat!(
+                        "account:<from>", " ", "account:{to}", " ",
+                        ::core::stringify!(ledger())
+                    ),
+                    ::core::concat!(::core::module_path!(), "::transfer"),
+                    ::core::file!(),
+                    ::core::line!(),
+                )
+            },
             [
                 ::lock_runtime::__private::format!("account:{}", from),
                 ::lock_runtime::__private::format!("account:{to}"),

@@ -4,7 +4,14 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
         __distributed_lock => {
             crate::lock_runtime::__private::lock_on(
                     __distributed_lock,
-                    "<self.tenant>:<order.id():08>",
+                    const {
+                        &crate::lock_runtime::__private::site(
+                            "<self.tenant>:<order.id():08>",
+                            ::core::concat!(::core::module_path!(), "::pay"),
+                            ::core::file!(),
+                            ::core::line!(),
+                        )
+                    },
                     crate::lock_runtime::__private::format!(
                         "{}:{:08}", self.tenant, order.id()
                     ),
@@ -12,6 +19,7 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
                 .ttl(crate::lock_runtime::__private::Duration::from_millis(90000u64))
                 .wait(crate::lock_runtime::__private::Duration::MAX)
                 .max_hold(MAX_HOLD)
+                .label(crate::lock_runtime::__private::format!("tenant {}", self.tenant))
                 .renew(false)
                 .replicas(2)
                 .on_lost(crate::lock_runtime::OnLost::Continue)

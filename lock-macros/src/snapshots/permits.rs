@@ -4,7 +4,14 @@ async fn call(&self) -> Result<(), Error> {
         __distributed_lock => {
             ::lock_runtime::__private::lock_on(
                     __distributed_lock,
-                    "partner",
+                    const {
+                        &::lock_runtime::__private::site(
+                            "partner",
+                            ::core::concat!(::core::module_path!(), "::call"),
+                            ::core::file!(),
+                            ::core::line!(),
+                        )
+                    },
                     ::lock_runtime::__private::format!("partner"),
                 )
                 .permits(self.permits)

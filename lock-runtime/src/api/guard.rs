@@ -8,11 +8,11 @@ use crate::lock::fencing;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
 use crate::lock::loss::LossListener;
+use crate::lock::record::guard::GuardRecord;
 use crate::lock::scope::Scope;
 #[cfg(feature = "postgres")]
 use crate::lock::transaction_proof;
 use crate::options::{OnLost, ReleaseMode};
-use crate::trace::LockSpan;
 #[cfg(feature = "postgres")]
 use crate::transaction_proof::TransactionProof;
 use crate::util::join_all::join_all;
@@ -34,31 +34,34 @@ use std::time::Duration;
 /// [`fencing_token`](Self::fencing_token).
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct LockGuard {
-    // Dropped before the span, which covers the end of the hold.
     guard: HoldGuard,
     /// Those of further keys, in the order of acquisition.
     others: Vec<HoldGuard>,
     limit: Limit,
     pub(crate) on_lost: OnLost,
     pub(crate) release: ReleaseMode,
-    pub(crate) span: LockSpan,
     fencing_token: OnceCell<u64>,
 }
 
 impl LockGuard {
-    pub(crate) fn new(guard: HoldGuard, acquire: &Acquire, template: &'static str) -> LockGuard {
-        LockGuard::of_several(guard, Vec::new(), acquire, template)
+    pub(crate) fn new(guard: HoldGuard, acquire: &Acquire) -> LockGuard {
+        LockGuard::of_several(guard, Vec::new(), acquire)
     }
 
     pub(crate) fn of_several(
-        guard: HoldGuard,
+        mut guard: HoldGuard,
         others: Vec<HoldGuard>,
         acquire: &Acquire,
-        template: &'static str,
     ) -> LockGuard {
-        let span = LockSpan::start(template, guard.hold().key(), acquire.started);
+        let Acquire {
+            purpose, started, ..
+        } = acquire;
+        let (context, key) = (guard.hold().context(), guard.hold().key());
+        let (purpose, locally) = (purpose.clone(), guard.is_local());
+        let record = GuardRecord::begin(context, key, purpose, *started, locally);
+        guard.tell_end_by(record.clone());
         for guard in std::iter::once(&guard).chain(&others) {
-            guard.set_span(span.handle());
+            guard.tell_loss_by(&record);
             // Only now: a lock that its caller never received is released at once.
             if let Some(min_hold) = acquire.options.min_hold {
                 guard.hold().keep_for(min_hold);
@@ -70,13 +73,20 @@ impl LockGuard {
             limit: acquire.options.limit,
             on_lost: acquire.options.on_lost,
             release: acquire.options.release,
-            span,
             fencing_token: OnceCell::new(),
         }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         self.guard.hold()
+    }
+
+    /// Runs the body's code in the span of the guard.
+    pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+        match self.guard.record() {
+            Some(record) => record.in_scope(work),
+            None => work(),
+        }
     }
 
     /// Returns the holds of further keys.
@@ -312,13 +322,18 @@ impl LockGuard {
             });
         }
         self.limit = Limit::UNLIMITED;
+        let record = self.guard.record().cloned();
         self.guard = downgrade(self.guard).await?;
+        if let Some(record) = &record {
+            self.guard.tell_end_by(record.clone());
+        }
         let exclusive = std::mem::take(&mut self.others);
         for guard in exclusive {
             self.others.push(downgrade(guard).await?);
         }
-        let guards = std::iter::once(&self.guard).chain(&self.others);
-        guards.for_each(|guard| guard.set_span(self.span.handle()));
+        for guard in std::iter::once(&self.guard).chain(&self.others) {
+            record.iter().for_each(|record| guard.tell_loss_by(record));
+        }
         Ok(self)
     }
 

@@ -72,7 +72,7 @@ impl<F: Future> Future for Guarded<'_, F> {
                     }
                     let polled = {
                         let _entered = Scope::enter(this.scope);
-                        this.guard.span.in_scope(|| body.poll(context))
+                        this.guard.in_scope(|| body.poll(context))
                     };
                     let value = ready!(polled);
                     if this.guard.release == ReleaseMode::Background {

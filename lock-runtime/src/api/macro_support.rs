@@ -10,6 +10,7 @@ use crate::api::guard::LockGuard;
 use crate::api::lock::{Keys, Lock};
 use crate::api::manager::LockManager;
 use crate::error::LockError;
+use crate::site::Site;
 use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
@@ -38,32 +39,42 @@ pub fn key<T: LockKey + ?Sized>(value: &T) -> String {
     value.to_key()
 }
 
+/// Returns the site of an annotated function.
+pub const fn site(
+    template: &'static str,
+    function: &'static str,
+    file: &'static str,
+    line: u32,
+) -> Site {
+    Site::new(template, function, file, line)
+}
+
 /// Creates a lock of the global manager. If there is no global manager yet, acquiring the lock fails.
-pub fn global_lock(template: &'static str, key: String) -> Lock {
+pub fn global_lock(site: &'static Site, key: String) -> Lock {
     let inner = with_manager(|manager| Some(manager?.inner.clone()));
-    Lock::new(inner, template, Keys::One(key))
+    Lock::new(inner, Some(site), Keys::One(key))
 }
 
 /// Creates a lock of `manager`.
-pub fn lock_on(manager: &LockManager, template: &'static str, key: String) -> Lock {
-    Lock::new(Some(manager.inner.clone()), template, Keys::One(key))
+pub fn lock_on(manager: &LockManager, site: &'static Site, key: String) -> Lock {
+    Lock::new(Some(manager.inner.clone()), Some(site), Keys::One(key))
 }
 
 /// Creates a lock of the global manager that is held when all keys are.
-pub fn global_lock_all<const N: usize>(template: &'static str, keys: [String; N]) -> Lock {
+pub fn global_lock_all<const N: usize>(site: &'static Site, keys: [String; N]) -> Lock {
     let inner = with_manager(|manager| Some(manager?.inner.clone()));
-    Lock::new(inner, template, Keys::All(keys.into()))
+    Lock::new(inner, Some(site), Keys::All(keys.into()))
 }
 
 /// Creates a lock of `manager` that is held when all keys are.
 pub fn lock_all_on<const N: usize>(
     manager: &LockManager,
-    template: &'static str,
+    site: &'static Site,
     keys: [String; N],
 ) -> Lock {
     Lock::new(
         Some(manager.inner.clone()),
-        template,
+        Some(site),
         Keys::All(keys.into()),
     )
 }

@@ -7,6 +7,7 @@ use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::lock::ping::ping;
 use crate::lock::shutdown::shut_down;
 use crate::process::ProcessId;
+use crate::stats::Stats;
 use crate::trace;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
@@ -102,7 +103,7 @@ impl LockManager {
 
     /// Creates a [`Lock`] with this key. Sends nothing.
     pub fn lock(&self, key: impl Into<String>) -> Lock {
-        Lock::new(Some(self.inner.clone()), "", Keys::One(key.into()))
+        Lock::new(Some(self.inner.clone()), None, Keys::One(key.into()))
     }
 
     /// Creates a [`Lock`] that is held when all of these keys are. Sends nothing.
@@ -125,7 +126,27 @@ impl LockManager {
     /// ```
     pub fn lock_all<K: Into<String>>(&self, keys: impl IntoIterator<Item = K>) -> Lock {
         let keys = keys.into_iter().map(K::into).collect();
-        Lock::new(Some(self.inner.clone()), "", Keys::All(keys))
+        Lock::new(Some(self.inner.clone()), None, Keys::All(keys))
+    }
+
+    /// Returns what this manager has done so far, and what it does now. Sends nothing.
+    ///
+    /// ```
+    /// # use lock_runtime::LockManager;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_runtime::LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// let guard = locks.lock("order:42").acquire().await?;
+    /// assert!(locks.lock("order:42").try_acquire().await?.is_none());
+    /// let stats = locks.stats();
+    /// assert_eq!((stats.held, stats.acquired, stats.taken), (1, 1, 1));
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.inner.context.telemetry.stats()
     }
 
     /// Checks that locks can be acquired now, by a round trip to the server: in a quorum to a majority of the members,

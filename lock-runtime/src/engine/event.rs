@@ -1,5 +1,6 @@
 //! The events that an engine reports without a request.
 
+use crate::engine::error::EngineError;
 use crate::engine::request::ServerTime;
 use crate::engine::token::Token;
 use std::sync::Arc;
@@ -21,6 +22,10 @@ pub(crate) enum EngineEvent {
     MoreWaiters(Token),
     /// Events may have been missed.
     Resubscribed,
+    /// A connection to that server has broken, and could not be replaced at once.
+    ConnectionBroken(Arc<str>, EngineError),
+    /// A broken connection was replaced, or is given up.
+    ConnectionMended { server: Arc<str>, is_given_up: bool },
 }
 
 #[derive(Clone, Debug)]

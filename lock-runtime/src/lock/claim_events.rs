@@ -62,7 +62,9 @@ impl ClaimEvents {
             EngineEvent::MayBeFree(token) => (token, ClaimEvent::Wake),
             EngineEvent::MoreWaiters(token) => (token, ClaimEvent::MoreWaiters),
             // Concerns no particular claim.
-            EngineEvent::Resubscribed => return None,
+            EngineEvent::Resubscribed
+            | EngineEvent::ConnectionBroken(..)
+            | EngineEvent::ConnectionMended { .. } => return None,
         };
         if let Some(inbox) = inboxes.get(&token) {
             inbox.push(event);

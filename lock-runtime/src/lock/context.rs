@@ -7,6 +7,7 @@ use crate::engine::retry::Retry;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::lock::tasks::TaskTracker;
+use crate::lock::telemetry::Telemetry;
 use crate::options::{ReleaseMode, invalid_key};
 use crate::process::ProcessId;
 use crate::trace;
@@ -32,6 +33,7 @@ pub(crate) struct Context {
     pub(crate) command_timeout: Duration,
     pub(crate) handoff: HandoffLimits,
     pub(crate) failures: trace::Failures,
+    pub(crate) telemetry: Telemetry,
     pub(crate) process: ProcessId,
     prefix: String,
     /// The server's address, without credentials.
@@ -81,6 +83,7 @@ impl Context {
             command_timeout: config.command_timeout,
             handoff: config.handoff,
             failures: trace::Failures::default(),
+            telemetry: Telemetry::new(config.event_handlers.clone()),
             process: ProcessId::random(),
             prefix: config.prefix.clone(),
             server,

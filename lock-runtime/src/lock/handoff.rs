@@ -8,9 +8,9 @@ use crate::limit::Limit;
 use crate::lock::hold::Hold;
 use crate::lock::local_lock::Waiter;
 use crate::lock::local_queue::LocalQueues;
+use crate::lock::record::guard::GuardRecord;
 use crate::lock::shared::HoldObserver;
 use crate::options::LockOptions;
-use crate::trace::SpanHandle;
 use crate::util::sync::AtomicBool;
 use crate::util::time::now;
 use std::any::Any;
@@ -26,6 +26,10 @@ pub(crate) struct HoldGuard {
     disarmed: AtomicBool,
     /// The guard has joined a hold of another one.
     joined: bool,
+    /// Another guard of this process passed the lock on.
+    handed_on: bool,
+    /// What is told of the guard, once its caller has received it; of several keys, with that of the first.
+    record: Option<Arc<GuardRecord>>,
     /// The turn of a guard that has joined the hold of the body in which it was acquired. It has no type here: a
     /// guard of a mutex in every `LockGuard` would make clippy warn about users' functions.
     turn: Option<Turn>,
@@ -51,6 +55,8 @@ impl HoldGuard {
             queues,
             disarmed: AtomicBool::new(false),
             joined: false,
+            handed_on: false,
+            record: None,
             turn: None,
         }
     }
@@ -68,12 +74,26 @@ impl HoldGuard {
         self
     }
 
-    /// Reports a loss of the hold in `span`, unless another guard does.
-    pub(crate) fn set_span(&self, span: SpanHandle) {
-        // A new hold has no span.
-        if !self.joined && !span.is_none() {
-            self.hold.set_span(span);
+    /// Returns `true` if the guard needed no request: the process held the lock.
+    pub(crate) fn is_local(&self) -> bool {
+        self.joined || self.handed_on
+    }
+
+    /// Tells a loss of the hold by that record, unless another guard does.
+    pub(crate) fn tell_loss_by(&self, record: &Arc<GuardRecord>) {
+        if !self.joined {
+            self.hold.set_record(Some(record.clone()));
         }
+    }
+
+    /// Tells the end of the guard by that record.
+    pub(crate) fn tell_end_by(&mut self, record: Arc<GuardRecord>) {
+        self.record = Some(record);
+    }
+
+    /// Returns the record that tells the end of the guard.
+    pub(crate) fn record(&self) -> Option<&Arc<GuardRecord>> {
+        self.record.as_ref()
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -98,6 +118,20 @@ impl HoldGuard {
         if self.is_disarmed() {
             return Ok(());
         }
+        let ended = self.end().await;
+        if let Some(record) = &self.record {
+            let (context, key) = (self.hold.context(), self.hold.key());
+            match &ended {
+                Err(LockError::Lost { cause, .. }) => {
+                    record.ended_without_lock(context, key, *cause)
+                }
+                ended => record.released(context, key, ended.is_ok()),
+            }
+        }
+        ended
+    }
+
+    async fn end(&self) -> Result<(), LockError> {
         if !self.hold.leave(!self.joined) {
             self.disarm();
             return self.hold.check_lost().map_or(Ok(()), Err);
@@ -119,11 +153,21 @@ impl HoldGuard {
 
 impl Drop for HoldGuard {
     fn drop(&mut self) {
+        let record = self.record.take().filter(|record| !record.has_ended());
+        // Before another guard has the hold, and may lose it.
+        let lost = record.as_ref().and_then(|_| self.hold.lost_cause());
         if !self.is_disarmed()
             && self.hold.leave(!self.joined)
             && !hand_off(&self.queues, &self.hold)
         {
             self.hold.release_in_background();
+        }
+        if let Some(record) = record {
+            let (context, key) = (self.hold.context(), self.hold.key());
+            match lost {
+                Some(cause) => record.ended_without_lock(context, key, cause),
+                None => record.released(context, key, false),
+            }
         }
     }
 }
@@ -160,7 +204,7 @@ fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
         hold.try_reassign(options, remote_waiters)
     };
     while let Some(waiter) = queues.pop_front_or_clear_holder(&hold.name, hold.token(), may_take) {
-        if deliver_to_all(queues, waiter, hold) {
+        if deliver_to_all(queues, waiter, hold, true) {
             return true;
         }
     }
@@ -183,18 +227,19 @@ pub(crate) fn grant_to_front(
             queues.push_front(name, waiter);
             return false;
         };
-        if deliver_to_all(queues, waiter, &hold) {
+        if deliver_to_all(queues, waiter, &hold, false) {
             return true;
         }
     }
 }
 
-/// Delivers a hold to a waiter, and a read hold to the readers behind it, too. Returns `false` if no guard owns the
-/// hold.
+/// Delivers a hold to a waiter, and a read hold to the readers behind it, too. `handed_on`: another guard had it before.
+/// Returns `false` if no guard owns the hold.
 fn deliver_to_all(
     queues: &Arc<LocalQueues<HoldGuard>>,
     waiter: Waiter<HoldGuard>,
     hold: &Arc<Hold>,
+    handed_on: bool,
 ) -> bool {
     let mut readers = Vec::new();
     if hold.limit() == Limit::UNLIMITED {
@@ -205,7 +250,7 @@ fn deliver_to_all(
             readers.push(reader);
         }
     }
-    let delivered = deliver(queues, waiter, hold);
+    let delivered = deliver(queues, waiter, hold, handed_on);
     deliver_joined(queues, readers, hold);
     delivered
 }
@@ -228,10 +273,12 @@ fn deliver(
     queues: &Arc<LocalQueues<HoldGuard>>,
     waiter: Waiter<HoldGuard>,
     hold: &Arc<Hold>,
+    handed_on: bool,
 ) -> bool {
-    // Ends the previous guard's span; the span of the new guard starts when its caller receives it.
-    hold.set_span(SpanHandle::default());
-    let guard = HoldGuard::new(hold.clone(), queues.clone());
+    // The previous guard tells nothing more; the new one begins to when its caller receives it.
+    hold.set_record(None);
+    let mut guard = HoldGuard::new(hold.clone(), queues.clone());
+    guard.handed_on = handed_on;
     match offer(waiter, guard) {
         Some(guard) => {
             guard.disarm();

@@ -75,8 +75,17 @@ impl ManagerInner {
     }
 
     fn on_event(&self, event: EngineEvent) {
-        if let EngineEvent::Resubscribed = event {
-            return self.queues.wake_all();
+        let telemetry = &self.context.telemetry;
+        match &event {
+            EngineEvent::Resubscribed => return self.queues.wake_all(),
+            EngineEvent::ConnectionBroken(server, error) => {
+                return telemetry.connection_broken(server.clone(), error);
+            }
+            EngineEvent::ConnectionMended {
+                server,
+                is_given_up,
+            } => return telemetry.connection_mended(server, *is_given_up),
+            _ => {}
         }
         if let Some(unclaimed) = self.claims.dispatch(event) {
             let claim = Claim {

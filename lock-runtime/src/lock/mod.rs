@@ -19,6 +19,7 @@ pub(crate) mod loss;
 pub(crate) mod offer;
 pub(crate) mod ping;
 pub(crate) mod read_holds;
+pub(crate) mod record;
 pub(crate) mod release;
 pub(crate) mod remote_wait;
 pub(crate) mod renewal_timing;
@@ -26,6 +27,7 @@ pub(crate) mod scope;
 pub(crate) mod shared;
 pub(crate) mod shutdown;
 pub(crate) mod tasks;
+pub(crate) mod telemetry;
 #[cfg(feature = "postgres")]
 pub(crate) mod transaction_proof;
 pub(crate) mod watchdog;

@@ -1,16 +1,17 @@
 //! Empty functions, for builds without the feature `tracing`.
 
 use crate::error::LostCause;
+use crate::event::LockEvent;
+use crate::site::Purpose;
 use crate::warning::Warning;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 
 pub(crate) struct LockSpan;
 
 impl LockSpan {
-    pub(crate) fn start(_: &'static str, _: &str, _: Instant) -> LockSpan {
+    pub(crate) fn start(_: &str, _: &Purpose, _: Duration) -> LockSpan {
         LockSpan
     }
 
@@ -18,21 +19,20 @@ impl LockSpan {
         work()
     }
 
-    pub(crate) fn handle(&self) -> SpanHandle {
-        SpanHandle(())
+    pub(crate) fn ended(&self, _: Duration) {}
+}
+
+pub(crate) struct WaitSpan;
+
+impl WaitSpan {
+    pub(crate) fn start(_: &str, _: &Purpose) -> WaitSpan {
+        WaitSpan
     }
 }
 
-#[derive(Default)]
-pub(crate) struct SpanHandle(());
+pub(crate) fn lost(_: Option<&LockSpan>, _: &str, _: LostCause) {}
 
-impl SpanHandle {
-    pub(crate) fn is_none(&self) -> bool {
-        true
-    }
-}
-
-pub(crate) fn lost(_: &SpanHandle, _: &str, _: LostCause) {}
+pub(crate) fn not_acquired(_: &LockEvent<'_>) {}
 
 pub(crate) fn renewal_failed(_: &str, _: &dyn Display, _: Duration) {}
 
@@ -55,8 +55,7 @@ impl Failures {
     pub(crate) fn renewals<E: Display>(
         &self,
         _: impl FnOnce() -> Arc<str>,
-        _: usize,
-        _: &Result<Vec<Result<bool, E>>, E>,
+        _: Option<(usize, &E)>,
     ) {
     }
 

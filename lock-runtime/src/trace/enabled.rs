@@ -1,99 +1,120 @@
 //! Reports to `tracing`, with the feature of that name.
 
 use crate::error::LostCause;
+use crate::event::LockEvent;
+use crate::site::{Purpose, Site};
 use crate::trace::limit::Trouble;
 use crate::util::panics::contain;
 use crate::util::sync::{Mutex, MutexGuard};
-use crate::util::time::{elapsed_since, now};
+use crate::util::time::now;
 use crate::warning::{Warning, WarningKind};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 use tracing::dispatcher::{Dispatch, with_default};
 use tracing::span::Id;
 use tracing::{Span, debug, field, info, warn};
 
-/// The span of a hold.
-pub(crate) struct LockSpan {
-    span: Span,
-    since: Instant,
-}
+/// The span of a hold. Boxed, if a subscriber records it: few do.
+pub(crate) struct LockSpan(Option<Box<Span>>);
 
 impl LockSpan {
-    pub(crate) fn start(template: &'static str, key: &str, asked: Instant) -> LockSpan {
+    pub(crate) fn start(key: &str, purpose: &Purpose, waited: Duration) -> LockSpan {
         let open = || {
             let span = tracing::info_span!(
                 "distributed_lock",
-                template = field::Empty,
+                template = template(purpose),
                 key,
-                waited = milliseconds(elapsed_since(asked)),
+                label = purpose.label(),
+                waited = milliseconds(waited),
                 held = field::Empty,
             );
-            if !template.is_empty() {
-                span.record("template", template);
-            }
-            span
+            (!span.is_none()).then(|| Box::new(span))
         };
-        LockSpan {
-            span: contain(open).unwrap_or_else(Span::none),
-            since: now(),
-        }
+        LockSpan(contain(open).flatten())
     }
 
     /// Runs the user's code in the span.
     pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.span.in_scope(work)
+        match &self.0 {
+            Some(span) => span.in_scope(work),
+            None => work(),
+        }
     }
 
-    /// A handle with which another thread reports the loss of the hold.
-    pub(crate) fn handle(&self) -> SpanHandle {
-        SpanHandle(contain(|| self.span.clone()).unwrap_or_else(Span::none))
+    /// Records for how long the lock was held.
+    pub(crate) fn ended(&self, held: Duration) {
+        if let Some(span) = &self.0 {
+            contain(|| _ = span.record("held", milliseconds(held)));
+        }
     }
 }
 
 impl Drop for LockSpan {
     fn drop(&mut self) {
-        let span = std::mem::replace(&mut self.span, Span::none());
-        let held = milliseconds(elapsed_since(self.since));
-        contain(|| _ = span.record("held", held));
+        let span = self.0.take();
         contain(|| drop(span));
     }
 }
 
-/// A hold's span with its subscriber. Dropping the handle calls the subscriber.
-pub(crate) struct SpanHandle(Span);
+/// The span of a call while it waits for its turn.
+pub(crate) struct WaitSpan(Option<Span>);
 
-impl SpanHandle {
-    /// Returns `true` if no subscriber records the span.
-    pub(crate) fn is_none(&self) -> bool {
-        self.0.is_none()
+impl WaitSpan {
+    pub(crate) fn start(key: &str, purpose: &Purpose) -> WaitSpan {
+        let (template, label) = (template(purpose), purpose.label());
+        WaitSpan(contain(|| {
+            tracing::info_span!("distributed_lock.acquire", template, key, label)
+        }))
     }
 }
 
-impl Default for SpanHandle {
-    fn default() -> SpanHandle {
-        SpanHandle(Span::none())
-    }
-}
-
-impl Drop for SpanHandle {
+impl Drop for WaitSpan {
     fn drop(&mut self) {
-        let span = std::mem::replace(&mut self.0, Span::none());
+        let span = self.0.take();
         contain(|| drop(span));
     }
 }
 
-pub(crate) fn lost(span: &SpanHandle, key: &str, cause: LostCause) {
+fn template(purpose: &Purpose) -> Option<&'static str> {
+    purpose.site.map(Site::template)
+}
+
+/// Reports a loss, in the span of its call on whatever thread it is noticed.
+pub(crate) fn lost(span: Option<&LockSpan>, key: &str, cause: LostCause) {
     let in_span = |(span, subscriber): (&Id, &Dispatch)| {
         with_default(subscriber, || {
             warn!(parent: span.clone(), key, "lock lost: {cause}");
         });
     };
-    contain(|| match span.0.with_subscriber(in_span) {
-        Some(()) => {}
-        None => warn!(key, "lock lost: {cause}"),
+    let span = span.and_then(|span| span.0.as_ref());
+    contain(
+        || match span.and_then(|span| span.with_subscriber(in_span)) {
+            Some(()) => {}
+            None => warn!(key, "lock lost: {cause}"),
+        },
+    );
+}
+
+/// Reports a call that ends without its lock, in the span of its caller.
+pub(crate) fn not_acquired(event: &LockEvent<'_>) {
+    let LockEvent::NotAcquired {
+        key,
+        site,
+        waited,
+        outcome,
+        error,
+        ..
+    } = *event
+    else {
+        return;
+    };
+    let template = site.map(Site::template);
+    let (waited, outcome) = (milliseconds(waited), outcome.as_str());
+    contain(|| match error {
+        Some(error) => debug!(template, key, waited, outcome, %error, "lock not acquired"),
+        None => debug!(template, key, waited, outcome, "lock not acquired"),
     });
 }
 
@@ -141,22 +162,14 @@ struct Tally {
 }
 
 impl Failures {
-    /// Counts the failures among `sent` renewals to one server.
+    /// Counts the renewals to one server that failed, with the last error, or records that none did.
     pub(crate) fn renewals<E: Display>(
         &self,
         server: impl FnOnce() -> Arc<str>,
-        sent: usize,
-        answers: &Result<Vec<Result<bool, E>>, E>,
+        failed: Option<(usize, &E)>,
     ) {
-        let (failed, error) = match answers {
-            Err(error) => (sent, Some(error)),
-            Ok(answers) => {
-                let errors = || answers.iter().filter_map(|answer| answer.as_ref().err());
-                (errors().count(), errors().next_back())
-            }
-        };
-        match error {
-            Some(error) => self.failed(server(), (failed, 0), error),
+        match failed {
+            Some((count, error)) => self.failed(server(), (count, 0), error),
             None => self.succeeded(server),
         }
     }

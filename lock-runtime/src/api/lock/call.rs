@@ -8,6 +8,7 @@ use crate::lock::acquire::Acquire;
 use crate::lock::acquire_all::{self, acquire_all};
 use crate::lock::context::Context;
 use crate::lock::inner::ManagerInner;
+use crate::lock::record::{self, call::CallRecord};
 use crate::options::{
     LockOptions, no_keys, validate_duration, validate_keys, validate_limit, validate_min_hold,
 };
@@ -35,13 +36,13 @@ impl Lock {
     /// [`LockError::InvalidOption`] before anything is sent, [`LockError::Unsupported`] if this kind of server lacks an
     /// option, [`LockError::WouldDeadlock`] if the body that calls this holds the lock, [`LockError::ShuttingDown`] after [`shutdown`](crate::LockManager::shutdown).
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        let template = self.template;
         match self.into_call()? {
             Call::One(acquire) => {
-                let guard = acquire.acquire().await?;
-                Ok(LockGuard::new(guard, &acquire, template))
+                let record = CallRecord::begin(&acquire);
+                let guard = record.end(acquire.acquire().await)?;
+                Ok(LockGuard::new(guard, &acquire))
             }
-            Call::All(calls) => Box::pin(acquire_several(calls, template)).await,
+            Call::All(calls) => Box::pin(acquire_several(calls)).await,
         }
     }
 
@@ -64,13 +65,13 @@ impl Lock {
     ///
     /// Those of [`acquire`](Self::acquire), except for `Busy`.
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
-        let template = self.template;
         match self.wait(Duration::ZERO).into_call()? {
             Call::One(acquire) => {
-                let guard = acquire.try_once().await?;
-                Ok(guard.map(|guard| LockGuard::new(guard, &acquire, template)))
+                let record = CallRecord::begin(&acquire);
+                let guard = record.end_try(acquire.try_once().await)?;
+                Ok(guard.map(|guard| LockGuard::new(guard, &acquire)))
             }
-            Call::All(calls) => match Box::pin(acquire_several(calls, template)).await {
+            Call::All(calls) => match Box::pin(acquire_several(calls)).await {
                 Ok(guard) => Ok(Some(guard)),
                 Err(error) if error.is_busy() => Ok(None),
                 Err(error) => Err(error),
@@ -99,11 +100,11 @@ impl Lock {
             Keys::One(key) => std::slice::from_ref(key),
             Keys::All(keys) => keys,
         };
-        validate_keys(keys)?;
-        let options = self.validated_options(&inner.context, keys.len() > 1)?;
-        for key in keys {
-            inner.context.engine.validate(key, &options)?;
-        }
+        let validated = self.validated_options(&inner.context, keys);
+        let options = validated.inspect_err(|error| {
+            let key = keys.first().map_or("", String::as_str);
+            record::call::rejected(&inner.context, key, &self.purpose, error);
+        })?;
         let wait = self.wait.unwrap_or(inner.context.defaults.wait);
         let started = now();
         let call = |inner: Arc<ManagerInner>, key: &str| Acquire {
@@ -111,6 +112,7 @@ impl Lock {
             options,
             wait,
             started,
+            purpose: self.purpose.clone(),
             inner,
         };
         Ok(match keys {
@@ -125,8 +127,9 @@ impl Lock {
     fn validated_options(
         &self,
         context: &Context,
-        is_of_several: bool,
+        keys: &[String],
     ) -> Result<LockOptions, LockError> {
+        validate_keys(keys)?;
         let defaults = &context.defaults;
         let ttl = self.ttl.unwrap_or(defaults.ttl);
         validate_duration("ttl", ttl)?;
@@ -135,7 +138,7 @@ impl Lock {
         }
         validate_min_hold(self.min_hold, self.max_hold, (ttl, self.renew))?;
         let limit = validate_limit(self.read, self.permits)?;
-        Ok(LockOptions {
+        let options = LockOptions {
             limit,
             ttl,
             renew: self.renew,
@@ -143,11 +146,15 @@ impl Lock {
             min_hold: self.min_hold,
             max_waiters: self.max_waiters,
             reentrant: self.reentrant,
-            is_of_several,
+            is_of_several: keys.len() > 1,
             on_lost: self.on_lost,
             release: self.release.unwrap_or(defaults.release),
             replicas: self.replicas.unwrap_or(defaults.replicas),
-        })
+        };
+        for key in keys {
+            context.engine.validate(key, &options)?;
+        }
+        Ok(options)
     }
 }
 
@@ -172,14 +179,10 @@ impl IntoFuture for Lock {
     }
 }
 
-async fn acquire_several(
-    calls: Vec<Acquire>,
-    template: &'static str,
-) -> Result<LockGuard, LockError> {
-    let mut guards = acquire_all(&calls).await?;
+async fn acquire_several(calls: Vec<Acquire>) -> Result<LockGuard, LockError> {
+    let first = calls.first().ok_or_else(no_keys)?;
+    let mut guards = CallRecord::begin(first).end(acquire_all(&calls).await)?;
     let others = guards.split_off(1.min(guards.len()));
-    match (guards.pop(), calls.first()) {
-        (Some(guard), Some(call)) => Ok(LockGuard::of_several(guard, others, call, template)),
-        _ => Err(no_keys()),
-    }
+    let guard = guards.pop().ok_or_else(no_keys)?;
+    Ok(LockGuard::of_several(guard, others, first))
 }

@@ -4,6 +4,8 @@ mod call;
 
 use crate::lock::inner::ManagerInner;
 use crate::options::{OnLost, ReleaseMode};
+use crate::site::{Purpose, Site};
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +33,7 @@ use std::time::Duration;
 #[must_use = "a lock is not acquired before `acquire`, `try_acquire` or `run`"]
 pub struct Lock {
     inner: Option<Arc<ManagerInner>>,
-    template: &'static str,
+    purpose: Purpose,
     keys: Keys,
     ttl: Option<Duration>,
     wait: Option<Duration>,
@@ -57,12 +59,12 @@ pub(crate) enum Keys {
 impl Lock {
     pub(crate) fn new(
         inner: Option<Arc<ManagerInner>>,
-        template: &'static str,
+        site: Option<&'static Site>,
         keys: Keys,
     ) -> Lock {
         Lock {
             inner,
-            template,
+            purpose: Purpose { site, label: None },
             keys,
             ttl: None,
             wait: None,
@@ -206,6 +208,43 @@ impl Lock {
     /// ZooKeeper, where a majority stores every lock, refuse more than 0. In PostgreSQL, it asks for synchronous standbys.
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.replicas = Some(replicas);
+        self
+    }
+
+    /// Names what the call locks, in words that have few values, such as `stock:<sku>`: for spans, events and metrics, which
+    /// can't have one series for each key. The attribute does it with its `key`.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// # let sku = 7;
+    /// let stock = locks.lock(format!("stock:{sku}")).template("stock:<sku>");
+    /// stock.acquire().await?.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn template(mut self, template: &'static str) -> Self {
+        self.purpose.site = Some(Site::of_call(template, Location::caller()));
+        self
+    }
+
+    /// Says what the call is for, such as the id of a request: for spans and events. The attribute has `label = "<id>"`.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// let guard = locks.lock("order:42").label("request 7f3a").acquire().await?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.purpose.label = Some(label.into());
         self
     }
 

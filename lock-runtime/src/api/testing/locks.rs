@@ -10,10 +10,12 @@ use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
 use crate::engine::traits::Engine;
 use crate::error::LostCause;
+use crate::event::LockEvent;
 use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use crate::util::runtime_clock::RuntimeClock;
+use crate::util::sync::Mutex;
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
@@ -49,6 +51,7 @@ pub struct Locks {
     elsewhere: LockManager,
     memory: Arc<MemoryEngine>,
     connection: Arc<Connection>,
+    history: Arc<Mutex<Vec<String>>>,
 }
 
 impl Locks {
@@ -106,22 +109,35 @@ impl Locks {
         let clock = Clock::Runtime(Arc::new(RuntimeClock::of(&runtime)));
         let store = Store::open(name, clock.clone());
         let connection = Connection::new();
-        let start = |slot: InnerSlot, engine: Arc<dyn Engine>| {
-            let inner = ManagerInner::start(io, clock.clone(), engine, "memory://".into(), &config);
+        let start = |slot: InnerSlot, engine: Arc<dyn Engine>, config: &Config| {
+            let inner = ManagerInner::start(io, clock.clone(), engine, "memory://".into(), config);
             slot.fill(&inner);
             LockManager { inner }
         };
+        let history = Arc::<Mutex<Vec<String>>>::default();
+        let records = history.clone();
+        let recorded = config.clone().on_event(move |event| {
+            if !matches!(event, LockEvent::Renewed { .. }) {
+                records.lock().push(event.to_string());
+            }
+        });
         let slot = InnerSlot::default();
         let handler: EventHandler = slot.event_handler();
         let faulty = FaultyEngine::new(store.clone(), connection.clone(), io, handler);
-        let manager = start(slot, Arc::new(faulty));
+        let manager = start(slot, Arc::new(faulty), &recorded);
         let slot = InnerSlot::default();
+        // Its events are those of another process.
+        let elsewhere = Config {
+            event_handlers: Vec::new(),
+            ..config
+        };
         let memory = Arc::new(MemoryEngine::new(store, slot.event_handler()));
         Locks {
             manager,
-            elsewhere: start(slot, memory.clone()),
+            elsewhere: start(slot, memory.clone(), &elsewhere),
             memory,
             connection,
+            history,
         }
     }
 
@@ -265,6 +281,28 @@ impl Locks {
         self.connection.set(None);
         // As an engine does when its connection is back.
         self.manager.inner.queues.wake_all();
+    }
+
+    /// Returns what has happened to the locks of this manager, in order, without renewals.
+    ///
+    /// ```
+    /// use lock_runtime::testing::Locks;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let locks = Locks::new();
+    /// let _other = locks.hold_elsewhere("order:42").await;
+    /// locks.lock("order:42").try_acquire().await.unwrap();
+    /// locks.lock("order:43").run(async |_| ()).await.unwrap();
+    /// assert_eq!(
+    ///     locks.history(),
+    ///     ["not acquired `order:42`: taken", "acquired `order:43`", "released `order:43`"]
+    /// );
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn history(&self) -> Vec<String> {
+        self.history.lock().clone()
     }
 
     /// Waits until a call of this manager holds the lock.

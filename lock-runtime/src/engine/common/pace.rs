@@ -1,11 +1,13 @@
 //! When to connect again, for how long to try, and what is logged of it.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::timeouts::Timeouts;
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::time::{deadline_in, elapsed_since, now, sleep_until};
 use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -23,7 +25,7 @@ const LASTING: Duration = Duration::from_secs(1);
 const MAX_REPLACING: Duration = Duration::from_millis(50);
 
 pub(crate) struct Pace {
-    server: String,
+    server: Arc<str>,
     carries: &'static str,
     timeouts: Timeouts,
     /// The timeout of the first try.
@@ -37,21 +39,25 @@ pub(crate) struct Pace {
     /// Where the result of the first try goes, if a caller awaits it.
     first: Option<oneshot::Sender<Result<(), EngineError>>>,
     log: trace::Connection,
+    handler: EventHandler,
+    /// The handler knows that the connection is broken.
+    is_broken: bool,
 }
 
 /// The result of the first try to connect.
 pub(crate) struct FirstTry(oneshot::Receiver<Result<(), EngineError>>);
 
 impl Pace {
-    /// Begins to connect in the background. `carries` is the purpose of the connections, in words.
+    /// Begins to connect in the background. `carries` is the purpose of the connections, in words. `handler` is told when
+    /// there is no connection for some time.
     pub(crate) fn new(
-        server: &dyn Display,
-        carries: &'static str,
+        (server, carries): (&dyn Display, &'static str),
         min_timeout: Duration,
         timeouts: &Timeouts,
+        handler: EventHandler,
     ) -> Pace {
         Pace {
-            server: server.to_string(),
+            server: server.to_string().into(),
             carries,
             timeouts: timeouts.clone(),
             min_timeout,
@@ -61,6 +67,8 @@ impl Pace {
             made_at: now(),
             first: None,
             log: trace::Connection::default(),
+            handler,
+            is_broken: false,
         }
     }
 
@@ -87,6 +95,7 @@ impl Pace {
         self.timeout = self.min_timeout;
         self.backoff = backoff();
         self.log.made(&self.server, self.carries);
+        self.mended(false);
         if let Some(first) = self.first.take() {
             let _ = first.send(Ok(()));
         }
@@ -97,7 +106,13 @@ impl Pace {
     pub(crate) fn failed(&mut self, error: EngineError) -> EngineError {
         match self.first.take() {
             Some(first) => _ = first.send(Err(error.clone())),
-            None => self.log.failed(&self.server, self.carries, &error),
+            None => {
+                self.log.failed(&self.server, self.carries, &error);
+                if !std::mem::replace(&mut self.is_broken, true) {
+                    let broken = EngineEvent::ConnectionBroken(self.server.clone(), error.clone());
+                    (self.handler)(broken);
+                }
+            }
         }
         let kind = match self.timeouts.is_open() {
             true => EngineErrorKind::NotConnected,
@@ -118,12 +133,29 @@ impl Pace {
         }
     }
 
+    /// Tells that a broken connection was replaced, or is given up.
+    fn mended(&mut self, is_given_up: bool) {
+        if std::mem::take(&mut self.is_broken) {
+            let server = self.server.clone();
+            (self.handler)(EngineEvent::ConnectionMended {
+                server,
+                is_given_up,
+            });
+        }
+    }
+
     fn pause_after_use(&mut self) -> Option<Duration> {
         if elapsed_since(self.made_at) < LASTING {
             return Some(self.replacing.pause());
         }
         self.replacing = replacing();
         None
+    }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        self.mended(true);
     }
 }
 
@@ -154,7 +186,7 @@ mod tests {
     #[test]
     fn a_connection_that_did_not_last_is_replaced_soon() {
         let timeouts = Timeouts::of(&Config::new("memory://"));
-        let mut pace = Pace::new(&"a", "requests", MIN_TIMEOUT, &timeouts);
+        let mut pace = Pace::new((&"a", "requests"), MIN_TIMEOUT, &timeouts, Arc::new(|_| {}));
         for _ in 0..20 {
             pace.made();
             let pause = pace.pause_after_use().unwrap();

@@ -213,7 +213,7 @@ mod tests {
             results: given,
             tries,
         };
-        let pace = Pace::new(&"a", "requests", MIN_TIMEOUT, &timeouts);
+        let pace = Pace::new((&"a", "requests"), MIN_TIMEOUT, &timeouts, Arc::new(|_| {}));
         let upkeep = Upkeep::start(IoThread::start().unwrap(), pace, connect);
         (upkeep, results, told)
     }

@@ -34,6 +34,7 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
         io,
         address,
         timeouts,
+        handler: handler.clone(),
         epoch_key: keys.epoch(),
         on_watch: Arc::new(move |message| {
             if let Some(core) = of_watch.get().and_then(Weak::upgrade) {

@@ -183,7 +183,7 @@ impl Replay {
                 EngineEvent::AtFront(token) => model::News::First(self.known(token)),
                 EngineEvent::MoreWaiters(token) => model::News::Others(self.known(token)),
                 EngineEvent::MayBeFree(token) => model::News::Free(self.known(token)),
-                EngineEvent::Resubscribed => return None,
+                _ => return None,
             })
         });
         events.filter(matters).collect()

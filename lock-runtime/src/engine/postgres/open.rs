@@ -36,7 +36,16 @@ async fn connect(
     } = opening;
     let requests = RequestSender::new(io);
     let queue = requests.queue.clone();
-    drive(io, clock, address.clone(), timeouts.clone(), queue.clone()).await?;
+    let (of_driver, told) = (queue.clone(), handler.clone());
+    drive(
+        io,
+        clock,
+        address.clone(),
+        timeouts.clone(),
+        of_driver,
+        told,
+    )
+    .await?;
     let listener = Listener::start(io, address.clone(), timeouts.clone(), queue, handler);
     Ok(PostgresEngine {
         io,

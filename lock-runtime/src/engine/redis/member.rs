@@ -41,7 +41,8 @@ impl RedisMember {
         prefix: &str,
         handler: EventHandler,
     ) -> RedisMember {
-        let pace = Pace::new(&topology, "requests", timeouts.connect, &timeouts);
+        let of = (&topology as _, "requests");
+        let pace = Pace::new(of, timeouts.connect, &timeouts, handler.clone());
         let address = topology.to_string().into();
         let connector = Connector {
             io,

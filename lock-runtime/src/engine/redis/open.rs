@@ -107,6 +107,7 @@ impl RedisEngine {
         let send_mode = SendMode::Pipelined(pipelining);
         let connector = Connector {
             optional_commands: scripts.load(),
+            handler: handler.clone(),
             ..Connector::new(io, topology.discovery(), timeouts.clone(), send_mode)
         };
         let subscription = Subscription::new(&connector, &keys, handler.clone());

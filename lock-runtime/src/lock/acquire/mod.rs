@@ -11,6 +11,7 @@ use crate::limit::Limit;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::inner::ManagerInner;
 use crate::options::LockOptions;
+use crate::site::Purpose;
 use crate::util::time::{deadline_after, deadline_in, now};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub(crate) struct Acquire {
     /// The longest time that the call may wait; zero for a single try.
     pub(crate) wait: Duration,
     pub(crate) started: Instant,
+    pub(crate) purpose: Purpose,
 }
 
 impl Acquire {

@@ -8,6 +8,7 @@ use crate::lock::acquire::read_try::ReadTry;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::local_queue::wait::{LocalWait, NotQueued, Place};
+use crate::lock::record::wait::WaitRecord;
 use crate::lock::remote_wait;
 use crate::util::inbox::Inbox;
 use crate::util::time::{deadline_in, now};
@@ -84,6 +85,7 @@ impl Acquire {
         mut wait: LocalWait<HoldGuard>,
         deadline: Instant,
     ) -> Result<Option<HoldGuard>, LockError> {
+        let _waits = WaitRecord::begin(self);
         let (io, queues) = (&self.inner.context.io, &self.inner.queues);
         let limit = self.options.limit;
         let mut next = match wait.is_served() {

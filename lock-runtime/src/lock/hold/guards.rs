@@ -4,9 +4,9 @@ use crate::engine::lease::Lease;
 use crate::error::LostCause;
 use crate::limit::Limit;
 use crate::lock::hold::{Hold, Phase, State};
+use crate::lock::record::guard::GuardRecord;
 use crate::lock::watchdog::Watchdog;
 use crate::options::LockOptions;
-use crate::trace::SpanHandle;
 use crate::util::clock::Timestamp;
 use crate::util::time::{self, deadline_in};
 use std::sync::Arc;
@@ -95,23 +95,23 @@ impl Hold {
         state.keep_until = state.keep_until.max(Some(deadline_in(min_hold)));
     }
 
-    /// Reports a loss in `span` from now on.
-    pub(crate) fn set_span(&self, span: SpanHandle) {
+    /// Tells a loss by that record from now on, or by none.
+    pub(crate) fn set_record(&self, record: Option<Arc<GuardRecord>>) {
         // Drop outside the mutex: this may call a subscriber.
-        let _before = std::mem::replace(&mut self.state().span, span);
+        let _before = std::mem::replace(&mut self.state().record, record);
     }
 
     /// Records that a guard has ended. Returns `true` if it was the last one: the hold must be handed on or
-    /// released. `owns_span`: a loss is reported in that guard's span.
-    pub(crate) fn leave(&self, owns_span: bool) -> bool {
+    /// released. `owns_record`: a loss is told by that guard's record.
+    pub(crate) fn leave(&self, owns_record: bool) -> bool {
         let alone = self.change_guards(|guards| (guards == 1).then_some(0));
         if alone.is_some() {
             return true;
         }
         let mut state = self.state();
         let is_last = self.change_guards(|guards| guards.checked_sub(1)) == Some(1);
-        let _ended = (owns_span && !is_last).then(|| std::mem::take(&mut state.span));
-        // Before the span ends, which may call a subscriber.
+        let _ended = (owns_record && !is_last).then(|| state.record.take());
+        // Before the record's span ends, which may call a subscriber.
         drop(state);
         is_last
     }

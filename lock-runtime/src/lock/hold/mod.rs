@@ -16,9 +16,10 @@ use crate::limit::Limit;
 use crate::lock::context::Context;
 use crate::lock::lease::HeldLease;
 use crate::lock::offer::OpenOffer;
+use crate::lock::record::guard::GuardRecord;
 use crate::lock::shared::Shared;
 use crate::options::LockOptions;
-use crate::trace::{self, SpanHandle};
+use crate::trace;
 use crate::util::clock::Timestamp;
 use crate::util::panics::contain;
 use crate::util::sync::{AtomicU32, Mutex, MutexGuard};
@@ -66,8 +67,8 @@ struct State {
     has_proof: bool,
     /// The guards that may not have been picked up yet.
     offers: Vec<OpenOffer>,
-    /// The span in which a loss is reported to the current guard.
-    span: SpanHandle,
+    /// What is told of the current guard, once its caller has received it.
+    record: Option<Arc<GuardRecord>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -124,7 +125,7 @@ impl Hold {
             replaced: false,
             has_proof: false,
             offers: Vec::new(),
-            span: SpanHandle::default(),
+            record: None,
         };
         // No renewal is pending, so the lease can have any ttl.
         state.begin_guard(&shared.watchdog, options, times);
@@ -226,6 +227,14 @@ impl Hold {
         self.state()
     }
 
+    /// Returns the cause of the loss, if one was noticed.
+    pub(crate) fn lost_cause(&self) -> Option<LostCause> {
+        match self.state().phase {
+            Phase::Lost(cause, _) => Some(cause),
+            _ => None,
+        }
+    }
+
     pub(crate) fn ensure_valid_for(&self, duration: Duration) -> Result<(), LockError> {
         match self.check_lost() {
             Some(loss) => Err(loss),
@@ -259,13 +268,16 @@ impl Hold {
             let left = state.lease.on_server(self.now());
             self.shared.watchdog.lost_until(time::now() + left);
         }
-        let span = std::mem::take(&mut state.span);
+        let record = state.record.take();
         let offers = std::mem::take(&mut state.offers);
         drop(state);
         self.vacate();
         // The wakers belong to the caller's executor, and may panic.
         contain(|| self.lost.notify_waiters());
-        trace::lost(&span, self.key(), cause);
+        match record {
+            Some(record) => record.lost(self.context(), self.key(), cause),
+            None => trace::lost(None, self.key(), cause),
+        }
         for offer in offers {
             offer.offered.withdraw();
         }

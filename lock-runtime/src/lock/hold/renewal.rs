@@ -107,23 +107,26 @@ impl Renewable for Hold {
     }
 
     /// Extends the lease. The reply counts only while the current lease is valid.
-    fn on_renewed(self: Arc<Self>, sent: Timestamp, now: Timestamp, is_owner: bool) {
+    fn on_renewed(self: Arc<Self>, sent: Timestamp, now: Timestamp, is_owner: bool) -> Option<f64> {
         let mut state = self.state();
         if state.phase != Phase::Held || state.replaced {
-            return;
+            return None;
         }
         if !is_owner {
-            return self.mark_lost(state, LostCause::NotOwner);
+            self.mark_lost(state, LostCause::NotOwner);
+            return None;
         }
         if state.remaining(now).is_zero() {
-            return self.mark_expired(state, now);
+            self.mark_expired(state, now);
+            return None;
         }
         let (engine, ttl) = (&self.context().engine, state.lease.ttl());
+        let left = state.lease.remaining(now).as_secs_f64() / ttl.as_secs_f64();
         let renewed = engine.lease(self.token, sent, ttl);
         state.lease.renewed(renewed, now);
         let is_whole = renewed.remaining(sent) >= Lease::from_request(sent, ttl).remaining(sent);
         if is_whole && state.renew_at.is_some() && state.scheduled_at == state.renew_at {
-            return;
+            return Some(left);
         }
         let instant = time::now();
         if state.renew {
@@ -132,6 +135,7 @@ impl Renewable for Hold {
             state.renew_at = Some(next);
         }
         self.reschedule(&mut state, (instant, now));
+        Some(left)
     }
 
     /// Schedules the next attempt. The lease stays as it is.

@@ -3,6 +3,7 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::Claim;
 use crate::engine::traits::{Engine, Shard};
+use crate::event::LockEvent;
 use crate::lock::context::Context;
 use crate::lock::watchdog::renewable::{Renewable, Renewal};
 use crate::util::panics::caught;
@@ -46,25 +47,56 @@ pub(super) async fn renew_batch(batch: Vec<Renewal>, context: Arc<Context>) {
         let words = "the renewal panicked";
         Err(EngineError::new(EngineErrorKind::Indeterminate, words))
     });
-    if let Some(claim) = claims.first() {
-        let server = || context.server_of(&claim.name);
-        context.failures.renewals(server, holds.len(), &replies);
-    }
+    let Some(name) = claims.first().map(|claim| &claim.name) else {
+        return;
+    };
+    let failed = failed(&replies, holds.len());
+    context
+        .failures
+        .renewals(|| context.server_of(name), failed);
     fetch(&holds);
     let now = context.clock.now();
-    match replies {
+    let mut margins = Vec::with_capacity(holds.len());
+    match &replies {
         Ok(replies) => {
             for (hold, reply) in holds.into_iter().zip(replies) {
                 match reply {
-                    Ok(is_owner) => hold.on_renewed(sent, now, is_owner),
-                    Err(error) => hold.on_renewal_failed(&error),
+                    Ok(is_owner) => margins.extend(hold.on_renewed(sent, now, *is_owner)),
+                    Err(error) => hold.on_renewal_failed(error),
                 }
             }
         }
         Err(error) => {
             for hold in holds {
-                hold.on_renewal_failed(&error);
+                hold.on_renewal_failed(error);
             }
+        }
+    }
+    if let Some(margin) = margins.iter().copied().reduce(f64::min) {
+        let count = margins.len();
+        context
+            .telemetry
+            .tell(&LockEvent::Renewed { count, margin });
+    }
+    if let Some((count, error)) = failed {
+        context.telemetry.tell(&LockEvent::RenewalFailed {
+            server: &context.server_of(name),
+            count,
+            error: &*error.source,
+        });
+    }
+}
+
+/// Returns the number of failures among `sent` renewals, and the last error, if there is one.
+fn failed(
+    replies: &Result<Vec<Result<bool, EngineError>>, EngineError>,
+    sent: usize,
+) -> Option<(usize, &EngineError)> {
+    match replies {
+        Err(error) => Some((sent, error)),
+        Ok(replies) => {
+            let errors = || replies.iter().filter_map(|reply| reply.as_ref().err());
+            Some((errors().count(), errors().next_back()?))
         }
     }
 }

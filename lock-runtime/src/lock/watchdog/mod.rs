@@ -230,7 +230,9 @@ mod tests {
             None
         }
 
-        fn on_renewed(self: Arc<Self>, _: Timestamp, _: Timestamp, _: bool) {}
+        fn on_renewed(self: Arc<Self>, _: Timestamp, _: Timestamp, _: bool) -> Option<f64> {
+            None
+        }
 
         fn on_renewal_failed(self: Arc<Self>, _: &EngineError) {}
 

@@ -21,11 +21,8 @@ fn every_listener_is_notified_of_a_loss() {
         let guard = Arc::new(process.take("a").await.unwrap().unwatched());
         let hold = guard.hold().clone();
         let loses = spawn(async move {
-            hold.on_renewed(
-                virtual_time::clock().now(),
-                virtual_time::clock().now(),
-                false,
-            )
+            let now = virtual_time::clock().now();
+            assert_eq!(hold.on_renewed(now, now, false), None);
         });
         let listens = [(); 2].map(|()| {
             let guard = guard.clone();

@@ -44,7 +44,9 @@ impl Client {
         let (io, address) = (connector.io, &connector.address);
         let count = u32::try_from(address.hosts.len()).unwrap_or(u32::MAX);
         let round = MEMBER_TIMEOUT.saturating_mul(count);
-        let (pace, first) = Pace::new(address, "requests", round, &connector.timeouts).awaited();
+        let of = (address as _, "requests");
+        let pace = Pace::new(of, round, &connector.timeouts, connector.handler.clone());
+        let (pace, first) = pace.awaited();
         let members = RoundRobin {
             connector: connector.clone(),
             // Processes spread over the members.

@@ -4,6 +4,7 @@ use crate::engine::etcd::address::Address;
 use crate::engine::etcd::conn::connection::{Connection, WatchHandler};
 use crate::engine::etcd::wire::error::Failure;
 use crate::engine::etcd::wire::grpc::Caller;
+use crate::engine::event::EventHandler;
 use crate::engine::timeouts::Timeouts;
 use crate::engine::url::{NodeAddress, format_address};
 use crate::util::io_thread::IoThread;
@@ -19,6 +20,7 @@ pub(crate) struct Connector {
     pub(crate) io: IoThread,
     pub(crate) address: Address,
     pub(crate) timeouts: Timeouts,
+    pub(crate) handler: EventHandler,
     /// The key that names the connection whose writes are carried out.
     pub(crate) epoch_key: Bytes,
     pub(crate) on_watch: WatchHandler,

@@ -2,6 +2,7 @@
 
 use crate::engine::common::upkeep::Connect;
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::event::EventHandler;
 use crate::engine::redis::conn::client_id::{BrokenClients, ClientId};
 use crate::engine::redis::conn::connection::{Connection, MASTER_CHANGED, Transport};
 use crate::engine::redis::conn::direct::{Direct, End};
@@ -33,6 +34,8 @@ pub(crate) struct Connector {
     pub(crate) io: IoThread,
     pub(crate) discovery: Arc<dyn Discovery>,
     pub(crate) timeouts: Timeouts,
+    /// Told when there is no connection for some time.
+    pub(crate) handler: EventHandler,
     /// Commands that must succeed before a connection is used.
     pub(crate) setup_commands: Vec<Cmd>,
     /// Commands that the server may reject.
@@ -94,6 +97,7 @@ impl Connector {
             io,
             discovery,
             timeouts,
+            handler: Arc::new(|_| {}),
             setup_commands: Vec::new(),
             optional_commands: Vec::new(),
             push_handler: None,

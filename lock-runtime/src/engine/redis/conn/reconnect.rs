@@ -50,6 +50,11 @@ impl Upkeep<Connection> {
 }
 
 fn pace(connector: &Connector) -> Pace {
-    let (server, carries) = (&connector.discovery, connector.purpose());
-    Pace::new(server, carries, MIN_TIMEOUT, &connector.timeouts)
+    let of = (&connector.discovery as _, connector.purpose());
+    Pace::new(
+        of,
+        MIN_TIMEOUT,
+        &connector.timeouts,
+        connector.handler.clone(),
+    )
 }

@@ -29,9 +29,11 @@ impl Session {
             timeouts,
             first_try,
             clock,
+            handler,
             ..
         } = &*self.context;
-        let mut pace = Pace::new(address, "requests", *first_try, timeouts);
+        let of = (address as _, "requests");
+        let mut pace = Pace::new(of, *first_try, timeouts, handler.clone());
         let mut hello = Hello {
             session: 0,
             password: vec![0; 16],

@@ -6,6 +6,7 @@
 
 use crate::engine::common::pace::{MIN_TIMEOUT, Pace};
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::event::EventHandler;
 use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::batch::cleaning::Cleaning;
 use crate::engine::postgres::conn::batch::pending_tokens::PendingTokens;
@@ -46,8 +47,10 @@ pub(crate) async fn drive(
     address: Arc<Address>,
     timeouts: Timeouts,
     queue: Arc<RequestQueue>,
+    handler: EventHandler,
 ) -> Result<(), EngineError> {
-    let pace = Pace::new(&address.servers, "requests", MIN_TIMEOUT, &timeouts);
+    let of = (&address.servers as _, "requests");
+    let pace = Pace::new(of, MIN_TIMEOUT, &timeouts, handler);
     let (pace, first) = pace.awaited();
     let mut driver = Driver {
         io,

@@ -1,0 +1,101 @@
+//! What is told of a call until it has its lock, or ends without it.
+
+use crate::error::LockError;
+use crate::event::{LockEvent, Outcome};
+use crate::lock::acquire::Acquire;
+use crate::lock::context::Context;
+use crate::site::Purpose;
+use crate::trace;
+use crate::util::time::elapsed_since;
+use std::time::Duration;
+
+/// A call in progress. Dropping it tells that the call was canceled.
+pub(crate) struct CallRecord<'a> {
+    call: &'a Acquire,
+    is_open: bool,
+}
+
+impl<'a> CallRecord<'a> {
+    pub(crate) fn begin(call: &'a Acquire) -> CallRecord<'a> {
+        CallRecord {
+            call,
+            is_open: true,
+        }
+    }
+
+    /// Tells the end of a call that acquires a lock. A success is told with the guard that the caller gets.
+    pub(crate) fn end<T>(mut self, result: Result<T, LockError>) -> Result<T, LockError> {
+        self.is_open = false;
+        result.inspect_err(|error| self.tell(self.outcome(error), Some(error)))
+    }
+
+    /// Tells the end of a single try, for which a held lock is no error.
+    pub(crate) fn end_try<T>(
+        mut self,
+        result: Result<Option<T>, LockError>,
+    ) -> Result<Option<T>, LockError> {
+        self.is_open = false;
+        match &result {
+            Ok(Some(_)) => {}
+            Ok(None) => self.tell(Outcome::Taken, None),
+            Err(error) => self.tell(self.outcome(error), Some(error)),
+        }
+        result
+    }
+
+    fn outcome(&self, error: &LockError) -> Outcome {
+        Outcome::of(error, self.call.wait.is_zero())
+    }
+
+    fn tell(&self, outcome: Outcome, error: Option<&LockError>) {
+        let Acquire {
+            inner,
+            name,
+            purpose,
+            started,
+            ..
+        } = self.call;
+        let waited = elapsed_since(*started);
+        let key = inner.context.key_of(name);
+        tell(&inner.context, key, purpose, waited, (outcome, error));
+    }
+}
+
+impl Drop for CallRecord<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.tell(Outcome::Canceled, None);
+        }
+    }
+}
+
+/// Tells of a call that ends before it begins, since its key or an option is invalid.
+pub(crate) fn rejected(context: &Context, key: &str, purpose: &Purpose, error: &LockError) {
+    let outcome = Outcome::of(error, false);
+    tell(
+        context,
+        key,
+        purpose,
+        Duration::ZERO,
+        (outcome, Some(error)),
+    );
+}
+
+fn tell(
+    context: &Context,
+    key: &str,
+    purpose: &Purpose,
+    waited: Duration,
+    (outcome, error): (Outcome, Option<&LockError>),
+) {
+    let event = LockEvent::NotAcquired {
+        key,
+        site: purpose.site,
+        label: purpose.label(),
+        waited,
+        outcome,
+        error,
+    };
+    trace::not_acquired(&event);
+    context.telemetry.tell(&event);
+}

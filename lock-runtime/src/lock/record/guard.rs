@@ -1,0 +1,109 @@
+//! What is told of a guard, from its acquisition to its end.
+
+use crate::error::LostCause;
+use crate::event::LockEvent;
+use crate::lock::context::Context;
+use crate::site::Purpose;
+use crate::trace::{self, LockSpan};
+use crate::util::time::{elapsed_since, now};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A guard, and its span. The guard and its holds share it: the first to notice the end tells it, and no other does.
+pub(crate) struct GuardRecord {
+    /// When it was acquired; `None` if nobody is told.
+    since: Option<Instant>,
+    purpose: Purpose,
+    span: LockSpan,
+    has_ended: AtomicBool,
+}
+
+impl GuardRecord {
+    /// Tells that a call which began at `started` has acquired its lock; `locally`: without a request.
+    pub(crate) fn begin(
+        context: &Context,
+        key: &str,
+        purpose: Purpose,
+        started: Instant,
+        locally: bool,
+    ) -> Arc<GuardRecord> {
+        let since = context.telemetry.is_heard().then(now);
+        let waited = since.map_or(Duration::ZERO, |since| {
+            since.saturating_duration_since(started)
+        });
+        context.telemetry.tell(&LockEvent::Acquired {
+            key,
+            site: purpose.site,
+            label: purpose.label(),
+            waited,
+            locally,
+        });
+        Arc::new(GuardRecord {
+            since,
+            span: LockSpan::start(key, &purpose, waited),
+            purpose,
+            has_ended: AtomicBool::new(false),
+        })
+    }
+
+    /// Runs the user's code in the span.
+    pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.span.in_scope(work)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Tells that the guard has ended while it held its lock.
+    pub(crate) fn released(&self, context: &Context, key: &str, confirmed: bool) {
+        if let Some(held) = self.end() {
+            context.telemetry.tell(&LockEvent::Released {
+                key,
+                site: self.purpose.site,
+                label: self.purpose.label(),
+                held,
+                confirmed,
+            });
+        }
+    }
+
+    /// Tells that the lock of that key was lost. The first of several keys ends the guard.
+    pub(crate) fn lost(&self, context: &Context, key: &str, cause: LostCause) {
+        trace::lost(Some(&self.span), key, cause);
+        self.tell_lost(context, key, cause);
+    }
+
+    /// Tells, at the end of the guard, that its lock is lost, unless that was told when it was noticed.
+    pub(crate) fn ended_without_lock(&self, context: &Context, key: &str, cause: LostCause) {
+        if self.tell_lost(context, key, cause) {
+            trace::lost(Some(&self.span), key, cause);
+        }
+    }
+
+    fn tell_lost(&self, context: &Context, key: &str, cause: LostCause) -> bool {
+        let held = self.end();
+        if let Some(held) = held {
+            context.telemetry.tell(&LockEvent::Lost {
+                key,
+                site: self.purpose.site,
+                label: self.purpose.label(),
+                held,
+                cause,
+            });
+        }
+        held.is_some()
+    }
+
+    /// Returns for how long the lock was held, or `None` if the end was told already.
+    fn end(&self) -> Option<Duration> {
+        if self.has_ended.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let held = self.since.map(elapsed_since).unwrap_or_default();
+        self.span.ended(held);
+        Some(held)
+    }
+}

@@ -1,0 +1,187 @@
+//! Metrics with the names of OpenTelemetry's conventions. Keys are never labels, since each would be a series of its own.
+
+use crate::error::LostCause;
+use crate::event::{LockEvent, Outcome};
+use crate::site::Site;
+use crate::util::panics::contain;
+use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram, with_recorder};
+use once_cell::sync::Lazy;
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+/// The outcome of a call, as a label.
+const ACQUIRED: &str = "acquired";
+
+/// The series of one template, and those that no template tells apart, which the recorder looks up once.
+struct Series {
+    template: &'static str,
+    acquired: Histogram,
+    released: Histogram,
+    lost: Histogram,
+    active: Gauge,
+    waiting: Gauge,
+    handoffs: Counter,
+    renewals: Counter,
+    failed_renewals: Counter,
+    margin: Histogram,
+}
+
+/// The series by recorder and template: a recorder may be installed after the first lock was used. They are never freed,
+/// like the templates.
+type Known = HashMap<(usize, &'static str), &'static Series>;
+
+static KNOWN: Lazy<RwLock<Known>> = Lazy::new(RwLock::default);
+
+impl Series {
+    fn of(site: Option<&'static Site>) -> &'static Series {
+        let template = site.map_or("", Site::template);
+        let recorder = with_recorder(|recorder| std::ptr::from_ref(recorder).addr());
+        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(series) = known.get(&(recorder, template)) {
+            return series;
+        }
+        drop(known);
+        // Outside of the lock: the recorder is the user's code.
+        let series = Box::leak(Box::new(Series::new(template)));
+        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        known.entry((recorder, template)).or_insert(series)
+    }
+
+    fn new(template: &'static str) -> Series {
+        describe();
+        let held = |outcome| histogram!("distributed_lock.hold.duration", "template" => template, "outcome" => outcome);
+        let renewals = |outcome| counter!("distributed_lock.renewals", "outcome" => outcome);
+        Series {
+            template,
+            acquired: acquire_duration(template, ACQUIRED),
+            released: held("released"),
+            lost: held("lost"),
+            active: gauge!("distributed_lock.hold.active", "template" => template),
+            waiting: gauge!("distributed_lock.wait.active", "template" => template),
+            handoffs: counter!("distributed_lock.handoffs"),
+            renewals: renewals("renewed"),
+            failed_renewals: renewals("failed"),
+            margin: histogram!("distributed_lock.renewal.margin"),
+        }
+    }
+}
+
+/// Records an event. The recorder's panics are contained.
+pub(crate) fn record(event: &LockEvent<'_>) {
+    contain(|| match *event {
+        LockEvent::Acquired {
+            site,
+            waited,
+            locally,
+            ..
+        } => acquired(site, waited, locally),
+        LockEvent::NotAcquired {
+            site,
+            waited,
+            outcome,
+            ..
+        } => not_acquired(site, waited, outcome),
+        LockEvent::Released { site, held, .. } => {
+            let series = Series::of(site);
+            series.active.decrement(1.0);
+            series.released.record(held);
+        }
+        LockEvent::Lost {
+            site, held, cause, ..
+        } => lost(site, held, cause),
+        LockEvent::Renewed { count, margin } => {
+            let series = Series::of(None);
+            series.renewals.increment(count as u64);
+            series.margin.record(margin);
+        }
+        LockEvent::RenewalFailed { count, .. } => {
+            Series::of(None).failed_renewals.increment(count as u64)
+        }
+        LockEvent::ServerDown { server, .. } => server_is_up(server, false),
+        LockEvent::ServerUp { server } => server_is_up(server, true),
+    });
+}
+
+pub(crate) fn wait_begins(site: Option<&'static Site>) {
+    contain(|| Series::of(site).waiting.increment(1.0));
+}
+
+pub(crate) fn wait_ends(site: Option<&'static Site>) {
+    contain(|| Series::of(site).waiting.decrement(1.0));
+}
+
+fn acquired(site: Option<&'static Site>, waited: Duration, locally: bool) {
+    let series = Series::of(site);
+    series.acquired.record(waited);
+    series.active.increment(1.0);
+    if locally {
+        series.handoffs.increment(1);
+    }
+}
+
+fn not_acquired(site: Option<&'static Site>, waited: Duration, outcome: Outcome) {
+    let series = Series::of(site);
+    acquire_duration(series.template, outcome.as_str()).record(waited);
+}
+
+fn lost(site: Option<&'static Site>, held: Duration, cause: LostCause) {
+    let series = Series::of(site);
+    series.active.decrement(1.0);
+    series.lost.record(held);
+    let (template, cause) = (series.template, cause.as_str());
+    counter!("distributed_lock.losses", "template" => template, "cause" => cause).increment(1);
+}
+
+fn server_is_up(server: &str, is_up: bool) {
+    let up = gauge!("distributed_lock.server.up", "server.address" => server.to_owned());
+    up.set(f64::from(u8::from(is_up)));
+}
+
+fn acquire_duration(template: &'static str, outcome: &'static str) -> Histogram {
+    histogram!("distributed_lock.acquire.duration", "template" => template, "outcome" => outcome)
+}
+
+fn describe() {
+    use metrics::{describe_counter, describe_gauge, describe_histogram};
+    let seconds = Unit::Seconds;
+    describe_histogram!(
+        "distributed_lock.acquire.duration",
+        seconds,
+        "How long calls took to acquire a lock, or to end without it."
+    );
+    describe_histogram!(
+        "distributed_lock.hold.duration",
+        seconds,
+        "For how long locks were held."
+    );
+    describe_gauge!(
+        "distributed_lock.hold.active",
+        "The locks that are held now."
+    );
+    describe_gauge!(
+        "distributed_lock.wait.active",
+        "The calls that wait for their turn now."
+    );
+    describe_counter!(
+        "distributed_lock.losses",
+        "The locks that were lost before their guard ended."
+    );
+    describe_counter!(
+        "distributed_lock.handoffs",
+        "The locks that were passed on or shared within a process."
+    );
+    describe_counter!(
+        "distributed_lock.renewals",
+        "The leases that were renewed, or not."
+    );
+    describe_histogram!(
+        "distributed_lock.renewal.margin",
+        Unit::Percent,
+        "The part of the ttl that was left at a renewal, from 0 to 1."
+    );
+    describe_gauge!(
+        "distributed_lock.server.up",
+        "Whether the connections to a server are there."
+    );
+}

@@ -1,0 +1,132 @@
+//! The feature `metrics`: the series of a manager, as Prometheus reads them.
+
+use std::time::Duration;
+
+use lock_runtime::testing::{Fault, Locks};
+use lock_runtime::{Config, LockError, LockManager, LostCause, distributed_lock};
+use lock_test_support::server::Server;
+use lock_test_support::time::within;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use std::sync::LazyLock;
+
+/// One recorder for all tests of the process: each reads the series of its own template.
+static EXPORTED: LazyLock<PrometheusHandle> =
+    LazyLock::new(|| PrometheusBuilder::new().install_recorder().unwrap());
+
+/// Returns the value of the series with that name and all of these labels.
+fn value(name: &str, labels: &[&str]) -> Option<f64> {
+    let text = EXPORTED.render();
+    let is_meant = |line: &&str| {
+        let series = line.split(['{', ' ']).next();
+        series == Some(name) && labels.iter().all(|label| line.contains(label))
+    };
+    let line = text.lines().find(is_meant)?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+#[distributed_lock(key = "paid:<id>", wait = "20ms", manager = locks)]
+async fn pay(locks: &LockManager, id: u32, fails: bool) -> Result<(), LockError> {
+    match fails {
+        true => std::future::pending().await,
+        false => Ok(()),
+    }
+}
+
+#[tokio::test]
+async fn calls_and_holds_are_counted_by_template_and_never_by_key() {
+    LazyLock::force(&EXPORTED);
+    let locks = Locks::new();
+    for id in 9_700_000..9_700_003 {
+        pay(&locks, id, false).await.unwrap();
+    }
+    let other = locks.hold_elsewhere("paid:9700001").await;
+    assert!(pay(&locks, 9_700_001, false).await.unwrap_err().is_busy());
+    let template = r#"template="paid:<id>""#;
+    let calls = |outcome: &str| {
+        let outcome = format!("outcome=\"{outcome}\"");
+        value(
+            "distributed_lock_acquire_duration_count",
+            &[template, &outcome],
+        )
+    };
+    assert_eq!((calls("acquired"), calls("busy")), (Some(3.0), Some(1.0)));
+    assert_eq!(calls("unavailable"), None);
+    locks.fail_with(Fault::Down);
+    assert!(
+        pay(&locks, 9_700_002, false)
+            .await
+            .unwrap_err()
+            .is_unavailable()
+    );
+    locks.repair();
+    assert_eq!(calls("unavailable"), Some(1.0));
+
+    let call = tokio::spawn({
+        let locks = locks.clone();
+        async move { pay(&locks, 9_700_003, true).await }
+    });
+    locks.wait_until_held("paid:9700003").await;
+    let active = || value("distributed_lock_hold_active", &[template]);
+    within(Duration::from_secs(10), async {
+        while active() != Some(1.0) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    locks.lose("paid:9700003", LostCause::Expired);
+    assert!(call.await.unwrap().unwrap_err().is_lost());
+    let cause = r#"cause="expired""#;
+    assert_eq!(
+        value("distributed_lock_losses", &[template, cause]),
+        Some(1.0)
+    );
+    assert_eq!(active(), Some(0.0));
+    let held = |outcome| value("distributed_lock_hold_duration_count", &[template, outcome]);
+    assert_eq!(held(r#"outcome="released""#), Some(3.0));
+    assert_eq!(held(r#"outcome="lost""#), Some(1.0));
+    assert_eq!(
+        value("distributed_lock_wait_active", &[template]),
+        Some(0.0)
+    );
+    drop(other);
+    assert!(
+        !EXPORTED.render().contains("97000"),
+        "{}",
+        EXPORTED.render()
+    );
+}
+
+#[tokio::test]
+async fn renewals_and_servers_are_reported() {
+    LazyLock::force(&EXPORTED);
+    let mut server = Server::start();
+    let port = server.port().to_string();
+    let config = Config::new(server.url()).command_timeout(Duration::from_millis(200));
+    let locks = LockManager::connect(config).await.unwrap();
+    let ttl = Duration::from_secs(3);
+    let guard = locks.lock("renewed").ttl(ttl).acquire().await.unwrap();
+    let until = async |name: &str, labels: &[&str], expected: fn(f64) -> bool| {
+        within(Duration::from_secs(20), async {
+            while !value(name, labels).is_some_and(expected) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    };
+    let renewals = "distributed_lock_renewals";
+    until(renewals, &[r#"outcome="renewed""#], |count| count >= 1.0).await;
+    until("distributed_lock_renewal_margin_count", &[], |count| {
+        count >= 1.0
+    })
+    .await;
+    let margin = value("distributed_lock_renewal_margin_sum", &[]).unwrap();
+    assert!(margin > 0.0);
+    server.kill();
+    let up = "distributed_lock_server_up";
+    until(up, &[&port], |up| up == 0.0).await;
+    until(renewals, &[r#"outcome="failed""#], |count| count >= 1.0).await;
+    server.restart();
+    until(up, &[&port], |up| up == 1.0).await;
+    drop(guard);
+    locks.shutdown().await;
+}

@@ -1,0 +1,282 @@
+//! What a manager tells of its locks, in events and in numbers.
+
+use std::time::Duration;
+
+use lock_runtime::{Config, LockEvent, LockManager};
+use tokio::sync::watch;
+
+use super::fixture::Fixture;
+use lock_test_support::manager::connected;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::servers::AGAIN;
+use lock_test_support::time::{begin, millis, within};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Short, and not too short for any engine.
+const TTL: Duration = millis(6000);
+
+/// The events of a manager, each in a line.
+struct Told(watch::Receiver<Vec<String>>);
+
+impl Told {
+    /// Adds a handler that records all events.
+    fn by(config: Config) -> (Config, Told) {
+        let (lines, told) = watch::channel(Vec::new());
+        let config = config.on_event(move |event| {
+            let line = line(event);
+            lines.send_modify(|lines| lines.push(line));
+        });
+        (config, Told(told))
+    }
+
+    /// Returns the lines about that key so far.
+    fn about(&self, key: &str) -> Vec<String> {
+        let key = format!(" {key} ");
+        let lines = self.0.borrow();
+        let lines = lines.iter().filter(|line| line.contains(&key));
+        lines.map(|line| line.replace(&key, " ")).collect()
+    }
+
+    async fn until(&mut self, line: impl Fn(&str) -> bool) {
+        let has_come = |lines: &Vec<String>| lines.iter().any(|it| line(it));
+        within(AGAIN, self.0.wait_for(has_come)).await.unwrap();
+    }
+}
+
+fn line(event: &LockEvent<'_>) -> String {
+    match event {
+        LockEvent::Acquired {
+            key,
+            site,
+            label,
+            locally,
+            ..
+        } => {
+            let template = site.map_or("?", |site| site.template());
+            format!("acquired {key} {template} {label:?} locally={locally}")
+        }
+        LockEvent::NotAcquired {
+            key,
+            outcome,
+            error,
+            ..
+        } => format!("not acquired {key} {outcome} error={}", error.is_some()),
+        LockEvent::Released { key, confirmed, .. } => {
+            format!("released {key} confirmed={confirmed}")
+        }
+        LockEvent::Lost { key, cause, .. } => format!("lost {key} {}", cause.as_str()),
+        LockEvent::Renewed { count, margin, .. } => format!("renewed {count} {margin}"),
+        LockEvent::RenewalFailed { server, count, .. } => {
+            format!("renewal failed {count} at {server}")
+        }
+        LockEvent::ServerDown { server, .. } => format!("down {server}"),
+        LockEvent::ServerUp { server, .. } => format!("up {server}"),
+        other => format!("{other:?}"),
+    }
+}
+
+pub async fn each_call_and_each_guard_ends_in_one_event(fixture: Fixture) {
+    let (config, told) = Told::by(fixture.config());
+    let locks = connected(config).await;
+    let other = fixture.other();
+    let key = fixture.key("row");
+    let lock = || locks.lock(&*key).wait(LONG);
+
+    let named = lock().template("row").label("request 7");
+    named.acquire().await.unwrap().release().await.unwrap();
+    drop(lock().acquire().await.unwrap());
+    let short = lock().max_hold(millis(10)).acquire().await.unwrap();
+    assert!(within(AGAIN, short.lost()).await.is_lost());
+    drop(short);
+    assert!(lock().ttl(Duration::ZERO).acquire().await.is_err());
+
+    let elsewhere = other.lock(&*key).wait(LONG).acquire().await.unwrap();
+    assert!(lock().try_acquire().await.unwrap().is_none());
+    let busy = lock().wait(millis(30)).acquire().await.unwrap_err();
+    assert!(busy.is_busy());
+    let mut canceled = Box::pin(lock().acquire());
+    assert!(
+        tokio::time::timeout(millis(10), &mut canceled)
+            .await
+            .is_err()
+    );
+    drop(canceled);
+    elsewhere.release().await.unwrap();
+    let expected = [
+        "acquired row Some(\"request 7\") locally=false",
+        "released confirmed=true",
+        "acquired ? None locally=false",
+        "released confirmed=false",
+        "acquired ? None locally=false",
+        "lost max_hold",
+        "not acquired rejected error=true",
+        "not acquired taken error=false",
+        "not acquired busy error=true",
+        "not acquired canceled error=false",
+    ];
+    assert_eq!(told.about(&key), expected);
+
+    let stats = locks.stats();
+    assert_eq!((stats.acquired, stats.released, stats.lost), (3, 2, 1));
+    assert_eq!((stats.busy, stats.taken, stats.canceled), (1, 1, 1));
+    assert_eq!((stats.rejected, stats.unavailable), (1, 0));
+    assert_eq!((stats.held, stats.waiting, stats.servers_down), (0, 0, 0));
+    within(AGAIN, locks.shutdown()).await;
+}
+
+/// A waiter of the same process gets the lock without a request, and the numbers follow.
+pub async fn waiters_and_holders_are_counted(fixture: Fixture) {
+    let (config, told) = Told::by(fixture.config());
+    let locks = connected(config).await;
+    let key = fixture.key("row");
+    let lock = || locks.lock(&*key).wait(LONG);
+    let first = lock().acquire().await.unwrap();
+    let second = tokio::spawn(lock().acquire());
+    while locks.stats().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(locks.stats().held, 1);
+    first.release().await.unwrap();
+    let second = within(AGAIN, second).await.unwrap().unwrap();
+    let stats = locks.stats();
+    assert_eq!((stats.held, stats.waiting, stats.acquired), (1, 0, 2));
+    second.release().await.unwrap();
+    assert_eq!(locks.stats().held, 0);
+    let told = told.about(&key);
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(
+        told.iter().filter(|it| it.starts_with("acquired")).count(),
+        2
+    );
+    within(AGAIN, locks.shutdown()).await;
+}
+
+/// Each of the calls that share one read hold, and a call for several keys, has one end.
+pub async fn shared_and_several_holds_end_once_for_each_call(fixture: Fixture) {
+    let (config, told) = Told::by(fixture.config());
+    let locks = connected(config).await;
+    let key = fixture.key("read");
+    let read = || locks.lock(&*key).read().wait(LONG).acquire();
+    let (one, other) = (read().await.unwrap(), read().await.unwrap());
+    assert_eq!(locks.stats().held, 2);
+    one.release().await.unwrap();
+    other.release().await.unwrap();
+    let ends = told.about(&key);
+    let released = ends.iter().filter(|it| it.starts_with("released"));
+    assert_eq!(released.count(), 2, "{ends:?}");
+
+    let keys = ["a", "b", "c"].map(|name| fixture.key(name));
+    let all = locks.lock_all(keys.clone()).max_hold(millis(10));
+    let all = all.wait(LONG).acquire().await.unwrap();
+    assert_eq!(locks.stats().held, 1);
+    assert!(within(AGAIN, all.lost()).await.is_lost());
+    drop(all);
+    let lost: usize = keys.iter().map(|key| told.about(key).len()).sum();
+    assert_eq!(lost, 2, "acquired and lost once");
+    let stats = locks.stats();
+    assert_eq!((stats.acquired, stats.released, stats.lost), (3, 2, 1));
+    within(AGAIN, locks.shutdown()).await;
+}
+
+pub async fn renewals_are_told_with_what_was_left_of_the_ttl(fixture: Fixture) {
+    let (config, mut told) = Told::by(fixture.config());
+    let locks = connected(config).await;
+    let lock = locks.lock(fixture.key("row")).ttl(TTL).wait(LONG);
+    let guard = lock.acquire().await.unwrap();
+    let margin = |line: &str| -> Option<f64> {
+        let renewed = line.strip_prefix("renewed 1 ")?;
+        renewed.parse().ok()
+    };
+    told.until(|line| margin(line).is_some_and(|margin| margin > 0.0 && margin < 0.8))
+        .await;
+    assert!(locks.stats().renewed >= 1);
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    within(AGAIN, locks.shutdown()).await;
+}
+
+pub async fn a_server_that_goes_and_comes_back_is_told_once(fixture: Fixture) {
+    let Some(network) = fixture.network() else {
+        return;
+    };
+    let (config, mut told) = Told::by(fixture.impatient_config(network.urls.clone()));
+    let locks = connected(config).await;
+    let lock = |name: &str| locks.lock(fixture.key(name)).wait(LONG);
+    let held = lock("held").ttl(TTL).acquire().await.unwrap();
+    assert_eq!(locks.stats().servers_down, 0);
+
+    network.each(Proxy::cut);
+    let probe = lock("probe").wait(millis(50));
+    assert!(probe.acquire().await.unwrap_err().is_unavailable());
+    told.until(|line| line.starts_with("down ")).await;
+    told.until(|line| line.starts_with("renewal failed 1 at "))
+        .await;
+    assert!(locks.stats().servers_down >= 1);
+    assert_eq!(locks.stats().unavailable, 1);
+
+    network.each(Proxy::heal);
+    drop(within(AGAIN, lock("again").acquire()).await.unwrap());
+    told.until(|line| line.starts_with("up ")).await;
+    let all_are_up = async {
+        while locks.stats().servers_down > 0 {
+            drop(lock("again").acquire().await);
+        }
+    };
+    within(AGAIN, all_are_up).await;
+    let (downs, ups): (Vec<_>, Vec<_>) = {
+        let lines = told.0.borrow();
+        let of_servers = lines.iter().filter_map(|line| line.split_once(' '));
+        let of_servers = of_servers.filter(|(word, _)| ["down", "up"].contains(word));
+        let owned = of_servers.map(|(word, server)| (word == "down", server.to_owned()));
+        owned.partition(|(is_down, _)| *is_down)
+    };
+    let servers = |lines: Vec<(bool, String)>| {
+        let mut servers: Vec<_> = lines.into_iter().map(|(_, server)| server).collect();
+        servers.sort();
+        servers
+    };
+    assert_eq!(servers(downs), servers(ups));
+    drop(held);
+    within(AGAIN, locks.shutdown()).await;
+}
+
+/// The handler is called under no mutex, and its panics end nothing.
+pub async fn a_handler_may_use_locks_and_panic(fixture: Fixture) {
+    let (managers, manager) = watch::channel(None::<LockManager>);
+    let nested = fixture.key("nested");
+    let key_of = |event: &LockEvent<'_>| match event {
+        LockEvent::Acquired { key, .. }
+        | LockEvent::NotAcquired { key, .. }
+        | LockEvent::Released { key, .. }
+        | LockEvent::Lost { key, .. } => Some(key.to_string()),
+        _ => None,
+    };
+    let config = fixture.config().on_event(move |event| {
+        let manager = manager.borrow().clone();
+        if let (Some(locks), Some(key)) = (manager, key_of(event))
+            && key != nested
+        {
+            // Takes the mutexes through which all calls go.
+            let mut call = Box::pin(locks.lock(&*nested).wait(LONG).acquire());
+            drop(begin(&mut call));
+            drop(call);
+            assert_eq!(locks.stats().rejected, 0, "at {key}");
+            panic!("the test requires this panic");
+        }
+    });
+    let locks = connected(config).await;
+    let _ = managers.send(Some(locks.clone()));
+    let key = fixture.key("row");
+    for _ in 0..3 {
+        let guard = within(AGAIN, locks.lock(&*key).wait(LONG).acquire()).await;
+        within(AGAIN, guard.unwrap().release()).await.unwrap();
+    }
+    let short = locks.lock(&*key).wait(LONG).max_hold(millis(10));
+    let short = within(AGAIN, short.acquire()).await.unwrap();
+    assert!(within(AGAIN, short.lost()).await.is_lost());
+    drop(short);
+    let _ = managers.send(None);
+    fixture.until_free(&key, AGAIN).await;
+    within(AGAIN, locks.shutdown()).await;
+}
