@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use super::{
     outage, ping, process_end, queue, readers, semaphore, set_aside, several_keys, shutdown,
     waiting,
 };
-use lock_test_support::time::within;
+use lock_test_support::time::{Stopwatch, within};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -314,10 +315,10 @@ fn run_with(topology: Topology, runtime: &mut Builder) {
 
 /// Runs each case on a paused runtime of its own, whose clock jumps to the next timer whenever all tasks wait.
 pub fn run_in_virtual_time(topology: fn() -> Topology) {
-    /// In real time, of which an idle machine needs a tenth.
+    /// In real time, of which an idle machine needs a twentieth.
     const LIMIT: Duration = Duration::from_secs(30);
 
-    let begun = Instant::now();
+    let (begun, watch) = (Instant::now(), Stopwatch::start());
     let cases = chosen().filter(|(name, _)| !REAL_TIME.contains(name));
     let cases: Vec<_> = cases.collect();
     let count = cases.len();
@@ -335,8 +336,19 @@ pub fn run_in_virtual_time(topology: fn() -> Topology) {
         });
     }
     drop(tell);
+    let next_end = || {
+        loop {
+            let left = LIMIT.saturating_sub(watch.elapsed());
+            match told.recv_timeout(left) {
+                Ok(end) => return Some(end),
+                // The machine may have stalled meanwhile.
+                Err(RecvTimeoutError::Timeout) if !left.is_zero() => {}
+                Err(_) => return None,
+            }
+        }
+    };
     let mut failed = Vec::new();
-    while let Ok((name, ended)) = told.recv_timeout(LIMIT.saturating_sub(begun.elapsed())) {
+    while let Some((name, ended)) = next_end() {
         running.remove(name);
         failed.extend(ended.err().map(|error| (name, error)));
     }
