@@ -6,10 +6,9 @@ use lock_runtime::{Config, LockEvent, LockManager};
 use tokio::sync::watch;
 
 use super::fixture::Fixture;
-use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{begin, millis, within};
+use lock_test_support::time::{begin, millis, within, yield_in_time};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -78,7 +77,7 @@ fn line(event: &LockEvent<'_>) -> String {
 
 pub async fn each_call_and_each_guard_ends_in_one_event(fixture: Fixture) {
     let (config, told) = Told::by(fixture.config());
-    let locks = connected(config).await;
+    let locks = fixture.connect(config).await;
     let other = fixture.other();
     let key = fixture.key("row");
     let lock = || locks.lock(&*key).wait(LONG);
@@ -128,13 +127,13 @@ pub async fn each_call_and_each_guard_ends_in_one_event(fixture: Fixture) {
 /// A waiter of the same process gets the lock without a request, and the numbers follow.
 pub async fn waiters_and_holders_are_counted(fixture: Fixture) {
     let (config, told) = Told::by(fixture.config());
-    let locks = connected(config).await;
+    let locks = fixture.connect(config).await;
     let key = fixture.key("row");
     let lock = || locks.lock(&*key).wait(LONG);
     let first = lock().acquire().await.unwrap();
     let second = tokio::spawn(lock().acquire());
     while locks.stats().waiting == 0 {
-        tokio::task::yield_now().await;
+        yield_in_time().await;
     }
     assert_eq!(locks.stats().held, 1);
     first.release().await.unwrap();
@@ -155,7 +154,7 @@ pub async fn waiters_and_holders_are_counted(fixture: Fixture) {
 /// Each of the calls that share one read hold, and a call for several keys, has one end.
 pub async fn shared_and_several_holds_end_once_for_each_call(fixture: Fixture) {
     let (config, told) = Told::by(fixture.config());
-    let locks = connected(config).await;
+    let locks = fixture.connect(config).await;
     let key = fixture.key("read");
     let read = || locks.lock(&*key).read().wait(LONG).acquire();
     let (one, other) = (read().await.unwrap(), read().await.unwrap());
@@ -181,7 +180,7 @@ pub async fn shared_and_several_holds_end_once_for_each_call(fixture: Fixture) {
 
 pub async fn renewals_are_told_with_what_was_left_of_the_ttl(fixture: Fixture) {
     let (config, mut told) = Told::by(fixture.config());
-    let locks = connected(config).await;
+    let locks = fixture.connect(config).await;
     let lock = locks.lock(fixture.key("row")).ttl(TTL).wait(LONG);
     let guard = lock.acquire().await.unwrap();
     let margin = |line: &str| -> Option<f64> {
@@ -201,7 +200,7 @@ pub async fn a_server_that_goes_and_comes_back_is_told_once(fixture: Fixture) {
         return;
     };
     let (config, mut told) = Told::by(fixture.impatient_config(network.urls.clone()));
-    let locks = connected(config).await;
+    let locks = fixture.connect(config).await;
     let lock = |name: &str| locks.lock(fixture.key(name)).wait(LONG);
     let held = lock("held").ttl(TTL).acquire().await.unwrap();
     assert_eq!(locks.stats().servers_down, 0);
@@ -265,7 +264,7 @@ pub async fn a_handler_may_use_locks_and_panic(fixture: Fixture) {
             panic!("the test requires this panic");
         }
     });
-    let locks = connected(config).await;
+    let locks = fixture.connect(config).await;
     let _ = managers.send(Some(locks.clone()));
     let key = fixture.key("row");
     for _ in 0..3 {
