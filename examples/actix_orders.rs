@@ -7,10 +7,13 @@
 //! cargo run --features full --example actix_orders -- --port 8081    # in another
 //! curl -d '{"item": "teapot"}' -H 'content-type: application/json' localhost:8080/orders
 //! curl -X POST localhost:8080/orders/1/ship & curl -X POST localhost:8081/orders/1/ship
+//! curl localhost:8080/metrics
 //! ```
 
 #[path = "orders/http.rs"]
 mod http;
+#[path = "orders/metrics.rs"]
+mod metrics;
 mod orders;
 
 use actix_web::http::StatusCode;
@@ -18,6 +21,7 @@ use actix_web::web::{Data, Json, Path};
 use actix_web::{App, HttpResponse, HttpServer, ResponseError, get, post};
 use http::{Problem, REQUESTS};
 use lock_runtime::{LockError, distributed_lock};
+use metrics_exporter_prometheus::PrometheusHandle;
 use orders::{NewOrder, Options, Order, OrderError, Orders, asked_to_stop};
 
 #[post("/orders")]
@@ -50,6 +54,13 @@ async fn live() -> HttpResponse {
     HttpResponse::Ok().finish()
 }
 
+#[get("/metrics")]
+async fn scrape(exporter: Data<PrometheusHandle>) -> HttpResponse {
+    let mut response = HttpResponse::Ok();
+    response.content_type(metrics::CONTENT_TYPE);
+    response.body(exporter.render())
+}
+
 impl ResponseError for OrderError {
     fn error_response(&self) -> HttpResponse {
         if let OrderError::Lock(error) = self {
@@ -66,17 +77,21 @@ impl ResponseError for OrderError {
 #[actix_web::main]
 async fn main() -> anyhow::Result<()> {
     let options = Options::from_args("actix_orders", REQUESTS)?;
+    // Before the first lock.
+    let exporter = Data::new(metrics::install()?);
     lock_runtime::init(options.lock).await?;
     let orders = Data::new(orders::open(&options.database).await?);
 
     let service = move || {
         App::new()
             .app_data(orders.clone())
+            .app_data(exporter.clone())
             .service(create)
             .service(find)
             .service(ship)
             .service(ready)
             .service(live)
+            .service(scrape)
     };
     let server = HttpServer::new(service)
         .shutdown_signal(asked_to_stop())

@@ -7,10 +7,13 @@
 //! cargo run --features full --example axum_orders -- --port 8081    # in another
 //! curl -d '{"item": "teapot"}' -H 'content-type: application/json' localhost:8080/orders
 //! curl -X POST localhost:8080/orders/1/ship & curl -X POST localhost:8081/orders/1/ship
+//! curl localhost:8080/metrics
 //! ```
 
 #[path = "orders/http.rs"]
 mod http;
+#[path = "orders/metrics.rs"]
+mod metrics;
 mod orders;
 
 use axum::extract::{Path, State};
@@ -20,6 +23,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router, debug_handler};
 use http::{Problem, REQUESTS};
 use lock_runtime::{LockError, distributed_lock};
+use metrics_exporter_prometheus::PrometheusHandle;
 use orders::{NewOrder, Options, Order, OrderError, Orders, asked_to_stop};
 use tokio::net::TcpListener;
 
@@ -57,6 +61,10 @@ async fn ready() -> Result<(), LockError> {
 /// For a liveness probe. It asks no other server: a restart would not bring that back.
 async fn live() {}
 
+async fn scrape(exporter: PrometheusHandle) -> impl IntoResponse {
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], exporter.render())
+}
+
 impl IntoResponse for OrderError {
     fn into_response(self) -> Response {
         if let OrderError::Lock(error) = self {
@@ -77,6 +85,8 @@ impl IntoResponse for OrderError {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let options = Options::from_args("axum_orders", REQUESTS)?;
+    // Before the first lock.
+    let exporter = metrics::install()?;
     lock_runtime::init(options.lock).await?;
     let orders = orders::open(&options.database).await?;
 
@@ -86,6 +96,7 @@ async fn main() -> anyhow::Result<()> {
         .route("/orders/{id}/ship", post(ship))
         .route("/ready", get(ready))
         .route("/live", get(live))
+        .route("/metrics", get(move || scrape(exporter)))
         .with_state(orders);
     let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
     println!("listening on http://{}", listener.local_addr()?);

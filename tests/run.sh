@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks and tests everything: `bash tests/run.sh`. Installs redis-server, PostgreSQL, PgBouncer, etcd and ZooKeeper if
-# they are missing.
+# Checks and tests everything: `bash tests/run.sh`. Installs redis-server, PostgreSQL, PgBouncer, etcd, ZooKeeper and
+# Prometheus if they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -35,6 +35,8 @@ command -v etcd >/dev/null || install etcd etcd-server etcd
 command -v etcdctl >/dev/null || install etcdctl etcd-client etcd
 PATH="$PATH:/usr/sbin" command -v pgbouncer >/dev/null || install pgbouncer pgbouncer pgbouncer
 { command -v java && [ -e /usr/share/java/zookeeper.jar ]; } >/dev/null || install zookeeper zookeeper zookeeper
+# One test checks metrics with it.
+command -v promtool >/dev/null || install promtool prometheus prometheus
 # One test installs Python's Redis client, and locks with it.
 command -v python3 >/dev/null || install python3 python3 python
 python3 -m pip --version >/dev/null 2>&1 || install pip python3-pip python

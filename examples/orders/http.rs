@@ -9,7 +9,8 @@ Requests:
   GET  /orders/<id>
   POST /orders/<id>/ship
   GET  /ready             whether orders can be shipped now
-  GET  /live              whether the process answers";
+  GET  /live              whether the process answers
+  GET  /metrics           what the locks do, for Prometheus";
 
 #[derive(Serialize)]
 pub struct Problem {

@@ -1,5 +1,7 @@
 //! Running instances of the order services.
 
+use std::path::{Path, PathBuf};
+
 use tempfile::TempDir;
 
 use super::program::Program;
@@ -7,6 +9,7 @@ use super::program::Program;
 /// Instances of the service on one database.
 pub struct Instances {
     running: Vec<(Program, String)>,
+    database: PathBuf,
     _directory: TempDir,
 }
 
@@ -33,6 +36,7 @@ impl Instances {
         };
         Self {
             running,
+            database,
             _directory: directory,
         }
     }
@@ -40,6 +44,11 @@ impl Instances {
     /// Returns the URL of an instance.
     pub fn address(&self, instance: usize) -> &str {
         &self.running[instance % self.running.len()].1
+    }
+
+    /// Returns the file of the orders.
+    pub fn database(&self) -> &Path {
+        &self.database
     }
 
     pub fn terminate(&self, instance: usize) {

@@ -1,107 +1,40 @@
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use ureq::http::Response;
-use ureq::{Agent, Body};
-
-use super::instances::Instances;
+use super::site::{LIMIT, Site};
 use lock_test_support::server::Server;
 use lock_test_support::time::eventually;
 
-const LIMIT: Duration = Duration::from_secs(20);
-
-#[derive(Serialize)]
-struct NewOrder {
-    item: &'static str,
-}
-
-#[derive(Deserialize)]
-struct Order {
-    id: i64,
-    item: String,
-    shipped: bool,
-    parcels: Vec<i64>,
-}
-
-/// Instances of the service, and a client that keeps its connections open.
-struct Site {
-    instances: Instances,
-    client: Agent,
-}
-
-impl Site {
-    fn start(programs: &[&'static str], lock: &str) -> Self {
-        let client = Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(LIMIT))
-            .build()
-            .into();
-        Self {
-            instances: Instances::start(programs, lock),
-            client,
+/// Creates five orders, and sends twenty concurrent requests for each, half of them to each instance.
+/// Returns how often each order was shipped, and the number of responses by status.
+fn rush(site: &Site) -> (Vec<usize>, BTreeMap<u16, usize>) {
+    let orders: Vec<i64> = (0..5).map(|n| site.create(n).id).collect();
+    let mut statuses = BTreeMap::new();
+    thread::scope(|scope| {
+        let requests = (0..100).map(|n| {
+            let id = orders[n / 2 % orders.len()];
+            scope.spawn(move || site.ship(n, id).status().as_u16())
+        });
+        for request in requests.collect::<Vec<_>>() {
+            *statuses.entry(request.join().unwrap()).or_default() += 1;
         }
-    }
-
-    fn create(&self, instance: usize) -> Order {
-        let url = format!("{}/orders", self.instances.address(instance));
-        let mut answer = self
-            .client
-            .post(url)
-            .send_json(NewOrder { item: "teapot" })
-            .unwrap();
-        assert_eq!(answer.status(), 201);
-        answer.body_mut().read_json().unwrap()
-    }
-
-    fn find(&self, instance: usize, id: i64) -> Order {
-        let url = format!("{}/orders/{id}", self.instances.address(instance));
-        self.client
-            .get(url)
-            .call()
-            .unwrap()
-            .body_mut()
-            .read_json()
-            .unwrap()
-    }
-
-    fn ship(&self, instance: usize, id: i64) -> Response<Body> {
-        let url = format!("{}/orders/{id}/ship", self.instances.address(instance));
-        self.client.post(url).send_empty().unwrap()
-    }
-
-    /// Creates five orders, and sends twenty concurrent requests for each, half of them to each instance.
-    /// Returns how often each order was shipped, and the number of responses by status.
-    fn rush(&self) -> (Vec<usize>, BTreeMap<u16, usize>) {
-        let orders: Vec<i64> = (0..5).map(|n| self.create(n).id).collect();
-        let mut statuses = BTreeMap::new();
-        thread::scope(|scope| {
-            let requests = (0..100).map(|n| {
-                let id = orders[n / 2 % orders.len()];
-                scope.spawn(move || self.ship(n, id).status().as_u16())
-            });
-            for request in requests.collect::<Vec<_>>() {
-                *statuses.entry(request.join().unwrap()).or_default() += 1;
-            }
-        });
-        let parcels = orders.iter().enumerate().map(|(n, id)| {
-            let order = self.find(n, *id);
-            assert_eq!(
-                (order.id, &*order.item, order.shipped),
-                (*id, "teapot", true)
-            );
-            order.parcels.len()
-        });
-        (parcels.collect(), statuses)
-    }
+    });
+    let parcels = orders.iter().enumerate().map(|(n, id)| {
+        let order = site.find(n, *id);
+        assert_eq!(
+            (order.id, &*order.item, order.shipped),
+            (*id, "teapot", true)
+        );
+        order.parcels.len()
+    });
+    (parcels.collect(), statuses)
 }
 
 #[track_caller]
 fn ships_each_order_once(programs: [&'static str; 2]) {
     let server = Server::start();
     let site = Site::start(&programs, &server.url());
-    let (parcels, statuses) = site.rush();
+    let (parcels, statuses) = rush(&site);
     assert_eq!(parcels, [1; 5], "{statuses:?}");
     assert_eq!(statuses, BTreeMap::from([(200, 5), (409, 95)]));
     site.instances.stop();
@@ -127,7 +60,7 @@ fn axum_and_actix_instances_ship_each_order_once() {
 #[test]
 fn instances_without_shared_lock_ship_orders_twice() {
     let site = Site::start(&["axum_orders", "actix_orders"], "memory://");
-    let (parcels, statuses) = site.rush();
+    let (parcels, statuses) = rush(&site);
     assert!(parcels.contains(&2), "{parcels:?} {statuses:?}");
     site.instances.stop();
 }
@@ -155,22 +88,18 @@ fn terminated_instance_finishes_running_request() {
 fn readiness_follows_the_lock_server_and_liveness_does_not() {
     let mut server = Server::start();
     let site = Site::start(&["axum_orders", "actix_orders"], &server.url());
-    let probe = |instance: usize, path: &str| {
-        let url = format!("{}/{path}", site.instances.address(instance));
-        site.client.get(url).call().unwrap()
-    };
-    let is_ready = |instance| probe(instance, "ready").status() == 200;
+    let is_ready = |instance| site.get(instance, "ready").status() == 200;
     for instance in 0..2 {
         assert!(is_ready(instance));
     }
     server.kill();
     for instance in 0..2 {
-        let mut answer = probe(instance, "ready");
+        let mut answer = site.get(instance, "ready");
         assert_eq!(answer.status(), 503);
         let body = answer.body_mut().read_to_string().unwrap();
         assert!(body.contains("Service Unavailable"), "{body}");
         assert!(!body.contains("redis"), "{body}");
-        assert_eq!(probe(instance, "live").status(), 200);
+        assert_eq!(site.get(instance, "live").status(), 200);
     }
     server.restart();
     for instance in 0..2 {
