@@ -183,6 +183,16 @@ pub enum LostCause {
 }
 
 impl LostCause {
+    /// Those for which a hold is lost.
+    #[cfg(feature = "metrics")]
+    pub(crate) const OF_HOLDS: [LostCause; 5] = [
+        LostCause::Expired,
+        LostCause::NotRenewed,
+        LostCause::NotOwner,
+        LostCause::MaxHold,
+        LostCause::ShutDown,
+    ];
+
     /// Returns a word for it, such as `expired` or `not_owner`, for logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {

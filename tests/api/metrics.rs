@@ -90,7 +90,7 @@ async fn calls_and_holds_are_counted_by_template_and_never_by_key() {
     );
     drop(other);
     assert!(
-        !EXPORTED.render().contains("97000"),
+        !EXPORTED.render().contains("paid:97"),
         "{}",
         EXPORTED.render()
     );

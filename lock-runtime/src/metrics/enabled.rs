@@ -7,13 +7,14 @@ use crate::util::panics::contain;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram, with_recorder};
 use once_cell::sync::Lazy;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 /// The outcome of a call, as a label.
 const ACQUIRED: &str = "acquired";
 
-/// The series of one template, and those that no template tells apart, which the recorder looks up once.
+/// The series of one template, which the recorder looks up once.
 struct Series {
     template: &'static str,
     acquired: Histogram,
@@ -21,37 +22,53 @@ struct Series {
     lost: Histogram,
     active: Gauge,
     waiting: Gauge,
+}
+
+/// Those that no template tells apart.
+struct Common {
     handoffs: Counter,
     renewals: Counter,
     failed_renewals: Counter,
     margin: Histogram,
 }
 
-/// The series by recorder and template: a recorder may be installed after the first lock was used. They are never freed,
-/// like the templates.
-type Known = HashMap<(usize, &'static str), &'static Series>;
+/// What was made with a recorder, and is never freed: a recorder may be installed after the first lock was used.
+type Known<K, S> = Lazy<RwLock<HashMap<(usize, K), &'static S>>>;
 
-static KNOWN: Lazy<RwLock<Known>> = Lazy::new(RwLock::default);
+static SERIES: Known<&'static str, Series> = Lazy::new(RwLock::default);
+static COMMON: Known<(), Common> = Lazy::new(RwLock::default);
+
+/// Returns what is known by that key of the present recorder, or makes it.
+fn of_recorder<K: Copy + Eq + Hash, S>(
+    known: &Known<K, S>,
+    key: K,
+    make: impl FnOnce() -> S,
+) -> &'static S {
+    let recorder = with_recorder(|recorder| std::ptr::from_ref(recorder).addr());
+    let found = known.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = found.get(&(recorder, key)) {
+        return found;
+    }
+    drop(found);
+    // Outside of the lock: the recorder is the user's code.
+    let made = Box::leak(Box::new(make()));
+    let mut all = known.write().unwrap_or_else(PoisonError::into_inner);
+    all.entry((recorder, key)).or_insert(made)
+}
 
 impl Series {
     fn of(site: Option<&'static Site>) -> &'static Series {
         let template = site.map_or("", Site::template);
-        let recorder = with_recorder(|recorder| std::ptr::from_ref(recorder).addr());
-        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(series) = known.get(&(recorder, template)) {
-            return series;
-        }
-        drop(known);
-        // Outside of the lock: the recorder is the user's code.
-        let series = Box::leak(Box::new(Series::new(template)));
-        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-        known.entry((recorder, template)).or_insert(series)
+        of_recorder(&SERIES, template, || Series::new(template))
     }
 
     fn new(template: &'static str) -> Series {
         describe();
+        // A series that begins with its first loss would hide that one from Prometheus' `increase`.
+        for cause in LostCause::OF_HOLDS {
+            losses(template, cause).increment(0);
+        }
         let held = |outcome| histogram!("distributed_lock.hold.duration", "template" => template, "outcome" => outcome);
-        let renewals = |outcome| counter!("distributed_lock.renewals", "outcome" => outcome);
         Series {
             template,
             acquired: acquire_duration(template, ACQUIRED),
@@ -59,11 +76,22 @@ impl Series {
             lost: held("lost"),
             active: gauge!("distributed_lock.hold.active", "template" => template),
             waiting: gauge!("distributed_lock.wait.active", "template" => template),
-            handoffs: counter!("distributed_lock.handoffs"),
-            renewals: renewals("renewed"),
-            failed_renewals: renewals("failed"),
-            margin: histogram!("distributed_lock.renewal.margin"),
         }
+    }
+}
+
+impl Common {
+    fn get() -> &'static Common {
+        of_recorder(&COMMON, (), || {
+            describe();
+            let renewals = |outcome| counter!("distributed_lock.renewals", "outcome" => outcome);
+            Common {
+                handoffs: counter!("distributed_lock.handoffs"),
+                renewals: renewals("renewed"),
+                failed_renewals: renewals("failed"),
+                margin: histogram!("distributed_lock.renewal.margin"),
+            }
+        })
     }
 }
 
@@ -91,12 +119,12 @@ pub(crate) fn record(event: &LockEvent<'_>) {
             site, held, cause, ..
         } => lost(site, held, cause),
         LockEvent::Renewed { count, margin } => {
-            let series = Series::of(None);
-            series.renewals.increment(count as u64);
-            series.margin.record(margin);
+            let common = Common::get();
+            common.renewals.increment(count as u64);
+            common.margin.record(margin);
         }
         LockEvent::RenewalFailed { count, .. } => {
-            Series::of(None).failed_renewals.increment(count as u64)
+            Common::get().failed_renewals.increment(count as u64)
         }
         LockEvent::ServerDown { server, .. } => server_is_up(server, false),
         LockEvent::ServerUp { server } => server_is_up(server, true),
@@ -116,7 +144,7 @@ fn acquired(site: Option<&'static Site>, waited: Duration, locally: bool) {
     series.acquired.record(waited);
     series.active.increment(1.0);
     if locally {
-        series.handoffs.increment(1);
+        Common::get().handoffs.increment(1);
     }
 }
 
@@ -129,12 +157,15 @@ fn lost(site: Option<&'static Site>, held: Duration, cause: LostCause) {
     let series = Series::of(site);
     series.active.decrement(1.0);
     series.lost.record(held);
-    let (template, cause) = (series.template, cause.as_str());
-    counter!("distributed_lock.losses", "template" => template, "cause" => cause).increment(1);
+    losses(series.template, cause).increment(1);
+}
+
+fn losses(template: &'static str, cause: LostCause) -> Counter {
+    counter!("distributed_lock.losses", "template" => template, "cause" => cause.as_str())
 }
 
 fn server_is_up(server: &str, is_up: bool) {
-    let up = gauge!("distributed_lock.server.up", "server.address" => server.to_owned());
+    let up = gauge!("distributed_lock.server.up", "server" => server.to_owned());
     up.set(f64::from(u8::from(is_up)));
 }
 

@@ -122,7 +122,7 @@ fn metrics_are_scraped(program: &'static str) {
     server.kill();
     assert_eq!(site.ship(0, unavailable).status(), 503);
     let up = format!(
-        r#"server_up{{server_address="redis://127.0.0.1:{}"}}"#,
+        r#"server_up{{server="redis://127.0.0.1:{}"}}"#,
         server.port()
     );
     until(&format!("{up} 0"));
