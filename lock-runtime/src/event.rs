@@ -92,8 +92,8 @@ pub enum LockEvent<'a> {
     Renewed {
         /// How many.
         count: usize,
-        /// The part of the ttl that was left when the reply came, from 0 to 1, of the lease with the least. About 0.66
-        /// where all is well.
+        /// The part of the lease that was left when the reply came, from 0 to 1, of the one with the least. About 0.66 where
+        /// all is well.
         margin: f64,
     },
     /// Leases were not renewed. They are tried again, until they end.

@@ -12,15 +12,18 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct HeldLease {
     lease: Lease,
+    /// What was left of the lease when it was proven.
+    whole: Duration,
     ttl: Duration,
     /// The number of renewals without a reply. The server may still execute a failed one.
     pending: u32,
 }
 
 impl HeldLease {
-    pub(crate) fn new(lease: Lease, ttl: Duration) -> HeldLease {
+    pub(crate) fn new(lease: Lease, ttl: Duration, now: Timestamp) -> HeldLease {
         HeldLease {
             lease,
+            whole: lease.remaining(now),
             ttl,
             pending: 0,
         }
@@ -29,6 +32,11 @@ impl HeldLease {
     /// Returns the remaining time at `now`; zero from the deadline on.
     pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
         self.lease.remaining(now)
+    }
+
+    /// Returns the part of the lease that is left at `now`, from 0 to 1. The lease of a grant is shorter than its ttl.
+    pub(crate) fn part_left(&self, now: Timestamp) -> f64 {
+        self.remaining(now).as_secs_f64() / self.whole.as_secs_f64()
     }
 
     /// Returns for how long the server may keep the lock at `now`, if nothing more is sent: it may execute a pending
@@ -50,7 +58,7 @@ impl HeldLease {
         // A renewal may shorten the lease to this even if its reply is lost.
         let agreed = Lease::from_request(now, ttl);
         if agreed.remaining(now) < self.remaining(now) {
-            self.lease = agreed;
+            self.prove(agreed, now);
         }
         true
     }
@@ -69,8 +77,13 @@ impl HeldLease {
     pub(crate) fn renewed(&mut self, renewed: Lease, now: Timestamp) {
         self.pending = self.pending.saturating_sub(1);
         if renewed.remaining(now) > self.remaining(now) {
-            self.lease = renewed;
+            self.prove(renewed, now);
         }
+    }
+
+    fn prove(&mut self, lease: Lease, now: Timestamp) {
+        self.whole = lease.remaining(now);
+        self.lease = lease;
     }
 }
 
@@ -129,7 +142,7 @@ mod tests {
             };
             let mut ttl = ttls[below(3)];
             let mut world = World {
-                held: HeldLease::new(Lease::from_request(clock.now(), ttl), ttl),
+                held: HeldLease::new(Lease::from_request(clock.now(), ttl), ttl, clock.now()),
                 requests: Vec::new(),
                 replies: Vec::new(),
                 carried_out: (clock.now(), ttl),
@@ -177,7 +190,7 @@ mod tests {
     fn a_pending_renewal_may_begin_a_whole_ttl() {
         let clock = Clock::manual();
         let ttl = seconds(10);
-        let mut held = HeldLease::new(Lease::from_request(clock.now(), ttl), ttl);
+        let mut held = HeldLease::new(Lease::from_request(clock.now(), ttl), ttl, clock.now());
         clock.advance(seconds(4), seconds(4));
         assert_eq!(held.on_server(clock.now()), held.remaining(clock.now()));
         held.sends_renewal();
@@ -189,7 +202,7 @@ mod tests {
         let clock = Clock::manual();
         let (long, short) = (seconds(30), Duration::from_millis(800));
         let sent = clock.now();
-        let mut held = HeldLease::new(Lease::from_request(sent, long), long);
+        let mut held = HeldLease::new(Lease::from_request(sent, long), long, clock.now());
         held.sends_renewal();
         assert!(!held.agree(short, clock.now()));
         assert!(held.agree(long, clock.now()));
@@ -204,7 +217,7 @@ mod tests {
     fn the_late_reply_to_an_earlier_renewal_does_not_shorten_the_lease() {
         let clock = Clock::manual();
         let first = Lease::from_request(clock.now(), seconds(30));
-        let mut held = HeldLease::new(first, seconds(30));
+        let mut held = HeldLease::new(first, seconds(30), clock.now());
         held.sends_renewal();
         clock.advance(seconds(10), seconds(10));
         held.sends_renewal();
@@ -212,5 +225,24 @@ mod tests {
         let left = held.remaining(clock.now());
         held.renewed(first, clock.now());
         assert_eq!(held.remaining(clock.now()), left);
+    }
+
+    /// A grant lasts for 2 s, and is renewed for the ttl after a third of that: in time.
+    #[test]
+    fn the_part_that_is_left_is_that_of_the_present_lease() {
+        let clock = Clock::manual();
+        let grant = Lease::from_request(clock.now(), seconds(2));
+        let mut held = HeldLease::new(grant, seconds(30), clock.now());
+        let part_left_after = |held: &HeldLease, time: Duration| {
+            clock.advance(time, time);
+            (held.part_left(clock.now()) * 100.0).round()
+        };
+        assert_eq!(part_left_after(&held, Duration::ZERO), 100.0);
+        assert_eq!(part_left_after(&held, Duration::from_millis(680)), 66.0);
+        held.sends_renewal();
+        held.renewed(Lease::from_request(clock.now(), seconds(30)), clock.now());
+        assert_eq!(part_left_after(&held, seconds(10)), 66.0);
+        assert!(held.agree(Duration::from_millis(600), clock.now()));
+        assert_eq!(part_left_after(&held, Duration::from_millis(300)), 49.0);
     }
 }

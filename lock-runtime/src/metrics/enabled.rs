@@ -209,7 +209,7 @@ fn describe() {
     describe_histogram!(
         "distributed_lock.renewal.margin",
         Unit::Percent,
-        "The part of the ttl that was left at a renewal, from 0 to 1."
+        "The part of the lease that was left at a renewal, from 0 to 1."
     );
     describe_gauge!(
         "distributed_lock.server.up",

@@ -112,7 +112,7 @@ impl Hold {
         let times = (time::now(), now);
         let mut state = State {
             phase: Phase::Held,
-            lease: HeldLease::new(lease, options.ttl),
+            lease: HeldLease::new(lease, options.ttl, now),
             renew: options.renew,
             replicas: options.replicas,
             hard_limit: None,

@@ -121,7 +121,7 @@ impl Renewable for Hold {
             return None;
         }
         let (engine, ttl) = (&self.context().engine, state.lease.ttl());
-        let left = state.lease.remaining(now).as_secs_f64() / ttl.as_secs_f64();
+        let left = state.lease.part_left(now);
         let renewed = engine.lease(self.token, sent, ttl);
         state.lease.renewed(renewed, now);
         let is_whole = renewed.remaining(sent) >= Lease::from_request(sent, ttl).remaining(sent);

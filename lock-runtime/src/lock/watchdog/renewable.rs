@@ -21,7 +21,7 @@ pub(crate) trait Renewable: Send + Sync {
     fn on_due(self: Arc<Self>, instant: Instant, now: Timestamp) -> Option<Renewal>;
 
     /// Called when the server has replied to a renewal sent at `sent`; `now` is when the reply came. `is_owner`: `true`
-    /// if the claim still owned the lock. Returns the part of the ttl that was left of the lease, or `None` if it was not
+    /// if the claim still owned the lock. Returns the part of the lease that was left, or `None` if it was not
     /// renewed.
     fn on_renewed(self: Arc<Self>, sent: Timestamp, now: Timestamp, is_owner: bool) -> Option<f64>;
 
