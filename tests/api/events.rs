@@ -1,8 +1,10 @@
-//! What events say of a call: where it is in the code, and what it is for.
+//! What events say of a call: where it is in the code, what it is for, and how its guard came and ended.
 
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
 
-use lock_runtime::{Config, LockError, LockEvent, LockManager, distributed_lock};
+use lock_runtime::testing::Locks;
+use lock_runtime::{Config, LockError, LockEvent, LockManager, LostCause, distributed_lock};
 
 /// The site of a call, and its label.
 type Told = (String, Option<&'static str>, u32, Option<String>);
@@ -75,4 +77,35 @@ async fn a_call_names_its_own_site() {
         events.try_recv().is_err(),
         "a call without a template has no site"
     );
+}
+
+/// A lock that is lost before its caller has the guard is told as lost at once, not with the end of the guard.
+#[tokio::test(start_paused = true)]
+async fn a_loss_during_the_acquisition_is_told_at_once() {
+    let locks = Arc::new(OnceLock::<Locks>::new());
+    let of_handler = locks.clone();
+    let config = Config::new("memory://").on_event(move |event| {
+        if let LockEvent::Acquired { key, .. } = event {
+            of_handler.get().unwrap().lose(key, LostCause::Expired);
+        }
+    });
+    let locks = locks.get_or_init(|| Locks::with(config));
+    let guard = locks.lock("row").acquire().await.unwrap();
+    assert!(!guard.is_valid());
+    assert_eq!((locks.stats().held, locks.stats().lost), (0, 1));
+    drop(guard);
+    assert_eq!(locks.history(), ["acquired `row`", "lost `row`: expired"]);
+}
+
+/// A call for several keys is local if it needed no request for any of them.
+#[tokio::test]
+async fn a_call_that_joins_one_hold_of_several_is_not_local() {
+    let locks = Locks::new();
+    let read = |keys: &[&str]| locks.lock_all(keys.to_vec()).read().acquire();
+    let one = read(&["a"]).await.unwrap();
+    let both = read(&["a", "b"]).await.unwrap();
+    assert_eq!(locks.stats().acquired_locally, 0);
+    let again = read(&["a", "b"]).await.unwrap();
+    assert_eq!(locks.stats().acquired_locally, 1);
+    drop((one, both, again));
 }

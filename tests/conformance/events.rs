@@ -178,6 +178,82 @@ pub async fn shared_and_several_holds_end_once_for_each_call(fixture: Fixture) {
     within(AGAIN, locks.shutdown()).await;
 }
 
+/// A guard goes on when others may read beside it.
+pub async fn a_downgraded_guard_ends_once(fixture: Fixture) {
+    if !fixture.has_permits() {
+        return;
+    }
+    let (config, told) = Told::by(fixture.config());
+    let locks = fixture.connect(config).await;
+    let keys = ["row", "column"].map(|name| fixture.key(name));
+    let lock = || locks.lock_all(keys.clone()).wait(LONG);
+    let writer = lock().acquire().await.unwrap();
+    let guard = writer.downgrade().await.unwrap();
+    assert_eq!((locks.stats().held, locks.stats().released), (1, 0));
+    guard.release().await.unwrap();
+    assert_eq!((locks.stats().held, locks.stats().released), (0, 1));
+
+    let writer = lock().max_hold(millis(2000)).acquire().await.unwrap();
+    let guard = writer.downgrade().await.unwrap();
+    assert!(within(AGAIN, guard.lost()).await.is_lost());
+    drop(guard);
+    let lines: Vec<_> = keys.iter().flat_map(|key| told.about(key)).collect();
+    let expected = [
+        "acquired ? None locally=false",
+        "released confirmed=true",
+        "acquired ? None locally=false",
+        "lost max_hold",
+    ];
+    assert_eq!(lines.len(), expected.len(), "{lines:?}");
+    for line in expected {
+        assert!(lines.iter().any(|it| it == line), "{lines:?}");
+    }
+    within(AGAIN, locks.shutdown()).await;
+}
+
+/// Also a reader that has joined the hold of another one, which has left.
+pub async fn every_reader_of_a_lost_hold_is_told_while_its_guard_lives(fixture: Fixture) {
+    let (config, _) = Told::by(fixture.config());
+    let locks = fixture.connect(config).await;
+    let key = fixture.key("read");
+    let read = || locks.lock(&*key).read().ttl(TTL).wait(LONG).acquire();
+    let first = read().await.unwrap();
+    let (second, third) = (read().await.unwrap(), read().await.unwrap());
+    first.release().await.unwrap();
+    assert_eq!(locks.stats().held, 2);
+    let ending = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.shutdown_within(Duration::ZERO).await }
+    });
+    let both_are_told = async {
+        while locks.stats().lost < 2 {
+            tokio::time::sleep(millis(1)).await;
+        }
+    };
+    within(AGAIN, both_are_told).await;
+    assert_eq!((locks.stats().held, locks.stats().released), (0, 1));
+    drop((second, third));
+    assert_eq!((locks.stats().lost, locks.stats().released), (2, 1));
+    within(AGAIN, ending).await.unwrap();
+}
+
+/// The call for several keys has lost them, although it could release the others.
+pub async fn a_key_that_is_gone_at_the_release_is_told_as_lost(fixture: Fixture) {
+    let (config, told) = Told::by(fixture.config());
+    let locks = fixture.connect(config).await;
+    let keys = ["a", "b", "c"].map(|name| fixture.key(name));
+    let guard = locks.lock_all(keys).wait(LONG).acquire().await.unwrap();
+    let last = guard.keys().last().unwrap().to_owned();
+    if !fixture.deleted(&last) {
+        return guard.release().await.unwrap();
+    }
+    assert!(guard.release().await.unwrap_err().is_lost());
+    assert_eq!(told.about(&last), ["lost not_owner"]);
+    let stats = locks.stats();
+    assert_eq!((stats.held, stats.released, stats.lost), (0, 0, 1));
+    within(AGAIN, locks.shutdown()).await;
+}
+
 pub async fn renewals_are_told_with_what_was_left_of_the_ttl(fixture: Fixture) {
     let (config, mut told) = Told::by(fixture.config());
     let locks = fixture.connect(config).await;

@@ -80,6 +80,9 @@ const CASES: &[(&str, Case)] = cases! {
         each_call_and_each_guard_ends_in_one_event
         waiters_and_holders_are_counted
         shared_and_several_holds_end_once_for_each_call
+        a_downgraded_guard_ends_once
+        every_reader_of_a_lost_hold_is_told_while_its_guard_lives
+        a_key_that_is_gone_at_the_release_is_told_as_lost
         renewals_are_told_with_what_was_left_of_the_ttl
         a_server_that_goes_and_comes_back_is_told_once
         a_handler_may_use_locks_and_panic;

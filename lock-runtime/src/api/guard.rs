@@ -37,6 +37,7 @@ pub struct LockGuard {
     guard: HoldGuard,
     /// Those of further keys, in the order of acquisition.
     others: Vec<HoldGuard>,
+    record: Arc<GuardRecord>,
     limit: Limit,
     pub(crate) on_lost: OnLost,
     pub(crate) release: ReleaseMode,
@@ -50,17 +51,16 @@ impl LockGuard {
 
     pub(crate) fn of_several(
         mut guard: HoldGuard,
-        others: Vec<HoldGuard>,
+        mut others: Vec<HoldGuard>,
         acquire: &Acquire,
     ) -> LockGuard {
         let Acquire {
             purpose, started, ..
         } = acquire;
         let (context, key) = (guard.hold().context(), guard.hold().key());
-        let (purpose, locally) = (purpose.clone(), guard.is_local());
-        let record = GuardRecord::begin(context, key, purpose, *started, locally);
-        guard.tell_end_by(record.clone());
-        for guard in std::iter::once(&guard).chain(&others) {
+        let locally = guard.is_local() && others.iter().all(HoldGuard::is_local);
+        let record = GuardRecord::begin(context, key, purpose.clone(), *started, locally);
+        for guard in std::iter::once(&mut guard).chain(&mut others) {
             guard.tell_loss_by(&record);
             // Only now: a lock that its caller never received is released at once.
             if let Some(min_hold) = acquire.options.min_hold {
@@ -70,6 +70,7 @@ impl LockGuard {
         LockGuard {
             guard,
             others,
+            record,
             limit: acquire.options.limit,
             on_lost: acquire.options.on_lost,
             release: acquire.options.release,
@@ -83,10 +84,7 @@ impl LockGuard {
 
     /// Runs the body's code in the span of the guard.
     pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
-        match self.guard.record() {
-            Some(record) => record.in_scope(work),
-            None => work(),
-        }
+        self.record.in_scope(work)
     }
 
     /// Returns the holds of further keys.
@@ -111,11 +109,33 @@ impl LockGuard {
     /// Hands each lock to the next local waiter, or releases it. Returns the first error.
     pub(crate) async fn release_or_hand_off(&self) -> Result<(), LockError> {
         if self.others.is_empty() {
-            return self.guard.release_or_hand_off().await;
+            let released = self.guard.release_or_hand_off().await;
+            self.tell_end(std::slice::from_ref(&released));
+            return released;
         }
-        let guards = std::iter::once(&self.guard).chain(&self.others);
-        let released = join_all(guards.map(HoldGuard::release_or_hand_off)).await;
+        let released = join_all(self.guards().map(HoldGuard::release_or_hand_off)).await;
+        self.tell_end(&released);
         released.into_iter().collect()
+    }
+
+    /// Tells the end of the guard, given what came of the release of each key.
+    fn tell_end(&self, released: &[Result<(), LockError>]) {
+        let context = self.hold().context();
+        let lost = released.iter().find_map(|released| match released {
+            Err(LockError::Lost { key, cause, .. }) => Some((key, *cause)),
+            _ => None,
+        });
+        match lost {
+            Some((key, cause)) => self.record.ended_without_lock(context, key, cause),
+            None => {
+                let confirmed = released.iter().all(Result::is_ok);
+                self.record.released(context, self.key(), confirmed);
+            }
+        }
+    }
+
+    fn guards(&self) -> impl Iterator<Item = &HoldGuard> {
+        std::iter::once(&self.guard).chain(&self.others)
     }
 
     /// Returns the key, without the manager's prefix; of several keys, the first in the order of acquisition.
@@ -322,17 +342,10 @@ impl LockGuard {
             });
         }
         self.limit = Limit::UNLIMITED;
-        let record = self.guard.record().cloned();
-        self.guard = downgrade(self.guard).await?;
-        if let Some(record) = &record {
-            self.guard.tell_end_by(record.clone());
-        }
-        let exclusive = std::mem::take(&mut self.others);
-        for guard in exclusive {
-            self.others.push(downgrade(guard).await?);
-        }
-        for guard in std::iter::once(&self.guard).chain(&self.others) {
-            record.iter().for_each(|record| guard.tell_loss_by(record));
+        let this = &mut self;
+        for guard in std::iter::once(&mut this.guard).chain(&mut this.others) {
+            *guard = downgrade(guard).await?;
+            guard.tell_loss_by(&this.record);
         }
         Ok(self)
     }
@@ -349,6 +362,23 @@ impl LockGuard {
     /// continues in the background until the server confirms it or the ttl has passed.
     pub async fn release(self) -> Result<(), LockError> {
         self.release_or_hand_off().await
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if self.record.has_ended() {
+            return;
+        }
+        let context = self.hold().context();
+        // Before other guards have the holds, and may lose them.
+        let mut holds = self.holds();
+        let lost = holds.find_map(|hold| Some((hold.key(), hold.lost_cause()?)));
+        self.guards().for_each(HoldGuard::end_in_background);
+        match lost {
+            Some((key, cause)) => self.record.ended_without_lock(context, key, cause),
+            None => self.record.released(context, self.key(), false),
+        }
     }
 }
 

@@ -10,12 +10,12 @@ use crate::util::sync::Mutex;
 use crate::util::time;
 use std::sync::Arc;
 
-/// Replaces the guard of an exclusive hold by that of a read hold. On an error, and if the future is dropped, the
-/// lock is released.
+/// Replaces the guard of an exclusive hold by that of a read hold, which is returned. On an error, and if the future is
+/// dropped, the lock is released, at the latest with the guard.
 ///
 /// Until the server has replied, it may store either token, so nothing is renewed, and both tokens are released
 /// on every other path. A repeated request prolongs nothing: the lease counts from the request that had the reply.
-pub(crate) async fn downgrade(guard: HoldGuard) -> Result<HoldGuard, LockError> {
+pub(crate) async fn downgrade(guard: &HoldGuard) -> Result<HoldGuard, LockError> {
     let hold = guard.hold().clone();
     let (name, context) = (&hold.name, hold.context());
     let claim = hold.begin_replacement()?;
@@ -48,12 +48,12 @@ pub(crate) async fn downgrade(guard: HoldGuard) -> Result<HoldGuard, LockError> 
 }
 
 /// A downgrade under way. Unless it is finished, dropping it releases both tokens.
-struct Replacement {
-    guard: HoldGuard,
+struct Replacement<'a> {
+    guard: &'a HoldGuard,
     next: Claim,
 }
 
-impl Replacement {
+impl Replacement<'_> {
     /// Returns the guard of the new hold. The old one has ended.
     fn finish(self, next: Arc<Hold>) -> HoldGuard {
         let queues = self.guard.queues().clone();
@@ -63,7 +63,7 @@ impl Replacement {
     }
 }
 
-impl Drop for Replacement {
+impl Drop for Replacement<'_> {
     fn drop(&mut self) {
         if !self.guard.is_disarmed() {
             // The exclusive token first: then a late downgrade finds that it is no holder.

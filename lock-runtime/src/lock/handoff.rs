@@ -28,7 +28,7 @@ pub(crate) struct HoldGuard {
     joined: bool,
     /// Another guard of this process passed the lock on.
     handed_on: bool,
-    /// What is told of the guard, once its caller has received it; of several keys, with that of the first.
+    /// What is told of a loss, once the caller has received the guard.
     record: Option<Arc<GuardRecord>>,
     /// The turn of a guard that has joined the hold of the body in which it was acquired. It has no type here: a
     /// guard of a mutex in every `LockGuard` would make clippy warn about users' functions.
@@ -79,21 +79,10 @@ impl HoldGuard {
         self.joined || self.handed_on
     }
 
-    /// Tells a loss of the hold by that record, unless another guard does.
-    pub(crate) fn tell_loss_by(&self, record: &Arc<GuardRecord>) {
-        if !self.joined {
-            self.hold.set_record(Some(record.clone()));
-        }
-    }
-
-    /// Tells the end of the guard by that record.
-    pub(crate) fn tell_end_by(&mut self, record: Arc<GuardRecord>) {
-        self.record = Some(record);
-    }
-
-    /// Returns the record that tells the end of the guard.
-    pub(crate) fn record(&self) -> Option<&Arc<GuardRecord>> {
-        self.record.as_ref()
+    /// Tells a loss of the lock by that record, until the guard ends.
+    pub(crate) fn tell_loss_by(&mut self, record: &Arc<GuardRecord>) {
+        self.record = Some(record.clone());
+        self.hold.tell_loss_by(record);
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -118,21 +107,7 @@ impl HoldGuard {
         if self.is_disarmed() {
             return Ok(());
         }
-        let ended = self.end().await;
-        if let Some(record) = &self.record {
-            let (context, key) = (self.hold.context(), self.hold.key());
-            match &ended {
-                Err(LockError::Lost { cause, .. }) => {
-                    record.ended_without_lock(context, key, *cause)
-                }
-                ended => record.released(context, key, ended.is_ok()),
-            }
-        }
-        ended
-    }
-
-    async fn end(&self) -> Result<(), LockError> {
-        if !self.hold.leave(!self.joined) {
+        if !self.hold.leave(self.record.as_ref()) {
             self.disarm();
             return self.hold.check_lost().map_or(Ok(()), Err);
         }
@@ -149,26 +124,22 @@ impl HoldGuard {
         drop(unfinished);
         released
     }
+
+    /// Hands the lock to the next local waiter, or releases it in the background.
+    pub(crate) fn end_in_background(&self) {
+        if self.is_disarmed() {
+            return;
+        }
+        self.disarm();
+        if self.hold.leave(self.record.as_ref()) && !hand_off(&self.queues, &self.hold) {
+            self.hold.release_in_background();
+        }
+    }
 }
 
 impl Drop for HoldGuard {
     fn drop(&mut self) {
-        let record = self.record.take().filter(|record| !record.has_ended());
-        // Before another guard has the hold, and may lose it.
-        let lost = record.as_ref().and_then(|_| self.hold.lost_cause());
-        if !self.is_disarmed()
-            && self.hold.leave(!self.joined)
-            && !hand_off(&self.queues, &self.hold)
-        {
-            self.hold.release_in_background();
-        }
-        if let Some(record) = record {
-            let (context, key) = (self.hold.context(), self.hold.key());
-            match lost {
-                Some(cause) => record.ended_without_lock(context, key, cause),
-                None => record.released(context, key, false),
-            }
-        }
+        self.end_in_background();
     }
 }
 
@@ -275,15 +246,13 @@ fn deliver(
     hold: &Arc<Hold>,
     handed_on: bool,
 ) -> bool {
-    // The previous guard tells nothing more; the new one begins to when its caller receives it.
-    hold.set_record(None);
     let mut guard = HoldGuard::new(hold.clone(), queues.clone());
     guard.handed_on = handed_on;
     match offer(waiter, guard) {
         Some(guard) => {
             guard.disarm();
             // Readers may have joined it meanwhile, and own it then.
-            !hold.leave(true)
+            !hold.leave(None)
         }
         None => true,
     }

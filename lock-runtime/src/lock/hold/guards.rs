@@ -5,6 +5,7 @@ use crate::error::LostCause;
 use crate::limit::Limit;
 use crate::lock::hold::{Hold, Phase, State};
 use crate::lock::record::guard::GuardRecord;
+use crate::lock::record::guards::GuardRecords;
 use crate::lock::watchdog::Watchdog;
 use crate::options::LockOptions;
 use crate::util::clock::Timestamp;
@@ -95,24 +96,31 @@ impl Hold {
         state.keep_until = state.keep_until.max(Some(deadline_in(min_hold)));
     }
 
-    /// Tells a loss by that record from now on, or by none.
-    pub(crate) fn set_record(&self, record: Option<Arc<GuardRecord>>) {
-        // Drop outside the mutex: this may call a subscriber.
-        let _before = std::mem::replace(&mut self.state().record, record);
+    /// Tells a loss by that record, as long as its guard owns the hold: also one that was noticed before its caller had
+    /// the guard.
+    pub(crate) fn tell_loss_by(&self, record: &Arc<GuardRecord>) {
+        let mut state = self.state();
+        match state.phase {
+            Phase::Lost(cause, _) => {
+                drop(state);
+                record.lost(self.context(), self.key(), cause);
+            }
+            _ => state.records.add(record.clone()),
+        }
     }
 
     /// Records that a guard has ended. Returns `true` if it was the last one: the hold must be handed on or
-    /// released. `owns_record`: a loss is told by that guard's record.
-    pub(crate) fn leave(&self, owns_record: bool) -> bool {
+    /// released. The others' losses are not told by its `record`.
+    pub(crate) fn leave(&self, record: Option<&Arc<GuardRecord>>) -> bool {
         let alone = self.change_guards(|guards| (guards == 1).then_some(0));
         if alone.is_some() {
             return true;
         }
         let mut state = self.state();
         let is_last = self.change_guards(|guards| guards.checked_sub(1)) == Some(1);
-        let _ended = (owns_record && !is_last).then(|| state.record.take());
-        // Before the record's span ends, which may call a subscriber.
-        drop(state);
+        if let Some(record) = record {
+            state.records.remove(record);
+        }
         is_last
     }
 
@@ -126,8 +134,9 @@ impl Hold {
     ) -> bool {
         let begins = state.begin_guard(&self.shared.watchdog, options, times);
         if begins {
-            // All of them have ended with the guards before.
+            // All of them have ended with the guards before, which free their records.
             state.offers.clear();
+            state.records = GuardRecords::default();
             self.guards.store(1, Ordering::Release);
             self.reschedule(state, times);
         }

@@ -16,7 +16,7 @@ use crate::limit::Limit;
 use crate::lock::context::Context;
 use crate::lock::lease::HeldLease;
 use crate::lock::offer::OpenOffer;
-use crate::lock::record::guard::GuardRecord;
+use crate::lock::record::guards::GuardRecords;
 use crate::lock::shared::Shared;
 use crate::options::LockOptions;
 use crate::trace;
@@ -67,8 +67,8 @@ struct State {
     has_proof: bool,
     /// The guards that may not have been picked up yet.
     offers: Vec<OpenOffer>,
-    /// What is told of the current guard, once its caller has received it.
-    record: Option<Arc<GuardRecord>>,
+    /// What is told of the guards that own the hold, once their callers have received them.
+    records: GuardRecords,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -125,7 +125,7 @@ impl Hold {
             replaced: false,
             has_proof: false,
             offers: Vec::new(),
-            record: None,
+            records: GuardRecords::default(),
         };
         // No renewal is pending, so the lease can have any ttl.
         state.begin_guard(&shared.watchdog, options, times);
@@ -268,15 +268,17 @@ impl Hold {
             let left = state.lease.on_server(self.now());
             self.shared.watchdog.lost_until(time::now() + left);
         }
-        let record = state.record.take();
+        let records = std::mem::take(&mut state.records);
         let offers = std::mem::take(&mut state.offers);
         drop(state);
         self.vacate();
         // The wakers belong to the caller's executor, and may panic.
         contain(|| self.lost.notify_waiters());
-        match record {
-            Some(record) => record.lost(self.context(), self.key(), cause),
-            None => trace::lost(None, self.key(), cause),
+        if records.is_empty() {
+            trace::lost(None, self.key(), cause);
+        }
+        for record in records.iter() {
+            record.lost(self.context(), self.key(), cause);
         }
         for offer in offers {
             offer.offered.withdraw();

@@ -73,8 +73,11 @@ impl Hold {
         let phase = std::mem::replace(&mut state.phase, Phase::Ended);
         let claim = self.claim_in(&state);
         let rest = state.rest_of_min_hold();
-        let _ended = (state.record.take(), std::mem::take(&mut state.offers));
-        // Before the record's span ends, which may call a subscriber.
+        let _ended = (
+            std::mem::take(&mut state.records),
+            std::mem::take(&mut state.offers),
+        );
+        // Before a record's span ends, which may call a subscriber.
         drop(state);
         Release {
             claim,

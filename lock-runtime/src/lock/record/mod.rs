@@ -2,4 +2,5 @@
 
 pub(crate) mod call;
 pub(crate) mod guard;
+pub(crate) mod guards;
 pub(crate) mod wait;
