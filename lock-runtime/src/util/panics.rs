@@ -32,7 +32,14 @@ fn report(_: &str) {}
 
 /// Calls the user's code. Returns its result, or `None` if it panics, which the panic hook has reported.
 pub(crate) fn contain<T>(call: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(call)).ok()
+    catch_unwind(AssertUnwindSafe(call)).map_err(discard).ok()
+}
+
+/// Drops what a panic was raised with, which is the user's code, too.
+fn discard(panic: Panic) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(another);
+    }
 }
 
 pin_project! {
@@ -56,5 +63,24 @@ impl<F: Future> Future for Caught<F> {
             Ok(polled) => polled.map(Ok),
             Err(panic) => Poll::Ready(Err(panic)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the test requires this panic");
+        }
+    }
+
+    #[test]
+    fn what_a_panic_carries_may_panic_too() {
+        assert_eq!(contain(|| std::panic::panic_any(Bomb)), None::<()>);
+        assert_eq!(contain(|| 7), Some(7));
     }
 }
