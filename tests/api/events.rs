@@ -4,7 +4,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 
 use lock_runtime::testing::Locks;
-use lock_runtime::{Config, LockError, LockEvent, LockManager, LostCause, distributed_lock};
+use lock_runtime::{
+    Config, LockError, LockEvent, LockManager, LostCause, Outcome, distributed_lock,
+};
 
 /// The site of a call, and its label.
 type Told = (String, Option<&'static str>, u32, Option<String>);
@@ -108,4 +110,19 @@ async fn a_call_that_joins_one_hold_of_several_is_not_local() {
     let again = read(&["a", "b"]).await.unwrap();
     assert_eq!(locks.stats().acquired_locally, 1);
     drop((one, both, again));
+}
+
+/// A handler may log the key, however long an invalid one is.
+#[tokio::test]
+async fn a_key_that_is_too_long_is_told_in_short() {
+    let (told, events) = channel();
+    let config = Config::new("memory://").on_event(move |event| {
+        if let LockEvent::NotAcquired { key, outcome, .. } = event {
+            let _ = told.send((key.len(), *outcome));
+        }
+    });
+    let locks = LockManager::connect(config).await.unwrap();
+    let long = [":", &"k".repeat(100_000)].concat();
+    assert!(locks.lock(long).acquire().await.is_err());
+    assert_eq!(events.recv().unwrap(), (64, Outcome::Rejected));
 }

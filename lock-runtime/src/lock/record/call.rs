@@ -72,6 +72,8 @@ impl Drop for CallRecord<'_> {
 /// Tells of a call that ends before it begins, since its key or an option is invalid.
 pub(crate) fn rejected(context: &Context, key: &str, purpose: &Purpose, error: &LockError) {
     let outcome = Outcome::of(error, false);
+    // An invalid key may be of any length; its error has the beginning.
+    let key = error.key().unwrap_or(key);
     tell(
         context,
         key,
