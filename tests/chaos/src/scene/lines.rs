@@ -30,18 +30,24 @@ pub fn mixed_line() -> Setting {
     })
 }
 
-/// Requests arrive on connections that have been given up by then.
+/// Requests of one process arrive on connections that it has given up by then. The others, whose network works, would
+/// wait for what such a request writes until its lease has ended, which is long after.
 pub fn late_writes() -> Setting {
-    in_etcd(Setting {
+    let stranded = |n: u64| step(500 + n * 2000, 1100, Kind::Stranded, Target::Link(0, 0));
+    Setting {
+        ttl: millis(6000),
+        // Only a lock that is free is acquired late.
+        keys: 8,
         workload: Workload {
-            tasks: 2,
-            calls: vec![CallKind::Waits, CallKind::Dropped, CallKind::TriesOnce],
-            wait_ms: Some(2000),
+            tasks: 4,
+            calls: vec![CallKind::Waits, CallKind::TriesOnce],
+            wait_ms: Some(5000),
             ..short()
         },
-        gap: Some(SOON),
-        ..Setting::of(&[Kind::Stranded, Kind::RequestsHeld])
-    })
+        lasts: millis(9000),
+        gap: Some(millis(2000)),
+        ..in_etcd(Setting::scripted((0..3).map(stranded).collect()))
+    }
 }
 
 /// Releases find no server. None can arrive before its network is back, and the next call acquires the lock soon after
