@@ -21,7 +21,7 @@ const RUNTIME: [&[&str]; 9] = [
         "transaction_proof",
     ],
     &["error"],
-    &["options", "event"],
+    &["options", "event", "lock_info"],
     &["config", "trace", "metrics"],
     &["engine"],
     &["lock"],
@@ -30,13 +30,14 @@ const RUNTIME: [&[&str]; 9] = [
 ];
 
 /// The files that every engine on a server has, so that who knows one finds the same concept in another.
-const ROOMS: [&str; 15] = [
+const ROOMS: [&str; 16] = [
     "mod",
     "open",
     "address",
     "keys",
     "check",
     "ping",
+    "view",
     "lock/acquire",
     "lock/wait",
     "lock/renew",

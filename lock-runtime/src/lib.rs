@@ -105,6 +105,7 @@ pub mod guide;
 mod integrations;
 mod limit;
 mod lock;
+mod lock_info;
 mod metrics;
 mod options;
 mod process;
@@ -136,6 +137,7 @@ pub use api::testing;
 pub use config::Config;
 pub use error::{Holder, LockError, LostCause};
 pub use event::{LockEvent, Outcome};
+pub use lock_info::{HolderInfo, LeaseInfo, LockInfo, Mode, WaiterInfo};
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("api/attribute.md")]
 pub use lock_macros::distributed_lock;

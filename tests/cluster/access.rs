@@ -170,6 +170,8 @@ async fn documented_permissions_suffice() {
     (0..cluster.node_count()).for_each(|n| cluster.node(n).query(&user));
     let clerk = || Config::new(cluster.url()).credentials("clerk", SECRET);
     works(clerk()).await;
+    let looks = connected(clerk()).await.inspect("row:1").await;
+    assert!(looks.unwrap().holders().is_empty());
     let warnings = connected(clerk()).await.check_servers().await;
     let not_checked = |warning: &Warning| warning.kind() == WarningKind::NotChecked;
     assert!(!warnings.iter().any(not_checked), "{warnings:?}");

@@ -16,6 +16,7 @@ mod faults;
 mod fencing;
 mod fixture;
 mod inputs;
+mod inspect;
 mod keys;
 mod lease;
 mod lease_loss;

@@ -16,9 +16,9 @@ use super::fixture::{Fixture, Shared};
 use super::topology::Topology;
 use super::{
     attribute, bad_input, busy, cancellation, connecting, crash, ends_of_leases, events,
-    exit_paths, fencing, keys, lease, lease_loss, loss, lost_replies, min_hold, nesting, options,
-    outage, ping, process_end, queue, readers, semaphore, set_aside, several_keys, shutdown,
-    waiting,
+    exit_paths, fencing, inspect, keys, lease, lease_loss, loss, lost_replies, min_hold, nesting,
+    options, outage, ping, process_end, queue, readers, semaphore, set_aside, several_keys,
+    shutdown, waiting,
 };
 use lock_test_support::time::{Stopwatch, within};
 
@@ -106,6 +106,13 @@ const CASES: &[(&str, Case)] = cases! {
         fencing_tokens_increase_across_processes
         hold_has_one_fencing_token
         fencing_tokens_increase_across_waiters;
+    inspect:
+        a_free_lock_has_no_holder
+        holder_and_waiters_are_named
+        readers_and_permits_are_told_apart
+        a_downgraded_holder_is_shown_as_a_reader
+        another_client_is_shown_as_what_it_is
+        inspecting_fails_in_time_during_an_outage;
     keys:
         unusual_keys_work
         invalid_keys_are_rejected

@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
 
+use lock_runtime::LeaseInfo;
+
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
 use lock_test_support::server::signal;
@@ -58,6 +60,14 @@ async fn etcdctl_waits_in_the_same_line() {
     etcd.until_line("lock:row", 3);
     guard.release().await.unwrap();
     tokio::task::block_in_place(|| foreign.until_held());
+    let found = one.inspect("row").await.unwrap();
+    let ([holder], [waiter]) = (found.holders(), found.waiters()) else {
+        panic!("{found:?}");
+    };
+    assert_eq!(format!("lock:{}", holder.token()), etcd.line("lock:row")[0]);
+    assert_eq!(holder.lease(), LeaseInfo::WithSession);
+    assert_eq!(holder.process(), None);
+    assert_eq!(waiter.process(), Some(other.process_id()));
     assert!(
         one.lock("row")
             .read()

@@ -4,6 +4,7 @@ pub mod access;
 mod elections;
 mod foreign_clients;
 mod full_disk;
+mod inspect;
 mod leases;
 mod lost_replies;
 mod stale_leader;

@@ -55,6 +55,14 @@ async fn curator_and_guards_exclude_each_other_in_order() {
     eventually(NOISE * 4, "it waits", || zookeeper.claims().len() == 2);
     let mut third = Curator::enter(&zookeeper);
     assert!(!third.has_lock() && !second.is_finished());
+    let found = locks.inspect("order").await.unwrap();
+    let ([holder], [ours, theirs]) = (found.holders(), found.waiters()) else {
+        panic!("{found:?}");
+    };
+    assert_eq!(format!("{LOCK}/{}", holder.token()), first.node);
+    assert_eq!(holder.process(), None);
+    assert_eq!(ours.process(), Some(locks.process_id()));
+    assert_eq!(format!("{LOCK}/{}", theirs.token()), third.node);
     first.release();
     let second = within(NOISE * 2, second).await.unwrap().unwrap();
     assert!(!third.has_lock());

@@ -11,7 +11,9 @@ use lock_test_support::zookeeper::ZooKeeper;
 
 /// What the protocol calls a request.
 const DELETE: i32 = 2;
+const DATA: i32 = 4;
 const LIST: i32 = 8;
+const SYNC: i32 = 9;
 const TRANSACTION: i32 = 14;
 
 /// A client whose requests are recorded.
@@ -104,5 +106,31 @@ async fn try_of_a_key_of_others_fails_no_transaction() {
     zookeeper.client().create_all("/lock/row");
     let lock = client.locks.lock("row").wait(Duration::ZERO);
     assert_eq!(client.use_one(lock).await, [LIST, TRANSACTION, DELETE]);
+    client.locks.shutdown().await;
+}
+
+/// Only an exclusive claim may have been downgraded, which its data tells.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_reads_and_creates_nothing() {
+    let zookeeper = ZooKeeper::start();
+    let mut client = Client::of(&zookeeper).await;
+    let nodes = || zookeeper.client().all_below("/lock");
+    let before = nodes();
+    let free = client.locks.inspect("row").await.unwrap();
+    assert!(free.holders().is_empty());
+    assert_eq!(client.requests(), [SYNC, LIST]);
+    assert_eq!(nodes(), before);
+    let lock = || client.locks.lock("row");
+    for (lock, requests) in [
+        (lock(), &[SYNC, LIST, DATA][..]),
+        (lock().read(), &[SYNC, LIST]),
+    ] {
+        let guard = lock.acquire().await.unwrap();
+        client.requests();
+        let held = client.locks.inspect("row").await.unwrap();
+        assert_eq!(held.holders().len(), 1);
+        assert_eq!(client.requests(), requests);
+        guard.release().await.unwrap();
+    }
     client.locks.shutdown().await;
 }

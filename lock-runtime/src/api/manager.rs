@@ -4,8 +4,10 @@ use crate::api::lock::{Keys, Lock};
 use crate::config::Config;
 use crate::error::LockError;
 use crate::lock::inner::{InnerSlot, ManagerInner};
+use crate::lock::inspect::inspect;
 use crate::lock::ping::ping;
 use crate::lock::shutdown::shut_down;
+use crate::lock_info::LockInfo;
 use crate::process::ProcessId;
 use crate::stats::Stats;
 use crate::trace;
@@ -147,6 +149,32 @@ impl LockManager {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner.context.telemetry.stats()
+    }
+
+    /// Returns who holds the lock with that key, and who waits for it, by one request that changes nothing; in a quorum by
+    /// one to each member, in ZooKeeper by two or three. It takes no longer than the command timeout, and is cancel safe.
+    ///
+    /// The holder's process is named by its [`process_id`](Self::process_id), which a service may log when it starts. A lock
+    /// of a client that does not use this library is shown with what identifies it.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// for holder in locks.inspect("order:42").await?.holders() {
+    ///     println!("{:?} has it since {:?}", holder.process(), holder.since());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`] before anything is sent; [`LockError::Unavailable`] if the server did not reply, or refuses
+    /// to tell.
+    pub async fn inspect(&self, key: &str) -> Result<LockInfo, LockError> {
+        inspect(&self.inner.context, key).await
     }
 
     /// Checks that locks can be acquired now, by a round trip to the server: in a quorum to a majority of the members,

@@ -39,5 +39,6 @@ pub(crate) mod token;
 pub(crate) mod traits;
 #[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
 pub(crate) mod url;
+pub(crate) mod view;
 #[cfg(feature = "zookeeper")]
 pub(crate) mod zookeeper;

@@ -6,6 +6,7 @@ use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
+use crate::engine::view::{View, refused};
 use crate::error::LockError;
 use crate::options::LockOptions;
 #[cfg(feature = "postgres")]
@@ -170,6 +171,17 @@ pub(crate) trait Engine: Send + Sync {
     /// Asks the servers whether they would grant a lock now, each by a round trip: a majority of a quorum's members, and
     /// every master of a cluster. Nothing is left on the servers.
     fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()>;
+
+    /// Looks at who holds the lock, and at the first of those that wait for it, `most` of them at the most, by one request
+    /// that changes nothing; in a quorum one to each member, in ZooKeeper two or three.
+    fn view<'a>(
+        &'a self,
+        _name: &'a str,
+        _most: usize,
+        _deadline: Instant,
+    ) -> EngineFuture<'a, View> {
+        refused()
+    }
 
     /// Inspects the servers for settings that endanger locks of that ttl and number of replicas.
     fn inspect(

@@ -10,6 +10,7 @@ pub(crate) mod gathering;
 pub(crate) mod handoff;
 pub(crate) mod hold;
 pub(crate) mod inner;
+pub(crate) mod inspect;
 pub(crate) mod keep;
 pub(crate) mod kept_locks;
 pub(crate) mod lease;

@@ -8,6 +8,7 @@ use crate::engine::memory::store::Store;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
+use crate::engine::view::View;
 use crate::util::io_thread::IoThread;
 use crate::util::time::deadline_in;
 use std::sync::Arc;
@@ -186,5 +187,9 @@ impl Engine for FaultyEngine {
 
     fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
         self.send(deadline, move |memory| memory.ping(deadline))
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        self.send(deadline, move |memory| memory.view(name, most, deadline))
     }
 }

@@ -2,6 +2,7 @@
 //! wait.
 
 use crate::engine::request::{QueueStatus, ServerTime};
+use crate::engine::view::{Rest, View, ViewedHolder};
 use crate::error::Holder;
 use crate::limit::Limit;
 use std::time::Duration;
@@ -83,6 +84,22 @@ impl<E: Entry> Line<E> {
                 holder: self.0.first().map(E::holder).unwrap_or_default(),
             },
         })
+    }
+
+    /// Returns what is to be seen of the lock, with the first waiters, `most` of them at the most. `text` is the token of a
+    /// claim, or what identifies another client. The server ends claims with sessions or leases that tell no rest.
+    pub(crate) fn view(&self, most: usize, text: impl Fn(&E) -> Box<str>) -> View {
+        let (holders, waiters) = self.0.split_at(holders(self.0.iter()));
+        let holder = |entry| ViewedHolder {
+            token: text(entry),
+            rest: Rest::Unknown,
+            votes: None,
+        };
+        View {
+            holders: holders.iter().map(holder).collect(),
+            waiters: waiters.iter().take(most).map(&text).collect(),
+            waiting: waiters.len() as u64,
+        }
     }
 
     /// Returns `true` if one more claim with that limit would hold the lock at once.
@@ -182,6 +199,22 @@ mod tests {
             (&[2047, 2, 2047, 2], "hh01"),
         ] {
             assert_eq!(places(&line(limits)), expected, "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn a_view_counts_the_waiters_that_it_does_not_return() {
+        for (limits, most, expected) in [
+            (&[][..], 9, ("", "", 0)),
+            (&[1], 0, ("a", "", 0)),
+            (&[2047, 2047, 1, 2047], 9, ("ab", "cd", 2)),
+            (&[2047, 2047, 1, 2047], 1, ("ab", "c", 2)),
+            (&[1, 2047, 2047], 0, ("a", "", 2)),
+        ] {
+            let view = line(limits).view(most, |entry| entry.0.to_string().into());
+            let holders = view.holders.iter().map(|holder| &*holder.token);
+            let found = (&*holders.collect::<String>(), &*view.waiters.concat());
+            assert_eq!((found.0, found.1, view.waiting), expected, "{limits:?}");
         }
     }
 

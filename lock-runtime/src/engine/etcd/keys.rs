@@ -44,6 +44,12 @@ impl Keys {
         format!("{}::fence", self.prefix).into()
     }
 
+    /// Returns a key of a line as people know it, without the prefix. Another client may have written any bytes.
+    pub(crate) fn shown(&self, key: &[u8]) -> Box<str> {
+        let rest = key.strip_prefix(self.prefix.as_bytes()).unwrap_or(key);
+        String::from_utf8_lossy(rest).into()
+    }
+
     /// Returns prefix and key, without a slash in the key: no line is within another.
     fn folder(&self, name: &str) -> String {
         let key = name.strip_prefix(&self.prefix).unwrap_or(name);

@@ -12,6 +12,7 @@ pub(crate) mod open;
 mod ping;
 #[cfg(test)]
 mod tests;
+mod view;
 pub(crate) mod wire;
 
 use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
@@ -23,6 +24,7 @@ use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::{Draw, Token};
 use crate::engine::traits::Engine;
+use crate::engine::view::View;
 use crate::error::LockError;
 use crate::options::LockOptions;
 use crate::util::clock::Timestamp;
@@ -155,6 +157,11 @@ impl Engine for EtcdEngine {
 
     fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
         Box::pin(self.core.run(deadline, Core::ping))
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        let line = self.core.keys.line(name);
+        Box::pin(self.core.run(deadline, move |core| core.view(line, most)))
     }
 
     fn inspect(

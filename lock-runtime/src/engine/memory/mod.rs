@@ -14,6 +14,7 @@ use crate::engine::request::{
 use crate::engine::timeouts::{MAX_SILENCE, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::{Draw, Token};
 use crate::engine::traits::Engine;
+use crate::engine::view::View;
 use crate::util::clock::{Clock, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -288,6 +289,10 @@ impl Engine for MemoryEngine {
 
     fn ping(&self, _: Instant) -> EngineFuture<'_, ()> {
         ready(())
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, _: Instant) -> EngineFuture<'a, View> {
+        ready(self.store.view(name, most))
     }
 }
 

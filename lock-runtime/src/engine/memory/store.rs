@@ -4,6 +4,7 @@ use crate::engine::event::{EngineEvent, EventHandler, Grant};
 use crate::engine::request::{Claim, ServerTime};
 use crate::engine::timeouts::{GRACE, GRANT_TTL, WAKE_TTL};
 use crate::engine::token::Token;
+use crate::engine::view::{Rest, View, ViewedHolder};
 use crate::limit::Limit;
 use crate::util::clock::{Clock, Timestamp};
 use crate::util::sync::{Mutex, MutexGuard};
@@ -76,6 +77,28 @@ impl Store {
         let held: Vec<_> = state.held.keys().cloned().collect();
         let is_free = |name: &Arc<str>| state.holders(name, now).is_empty();
         held.iter().all(is_free) && state.queues.is_empty()
+    }
+
+    /// Looks at a lock, and at its first waiters.
+    pub(crate) fn view(&self, name: &str, most: usize) -> View {
+        let (mut state, now) = self.lock();
+        let text = |token: Token| Box::from(token.encode(&mut [0; 37]));
+        let holders = state.holders(name, now).iter();
+        let holders = holders.filter_map(|holder| {
+            Some(ViewedHolder {
+                token: text(holder.token?),
+                rest: Rest::Ends(holder.left(now)),
+                votes: None,
+            })
+        });
+        let holders = holders.collect();
+        let queue = state.queues.get(name);
+        let waiters = queue.into_iter().flatten().take(most);
+        View {
+            holders,
+            waiters: waiters.map(|waiter| text(waiter.token)).collect(),
+            waiting: queue.map_or(0, VecDeque::len) as u64,
+        }
     }
 
     pub(crate) fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {

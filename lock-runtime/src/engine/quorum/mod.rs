@@ -20,6 +20,7 @@ pub(crate) mod renewal;
 pub(crate) mod replies;
 #[cfg(test)]
 pub(crate) mod tests;
+pub(crate) mod view;
 pub(crate) mod votes;
 pub(crate) mod waiting;
 
@@ -37,11 +38,13 @@ use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::renewal::renew;
 use crate::engine::quorum::replies::Replies;
+use crate::engine::quorum::view::view;
 use crate::engine::quorum::waiting::enqueue;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::{Draw, Token};
 use crate::engine::traits::{Engine, Shard};
+use crate::engine::view::View;
 use crate::error::LockError;
 use crate::limit::Limit;
 use crate::options::LockOptions;
@@ -261,6 +264,10 @@ impl Engine for QuorumEngine {
 
     fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
         Box::pin(ping(&self.members, deadline))
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        Box::pin(view(&self.members, name, most, deadline))
     }
 
     fn inspect(

@@ -11,6 +11,7 @@ use crate::engine::redis::topology::Topology;
 use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::traits::Engine;
+use crate::engine::view::View;
 use crate::util::io_thread::IoThread;
 use crate::util::time::now;
 use std::pin::Pin;
@@ -93,6 +94,13 @@ impl Member for RedisMember {
                     found
                 }
             }
+        })
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        Box::pin(async move {
+            let engine = self.engine(deadline).await?;
+            engine.locks.view(name, most, deadline).await
         })
     }
 

@@ -15,6 +15,7 @@ pub(crate) mod open_quorum;
 pub(crate) mod ping;
 pub(crate) mod scripts;
 pub(crate) mod topology;
+pub(crate) mod view;
 pub(crate) mod wire;
 
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
@@ -25,6 +26,7 @@ use crate::engine::redis::lock::locks::Locks;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::{Engine, Shard};
+use crate::engine::view::View;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -124,6 +126,10 @@ impl Engine for RedisEngine {
 
     fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
         Box::pin(self.locks.ping(deadline))
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        Box::pin(self.locks.view(name, most, deadline))
     }
 
     fn inspect(

@@ -295,12 +295,17 @@ impl Replicated for ZooKeeper {
         }
     }
 
-    /// The thief's claim is the only one.
+    /// The thief's claim is the only one then.
     fn steal_line(&self, name: &str) {
-        self.delete_line(name);
-        let claim = format!("{}/thief-lock-", path_of(name));
-        let created = self.client().create(&claim, Kind::PersistentNumbered);
-        created.expect("the claim is created");
+        let (mut client, lock) = (self.client(), path_of(name));
+        // First, since servers remove a lock's node without claims.
+        let created = client.create(&format!("{lock}/thief-lock-"), Kind::PersistentNumbered);
+        let thief = created.expect("the claim is created");
+        for claim in client.line(&lock) {
+            if claim != thief {
+                client.delete(&claim);
+            }
+        }
     }
 }
 

@@ -42,6 +42,19 @@ pub(crate) struct RangeRequest {
     pub(crate) keys_only: bool,
 }
 
+impl RangeRequest {
+    /// Reads all keys of a range in the order of their creation.
+    pub(crate) fn in_order((key, range_end): &(Bytes, Bytes)) -> RangeRequest {
+        RangeRequest {
+            key: key.clone(),
+            range_end: range_end.clone(),
+            sort_order: 1,
+            sort_target: 2,
+            ..RangeRequest::default()
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct RangeResponse {
     #[prost(message, optional, tag = "1")]

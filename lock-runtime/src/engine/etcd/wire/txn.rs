@@ -40,15 +40,9 @@ pub(crate) fn get(key: Bytes) -> RequestOp {
 }
 
 /// Reads all keys of a range in the order of their creation.
-pub(crate) fn range((key, range_end): &(Bytes, Bytes)) -> RequestOp {
+pub(crate) fn range(line: &(Bytes, Bytes)) -> RequestOp {
     RequestOp {
-        request: Some(Op::Range(RangeRequest {
-            key: key.clone(),
-            range_end: range_end.clone(),
-            sort_order: 1,
-            sort_target: 2,
-            ..RangeRequest::default()
-        })),
+        request: Some(Op::Range(RangeRequest::in_order(line))),
     }
 }
 

@@ -15,6 +15,17 @@ pub(crate) const NOTIFY: &str = "SELECT distributed_lock.tell_1($1)";
 pub(crate) const PING: &str = "WITH none AS (DELETE FROM distributed_lock.held WHERE false RETURNING name) \
     SELECT count(*) FROM none";
 
+/// The holders and the first waiters of a lock. A holder whose lease has ended is none, unless a transaction may pin it.
+pub(crate) const VIEW: &str = "WITH found AS ( \
+        SELECT token, fence, xmax::text <> '0' AS pinned, \
+            (date_part('epoch', expires_at - clock_timestamp()) * 1000000)::bigint AS rest \
+        FROM distributed_lock.held WHERE name = $1 \
+    ), holding AS (SELECT * FROM found WHERE rest > 0 OR pinned) \
+    SELECT ARRAY(SELECT token FROM holding ORDER BY fence) AS holders, \
+        ARRAY(SELECT rest FROM holding ORDER BY fence) AS rests, \
+        ARRAY(SELECT token FROM distributed_lock.waiting WHERE name = $1 ORDER BY place LIMIT $2) AS waiters, \
+        (SELECT count(*) FROM distributed_lock.waiting WHERE name = $1) AS waiting";
+
 /// Those before `PING` are prepared before the first request: to prepare one later takes a round trip, in which other requests
 /// would overtake it.
 pub(crate) const OFTEN: [&str; 7] = [

@@ -15,6 +15,7 @@ pub(crate) struct Scripts {
     /// A release that uses no key but the lock's.
     pub(crate) delete_if_owner: Script,
     pub(crate) check_permissions: Script,
+    pub(crate) view: Script,
     // For the members of a quorum.
     pub(crate) vote: Script,
     pub(crate) observe: Script,
@@ -77,6 +78,7 @@ impl Scripts {
             ]),
             delete_if_owner: script(&[grace, holders, include_str!("delete_if_owner.lua")]),
             check_permissions: script(&[include_str!("check_permissions.lua")]),
+            view: script(&[grace, holders, include_str!("view.lua")]),
             vote: queued(&[
                 grace,
                 holders,
@@ -191,6 +193,7 @@ mod tests {
             downgrade,
             delete_if_owner,
             check_permissions,
+            view,
             vote,
             observe,
             leave_queue,
@@ -207,6 +210,7 @@ mod tests {
             downgrade,
             delete_if_owner,
             check_permissions,
+            view,
             vote,
             observe,
             leave_queue,

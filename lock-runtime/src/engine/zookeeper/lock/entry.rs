@@ -46,13 +46,7 @@ impl Entry for Child {
 
     /// Curator's identities are UUIDs of version 4.
     fn holder(&self) -> Holder {
-        let id = self
-            .name
-            .strip_prefix("_c_")
-            .and_then(|rest| rest.get(..ID_LENGTH));
-        id.and_then(Token::parse)
-            .map(Token::holder)
-            .unwrap_or_default()
+        self.token().map(Token::holder).unwrap_or_default()
     }
 }
 
@@ -71,6 +65,22 @@ impl Child {
             number,
             limit: limit_of(stem),
         })
+    }
+
+    /// Returns the token in the name, with the limit that counts.
+    fn token(&self) -> Option<Token> {
+        let id = self.name.strip_prefix("_c_")?.get(..ID_LENGTH)?;
+        Some(Token::parse(id)?.with_limit(self.limit))
+    }
+
+    /// Returns the token as text. The name identifies another client: if it is Curator's, people know it as it is.
+    pub(crate) fn text(&self) -> Box<str> {
+        let token = self.token().filter(|token| {
+            let is_foreign = token.holder() == Holder::AnotherClient;
+            !(is_foreign && token.limit().is_exclusive())
+        });
+        let text = |token: Token| token.encode(&mut [0; 37]).into();
+        token.map_or_else(|| self.name.as_str().into(), text)
     }
 }
 
@@ -147,6 +157,46 @@ mod tests {
         for none in ["", "config", "lock-123", "größe-lock-00000ö0001"] {
             assert_eq!(Child::parse(none), None, "{none}");
         }
+    }
+
+    #[test]
+    fn a_claim_is_shown_by_its_token_and_another_client_by_its_name() {
+        for (name, expected) in [
+            (
+                "_c_e823e7be-01c5-8c50-9a20-e4619a300481-lock-0000000003",
+                "e823e7be01c58c509a20e4619a300481",
+            ),
+            (
+                "_c_e823e7be-01c5-8c50-9a20-e4619a300481-5-lock-0000000003",
+                "e823e7be01c58c509a20e4619a300481/5",
+            ),
+            // Of a version of this library whose tokens named no process.
+            (
+                "_c_01234567-89ab-4def-8123-456789abcdef-5-lock-0000000003",
+                "0123456789ab4def8123456789abcdef/5",
+            ),
+        ] {
+            assert_eq!(&*Child::parse(name).unwrap().text(), expected);
+        }
+        for foreign in [
+            "_c_01234567-89ab-4def-8123-456789abcdef-lock-0000000003",
+            "_c_e823e7be-01c5-8c50-9a20-e4619a30048ü-lock-0000000003",
+            "_c_1b-lock-0000000003",
+            "thief-lock--2147483648",
+            "0000000003",
+        ] {
+            assert_eq!(&*Child::parse(foreign).unwrap().text(), foreign);
+        }
+    }
+
+    #[test]
+    fn a_downgraded_claim_is_shown_as_one_that_shares_the_lock() {
+        let holder = Token::random();
+        let mut line = line_of(&[format!("{}0000000001", stem(holder))]);
+        line.share_first(Limit::UNLIMITED);
+        let shared = holder.with_limit(Limit::UNLIMITED);
+        let text = line.entries()[0].text();
+        assert_eq!(&*text, shared.encode(&mut [0; 37]));
     }
 
     #[test]

@@ -34,13 +34,10 @@ impl Claims {
         let (session, lock) = (self.sessions.of(claim.ttl), self.paths.lock(&claim.name));
         let limit = claim.token.limit();
         for looks_again in [false, true] {
-            let path = lock.clone();
-            let sync = || session.submit(Request::Sync { path }, None, deadline);
-            let synced = looks_again.then(sync);
-            let line = look(&session, &lock, limit, LineWatches::None, deadline).await?;
-            if let Some(synced) = synced {
-                done(synced.reply().await)?;
-            }
+            let line = match looks_again {
+                false => look(&session, &lock, limit, LineWatches::None, deadline).await?,
+                true => look_in_sync(&session, &lock, limit, deadline).await?,
+            };
             self.containers.saw(&lock, line.is_some());
             if line.is_none_or(|line| line.has_room_for(limit)) {
                 return Ok(true);
@@ -100,6 +97,20 @@ pub(crate) async fn look(
         }
     }
     Err(Failure::NoNode)
+}
+
+/// Looks once the server has caught up with the leader.
+pub(crate) async fn look_in_sync(
+    session: &Session,
+    lock: &str,
+    limit: Limit,
+    deadline: Instant,
+) -> Result<Option<Line<Child>>, Failure> {
+    let path = lock.to_owned();
+    let synced = session.submit(Request::Sync { path }, None, deadline);
+    let line = look(session, lock, limit, LineWatches::None, deadline).await?;
+    done(synced.reply().await)?;
+    Ok(line)
 }
 
 /// Returns the limit that a downgraded holder has written into its node.

@@ -1,0 +1,113 @@
+//! Reads who holds a lock and who waits for it, at all members.
+
+use crate::engine::error::EngineError;
+use crate::engine::quorum::majority::majority;
+use crate::engine::quorum::members::Members;
+use crate::engine::quorum::replies::Replies;
+use crate::engine::view::{Rest, View, ViewedHolder};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Looks at a lock at each member. Fails unless a majority replies; those that don't count as if they did not know it.
+pub(crate) async fn view(
+    members: &Arc<Members>,
+    name: &str,
+    most: usize,
+    deadline: Instant,
+) -> Result<View, EngineError> {
+    let mut arriving = members.ask_all(|member| {
+        let (members, name) = (members.clone(), name.to_owned());
+        async move { members.list[member].view(&name, most, deadline).await }
+    });
+    let (mut replies, mut views) = (Replies::new(members.count()), Vec::new());
+    while let Ok(Some((member, reply))) = members.io.timeout_at(deadline, arriving.recv()).await {
+        replies.record(member, reply.as_ref().map(|_| true).map_err(Clone::clone));
+        views.extend(reply);
+    }
+    match replies.decided() {
+        Some(_) => Ok(merged(views, members.count(), most)),
+        None => Err(replies.error(&members.list, "tells", "")),
+    }
+}
+
+/// Returns what the members together tell: those first that most of them know.
+fn merged(views: Vec<View>, members: usize, most: usize) -> View {
+    let mut rests: HashMap<Box<str>, Vec<Rest>> = HashMap::new();
+    let mut places: HashMap<Box<str>, usize> = HashMap::new();
+    let mut waiting = 0;
+    for view in views {
+        waiting = waiting.max(view.waiting);
+        for holder in view.holders {
+            rests.entry(holder.token).or_default().push(holder.rest);
+        }
+        for (place, token) in view.waiters.into_iter().enumerate() {
+            let best = places.entry(token).or_insert(place);
+            *best = place.min(*best);
+        }
+    }
+    let holders = rests.into_iter().map(|(token, rests)| ViewedHolder {
+        token,
+        votes: Some((rests.len(), members)),
+        rest: rest_at_majority(rests, members),
+    });
+    let mut holders: Vec<_> = holders.collect();
+    holders.sort_by(|one, other| (other.votes, &one.token).cmp(&(one.votes, &other.token)));
+    let mut waiters: Vec<_> = places.into_iter().collect();
+    waiters.sort_by(|(one, place), (other, its)| (place, one).cmp(&(its, other)));
+    View {
+        holders,
+        waiting: waiting.max(waiters.len() as u64),
+        waiters: waiters.into_iter().take(most).map(|it| it.0).collect(),
+    }
+}
+
+/// Returns for how long a majority still has the lock; with fewer votes, the last one.
+fn rest_at_majority(mut rests: Vec<Rest>, members: usize) -> Rest {
+    let left = |rest: &Rest| match rest {
+        Rest::Ends(left) => *left,
+        Rest::Never | Rest::Unknown => Duration::MAX,
+    };
+    rests.sort_by_key(|rest| std::cmp::Reverse(left(rest)));
+    let at = majority(members).min(rests.len()).saturating_sub(1);
+    rests.get(at).copied().unwrap_or(Rest::Ends(Duration::ZERO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(holders: &[(&str, u64)], waiters: &[&str]) -> View {
+        let holders = holders.iter().map(|(token, seconds)| ViewedHolder {
+            token: (*token).into(),
+            rest: Rest::Ends(Duration::from_secs(*seconds)),
+            votes: None,
+        });
+        View {
+            holders: holders.collect(),
+            waiters: waiters.iter().map(|token| (*token).into()).collect(),
+            waiting: waiters.len() as u64,
+        }
+    }
+
+    #[test]
+    fn a_majority_tells_the_rest_of_the_lease() {
+        let views = vec![
+            seen(&[("a", 9)], &["x", "y"]),
+            seen(&[("a", 5)], &["y"]),
+            seen(&[("b", 7)], &["z", "x"]),
+        ];
+        let merged = merged(views, 3, 2);
+        let holders: Vec<_> = merged
+            .holders
+            .iter()
+            .map(|it| (&*it.token, it.votes))
+            .collect();
+        assert_eq!(holders, [("a", Some((2, 3))), ("b", Some((1, 3)))]);
+        assert_eq!(merged.holders[0].rest, Rest::Ends(Duration::from_secs(5)));
+        assert_eq!(merged.holders[1].rest, Rest::Ends(Duration::from_secs(7)));
+        let waiters: Vec<_> = merged.waiters.iter().map(|token| &**token).collect();
+        assert_eq!((waiters, merged.waiting), (vec!["x", "y"], 3));
+    }
+}

@@ -1,0 +1,110 @@
+//! Reads who holds a lock and who waits for it.
+
+use crate::engine::token::Token;
+use crate::engine::view::{Rest, View, ViewedHolder};
+use crate::error::{Holder, LockError};
+use crate::limit::Limit;
+use crate::lock::context::Context;
+use crate::lock_info::{HolderInfo, Identity, LeaseInfo, LockInfo, Mode, WaiterInfo};
+use crate::options::validate_keys;
+use crate::util::time::deadline_in;
+
+/// The greatest number of waiters that are read.
+const MAX_WAITERS: usize = 100;
+
+pub(crate) async fn inspect(context: &Context, key: &str) -> Result<LockInfo, LockError> {
+    validate_keys(&[key.to_owned()])?;
+    let name = context.name_of(key);
+    let deadline = deadline_in(context.command_timeout);
+    let view = context.engine.view(&name, MAX_WAITERS, deadline).await;
+    let View {
+        holders,
+        waiters,
+        waiting,
+    } = view.map_err(|error| context.unavailable(&name, error))?;
+    Ok(LockInfo {
+        key: key.into(),
+        holders: holders.into_iter().map(holder).collect(),
+        waiters: waiters.into_iter().map(waiter).collect(),
+        waiting,
+    })
+}
+
+fn holder(viewed: ViewedHolder) -> HolderInfo {
+    HolderInfo {
+        identity: identity(viewed.token),
+        lease: match viewed.rest {
+            Rest::Ends(left) => LeaseInfo::Ends(left),
+            Rest::Never => LeaseInfo::Never,
+            Rest::Unknown => LeaseInfo::WithSession,
+        },
+        votes: viewed.votes,
+    }
+}
+
+fn waiter(token: Box<str>) -> WaiterInfo {
+    WaiterInfo {
+        identity: identity(token),
+    }
+}
+
+/// Returns what the token tells. A text that is none is that of another client, which counts as exclusive.
+fn identity(token: Box<str>) -> Identity {
+    let parsed = Token::parse(&token);
+    Identity {
+        mode: parsed.map_or(Mode::Exclusive, |token| mode(token.limit())),
+        process: match parsed.map(Token::holder) {
+            Some(Holder::Process { id, since }) => Some((id, since)),
+            _ => None,
+        },
+        token,
+    }
+}
+
+fn mode(limit: Limit) -> Mode {
+    match limit.number() {
+        None => Mode::Exclusive,
+        Some(_) if limit == Limit::UNLIMITED => Mode::Read,
+        Some(permits) => Mode::Permits(permits.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::ProcessId;
+
+    #[test]
+    fn a_token_tells_the_mode_and_the_process() {
+        let process = ProcessId::random();
+        let permits = Limit::permits(5).unwrap();
+        for (limit, expected) in [
+            (Limit::EXCLUSIVE, Mode::Exclusive),
+            (permits, Mode::Permits(5)),
+            (Limit::UNLIMITED, Mode::Read),
+        ] {
+            let token = Token::draw(process).with_limit(limit);
+            let found = identity(token.encode(&mut [0; 37]).into());
+            assert_eq!(found.mode, expected);
+            assert_eq!(found.process.map(|(id, _)| id), Some(process));
+        }
+    }
+
+    #[test]
+    fn any_other_text_is_another_client() {
+        for text in [
+            "",
+            "?",
+            "worker-7",
+            "0123456789abcdef0123456789abcdef",
+            "\u{0}\n/2047",
+        ] {
+            let found = identity(text.into());
+            assert_eq!(
+                (found.mode, found.process),
+                (Mode::Exclusive, None),
+                "{text:?}"
+            );
+        }
+    }
+}
