@@ -106,7 +106,8 @@ pub enum LockEvent<'a> {
         /// Why; of several reasons, the last.
         error: &'a (dyn Error + Send + Sync + 'static),
     },
-    /// A connection has broken, and could not be replaced at once.
+    /// A connection has broken, and could not be replaced at once; or there is none to a server that others may stand in
+    /// for.
     #[non_exhaustive]
     ServerDown {
         /// The server, without credentials.
@@ -114,7 +115,7 @@ pub enum LockEvent<'a> {
         /// Why it could not be replaced.
         error: &'a (dyn Error + Send + Sync + 'static),
     },
-    /// All connections to a server that was down are there again.
+    /// A server that was down no longer is: all connections to it are there again, or it is used no more.
     #[non_exhaustive]
     ServerUp {
         /// The server, without credentials.
@@ -155,7 +156,7 @@ impl fmt::Display for LockEvent<'_> {
             LockEvent::ServerDown { server, error } => {
                 write!(f, "`{server}` is down: {error}")
             }
-            LockEvent::ServerUp { server } => write!(f, "`{server}` is up"),
+            LockEvent::ServerUp { server } => write!(f, "`{server}` is no longer down"),
         }
     }
 }

@@ -54,6 +54,7 @@ async fn majority_suffices_and_recovered_members_are_used() {
     members.0[3].kill();
     let start = Stopwatch::start();
     let locks = within(millis(2000) + NOISE, members.connect()).await;
+    assert_eq!(locks.stats().servers_down, 2);
     let guard = locks.lock("door").acquire().await.unwrap();
     assert!(
         start.elapsed() < millis(300) + NOISE,
@@ -69,6 +70,9 @@ async fn majority_suffices_and_recovered_members_are_used() {
         "the restarted members are used",
         || members.0[0].connections() > 0 && members.0[3].connections() > 0,
     );
+    eventually(NOISE, "no server is down", || {
+        locks.stats().servers_down == 0
+    });
     members.0[1].kill();
     members.0[2].kill();
     let guard = locks.lock("door").acquire().await.unwrap();

@@ -24,8 +24,8 @@ pub(crate) enum EngineEvent {
     Resubscribed,
     /// A connection to that server has broken, and could not be replaced at once.
     ConnectionBroken(Arc<str>, EngineError),
-    /// A broken connection was replaced, or is given up.
-    ConnectionMended { server: Arc<str>, is_given_up: bool },
+    /// A broken connection to that server was replaced, or is given up.
+    ConnectionMended(Arc<str>),
 }
 
 #[derive(Clone, Debug)]

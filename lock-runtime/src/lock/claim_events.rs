@@ -64,7 +64,7 @@ impl ClaimEvents {
             // Concerns no particular claim.
             EngineEvent::Resubscribed
             | EngineEvent::ConnectionBroken(..)
-            | EngineEvent::ConnectionMended { .. } => return None,
+            | EngineEvent::ConnectionMended(_) => return None,
         };
         if let Some(inbox) = inboxes.get(&token) {
             inbox.push(event);

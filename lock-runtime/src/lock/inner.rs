@@ -15,6 +15,7 @@ use crate::lock::shared::Shared;
 use crate::lock::watchdog::Watchdog;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
+use crate::util::sync::Mutex;
 use once_cell::sync::OnceCell;
 use std::sync::{Arc, Weak};
 
@@ -28,20 +29,55 @@ pub(crate) struct ManagerInner {
 
 /// A slot for the manager, which is created after its engine, so that the engine's events reach it.
 #[derive(Clone, Default)]
-pub(crate) struct InnerSlot(Arc<OnceCell<Weak<ManagerInner>>>);
+pub(crate) struct InnerSlot(Arc<Slot>);
+
+#[derive(Default)]
+struct Slot {
+    inner: OnceCell<Weak<ManagerInner>>,
+    /// The events until it is filled: a server of several may be down from the start.
+    early: Mutex<Vec<EngineEvent>>,
+}
 
 impl InnerSlot {
     pub(crate) fn event_handler(&self) -> EventHandler {
         let slot = self.0.clone();
         Arc::new(move |event| {
-            if let Some(inner) = slot.get().and_then(Weak::upgrade) {
+            if let Some(event) = slot.until_filled(event)
+                && let Some(inner) = slot.inner.get().and_then(Weak::upgrade)
+            {
                 inner.on_event(event);
             }
         })
     }
 
     pub(crate) fn fill(&self, inner: &Arc<ManagerInner>) {
-        let _ = self.0.set(Arc::downgrade(inner));
+        loop {
+            let mut early = self.0.early.lock();
+            if early.is_empty() {
+                let _ = self.0.inner.set(Arc::downgrade(inner));
+                return;
+            }
+            let events = std::mem::take(&mut *early);
+            drop(early);
+            // Those that come meanwhile follow.
+            events.into_iter().for_each(|event| inner.on_event(event));
+        }
+    }
+}
+
+impl Slot {
+    /// Keeps the event if the slot is not filled yet, and returns it otherwise.
+    fn until_filled(&self, event: EngineEvent) -> Option<EngineEvent> {
+        if self.inner.get().is_some() {
+            return Some(event);
+        }
+        let mut early = self.early.lock();
+        // It may have been filled meanwhile.
+        if self.inner.get().is_some() {
+            return Some(event);
+        }
+        early.push(event);
+        None
     }
 }
 
@@ -81,10 +117,7 @@ impl ManagerInner {
             EngineEvent::ConnectionBroken(server, error) => {
                 return telemetry.connection_broken(server.clone(), error);
             }
-            EngineEvent::ConnectionMended {
-                server,
-                is_given_up,
-            } => return telemetry.connection_mended(server, *is_given_up),
+            EngineEvent::ConnectionMended(server) => return telemetry.connection_mended(server),
             _ => {}
         }
         if let Some(unclaimed) = self.claims.dispatch(event) {

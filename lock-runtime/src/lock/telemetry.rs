@@ -81,8 +81,8 @@ impl Telemetry {
         }
     }
 
-    /// Records that a broken connection was replaced, or that it `is_given_up`.
-    pub(crate) fn connection_mended(&self, server: &str, is_given_up: bool) {
+    /// Records that a broken connection was replaced, or is given up.
+    pub(crate) fn connection_mended(&self, server: &str) {
         let mut broken = self.broken.lock();
         let Some(count) = broken.get_mut(server) else {
             return;
@@ -93,9 +93,7 @@ impl Telemetry {
         }
         broken.remove(server);
         drop(broken);
-        if !is_given_up {
-            self.tell(&LockEvent::ServerUp { server });
-        }
+        self.tell(&LockEvent::ServerUp { server });
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -167,4 +165,30 @@ impl Counts {
 
 fn add(count: &AtomicU64, n: u64) {
     count.fetch_add(n, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_down_from_its_first_broken_connection_to_its_last() {
+        let (told, lines) = std::sync::mpsc::channel();
+        let handler = move |event: &LockEvent<'_>| _ = told.send(event.to_string());
+        let telemetry = Telemetry::new(vec![Arc::new(handler)]);
+        let error = EngineError::no_reply();
+        for _ in 0..2 {
+            telemetry.connection_broken("a".into(), &error);
+        }
+        telemetry.connection_mended("a");
+        assert_eq!(telemetry.stats().servers_down, 1);
+        telemetry.connection_mended("a");
+        assert_eq!(telemetry.stats().servers_down, 0);
+        drop(telemetry);
+        let down = format!("`a` is down: {error}");
+        assert_eq!(
+            lines.iter().collect::<Vec<_>>(),
+            [&*down, "`a` is no longer down"]
+        );
+    }
 }

@@ -95,7 +95,7 @@ impl Pace {
         self.timeout = self.min_timeout;
         self.backoff = backoff();
         self.log.made(&self.server, self.carries);
-        self.mended(false);
+        self.mended();
         if let Some(first) = self.first.take() {
             let _ = first.send(Ok(()));
         }
@@ -134,13 +134,9 @@ impl Pace {
     }
 
     /// Tells that a broken connection was replaced, or is given up.
-    fn mended(&mut self, is_given_up: bool) {
+    fn mended(&mut self) {
         if std::mem::take(&mut self.is_broken) {
-            let server = self.server.clone();
-            (self.handler)(EngineEvent::ConnectionMended {
-                server,
-                is_given_up,
-            });
+            (self.handler)(EngineEvent::ConnectionMended(self.server.clone()));
         }
     }
 
@@ -155,7 +151,7 @@ impl Pace {
 
 impl Drop for Pace {
     fn drop(&mut self) {
-        self.mended(true);
+        self.mended();
     }
 }
 
@@ -192,5 +188,22 @@ mod tests {
             let pause = pace.pause_after_use().unwrap();
             assert!(!pause.is_zero() && pause <= MAX_REPLACING, "{pause:?}");
         }
+    }
+
+    /// Whatever becomes of a broken connection, its server is not told as down for ever.
+    #[test]
+    fn a_connection_that_is_given_up_counts_as_broken_no_more() {
+        let (told, events) = std::sync::mpsc::channel();
+        let handler: EventHandler = Arc::new(move |event| {
+            let is_broken = matches!(event, EngineEvent::ConnectionBroken(..));
+            let _ = told.send(is_broken);
+        });
+        let timeouts = Timeouts::of(&Config::new("memory://"));
+        let mut pace = Pace::new((&"a", "requests"), MIN_TIMEOUT, &timeouts, handler);
+        for _ in 0..2 {
+            pace.failed(EngineError::no_reply());
+        }
+        drop(pace);
+        assert_eq!(events.iter().collect::<Vec<_>>(), [true, false]);
     }
 }
