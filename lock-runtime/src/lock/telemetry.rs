@@ -2,7 +2,7 @@
 
 use crate::engine::error::EngineError;
 use crate::event::{LockEvent, LockEventHandler, Outcome};
-use crate::metrics;
+use crate::metrics::{self, Active};
 use crate::site::Site;
 use crate::stats::Stats;
 use crate::util::panics::contain;
@@ -58,14 +58,14 @@ impl Telemetry {
         }
     }
 
-    pub(crate) fn wait_begins(&self, site: Option<&'static Site>) {
+    pub(crate) fn wait_begins(&self, site: Option<&'static Site>) -> Active {
         add(&self.counts.waits_begun, 1);
-        metrics::wait_begins(site);
+        Active::wait(site)
     }
 
-    pub(crate) fn wait_ends(&self, site: Option<&'static Site>) {
+    pub(crate) fn wait_ends(&self, active: &Active) {
         add(&self.counts.waits_ended, 1);
-        metrics::wait_ends(site);
+        active.end();
     }
 
     /// Records that a connection is broken, and could not be replaced at once.

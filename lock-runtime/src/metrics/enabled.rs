@@ -110,11 +110,7 @@ pub(crate) fn record(event: &LockEvent<'_>) {
             outcome,
             ..
         } => not_acquired(site, waited, outcome),
-        LockEvent::Released { site, held, .. } => {
-            let series = Series::of(site);
-            series.active.decrement(1.0);
-            series.released.record(held);
-        }
+        LockEvent::Released { site, held, .. } => Series::of(site).released.record(held),
         LockEvent::Lost {
             site, held, cause, ..
         } => lost(site, held, cause),
@@ -131,18 +127,38 @@ pub(crate) fn record(event: &LockEvent<'_>) {
     });
 }
 
-pub(crate) fn wait_begins(site: Option<&'static Site>) {
-    contain(|| Series::of(site).waiting.increment(1.0));
-}
+/// A guard that holds its lock, or a call that waits: one more in a gauge, until it ends. The gauge stays that of the recorder
+/// at the beginning: one that is installed later would fall below 0.
+pub(crate) struct Active(Option<&'static Gauge>);
 
-pub(crate) fn wait_ends(site: Option<&'static Site>) {
-    contain(|| Series::of(site).waiting.decrement(1.0));
+impl Active {
+    pub(crate) fn hold(site: Option<&'static Site>) -> Active {
+        Active::begin(|| &Series::of(site).active)
+    }
+
+    pub(crate) fn wait(site: Option<&'static Site>) -> Active {
+        Active::begin(|| &Series::of(site).waiting)
+    }
+
+    fn begin(gauge: impl FnOnce() -> &'static Gauge) -> Active {
+        let begun = contain(|| {
+            let gauge = gauge();
+            gauge.increment(1.0);
+            gauge
+        });
+        Active(begun)
+    }
+
+    pub(crate) fn end(&self) {
+        if let Some(gauge) = self.0 {
+            contain(|| gauge.decrement(1.0));
+        }
+    }
 }
 
 fn acquired(site: Option<&'static Site>, waited: Duration, locally: bool) {
     let series = Series::of(site);
     series.acquired.record(waited);
-    series.active.increment(1.0);
     if locally {
         Common::get().handoffs.increment(1);
     }
@@ -155,7 +171,6 @@ fn not_acquired(site: Option<&'static Site>, waited: Duration, outcome: Outcome)
 
 fn lost(site: Option<&'static Site>, held: Duration, cause: LostCause) {
     let series = Series::of(site);
-    series.active.decrement(1.0);
     series.lost.record(held);
     losses(series.template, cause).increment(1);
 }
@@ -215,4 +230,25 @@ fn describe() {
         "distributed_lock.server.up",
         "Whether the connections to a server are there."
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    #[test]
+    fn a_recorder_that_comes_late_is_told_no_end_without_its_beginning() {
+        let before = [Active::hold(None), Active::wait(None)];
+        let late = PrometheusBuilder::new().build_recorder();
+        metrics::with_local_recorder(&late, || {
+            let after = [Active::hold(None), Active::wait(None)];
+            before.iter().chain(&after).for_each(Active::end);
+        });
+        let text = late.handle().render();
+        for gauge in ["hold_active", "wait_active"] {
+            let line = format!("distributed_lock_{gauge}{{template=\"\"}} 0\n");
+            assert!(text.contains(&line), "{text}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use crate::error::LostCause;
 use crate::event::LockEvent;
 use crate::lock::context::Context;
+use crate::metrics::Active;
 use crate::site::Purpose;
 use crate::trace::{self, LockSpan};
 use crate::util::time::{elapsed_since, now};
@@ -17,6 +18,7 @@ pub(crate) struct GuardRecord {
     since: Option<Instant>,
     purpose: Purpose,
     span: LockSpan,
+    active: Active,
     has_ended: AtomicBool,
 }
 
@@ -33,6 +35,7 @@ impl GuardRecord {
         let waited = since.map_or(Duration::ZERO, |since| {
             since.saturating_duration_since(started)
         });
+        let active = Active::hold(purpose.site);
         context.telemetry.tell(&LockEvent::Acquired {
             key,
             site: purpose.site,
@@ -44,6 +47,7 @@ impl GuardRecord {
             since,
             span: LockSpan::start(key, &purpose, waited),
             purpose,
+            active,
             has_ended: AtomicBool::new(false),
         })
     }
@@ -104,6 +108,7 @@ impl GuardRecord {
         }
         let held = self.since.map(elapsed_since).unwrap_or_default();
         self.span.ended(held);
+        self.active.end();
         Some(held)
     }
 }
