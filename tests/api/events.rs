@@ -126,3 +126,22 @@ async fn a_key_that_is_too_long_is_told_in_short() {
     assert!(locks.lock(long).acquire().await.is_err());
     assert_eq!(events.recv().unwrap(), (64, Outcome::Rejected));
 }
+
+/// The turns of nested calls are turns, too.
+#[tokio::test]
+async fn nested_calls_that_wait_for_their_turn_are_counted() {
+    let locks = Locks::new();
+    let nested = || locks.lock("row").reentrant(true);
+    let body = nested().run(async |_| {
+        let first = nested().acquire().await.unwrap();
+        let mut second = Box::pin(nested().acquire());
+        let soon = std::time::Duration::from_millis(1);
+        assert!(tokio::time::timeout(soon, &mut second).await.is_err());
+        let waiting = locks.stats().waiting;
+        drop(first);
+        drop(second.await.unwrap());
+        waiting
+    });
+    assert_eq!(body.await.unwrap(), 1);
+    assert_eq!((locks.stats().waiting, locks.stats().held), (0, 0));
+}

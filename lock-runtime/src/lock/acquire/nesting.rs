@@ -4,7 +4,10 @@ use crate::error::LockError;
 use crate::limit::Limit;
 use crate::lock::acquire::Acquire;
 use crate::lock::handoff::{HoldGuard, Turn};
+use crate::lock::record::wait::WaitRecord;
 use crate::lock::scope::OuterHold;
+use std::sync::Arc;
+use tokio::sync::RwLock;
 use tokio::time::Instant;
 
 impl Acquire {
@@ -43,8 +46,28 @@ impl Acquire {
         let Some(outer) = self.outer_hold() else {
             return Ok(None);
         };
-        let (io, turns) = (&self.inner.context.io, outer.turns());
-        let turn = match self.options.limit == Limit::UNLIMITED {
+        let turn = self.turn(outer.turns(), deadline).await?;
+        if !outer.hold.share() {
+            let loss = outer.hold.check_lost();
+            return loss.map_or_else(|| Err(self.busy()), Err);
+        }
+        let guard = HoldGuard::joined(outer.hold, self.inner.queues.clone());
+        Ok(Some(guard.with_turn(turn)))
+    }
+
+    /// Waits until no other nested call is in the way.
+    async fn turn(&self, turns: Arc<RwLock<()>>, deadline: Instant) -> Result<Turn, LockError> {
+        let reads = self.options.limit == Limit::UNLIMITED;
+        let at_once = match reads {
+            true => turns.clone().try_read_owned().map(Turn::new),
+            false => turns.clone().try_write_owned().map(Turn::new),
+        };
+        if let Ok(turn) = at_once {
+            return Ok(turn);
+        }
+        let _waits = WaitRecord::begin(self);
+        let io = &self.inner.context.io;
+        let turn = match reads {
             true => io
                 .timeout_at(deadline, turns.read_owned())
                 .await
@@ -54,12 +77,6 @@ impl Acquire {
                 .await
                 .map(Turn::new),
         };
-        let turn = turn.map_err(|_| self.busy())?;
-        if !outer.hold.share() {
-            let loss = outer.hold.check_lost();
-            return loss.map_or_else(|| Err(self.busy()), Err);
-        }
-        let guard = HoldGuard::joined(outer.hold, self.inner.queues.clone());
-        Ok(Some(guard.with_turn(turn)))
+        turn.map_err(|_| self.busy())
     }
 }
