@@ -37,6 +37,11 @@ impl Told {
         lines.map(|line| line.replace(&key, " ")).collect()
     }
 
+    /// Waits until a loss is told: the thread that notices one wakes the guard before.
+    async fn until_lost(&mut self) {
+        self.until(|line| line.starts_with("lost ")).await;
+    }
+
     async fn until(&mut self, line: impl Fn(&str) -> bool) {
         let has_come = |lines: &Vec<String>| lines.iter().any(|it| line(it));
         within(AGAIN, self.0.wait_for(has_come)).await.unwrap();
@@ -76,7 +81,7 @@ fn line(event: &LockEvent<'_>) -> String {
 }
 
 pub async fn each_call_and_each_guard_ends_in_one_event(fixture: Fixture) {
-    let (config, told) = Told::by(fixture.config());
+    let (config, mut told) = Told::by(fixture.config());
     let locks = fixture.connect(config).await;
     let other = fixture.other();
     let key = fixture.key("row");
@@ -88,6 +93,7 @@ pub async fn each_call_and_each_guard_ends_in_one_event(fixture: Fixture) {
     let short = lock().max_hold(millis(10)).acquire().await.unwrap();
     assert!(within(AGAIN, short.lost()).await.is_lost());
     drop(short);
+    told.until_lost().await;
     assert!(lock().ttl(Duration::ZERO).acquire().await.is_err());
 
     let elsewhere = other.lock(&*key).wait(LONG).acquire().await.unwrap();
@@ -153,7 +159,7 @@ pub async fn waiters_and_holders_are_counted(fixture: Fixture) {
 
 /// Each of the calls that share one read hold, and a call for several keys, has one end.
 pub async fn shared_and_several_holds_end_once_for_each_call(fixture: Fixture) {
-    let (config, told) = Told::by(fixture.config());
+    let (config, mut told) = Told::by(fixture.config());
     let locks = fixture.connect(config).await;
     let key = fixture.key("read");
     let read = || locks.lock(&*key).read().wait(LONG).acquire();
@@ -171,6 +177,7 @@ pub async fn shared_and_several_holds_end_once_for_each_call(fixture: Fixture) {
     assert_eq!(locks.stats().held, 1);
     assert!(within(AGAIN, all.lost()).await.is_lost());
     drop(all);
+    told.until_lost().await;
     let lost: usize = keys.iter().map(|key| told.about(key).len()).sum();
     assert_eq!(lost, 2, "acquired and lost once");
     let stats = locks.stats();
@@ -183,7 +190,7 @@ pub async fn a_downgraded_guard_ends_once(fixture: Fixture) {
     if !fixture.has_permits() {
         return;
     }
-    let (config, told) = Told::by(fixture.config());
+    let (config, mut told) = Told::by(fixture.config());
     let locks = fixture.connect(config).await;
     let keys = ["row", "column"].map(|name| fixture.key(name));
     let lock = || locks.lock_all(keys.clone()).wait(LONG);
@@ -197,6 +204,7 @@ pub async fn a_downgraded_guard_ends_once(fixture: Fixture) {
     let guard = writer.downgrade().await.unwrap();
     assert!(within(AGAIN, guard.lost()).await.is_lost());
     drop(guard);
+    told.until_lost().await;
     let lines: Vec<_> = keys.iter().flat_map(|key| told.about(key)).collect();
     let expected = [
         "acquired ? None locally=false",
