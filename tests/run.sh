@@ -82,7 +82,7 @@ step "documentation"
 RUSTDOCFLAGS="-D warnings" nice -n 19 cargo doc "${all[@]}" --no-deps
 
 step "packages"
-nice cargo package --package lock-macros --package lock-runtime --allow-dirty --no-verify
+nice cargo package --package lock-macros --package lock-runtime --package lock-cli --allow-dirty --no-verify
 
 # A failure ends the script after all tests have run.
 failed=0
@@ -101,7 +101,7 @@ sed -n '/^|/,$p' target/chaos/log
 step "tests that measure time"
 # They mostly wait for servers, so several run at once.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$threads}"
-timed=(--lib --test early_exit --test fuzz --test paused)
+timed=(--lib --test cli --test early_exit --test fuzz --test paused)
 ${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --no-fail-fast "${timed[@]}" || failed=1
 # What PostgreSQL, etcd and ZooKeeper do beyond the conformance suite takes a minute more.
 skip=()

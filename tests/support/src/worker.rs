@@ -84,6 +84,10 @@ impl Worker {
         writeln!(self.orders, "{order}").is_ok()
     }
 
+    pub fn signal(&self, name: &str) {
+        signal(self.process.id(), name);
+    }
+
     pub fn pause(&self) {
         stop(self.process.id());
     }

@@ -1,0 +1,129 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Shows who holds a distributed lock, and runs a command under one.
+#[derive(Debug, Parser)]
+#[command(name = "locks", version, max_term_width = 100)]
+pub(crate) struct Args {
+    /// Prints JSON, one object per line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) server: Server,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the locks are kept.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Server")]
+pub(crate) struct Server {
+    /// The lock server, such as redis://127.0.0.1/; several, separated by spaces, are a quorum.
+    ///
+    /// Other users see arguments: set LOCK_URL instead if the URL has a password.
+    // The values are hidden, since a URL may have a password.
+    #[arg(long, global = true, env = "LOCK_URL", hide_env_values = true)]
+    pub(crate) url: Option<String>,
+
+    /// The prefix of all keys on the server [default: lock:]
+    #[arg(long, global = true, env = "LOCK_PREFIX")]
+    pub(crate) prefix: Option<String>,
+
+    /// The time limit for connecting, and for each request [default: 2s and 500ms]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Shows who holds a lock, since when and for how long yet, and who waits for it
+    Show {
+        /// The key of the lock, without the prefix
+        key: String,
+    },
+    Run(Run),
+    /// Prints a warning for each setting of the servers that may lose locks; exits with 1 if there are any
+    Check,
+    /// Checks that locks can be acquired now
+    Ping,
+    /// Prints a script with which a shell completes the arguments of `locks`
+    Completions {
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page
+    Man,
+    /// Becomes the command, which dies with `locks`
+    #[command(name = "__exec", hide = true)]
+    Exec {
+        parent: i32,
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+}
+
+/// Runs a command while it holds a lock
+///
+/// Exits with the command's status, with 128 + N if signal N ended it, with 75 if the lock is held, 69 if the server is
+/// unavailable, 78 if the configuration is wrong, 124 if the lock was lost, 126 if the command cannot be executed, and 127
+/// if it is not found.
+///
+/// The command finds the key in LOCK_KEY, and a number greater than that of every earlier holder in LOCK_FENCING_TOKEN
+/// (not with permits).
+///
+/// While `--grace` is left of a lease that cannot be renewed, the command gets TERM, and KILL at the end of the lease.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// The key of the lock, without the prefix
+    pub(crate) key: String,
+
+    /// Shares the lock with other readers
+    #[arg(long, conflicts_with = "permits")]
+    pub(crate) read: bool,
+
+    /// Shares the lock with so many holders
+    #[arg(long, value_name = "N")]
+    pub(crate) permits: Option<u32>,
+
+    /// The time after which the lock is free if it can't be renewed
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub(crate) ttl: Duration,
+
+    /// For how long to wait for the lock, or `forever`
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = wait)]
+    pub(crate) wait: Duration,
+
+    /// The time between TERM and KILL when the lock is lost; at most half of the lease
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = humantime::parse_duration)]
+    pub(crate) grace: Duration,
+
+    /// The exit code if the lock is held
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::BUSY)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+fn wait(text: &str) -> Result<Duration, humantime::DurationError> {
+    match text {
+        "forever" => Ok(Duration::MAX),
+        text => humantime::parse_duration(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,35 @@
+//! Connecting as the command line says.
+
+use crate::args::Server;
+use crate::exit::{CONFIGURATION, Failure};
+use lock_runtime::{Config, LockManager};
+
+/// Connects to look, without making the tables of PostgreSQL.
+pub(crate) async fn connect_to_look(server: &Server) -> Result<LockManager, Failure> {
+    let config = config(server)?.create_schema(false);
+    Ok(LockManager::connect(config).await?)
+}
+
+pub(crate) async fn connect(server: &Server) -> Result<LockManager, Failure> {
+    Ok(LockManager::connect(config(server)?).await?)
+}
+
+fn config(server: &Server) -> Result<Config, Failure> {
+    let urls = server.url.as_deref().unwrap_or_default();
+    let urls: Vec<_> = urls.split_whitespace().collect();
+    let mut config = match urls[..] {
+        [] => {
+            let message = "no lock server is named: set `LOCK_URL`, or `--url`, to a URL like `redis://127.0.0.1/`";
+            return Err(Failure::new(CONFIGURATION, message));
+        }
+        [url] => Config::new(url),
+        _ => Config::quorum(urls),
+    };
+    if let Some(prefix) = &server.prefix {
+        config = config.prefix(prefix);
+    }
+    if let Some(timeout) = server.timeout {
+        config = config.connect_timeout(timeout).command_timeout(timeout);
+    }
+    Ok(config)
+}

@@ -1,0 +1,53 @@
+//! `locks`: shows who holds a distributed lock, and runs a command under one.
+
+#[cfg(not(unix))]
+compile_error!("`locks` runs commands in process groups, which only Unix has");
+
+mod args;
+mod check;
+mod connect;
+mod exec;
+mod exit;
+mod manual;
+mod output;
+mod ping;
+mod run;
+mod show;
+mod text;
+
+use args::{Args, Command};
+use clap::Parser;
+use exit::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    ExitCode::from(execute(&args).unwrap_or_else(|failure| failure.report()))
+}
+
+/// Returns the exit code.
+fn execute(args: &Args) -> Result<u8, Failure> {
+    match &args.command {
+        Command::Completions { shell } => manual::print_completions(*shell),
+        Command::Man => manual::print_page(),
+        Command::Exec { parent, command } => Err(exec::exec(*parent, command)),
+        command => on_server(args, command),
+    }
+}
+
+fn on_server(args: &Args, command: &Command) -> Result<u8, Failure> {
+    // On the main thread alone: the command that it starts must die with that thread.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let server = &args.server;
+    runtime.block_on(async {
+        match command {
+            Command::Show { key } => show::show(server, key, args.json).await,
+            Command::Run(options) => run::run(server, options).await,
+            Command::Check => check::check(server, args.json).await,
+            Command::Ping => ping::ping(server, args.json).await,
+            _ => Ok(exit::DONE),
+        }
+    })
+}

@@ -1,0 +1,59 @@
+//! What `locks` prints. A reader that has left is no reason to fail.
+
+use crate::text::escaped;
+use serde_json::Value;
+use std::io::{IsTerminal, Write};
+
+/// Prints lines of text.
+pub(crate) fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Prints an object on a line of its own.
+pub(crate) fn print_json(object: &Value) {
+    print(&format!("{}\n", json(object)));
+}
+
+/// Reports a problem.
+pub(crate) fn say(message: &str) {
+    let _ = writeln!(std::io::stderr(), "locks: {}", escaped(message));
+}
+
+/// Returns a heading, bold if a terminal shows it.
+pub(crate) fn heading(text: &str) -> String {
+    match std::io::stdout().is_terminal() && wants_color() {
+        true => format!("\u{1b}[1m{text}\u{1b}[0m"),
+        false => text.to_owned(),
+    }
+}
+
+fn wants_color() -> bool {
+    let is_set = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !is_set && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
+/// Returns JSON without any control character: JSON itself permits those above U+007E.
+fn json(object: &Value) -> String {
+    let mut safe = String::new();
+    for c in object.to_string().chars() {
+        match c.is_control() {
+            true => safe.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_has_no_control_characters() {
+        let key = "\u{1b}[2J\u{9b}\u{7f}\n";
+        let text = json(&serde_json::json!({ "key": key }));
+        assert!(text.chars().all(|c| !c.is_control()), "{text:?}");
+        let read: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["key"], key);
+    }
+}

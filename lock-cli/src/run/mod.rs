@@ -1,0 +1,76 @@
+//! `locks run`: a command that runs while a lock is held.
+
+mod command;
+mod progress;
+mod signals;
+mod supervise;
+
+use crate::args::{Run, Server};
+use crate::connect::connect;
+use crate::exit::{Failure, LOST, of_signal, with_causes};
+use crate::output::say;
+use command::Command;
+use lock_runtime::{LockError, LockGuard};
+use signals::Signals;
+use std::ffi::OsString;
+use supervise::supervise;
+
+/// Returns the exit code.
+pub(crate) async fn run(server: &Server, options: &Run) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
+    let guard = tokio::select! {
+        biased;
+        signal = signals.next() => return Ok(of_signal(signal.as_raw())),
+        acquired = acquire(server, options) => acquired?,
+    };
+    let environment = environment(&guard, options).await?;
+    // After the guard, so that it ends before the guard if this panics.
+    let mut command = Command::start(&options.command, environment)?;
+    let code = supervise(&mut command, &guard, options.grace, &mut signals).await?;
+    release(guard, code).await
+}
+
+async fn acquire(server: &Server, options: &Run) -> Result<LockGuard, Failure> {
+    let locks = connect(server).await?;
+    let mut lock = locks.lock(&options.key);
+    lock = lock.ttl(options.ttl).wait(options.wait);
+    if options.read {
+        lock = lock.read();
+    }
+    if let Some(permits) = options.permits {
+        lock = lock.permits(permits);
+    }
+    let acquired = progress::shown(&options.key, lock.acquire()).await;
+    acquired.map_err(|error| match error.is_busy() {
+        true => Failure::new(options.conflict_exit_code, with_causes(&error)),
+        false => error.into(),
+    })
+}
+
+/// Returns what is added to the environment of the command.
+async fn environment(
+    guard: &LockGuard,
+    options: &Run,
+) -> Result<Vec<(&'static str, OsString)>, Failure> {
+    let mut environment = vec![("LOCK_KEY", guard.key().into())];
+    if options.permits.is_none() {
+        let token = guard.fencing_token().await?;
+        environment.push(("LOCK_FENCING_TOKEN", token.to_string().into()));
+    }
+    Ok(environment)
+}
+
+/// Releases the lock after the command has ended. Returns the exit code.
+async fn release(guard: LockGuard, code: u8) -> Result<u8, Failure> {
+    match guard.release().await {
+        Ok(()) => Ok(code),
+        // The loss was reported when the command was stopped.
+        Err(_) if code == LOST => Ok(code),
+        // It may have been lost at any time before.
+        Err(error @ LockError::Lost { .. }) => Err(error.into()),
+        Err(error) => {
+            say(&with_causes(&error));
+            Ok(code)
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! `locks show`: who holds a lock, and who waits for it.
+
+use crate::args::Server;
+use crate::connect::connect_to_look;
+use crate::exit::{DONE, Failure};
+use crate::output::{heading, print, print_json};
+use crate::text::{age, duration, escaped};
+use lock_runtime::{HolderInfo, LeaseInfo, LockInfo, Mode, ProcessId, WaiterInfo};
+use serde_json::{Value, json};
+use std::time::SystemTime;
+
+/// The width of the first column.
+const COLUMN: usize = 13;
+
+pub(crate) async fn show(server: &Server, key: &str, as_json: bool) -> Result<u8, Failure> {
+    let found = connect_to_look(server).await?.inspect(key).await?;
+    match as_json {
+        true => print_json(&object(&found)),
+        false => print(&table(&found)),
+    }
+    Ok(DONE)
+}
+
+fn table(found: &LockInfo) -> String {
+    let key = escaped(found.key());
+    // At least two spaces, also after a long key.
+    let spaces = COLUMN.saturating_sub(key.chars().count()).max(2);
+    let mut first = format!("{}{}", heading(&key), " ".repeat(spaces));
+    let mut text = String::new();
+    if found.holders().is_empty() {
+        text = format!("{first}free\n");
+    }
+    for holder in found.holders() {
+        text += &format!("{first}{}\n", holding(holder));
+        text += &row("lease", &lease(holder));
+        if let Some((votes, members)) = holder.votes() {
+            text += &row("votes", &format!("{votes} of {members} members"));
+        }
+        first = " ".repeat(COLUMN);
+    }
+    let mut name = "waiting";
+    for (place, waiter) in (1..).zip(found.waiters()) {
+        text += &row(name, &format!("{place}  {}", waiting(waiter)));
+        name = "";
+    }
+    let shown = found.waiters().len() as u64;
+    if found.waiting() > shown {
+        let more = found.waiting() - shown;
+        text += &row(name, &format!("and {more} more"));
+    }
+    text
+}
+
+fn row(name: &str, value: &str) -> String {
+    format!("  {name:width$}{value}\n", width = COLUMN - 2)
+}
+
+fn holding(holder: &HolderInfo) -> String {
+    let verb = match holder.votes() {
+        // It is in the way of others.
+        Some((votes, members)) if votes * 2 <= members => "not acquired",
+        _ => "held",
+    };
+    let time = holder.since().map(age);
+    let time = time.map_or(String::new(), |time| format!(" for {}", duration(time)));
+    let who = client(holder.process());
+    format!("{verb}{time} by {who}, {}", holder.mode())
+}
+
+fn lease(holder: &HolderInfo) -> String {
+    let rest = match holder.lease() {
+        LeaseInfo::Ends(left) => format!("{} left", duration(left)),
+        LeaseInfo::Never => "never ends".to_owned(),
+        LeaseInfo::WithSession => "ends with its session".to_owned(),
+        _ => "unknown".to_owned(),
+    };
+    format!("{rest}   token {}", escaped(holder.token()))
+}
+
+fn waiting(waiter: &WaiterInfo) -> String {
+    let mut text = client(waiter.process());
+    if let Some(since) = waiter.since() {
+        text += &format!("   {}", duration(age(since)));
+    }
+    if waiter.mode() != Mode::Exclusive {
+        text += &format!("   {}", waiter.mode());
+    }
+    text
+}
+
+fn client(process: Option<ProcessId>) -> String {
+    process.map_or("another client".to_owned(), |id| format!("process {id}"))
+}
+
+fn object(found: &LockInfo) -> Value {
+    let holders: Vec<_> = found.holders().iter().map(holder_object).collect();
+    let waiters = found.waiters().iter().map(|waiter| {
+        let Identity { mode, permits } = identity(waiter.mode());
+        json!({
+            "token": waiter.token(), "mode": mode, "permits": permits,
+            "process": waiter.process().map(|id| id.to_string()), "since": waiter.since().map(timestamp),
+        })
+    });
+    json!({
+        "key": found.key(),
+        "holders": holders,
+        "waiting": found.waiting(),
+        "waiters": waiters.collect::<Vec<_>>(),
+    })
+}
+
+fn holder_object(holder: &HolderInfo) -> Value {
+    let Identity { mode, permits } = identity(holder.mode());
+    let (lease, left_ms) = match holder.lease() {
+        LeaseInfo::Ends(left) => ("ends", u64::try_from(left.as_millis()).ok()),
+        LeaseInfo::Never => ("never", None),
+        LeaseInfo::WithSession => ("session", None),
+        _ => ("unknown", None),
+    };
+    json!({
+        "token": holder.token(), "mode": mode, "permits": permits,
+        "process": holder.process().map(|id| id.to_string()), "since": holder.since().map(timestamp),
+        "lease": lease, "left_ms": left_ms,
+        "votes": holder.votes().map(|(votes, _)| votes), "members": holder.votes().map(|(_, members)| members),
+    })
+}
+
+struct Identity {
+    mode: &'static str,
+    permits: Option<u32>,
+}
+
+fn identity(mode: Mode) -> Identity {
+    let (mode, permits) = match mode {
+        Mode::Exclusive => ("exclusive", None),
+        Mode::Permits(permits) => ("permits", Some(permits)),
+        Mode::Read => ("read", None),
+        _ => ("unknown", None),
+    };
+    Identity { mode, permits }
+}
+
+fn timestamp(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}

@@ -1,0 +1,120 @@
+//! Exit codes of `locks run`, by which scripts decide.
+
+use crate::program::{SOON, code, hold, output, text};
+use lock_test_support::server::{Server, free_port, give_back_port};
+
+#[track_caller]
+fn exits(url: &str, line: &str, command: &[&str], expected: i32, complaint: &str) {
+    let ended = output(url, line, command);
+    let errors = text(&ended.stderr);
+    assert_eq!(code(&ended), expected, "{line} {command:?}: {errors}");
+    assert!(errors.contains(complaint), "{line} {command:?}: {errors}");
+    assert_eq!(complaint.is_empty(), errors.is_empty(), "{errors}");
+}
+
+#[test]
+fn status_of_the_command_is_passed_on() {
+    let server = Server::start();
+    let url = server.url();
+    for (script, expected) in [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("exit 255", 255),
+        ("kill -TERM $$", 143),
+        ("kill -KILL $$", 137),
+    ] {
+        exits(&url, "run k", &["--", "sh", "-c", script], expected, "");
+        assert!(!server.exists("lock:k"), "{script}");
+    }
+    exits(&url, "run k --", &["/no/such"], 127, "`/no/such`: ");
+    exits(&url, "run k --", &["no-such-program"], 127, "No such file");
+    exits(&url, "run k --", &["/dev/null"], 126, "Permission denied");
+    assert!(!server.exists("lock:k"));
+}
+
+#[test]
+fn command_finds_the_lock_in_its_environment() {
+    let server = Server::start();
+    let script = "echo $LOCK_KEY:${LOCK_FENCING_TOKEN-none}:$MARK";
+    let mut tokens = Vec::new();
+    for line in ["run k", "run k --read", "run k --permits 2"] {
+        let mut locks = crate::program::locks(&server.url(), line, &["--", "sh", "-c", script]);
+        let ended = locks.env("MARK", "unchanged").output().unwrap();
+        let words = text(&ended.stdout);
+        let words: Vec<_> = words.trim().split(':').collect();
+        let [key, token, mark] = words[..] else {
+            panic!("{words:?}");
+        };
+        assert_eq!((key, mark), ("k", "unchanged"));
+        tokens.push(token.parse::<u64>().ok());
+    }
+    assert!(tokens[0].is_some() && tokens[0] < tokens[1], "{tokens:?}");
+    assert_eq!(tokens[2], None);
+}
+
+#[test]
+fn lock_that_is_held_is_busy() {
+    let server = Server::start();
+    let url = server.url();
+    let mut holder = hold(&server, "k");
+    let command = ["--", "true"];
+    exits(&url, "run k", &command, 75, "lock `k` is held");
+    exits(
+        &url,
+        "run k --wait 10ms",
+        &command,
+        75,
+        "waiting for lock `k`",
+    );
+    exits(&url, "run k -E 9", &command, 9, "lock `k` is held");
+    exits(&url, "--prefix other: run k", &command, 0, "");
+    holder.order("end");
+    holder.succeeds(SOON);
+    exits(&url, "run k", &command, 0, "");
+
+    let mut reader = hold(&server, "k --read");
+    exits(&url, "run k --read", &command, 0, "");
+    exits(&url, "run k", &command, 75, "lock `k` is held");
+    reader.order("end");
+    reader.succeeds(SOON);
+    let mut one_of_two = hold(&server, "k --permits 2");
+    exits(&url, "run k --permits 2", &command, 0, "");
+    exits(&url, "run k --permits 1", &command, 75, "lock `k`");
+    one_of_two.order("end");
+    one_of_two.succeeds(SOON);
+}
+
+#[test]
+fn missing_servers_and_wrong_arguments_have_codes() {
+    let port = free_port();
+    let url = format!("redis://127.0.0.1:{port}/");
+    let command = ["--", "true"];
+    exits(&url, "run k", &command, 69, "refused");
+    exits("", "run k", &command, 78, "`LOCK_URL`");
+    exits("mysql://there", "run k", &command, 78, "`mysql://`");
+    for wrong in ["run k --", "run -- true", "run k --permits 0 -- true"] {
+        let ended = output("memory://", wrong, &[]);
+        assert_eq!(code(&ended), 2, "{wrong}: {}", text(&ended.stderr));
+    }
+    for wrong in ["k --read --permits 2", "k --ttl 0s", "k --ttl soon", ":k"] {
+        let ended = output("memory://", &format!("run {wrong}"), &command);
+        assert_eq!(code(&ended), 2, "{wrong}: {}", text(&ended.stderr));
+    }
+    give_back_port(port);
+}
+
+#[test]
+fn refused_commands_are_named() {
+    let server = Server::start();
+    server.query::<()>("ACL SETUSER some on >secret ~* &* +@all -set -eval -evalsha -hello");
+    let url = format!("redis://some:secret@127.0.0.1:{}/", server.port());
+    let ended = output(&url, "run k", &["--", "true"]);
+    let errors = text(&ended.stderr);
+    assert_eq!(code(&ended), 78, "{errors}");
+    assert_eq!(
+        errors.matches("run the 'eval' command").count(),
+        1,
+        "{errors}"
+    );
+    assert!(!errors.contains("secret"), "{errors}");
+}

@@ -1,0 +1,12 @@
+//! The program `locks`, as operators and scripts call it.
+
+mod deaths;
+mod exclusion;
+mod exit_codes;
+mod losses;
+mod manual;
+mod program;
+mod servers;
+mod show;
+mod signals;
+mod terminal;

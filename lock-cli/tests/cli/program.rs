@@ -1,0 +1,59 @@
+//! `locks`, started without a terminal.
+
+use lock_test_support::server::Server;
+use lock_test_support::worker::Worker;
+use std::fs;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// The limit of what takes no time but on a busy machine.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Prepares `locks` with the words of a line as its arguments, and `command` as its last ones.
+pub(crate) fn locks(url: &str, line: &str, command: &[&str]) -> Command {
+    // Tests may run at a terminal, or in the background of a script.
+    let mut locks = Command::new("setsid");
+    locks
+        .args(["env", "--default-signal=HUP,INT,QUIT"])
+        .arg(env!("CARGO_BIN_EXE_locks"))
+        .args(line.split_whitespace())
+        .args(command)
+        .env_remove("LOCK_PREFIX")
+        .env("LOCK_URL", url);
+    locks
+}
+
+/// Starts `locks run KEY OPTIONS -- sh -c SCRIPT`, whose events are awaited.
+pub(crate) fn run(server: &Server, line: &str, script: &str) -> Worker {
+    let command = ["--", "sh", "-c", script];
+    Worker::run(locks(&server.url(), &format!("run {line}"), &command))
+}
+
+/// Holds a lock until the next order, which is reported when it is acquired.
+pub(crate) fn hold(server: &Server, line: &str) -> Worker {
+    let holder = run(server, line, "echo '@ holds'; read _");
+    holder.expect("holds", SOON);
+    holder
+}
+
+/// Runs `locks` to its end.
+pub(crate) fn output(url: &str, line: &str, command: &[&str]) -> Output {
+    locks(url, line, command).output().unwrap()
+}
+
+pub(crate) fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Returns `true` if no code of the process runs any more.
+pub(crate) fn is_dead(pid: &str) -> bool {
+    // The state follows the name, which is in parentheses.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.map_or(true, |stat| {
+        stat.rsplit(") ").next().unwrap().starts_with(['Z', 'X'])
+    })
+}

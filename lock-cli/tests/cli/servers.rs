@@ -1,0 +1,84 @@
+//! `locks ping` and `locks check`.
+
+use crate::program::{code, output, text};
+use lock_test_support::server::Server;
+use serde_json::Value;
+
+#[test]
+fn ping_tells_whether_locks_can_be_acquired() {
+    let mut server = Server::start();
+    let url = server.url();
+    let ended = output(&url, "ping", &[]);
+    assert_eq!(code(&ended), 0);
+    assert!(text(&ended.stdout).starts_with("locks can be acquired; "));
+    let ended = output(&url, "--json ping", &[]);
+    let found: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(found["ok"], true);
+    assert!(found["ms"].as_f64().unwrap() > 0.0);
+
+    server.pause();
+    let ended = output(&url, "ping --timeout 50ms", &[]);
+    assert_eq!(code(&ended), 69, "{}", text(&ended.stderr));
+    assert!(ended.stdout.is_empty());
+    server.kill();
+    let ended = output(&url, "ping", &[]);
+    assert_eq!(code(&ended), 69);
+    assert!(text(&ended.stderr).contains("refused"));
+}
+
+#[test]
+fn check_prints_warnings_and_fails_if_there_are_any() {
+    let server = Server::start();
+    let ended = output(&server.url(), "check", &[]);
+    assert_eq!(code(&ended), 1);
+    let text = text(&ended.stdout);
+    assert!(
+        text.contains("\n  remedy     set `appendonly yes`"),
+        "{text}"
+    );
+
+    let ended = output(&server.url(), "check --json", &[]);
+    assert_eq!(code(&ended), 1);
+    let lines = crate::program::text(&ended.stdout);
+    let warnings = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let warnings: Vec<_> = warnings.collect();
+    assert_eq!(warnings.len(), text.matches("  remedy ").count());
+    let durable = warnings
+        .iter()
+        .find(|warning| warning["kind"] == "NotDurable");
+    for field in ["server", "finding", "consequence", "remedy"] {
+        assert!(durable.unwrap()[field].is_string(), "{durable:?}");
+    }
+
+    let ended = output("memory://", "check", &[]);
+    assert_eq!(
+        (code(&ended), &*crate::program::text(&ended.stdout)),
+        (0, "no warnings\n")
+    );
+    let ended = output("memory://", "check --json", &[]);
+    assert_eq!(
+        (code(&ended), &*crate::program::text(&ended.stdout)),
+        (0, "")
+    );
+}
+
+#[test]
+fn password_is_never_shown() {
+    let url = "redis://some:secret@127.0.0.1:1/";
+    for line in [
+        "--help",
+        "run --help",
+        "help",
+        "ping",
+        "check",
+        "run k -- true",
+        "show",
+    ] {
+        let ended = output(url, line, &[]);
+        for shown in [text(&ended.stdout), text(&ended.stderr)] {
+            assert!(!shown.contains("secret"), "{line}: {shown}");
+        }
+    }
+}
