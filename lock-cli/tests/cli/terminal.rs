@@ -1,7 +1,7 @@
 //! `locks` at a terminal.
 
 use crate::program::{SOON, hold};
-use lock_test_support::server::Server;
+use lock_test_support::server::{Server, signal};
 use lock_test_support::time::eventually;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::File;
@@ -106,16 +106,19 @@ fn keys_are_bold_unless_no_color_is_set() {
 #[test]
 fn command_is_in_the_foreground() {
     let server = Server::start();
-    // Two interrupts would end it at the first `read` in the trap.
-    let script = "trap 'count=x$count; echo interrupted-$count' INT; echo 'is ready'; \
-                  until read line; do :; done; echo \"got $line $count\"; exit 6";
+    let script = "trap 'count=x$count; echo interrupted-$count' INT; trap 'echo \"ends with $count.\"; exit 6' TERM; \
+                  echo 'is ready'; while :; do read line; echo \"got $line.\"; done";
     let arguments = ["run", "k", "--", "bash", "-c", script];
     let mut terminal = Terminal::start(&server.url(), &arguments, None);
     terminal.shows("is ready");
     terminal.types("\u{3}");
     terminal.shows("interrupted-x");
     terminal.types("a line\n");
-    terminal.shows("got a line x\r");
+    terminal.shows("got a line.");
+    // The terminal has sent its own; only TERM is passed on.
+    signal(terminal.process.id(), "INT");
+    signal(terminal.process.id(), "TERM");
+    terminal.shows("ends with x.");
     assert_eq!(terminal.ends(), Some(6));
 }
 
