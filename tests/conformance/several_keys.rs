@@ -247,7 +247,7 @@ pub async fn several_keys_have_one_fencing_token(fixture: Fixture) {
 
 pub async fn thousand_keys_are_renewed_until_each_is_released(fixture: Fixture) {
     let names: Vec<_> = (0..1000).map(|n| fixture.key(&n.to_string())).collect();
-    let ttl = millis(3000);
+    let ttl = millis(5000);
     let all = fixture.locks().lock_all(&names).ttl(ttl).wait(LONG);
     let guard = within(LONG, all.acquire()).await.unwrap();
     tokio::time::sleep(ttl).await;
