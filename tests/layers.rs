@@ -273,3 +273,12 @@ fn run_script_names_every_test() {
     let missing: Vec<_> = tests.iter().filter(|test| !runs(test)).collect();
     assert!(missing.is_empty(), "{missing:?} are not in tests/run.sh");
 }
+
+/// What CI runs is what the README tells everybody to run.
+#[test]
+fn readme_names_the_test_command() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    assert!(read(".github/workflows/ci.yml").contains("tests/run.sh"));
+    assert!(read("README.md").contains("`tests/run.sh`"));
+}
