@@ -5,7 +5,7 @@ use crate::connect::connect_to_look;
 use crate::exit::{DONE, Failure};
 use crate::output::{heading, print, print_json};
 use crate::text::{age, duration, escaped};
-use lock_runtime::{HolderInfo, LeaseInfo, LockInfo, Mode, ProcessId, WaiterInfo};
+use lock_runtime::{ClaimInfo, LeaseInfo, LockInfo, Mode, ProcessId};
 use serde_json::{Value, json};
 use std::time::SystemTime;
 
@@ -55,7 +55,7 @@ fn row(name: &str, value: &str) -> String {
     format!("  {name:width$}{value}\n", width = COLUMN - 2)
 }
 
-fn holding(holder: &HolderInfo) -> String {
+fn holding(holder: &ClaimInfo) -> String {
     let verb = match holder.votes() {
         // It is in the way of others.
         Some((votes, members)) if votes * 2 <= members => "not acquired",
@@ -67,17 +67,17 @@ fn holding(holder: &HolderInfo) -> String {
     format!("{verb}{time} by {who}, {}", holder.mode())
 }
 
-fn lease(holder: &HolderInfo) -> String {
+fn lease(holder: &ClaimInfo) -> String {
     let rest = match holder.lease() {
-        LeaseInfo::Ends(left) => format!("{} left", duration(left)),
-        LeaseInfo::Never => "never ends".to_owned(),
-        LeaseInfo::WithSession => "ends with its session".to_owned(),
+        Some(LeaseInfo::Ends(left)) => format!("{} left", duration(left)),
+        Some(LeaseInfo::Never) => "never ends".to_owned(),
+        Some(LeaseInfo::WithSession) => "ends with its session".to_owned(),
         _ => "unknown".to_owned(),
     };
     format!("{rest}   token {}", escaped(holder.token()))
 }
 
-fn waiting(waiter: &WaiterInfo) -> String {
+fn waiting(waiter: &ClaimInfo) -> String {
     let mut text = client(waiter.process());
     if let Some(since) = waiter.since() {
         text += &format!("   {}", duration(age(since)));
@@ -93,51 +93,40 @@ fn client(process: Option<ProcessId>) -> String {
 }
 
 fn object(found: &LockInfo) -> Value {
-    let holders: Vec<_> = found.holders().iter().map(holder_object).collect();
-    let waiters = found.waiters().iter().map(|waiter| {
-        let Identity { mode, permits } = identity(waiter.mode());
-        json!({
-            "token": waiter.token(), "mode": mode, "permits": permits,
-            "process": waiter.process().map(|id| id.to_string()), "since": waiter.since().map(timestamp),
-        })
-    });
     json!({
         "key": found.key(),
-        "holders": holders,
+        "holders": found.holders().iter().map(holder_object).collect::<Vec<_>>(),
         "waiting": found.waiting(),
-        "waiters": waiters.collect::<Vec<_>>(),
+        "waiters": found.waiters().iter().map(claim_object).collect::<Vec<_>>(),
     })
 }
 
-fn holder_object(holder: &HolderInfo) -> Value {
-    let Identity { mode, permits } = identity(holder.mode());
-    let (lease, left_ms) = match holder.lease() {
-        LeaseInfo::Ends(left) => ("ends", u64::try_from(left.as_millis()).ok()),
-        LeaseInfo::Never => ("never", None),
-        LeaseInfo::WithSession => ("session", None),
-        _ => ("unknown", None),
-    };
-    json!({
-        "token": holder.token(), "mode": mode, "permits": permits,
-        "process": holder.process().map(|id| id.to_string()), "since": holder.since().map(timestamp),
-        "lease": lease, "left_ms": left_ms,
-        "votes": holder.votes().map(|(votes, _)| votes), "members": holder.votes().map(|(_, members)| members),
-    })
-}
-
-struct Identity {
-    mode: &'static str,
-    permits: Option<u32>,
-}
-
-fn identity(mode: Mode) -> Identity {
-    let (mode, permits) = match mode {
+fn claim_object(claim: &ClaimInfo) -> Value {
+    let (mode, permits) = match claim.mode() {
         Mode::Exclusive => ("exclusive", None),
         Mode::Permits(permits) => ("permits", Some(permits)),
         Mode::Read => ("read", None),
         _ => ("unknown", None),
     };
-    Identity { mode, permits }
+    json!({
+        "token": claim.token(), "mode": mode, "permits": permits,
+        "process": claim.process().map(|id| id.to_string()), "since": claim.since().map(timestamp),
+    })
+}
+
+fn holder_object(holder: &ClaimInfo) -> Value {
+    let (lease, left_ms) = match holder.lease() {
+        Some(LeaseInfo::Ends(left)) => ("ends", u64::try_from(left.as_millis()).ok()),
+        Some(LeaseInfo::Never) => ("never", None),
+        Some(LeaseInfo::WithSession) => ("session", None),
+        _ => ("unknown", None),
+    };
+    let mut object = claim_object(holder);
+    object["lease"] = lease.into();
+    object["left_ms"] = left_ms.into();
+    object["votes"] = holder.votes().map(|(votes, _)| votes).into();
+    object["members"] = holder.votes().map(|(_, members)| members).into();
+    object
 }
 
 fn timestamp(time: SystemTime) -> String {

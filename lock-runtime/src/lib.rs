@@ -137,7 +137,7 @@ pub use api::testing;
 pub use config::Config;
 pub use error::{Holder, LockError, LostCause};
 pub use event::{LockEvent, Outcome};
-pub use lock_info::{HolderInfo, LeaseInfo, LockInfo, Mode, WaiterInfo};
+pub use lock_info::{ClaimInfo, LeaseInfo, LockInfo, Mode};
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("api/attribute.md")]
 pub use lock_macros::distributed_lock;

@@ -27,32 +27,20 @@ use std::time::{Duration, SystemTime};
 #[derive(Clone, Debug, PartialEq)]
 pub struct LockInfo {
     pub(crate) key: Arc<str>,
-    pub(crate) holders: Vec<HolderInfo>,
-    pub(crate) waiters: Vec<WaiterInfo>,
+    pub(crate) holders: Vec<ClaimInfo>,
+    pub(crate) waiters: Vec<ClaimInfo>,
     pub(crate) waiting: u64,
 }
 
-/// A holder of a lock.
+/// A claim on a lock, which holds it or waits for it: that of a process, with all of its callers, or of another client.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HolderInfo {
-    pub(crate) identity: Identity,
-    pub(crate) lease: LeaseInfo,
-    pub(crate) votes: Option<(usize, usize)>,
-}
-
-/// A claim that waits for a lock: that of a process, with all of its callers, or of another client.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WaiterInfo {
-    pub(crate) identity: Identity,
-}
-
-/// What a token tells.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Identity {
+pub struct ClaimInfo {
     pub(crate) token: Box<str>,
     pub(crate) mode: Mode,
     /// Which process, and since when, if it uses this library.
     pub(crate) process: Option<(ProcessId, SystemTime)>,
+    pub(crate) lease: Option<LeaseInfo>,
+    pub(crate) votes: Option<(usize, usize)>,
 }
 
 /// How a lock is held or wanted.
@@ -88,13 +76,13 @@ impl LockInfo {
 
     /// Returns who holds the lock: nobody, one, or several that share it.
     #[must_use]
-    pub fn holders(&self) -> &[HolderInfo] {
+    pub fn holders(&self) -> &[ClaimInfo] {
         &self.holders
     }
 
     /// Returns the first waiters, in the order in which they get the lock; 100 at most.
     #[must_use]
-    pub fn waiters(&self) -> &[WaiterInfo] {
+    pub fn waiters(&self) -> &[ClaimInfo] {
         &self.waiters
     }
 
@@ -105,69 +93,43 @@ impl LockInfo {
     }
 }
 
-impl HolderInfo {
-    /// Returns the token under which the server stores the holder, or what identifies another client.
+impl ClaimInfo {
+    /// Returns the token under which the server stores the claim, or what identifies another client.
     #[must_use]
     pub fn token(&self) -> &str {
-        &self.identity.token
+        &self.token
     }
 
-    /// Returns how it holds the lock.
+    /// Returns how it holds or wants the lock.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.identity.mode
+        self.mode
     }
 
     /// Returns the process, as its [`process_id`](crate::LockManager::process_id) names it; `None` for another client.
     #[must_use]
     pub fn process(&self) -> Option<ProcessId> {
-        self.identity.process.map(|(id, _)| id)
+        self.process.map(|(id, _)| id)
     }
 
-    /// Returns since when, by the clock of that process: when it acquired the lock, or began to wait for it. `None` for
-    /// another client.
+    /// Returns since when, by the clock of that process: when it began to wait for the lock, or acquired it without a wait.
+    /// `None` for another client.
     #[must_use]
     pub fn since(&self) -> Option<SystemTime> {
-        self.identity.process.map(|(_, since)| since)
+        self.process.map(|(_, since)| since)
     }
 
-    /// Returns what is left of the lease.
+    /// Returns what is left of a holder's lease; `None` for a waiter.
     #[must_use]
-    pub fn lease(&self) -> LeaseInfo {
+    pub fn lease(&self) -> Option<LeaseInfo> {
         self.lease
     }
 
-    /// Returns at how many members of a quorum it holds the lock, and how many members there are. With no more than half of
-    /// them it does not hold the lock, but is in the way of others.
+    /// Returns at how many members of a quorum a holder has the lock, and how many members there are. With no more than
+    /// half of them it does not hold the lock, but is in the way of others.
     #[must_use]
     pub fn votes(&self) -> Option<(usize, usize)> {
         self.votes
-    }
-}
-
-impl WaiterInfo {
-    /// Returns the token under which the server stores the waiter, or what identifies another client.
-    #[must_use]
-    pub fn token(&self) -> &str {
-        &self.identity.token
-    }
-
-    /// Returns how it wants the lock.
-    #[must_use]
-    pub fn mode(&self) -> Mode {
-        self.identity.mode
-    }
-
-    /// Returns the process, as its [`process_id`](crate::LockManager::process_id) names it; `None` for another client.
-    #[must_use]
-    pub fn process(&self) -> Option<ProcessId> {
-        self.identity.process.map(|(id, _)| id)
-    }
-
-    /// Returns since when it waits, by the clock of that process; `None` for another client.
-    #[must_use]
-    pub fn since(&self) -> Option<SystemTime> {
-        self.identity.process.map(|(_, since)| since)
     }
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn no_keys() -> LockError {
     }
 }
 
-fn validate_key(key: &str) -> Result<(), LockError> {
+pub(crate) fn validate_key(key: &str) -> Result<(), LockError> {
     const MAX_KEY_LEN: usize = 512 * 1024 * 1024 - 1024;
 
     let reason = if key.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use lock_runtime::{HolderInfo, LeaseInfo, LockError, LockInfo, LockManager, Mode};
+use lock_runtime::{ClaimInfo, LeaseInfo, LockError, LockInfo, LockManager, Mode};
 
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
 use lock_test_support::proxy::Proxy;
@@ -57,10 +57,10 @@ pub async fn holder_and_waiters_are_named(fixture: Fixture) {
     assert_eq!(holder.mode(), Mode::Exclusive);
     let since = holder.since().unwrap();
     assert!(before <= since && since <= SystemTime::now(), "{since:?}");
-    if let LeaseInfo::Ends(left) = holder.lease() {
+    if let Some(LeaseInfo::Ends(left)) = holder.lease() {
         assert!(millis(1) <= left && left <= TTL, "{left:?}");
     } else {
-        assert_eq!(holder.lease(), LeaseInfo::WithSession);
+        assert_eq!(holder.lease(), Some(LeaseInfo::WithSession));
     }
 
     let waiter = tokio::spawn(other.lock(&*key).ttl(TTL).wait(LONG).acquire());
@@ -145,7 +145,7 @@ pub async fn a_downgraded_holder_is_shown_as_a_reader(fixture: Fixture) {
         holders.iter().all(|it| it.mode() == Mode::Read),
         "{found:?}"
     );
-    let of_writer = |it: &HolderInfo| it.process() == Some(locks.process_id());
+    let of_writer = |it: &ClaimInfo| it.process() == Some(locks.process_id());
     assert!(holders.iter().any(of_writer), "{found:?}");
     writer.release().await.unwrap();
     reader.release().await.unwrap();

@@ -65,7 +65,7 @@ async fn etcdctl_waits_in_the_same_line() {
         panic!("{found:?}");
     };
     assert_eq!(format!("lock:{}", holder.token()), etcd.line("lock:row")[0]);
-    assert_eq!(holder.lease(), LeaseInfo::WithSession);
+    assert_eq!(holder.lease(), Some(LeaseInfo::WithSession));
     assert_eq!(holder.process(), None);
     assert_eq!(waiter.process(), Some(other.process_id()));
     assert!(

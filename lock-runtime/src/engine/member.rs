@@ -4,7 +4,7 @@ use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
 use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::token::Token;
-use crate::engine::view::{View, refused};
+use crate::engine::view::View;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -27,14 +27,7 @@ pub(crate) trait Member: Send + Sync {
     fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()>;
 
     /// Looks at who holds the lock at this member, and who waits for it there.
-    fn view<'a>(
-        &'a self,
-        _name: &'a str,
-        _most: usize,
-        _deadline: Instant,
-    ) -> EngineFuture<'a, View> {
-        refused()
-    }
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View>;
 
     /// Waits until the first attempt to connect has ended.
     fn connected(&self, _deadline: Instant) -> EngineFuture<'_, ()> {

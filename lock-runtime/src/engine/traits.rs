@@ -6,7 +6,7 @@ use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
-use crate::engine::view::{View, refused};
+use crate::engine::view::View;
 use crate::error::LockError;
 use crate::options::LockOptions;
 #[cfg(feature = "postgres")]
@@ -174,14 +174,7 @@ pub(crate) trait Engine: Send + Sync {
 
     /// Looks at who holds the lock, and at the first of those that wait for it, `most` of them at the most, by one request
     /// that changes nothing; in a quorum one to each member, in ZooKeeper two or three.
-    fn view<'a>(
-        &'a self,
-        _name: &'a str,
-        _most: usize,
-        _deadline: Instant,
-    ) -> EngineFuture<'a, View> {
-        refused()
-    }
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View>;
 
     /// Inspects the servers for settings that endanger locks of that ttl and number of replicas.
     fn inspect(

@@ -1,19 +1,19 @@
 //! Reads who holds a lock and who waits for it.
 
 use crate::engine::token::Token;
-use crate::engine::view::{Rest, View, ViewedHolder};
+use crate::engine::view::{View, ViewedHolder};
 use crate::error::{Holder, LockError};
 use crate::limit::Limit;
 use crate::lock::context::Context;
-use crate::lock_info::{HolderInfo, Identity, LeaseInfo, LockInfo, Mode, WaiterInfo};
-use crate::options::validate_keys;
+use crate::lock_info::{ClaimInfo, LockInfo, Mode};
+use crate::options::validate_key;
 use crate::util::time::deadline_in;
 
 /// The greatest number of waiters that are read.
 const MAX_WAITERS: usize = 100;
 
 pub(crate) async fn inspect(context: &Context, key: &str) -> Result<LockInfo, LockError> {
-    validate_keys(&[key.to_owned()])?;
+    validate_key(key)?;
     let name = context.name_of(key);
     let deadline = deadline_in(context.command_timeout);
     let view = context.engine.view(&name, MAX_WAITERS, deadline).await;
@@ -25,39 +25,31 @@ pub(crate) async fn inspect(context: &Context, key: &str) -> Result<LockInfo, Lo
     Ok(LockInfo {
         key: key.into(),
         holders: holders.into_iter().map(holder).collect(),
-        waiters: waiters.into_iter().map(waiter).collect(),
+        waiters: waiters.into_iter().map(claim).collect(),
         waiting,
     })
 }
 
-fn holder(viewed: ViewedHolder) -> HolderInfo {
-    HolderInfo {
-        identity: identity(viewed.token),
-        lease: match viewed.rest {
-            Rest::Ends(left) => LeaseInfo::Ends(left),
-            Rest::Never => LeaseInfo::Never,
-            Rest::Unknown => LeaseInfo::WithSession,
-        },
+fn holder(viewed: ViewedHolder) -> ClaimInfo {
+    ClaimInfo {
+        lease: Some(viewed.lease),
         votes: viewed.votes,
-    }
-}
-
-fn waiter(token: Box<str>) -> WaiterInfo {
-    WaiterInfo {
-        identity: identity(token),
+        ..claim(viewed.token)
     }
 }
 
 /// Returns what the token tells. A text that is none is that of another client, which counts as exclusive.
-fn identity(token: Box<str>) -> Identity {
+fn claim(token: Box<str>) -> ClaimInfo {
     let parsed = Token::parse(&token);
-    Identity {
+    ClaimInfo {
         mode: parsed.map_or(Mode::Exclusive, |token| mode(token.limit())),
         process: match parsed.map(Token::holder) {
             Some(Holder::Process { id, since }) => Some((id, since)),
             _ => None,
         },
         token,
+        lease: None,
+        votes: None,
     }
 }
 
@@ -84,7 +76,7 @@ mod tests {
             (Limit::UNLIMITED, Mode::Read),
         ] {
             let token = Token::draw(process).with_limit(limit);
-            let found = identity(token.encode(&mut [0; 37]).into());
+            let found = claim(token.encode(&mut [0; 37]).into());
             assert_eq!(found.mode, expected);
             assert_eq!(found.process.map(|(id, _)| id), Some(process));
         }
@@ -99,7 +91,7 @@ mod tests {
             "0123456789abcdef0123456789abcdef",
             "\u{0}\n/2047",
         ] {
-            let found = identity(text.into());
+            let found = claim(text.into());
             assert_eq!(
                 (found.mode, found.process),
                 (Mode::Exclusive, None),

@@ -11,6 +11,7 @@ use crate::engine::memory::store::Store;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
+use crate::engine::view::View;
 use crate::error::{LockError, LostCause};
 use crate::limit::Limit;
 use crate::lock::hold::Hold;
@@ -190,6 +191,10 @@ impl Engine for Scripted {
 
     fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
         self.memory.ping(deadline)
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        self.memory.view(name, most, deadline)
     }
 }
 

@@ -2,9 +2,10 @@
 //! wait.
 
 use crate::engine::request::{QueueStatus, ServerTime};
-use crate::engine::view::{Rest, View, ViewedHolder};
+use crate::engine::view::{View, ViewedHolder};
 use crate::error::Holder;
 use crate::limit::Limit;
+use crate::lock_info::LeaseInfo;
 use std::time::Duration;
 
 /// The remaining time of the holder in replies to waiters: they need no poll at its end, since they are notified.
@@ -92,7 +93,7 @@ impl<E: Entry> Line<E> {
         let (holders, waiters) = self.0.split_at(holders(self.0.iter()));
         let holder = |entry| ViewedHolder {
             token: text(entry),
-            rest: Rest::Unknown,
+            lease: LeaseInfo::WithSession,
             votes: None,
         };
         View {

@@ -4,8 +4,9 @@ use crate::engine::event::{EngineEvent, EventHandler, Grant};
 use crate::engine::request::{Claim, ServerTime};
 use crate::engine::timeouts::{GRACE, GRANT_TTL, WAKE_TTL};
 use crate::engine::token::Token;
-use crate::engine::view::{Rest, View, ViewedHolder};
+use crate::engine::view::{View, ViewedHolder};
 use crate::limit::Limit;
+use crate::lock_info::LeaseInfo;
 use crate::util::clock::{Clock, Timestamp};
 use crate::util::sync::{Mutex, MutexGuard};
 use once_cell::sync::Lazy;
@@ -87,7 +88,7 @@ impl Store {
         let holders = holders.filter_map(|holder| {
             Some(ViewedHolder {
                 token: text(holder.token?),
-                rest: Rest::Ends(holder.left(now)),
+                lease: LeaseInfo::Ends(holder.left(now)),
                 votes: None,
             })
         });

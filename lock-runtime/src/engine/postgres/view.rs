@@ -5,7 +5,8 @@ use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::keys::stored;
 use crate::engine::postgres::wire::statements::VIEW;
 use crate::engine::postgres::wire::values::{duration, get, parameter};
-use crate::engine::view::{Rest, View, ViewedHolder};
+use crate::engine::view::{View, ViewedHolder};
+use crate::lock_info::LeaseInfo;
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
@@ -38,7 +39,7 @@ pub(crate) async fn view(
 fn holder((token, micros): (String, i64)) -> ViewedHolder {
     ViewedHolder {
         token: token.into(),
-        rest: Rest::Ends(duration(micros)),
+        lease: LeaseInfo::Ends(duration(micros)),
         votes: None,
     }
 }

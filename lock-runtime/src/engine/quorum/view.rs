@@ -4,7 +4,8 @@ use crate::engine::error::EngineError;
 use crate::engine::quorum::majority::majority;
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::replies::Replies;
-use crate::engine::view::{Rest, View, ViewedHolder};
+use crate::engine::view::{View, ViewedHolder};
+use crate::lock_info::LeaseInfo;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,23 +35,23 @@ pub(crate) async fn view(
 
 /// Returns what the members together tell: those first that most of them know.
 fn merged(views: Vec<View>, members: usize, most: usize) -> View {
-    let mut rests: HashMap<Box<str>, Vec<Rest>> = HashMap::new();
+    let mut leases: HashMap<Box<str>, Vec<LeaseInfo>> = HashMap::new();
     let mut places: HashMap<Box<str>, usize> = HashMap::new();
     let mut waiting = 0;
     for view in views {
         waiting = waiting.max(view.waiting);
         for holder in view.holders {
-            rests.entry(holder.token).or_default().push(holder.rest);
+            leases.entry(holder.token).or_default().push(holder.lease);
         }
         for (place, token) in view.waiters.into_iter().enumerate() {
             let best = places.entry(token).or_insert(place);
             *best = place.min(*best);
         }
     }
-    let holders = rests.into_iter().map(|(token, rests)| ViewedHolder {
+    let holders = leases.into_iter().map(|(token, leases)| ViewedHolder {
         token,
-        votes: Some((rests.len(), members)),
-        rest: rest_at_majority(rests, members),
+        votes: Some((leases.len(), members)),
+        lease: lease_at_majority(leases, members),
     });
     let mut holders: Vec<_> = holders.collect();
     holders.sort_by(|one, other| (other.votes, &one.token).cmp(&(one.votes, &other.token)));
@@ -64,14 +65,17 @@ fn merged(views: Vec<View>, members: usize, most: usize) -> View {
 }
 
 /// Returns for how long a majority still has the lock; with fewer votes, the last one.
-fn rest_at_majority(mut rests: Vec<Rest>, members: usize) -> Rest {
-    let left = |rest: &Rest| match rest {
-        Rest::Ends(left) => *left,
-        Rest::Never | Rest::Unknown => Duration::MAX,
+fn lease_at_majority(mut leases: Vec<LeaseInfo>, members: usize) -> LeaseInfo {
+    let left = |lease: &LeaseInfo| match lease {
+        LeaseInfo::Ends(left) => *left,
+        LeaseInfo::Never | LeaseInfo::WithSession => Duration::MAX,
     };
-    rests.sort_by_key(|rest| std::cmp::Reverse(left(rest)));
-    let at = majority(members).min(rests.len()).saturating_sub(1);
-    rests.get(at).copied().unwrap_or(Rest::Ends(Duration::ZERO))
+    leases.sort_by_key(|lease| std::cmp::Reverse(left(lease)));
+    let at = majority(members).min(leases.len()).saturating_sub(1);
+    leases
+        .get(at)
+        .copied()
+        .unwrap_or(LeaseInfo::Ends(Duration::ZERO))
 }
 
 #[cfg(test)]
@@ -81,7 +85,7 @@ mod tests {
     fn seen(holders: &[(&str, u64)], waiters: &[&str]) -> View {
         let holders = holders.iter().map(|(token, seconds)| ViewedHolder {
             token: (*token).into(),
-            rest: Rest::Ends(Duration::from_secs(*seconds)),
+            lease: LeaseInfo::Ends(Duration::from_secs(*seconds)),
             votes: None,
         });
         View {
@@ -105,8 +109,14 @@ mod tests {
             .map(|it| (&*it.token, it.votes))
             .collect();
         assert_eq!(holders, [("a", Some((2, 3))), ("b", Some((1, 3)))]);
-        assert_eq!(merged.holders[0].rest, Rest::Ends(Duration::from_secs(5)));
-        assert_eq!(merged.holders[1].rest, Rest::Ends(Duration::from_secs(7)));
+        assert_eq!(
+            merged.holders[0].lease,
+            LeaseInfo::Ends(Duration::from_secs(5))
+        );
+        assert_eq!(
+            merged.holders[1].lease,
+            LeaseInfo::Ends(Duration::from_secs(7))
+        );
         let waiters: Vec<_> = merged.waiters.iter().map(|token| &**token).collect();
         assert_eq!((waiters, merged.waiting), (vec!["x", "y"], 3));
     }

@@ -4,7 +4,8 @@ use crate::engine::error::EngineError;
 use crate::engine::redis::conn::request::Via;
 use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::error::unexpected_reply;
-use crate::engine::view::{Rest, View, ViewedHolder};
+use crate::engine::view::{View, ViewedHolder};
+use crate::lock_info::LeaseInfo;
 use redis::Value;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -37,14 +38,14 @@ impl Locks {
 
 /// Parses a token, and the milliseconds for which it holds the lock; -1 stands for ever.
 fn parse_holder([token, left]: &[Value; 2]) -> Result<ViewedHolder, EngineError> {
-    let rest = match left {
-        Value::Int(-1) => Rest::Never,
-        Value::Int(ms) => Rest::Ends(Duration::from_millis(u64::try_from(*ms).unwrap_or(0))),
+    let lease = match left {
+        Value::Int(-1) => LeaseInfo::Never,
+        Value::Int(ms) => LeaseInfo::Ends(Duration::from_millis(u64::try_from(*ms).unwrap_or(0))),
         _ => return Err(unexpected_reply(format!("{left:?} as the rest of a lease"))),
     };
     Ok(ViewedHolder {
         token: text(token)?,
-        rest,
+        lease,
         votes: None,
     })
 }

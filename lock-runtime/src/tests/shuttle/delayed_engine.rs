@@ -6,6 +6,7 @@ use crate::engine::memory::MemoryEngine;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
+use crate::engine::view::View;
 use crate::tests::shuttle::explore::{coin_flip, pause};
 use crate::tests::shuttle::grant_log::GrantLog;
 use std::sync::Arc;
@@ -161,5 +162,9 @@ impl Engine for DelayedEngine {
 
     fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
         self.memory.ping(deadline)
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        self.memory.view(name, most, deadline)
     }
 }

@@ -5,6 +5,8 @@ use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
 use crate::engine::quorum::tests::TTL;
 use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::token::Token;
+use crate::engine::view::{View, ViewedHolder};
+use crate::lock_info::LeaseInfo;
 use crate::util::io_thread::IoThread;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -102,6 +104,23 @@ impl Member for Scripted {
 
     fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
         self.request(deadline, |_| ())
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        let name = name.to_owned();
+        self.request(deadline, move |state| {
+            let text = |token: &Token| Box::from(token.encode(&mut [0; 37]));
+            let holder = state.locks.get(&*name).map(|token| ViewedHolder {
+                token: text(token),
+                lease: LeaseInfo::Never,
+                votes: None,
+            });
+            View {
+                holders: holder.into_iter().collect(),
+                waiters: state.queue.iter().take(most).map(text).collect(),
+                waiting: state.queue.len() as u64,
+            }
+        })
     }
 
     fn vote<'a>(
