@@ -79,9 +79,13 @@ impl Engine for EtcdEngine {
                 return Ok(known);
             }
             self.core.claims.enter(claim);
-            self.core
-                .run(deadline, |core| core.enqueue(claim.clone()))
-                .await
+            let enqueue = |core: Arc<Core>| core.enqueue(claim.clone());
+            let entered = self.core.run(deadline, enqueue).await;
+            if let Ok(EnqueueReply::Stale) = entered {
+                // The caller knows, and continues under another token.
+                self.core.claims.forget_unless_ending(claim.token);
+            }
+            entered
         })
     }
 

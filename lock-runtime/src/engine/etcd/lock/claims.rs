@@ -78,6 +78,16 @@ impl Claims {
         self.change(claim.token, |record| record.leases = vec![lease.clone()]);
     }
 
+    /// Records that the claim may have entered the line.
+    pub(crate) fn set_entered(&self, token: Token) {
+        self.change(token, |record| record.has_entered = true);
+    }
+
+    /// Records that the claim's key is gone from the line.
+    pub(crate) fn set_gone(&self, token: Token) {
+        self.change(token, |record| record.phase = ClaimPhase::Gone);
+    }
+
     /// Records to which of its leases the claim's key is attached.
     pub(crate) fn settle(&self, token: Token, lease: i64) {
         self.change(token, |record| {

@@ -30,6 +30,8 @@ pub(crate) struct Record {
     /// The leases that the claim's key may be attached to.
     pub(crate) leases: Vec<Arc<LeaseUse>>,
     pub(crate) phase: ClaimPhase,
+    /// `true` if the claim may have entered the line, which it does once: one that was taken out does not return.
+    pub(crate) has_entered: bool,
     pub(crate) ending: Ending,
 }
 
@@ -40,6 +42,8 @@ pub(crate) enum ClaimPhase {
     /// The watch shows that the claim holds the lock, and no caller knows yet.
     Granted,
     Held,
+    /// Its key has been in the line, and is no longer: the claim has ended.
+    Gone,
 }
 
 /// What is known of a waiting claim without a request.
@@ -49,6 +53,7 @@ pub(crate) enum Known {
     /// The claim holds the lock or is the next to do so, and its key must be attached to a new lease first.
     MustMove,
     Nothing,
+    Gone,
 }
 
 impl Record {
@@ -58,6 +63,7 @@ impl Record {
             turn: Arc::default(),
             leases: Vec::new(),
             phase: ClaimPhase::Requested,
+            has_entered: false,
             ending: Ending::default(),
         }
     }
@@ -108,6 +114,7 @@ impl Record {
             ClaimPhase::Waits(line) if line.is_live() && !self.has_lost_lease() => {
                 line.place_of(&self.key.bytes, &value_of(token))
             }
+            ClaimPhase::Gone => return Known::Gone,
             ClaimPhase::Requested | ClaimPhase::Waits(_) | ClaimPhase::Held => None,
         };
         match place {

@@ -2,7 +2,7 @@
 
 use crate::engine::common::line::Line;
 use crate::engine::common::upkeep::Kept;
-use crate::engine::error::EngineError;
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::lock::core::{Core, MAX_ROUNDS, too_busy};
 use crate::engine::etcd::lock::entry::value_of;
 use crate::engine::etcd::lock::record::{Known, Record};
@@ -44,6 +44,7 @@ impl Core {
                 return Ok(EnqueueReply::Stale);
             };
             match self.claims.known(claim.token, self.clock.now()) {
+                Known::Gone => return Ok(EnqueueReply::Stale),
                 Known::MustMove => self.move_ahead(claim, record).await?,
                 _ => self.enter(claim).await?,
             }
@@ -60,13 +61,25 @@ impl Core {
         };
         let (key, value) = (&record.key.bytes, value_of(claim.token));
         self.watch(claim.token, &range).await?;
-        let put = record.put(claim.token, lease.lease().id);
-        let request = TxnRequest {
-            compare: vec![txn::is_absent(key.clone())],
-            success: vec![put, txn::range(&range)],
+        let mut request = TxnRequest {
+            compare: Vec::new(),
+            success: vec![txn::range(&range)],
             failure: vec![txn::range(&range)],
         };
-        let Some(written) = self.write(&lease, request, None).await? else {
+        if !record.has_entered {
+            let put = record.put(claim.token, lease.lease().id);
+            request.compare.push(txn::is_absent(key.clone()));
+            request.success.insert(0, put);
+        }
+        let written = self.write(&lease, request, None).await;
+        let may_have_entered = match &written {
+            Ok(written) => written.as_ref().is_some_and(|it| it.succeeded),
+            Err(error) => error.kind == EngineErrorKind::Indeterminate,
+        };
+        if may_have_entered {
+            self.claims.set_entered(claim.token);
+        }
+        let Some(written) = written? else {
             return Ok(());
         };
         let revision = written.revision;
@@ -75,6 +88,10 @@ impl Core {
             Some(mine) if mine.value == value => {
                 self.claims.settle(claim.token, mine.lease);
                 self.claims.read(claim.token, Line::new(keys), revision);
+            }
+            _ if record.has_entered => {
+                self.stop_watching(claim.token);
+                self.claims.set_gone(claim.token);
             }
             // Another client has written to this key.
             _ => self.claims.move_on(claim, &Line::new(keys)),
@@ -108,7 +125,7 @@ impl Core {
                 let server_time = ServerTime(now.elapsed_since(self.started));
                 Some(EnqueueReply::Queued(place.status(server_time)))
             }
-            Known::MustMove | Known::Nothing => None,
+            Known::MustMove | Known::Nothing | Known::Gone => None,
         }
     }
 
