@@ -20,6 +20,8 @@ pub(crate) enum EngineEvent {
     MayBeFree(Token),
     /// A claim that was alone in its queue no longer is.
     MoreWaiters(Token),
+    /// Somebody asks this process for something, as others are asked, too. Anything may be in it.
+    Asked(Arc<str>),
     /// Events may have been missed.
     Resubscribed,
     /// A connection to that server has broken, and could not be replaced at once.

@@ -2,15 +2,15 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
+use crate::engine::operations::Operations;
 use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::token::Token;
-use crate::engine::view::View;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// One of the independent deployments that make up a quorum.
-pub(crate) trait Member: Send + Sync {
+pub(crate) trait Member: Operations {
     /// Returns the member's address, without secrets.
     fn address(&self) -> &str;
 
@@ -22,12 +22,6 @@ pub(crate) trait Member: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(std::future::ready(Inspection::default()))
     }
-
-    /// Asks the member's servers whether they would grant a lock now.
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()>;
-
-    /// Looks at who holds the lock at this member, and who waits for it there.
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View>;
 
     /// Waits until the first attempt to connect has ended.
     fn connected(&self, _deadline: Instant) -> EngineFuture<'_, ()> {

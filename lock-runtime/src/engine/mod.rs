@@ -16,6 +16,7 @@ pub(crate) mod member;
 pub(crate) mod memory;
 pub(crate) mod open;
 pub(crate) mod opening;
+pub(crate) mod operations;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 #[cfg(feature = "redis")]

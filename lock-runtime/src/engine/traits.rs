@@ -4,9 +4,9 @@ use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
+use crate::engine::operations::Operations;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
-use crate::engine::view::View;
 use crate::error::LockError;
 use crate::options::LockOptions;
 #[cfg(feature = "postgres")]
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 ///
 /// A request that fails with [`EngineErrorKind::Indeterminate`](crate::engine::error::EngineErrorKind) may
 /// have been carried out. Dropping the future of a request does not recall the request.
-pub(crate) trait Engine: Send + Sync {
+pub(crate) trait Engine: Operations {
     /// Acquires the lock if it is free, and the others that the attempt names until one is not; returns `None` if the
     /// first is not. The acquisition counts once at least that number of replicas have acknowledged it.
     ///
@@ -167,14 +167,6 @@ pub(crate) trait Engine: Send + Sync {
     fn refuses_downgrade(&self) -> Option<&'static str> {
         None
     }
-
-    /// Asks the servers whether they would grant a lock now, each by a round trip: a majority of a quorum's members, and
-    /// every master of a cluster. Nothing is left on the servers.
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()>;
-
-    /// Looks at who holds the lock, and at the first of those that wait for it, `most` of them at the most, by one request
-    /// that changes nothing; in a quorum one to each member, in ZooKeeper two or three.
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View>;
 
     /// Inspects the servers for settings that endanger locks of that ttl and number of replicas.
     fn inspect(

@@ -62,7 +62,8 @@ impl ClaimEvents {
             EngineEvent::MayBeFree(token) => (token, ClaimEvent::Wake),
             EngineEvent::MoreWaiters(token) => (token, ClaimEvent::MoreWaiters),
             // Concerns no particular claim.
-            EngineEvent::Resubscribed
+            EngineEvent::Asked(_)
+            | EngineEvent::Resubscribed
             | EngineEvent::ConnectionBroken(..)
             | EngineEvent::ConnectionMended(_) => return None,
         };

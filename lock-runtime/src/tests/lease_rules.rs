@@ -8,6 +8,7 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::lease::Lease;
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
+use crate::engine::operations::Operations;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
@@ -113,6 +114,16 @@ fn done<T: Send + 'static>(reply: EngineFuture<'_, T>) -> EngineFuture<'static, 
     Box::pin(std::future::ready(reply))
 }
 
+impl Operations for Scripted {
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        self.memory.ping(deadline)
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        self.memory.view(name, most, deadline)
+    }
+}
+
 impl Engine for Scripted {
     fn acquire<'a>(
         &'a self,
@@ -187,14 +198,6 @@ impl Engine for Scripted {
         self.request(Request::Downgrade, claim, || {
             done(Engine::downgrade(&self.memory, claim, to, deadline))
         })
-    }
-
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        self.memory.ping(deadline)
-    }
-
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        self.memory.view(name, most, deadline)
     }
 }
 

@@ -5,6 +5,7 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
+use crate::engine::operations::Operations;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
@@ -110,6 +111,16 @@ impl FaultyEngine {
     }
 }
 
+impl Operations for FaultyEngine {
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        self.send(deadline, move |memory| memory.ping(deadline))
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        self.send(deadline, move |memory| memory.view(name, most, deadline))
+    }
+}
+
 impl Engine for FaultyEngine {
     fn acquire<'a>(
         &'a self,
@@ -183,13 +194,5 @@ impl Engine for FaultyEngine {
         self.send(deadline, move |memory| {
             Engine::downgrade(memory, claim, to, deadline)
         })
-    }
-
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        self.send(deadline, move |memory| memory.ping(deadline))
-    }
-
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        self.send(deadline, move |memory| memory.view(name, most, deadline))
     }
 }

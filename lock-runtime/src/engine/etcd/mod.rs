@@ -9,6 +9,7 @@ pub(crate) mod conn;
 pub(crate) mod keys;
 pub(crate) mod lock;
 pub(crate) mod open;
+pub(crate) mod operations;
 mod ping;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,6 @@ use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::{Draw, Token};
 use crate::engine::traits::Engine;
-use crate::engine::view::View;
 use crate::error::LockError;
 use crate::options::LockOptions;
 use crate::util::clock::Timestamp;
@@ -157,15 +157,6 @@ impl Engine for EtcdEngine {
             });
         }
         Ok(())
-    }
-
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        Box::pin(self.core.run(deadline, Core::ping))
-    }
-
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        let line = self.core.keys.line(name);
-        Box::pin(self.core.run(deadline, move |core| core.view(line, most)))
     }
 
     fn inspect(

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 pub(crate) mod model_tests;
+pub(crate) mod operations;
 pub(crate) mod store;
 
 use crate::engine::background_release::ReleaseSupervisor;
@@ -14,7 +15,6 @@ use crate::engine::request::{
 use crate::engine::timeouts::{MAX_SILENCE, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::{Draw, Token};
 use crate::engine::traits::Engine;
-use crate::engine::view::View;
 use crate::util::clock::{Clock, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -222,7 +222,7 @@ fn time_in_the_way(state: &mut State, claim: &Claim, now: Timestamp) -> Duration
     end.unwrap_or_default()
 }
 
-fn ready<'a, T: Send + 'a>(reply: T) -> EngineFuture<'a, T> {
+pub(crate) fn ready<'a, T: Send + 'a>(reply: T) -> EngineFuture<'a, T> {
     Box::pin(std::future::ready(Ok(reply)))
 }
 
@@ -285,14 +285,6 @@ impl Engine for MemoryEngine {
         _: Instant,
     ) -> EngineFuture<'a, Option<Duration>> {
         ready(self.downgrade(claim, to))
-    }
-
-    fn ping(&self, _: Instant) -> EngineFuture<'_, ()> {
-        ready(())
-    }
-
-    fn view<'a>(&'a self, name: &'a str, most: usize, _: Instant) -> EngineFuture<'a, View> {
-        ready(self.store.view(name, most))
     }
 }
 

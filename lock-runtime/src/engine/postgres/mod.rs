@@ -8,6 +8,7 @@ pub(crate) mod conn;
 pub(crate) mod keys;
 pub(crate) mod lock;
 pub(crate) mod open;
+pub(crate) mod operations;
 pub(crate) mod ping;
 pub(crate) mod sql;
 pub(crate) mod view;
@@ -27,13 +28,10 @@ use crate::engine::postgres::lock::release::{release, release_in_background};
 use crate::engine::postgres::lock::renew::renew;
 use crate::engine::postgres::lock::transaction_proof::prove;
 use crate::engine::postgres::lock::wait::enqueue;
-use crate::engine::postgres::ping::ping;
-use crate::engine::postgres::view::view;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
-use crate::engine::view::View;
 use crate::transaction_proof::TransactionProof;
 use crate::util::io_thread::IoThread;
 use std::future::Future;
@@ -142,14 +140,6 @@ impl Engine for PostgresEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Duration>> {
         Box::pin(downgrade(&self.requests, claim, to, deadline))
-    }
-
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        Box::pin(ping(&self.requests, deadline))
-    }
-
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        Box::pin(view(&self.requests, name, most, deadline))
     }
 
     fn inspect(

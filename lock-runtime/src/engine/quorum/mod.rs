@@ -12,6 +12,8 @@ pub(crate) mod fencing;
 pub(crate) mod majority;
 pub(crate) mod member_states;
 pub(crate) mod members;
+pub(crate) mod operations;
+
 pub(crate) mod ping;
 pub(crate) mod queue_entry;
 pub(crate) mod registry;
@@ -32,19 +34,16 @@ use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::election::Outcome;
 use crate::engine::quorum::fencing::fencing_token;
 use crate::engine::quorum::members::Members;
-use crate::engine::quorum::ping::ping;
 use crate::engine::quorum::queue_entry::QueueEntry;
 use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::renewal::renew;
 use crate::engine::quorum::replies::Replies;
-use crate::engine::quorum::view::view;
 use crate::engine::quorum::waiting::enqueue;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::token::{Draw, Token};
 use crate::engine::traits::{Engine, Shard};
-use crate::engine::view::View;
 use crate::error::LockError;
 use crate::limit::Limit;
 use crate::options::LockOptions;
@@ -260,14 +259,6 @@ impl Engine for QuorumEngine {
                 reason: "the members of a quorum can't count holders together; use one server, or an engine that replicates",
             }),
         }
-    }
-
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        Box::pin(ping(&self.members, deadline))
-    }
-
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        Box::pin(view(&self.members, name, most, deadline))
     }
 
     fn inspect(

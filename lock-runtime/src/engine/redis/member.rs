@@ -6,6 +6,7 @@ use crate::engine::error::EngineError;
 use crate::engine::event::EventHandler;
 use crate::engine::inspection::Inspection;
 use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
+use crate::engine::operations::Operations;
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::topology::Topology;
 use crate::engine::request::{Claim, EngineFuture};
@@ -75,6 +76,19 @@ impl Connect for Connector {
     }
 }
 
+impl Operations for RedisMember {
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        Box::pin(async move { self.engine(deadline).await?.locks.ping(deadline).await })
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        Box::pin(async move {
+            let engine = self.engine(deadline).await?;
+            engine.locks.view(name, most, deadline).await
+        })
+    }
+}
+
 impl Member for RedisMember {
     fn address(&self) -> &str {
         &self.address
@@ -95,17 +109,6 @@ impl Member for RedisMember {
                 }
             }
         })
-    }
-
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        Box::pin(async move {
-            let engine = self.engine(deadline).await?;
-            engine.locks.view(name, most, deadline).await
-        })
-    }
-
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        Box::pin(async move { self.engine(deadline).await?.locks.ping(deadline).await })
     }
 
     fn connected(&self, deadline: Instant) -> EngineFuture<'_, ()> {

@@ -12,6 +12,7 @@ pub(crate) mod lock;
 pub(crate) mod member;
 pub(crate) mod open;
 pub(crate) mod open_quorum;
+pub(crate) mod operations;
 pub(crate) mod ping;
 pub(crate) mod scripts;
 pub(crate) mod topology;
@@ -26,7 +27,6 @@ use crate::engine::redis::lock::locks::Locks;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::{Engine, Shard};
-use crate::engine::view::View;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -122,14 +122,6 @@ impl Engine for RedisEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Duration>> {
         Box::pin(self.locks.downgrade(claim, to, deadline))
-    }
-
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        Box::pin(self.locks.ping(deadline))
-    }
-
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        Box::pin(self.locks.view(name, most, deadline))
     }
 
     fn inspect(

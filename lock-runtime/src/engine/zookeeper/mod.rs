@@ -10,6 +10,7 @@ pub(crate) mod conn;
 pub(crate) mod keys;
 pub(crate) mod lock;
 pub(crate) mod open;
+pub(crate) mod operations;
 pub(crate) mod ping;
 pub(crate) mod view;
 pub(crate) mod wire;
@@ -21,7 +22,6 @@ use crate::engine::lease::Lease;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
-use crate::engine::view::View;
 use crate::engine::zookeeper::lock::claims::Claims;
 use crate::error::LockError;
 use crate::options::LockOptions;
@@ -140,14 +140,6 @@ impl Engine for ZooKeeperEngine {
             });
         }
         Ok(())
-    }
-
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        Box::pin(self.ping(deadline))
-    }
-
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        Box::pin(self.view(name, most, deadline))
     }
 
     fn inspect(

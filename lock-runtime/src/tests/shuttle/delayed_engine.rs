@@ -3,6 +3,7 @@
 use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::memory::MemoryEngine;
+use crate::engine::operations::Operations;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
@@ -48,6 +49,16 @@ impl DelayedEngine {
             pause().await;
             Ok(reply)
         })
+    }
+}
+
+impl Operations for DelayedEngine {
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
+        self.memory.ping(deadline)
+    }
+
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        self.memory.view(name, most, deadline)
     }
 }
 
@@ -158,13 +169,5 @@ impl Engine for DelayedEngine {
                 }
             },
         )
-    }
-
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        self.memory.ping(deadline)
-    }
-
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        self.memory.view(name, most, deadline)
     }
 }

@@ -1,7 +1,7 @@
 //! Pings, to which a majority replies.
 
+use crate::engine::operations::Operations;
 use crate::engine::quorum::tests::{Bench, DEADLINE, PATIENCE};
-use crate::engine::traits::Engine;
 use crate::util::time::deadline_in;
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
+use crate::engine::operations::Operations;
 use crate::engine::quorum::tests::TTL;
 use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::token::Token;
@@ -97,11 +98,7 @@ impl Scripted {
     }
 }
 
-impl Member for Scripted {
-    fn address(&self) -> &str {
-        &self.address
-    }
-
+impl Operations for Scripted {
     fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
         self.request(deadline, |_| ())
     }
@@ -121,6 +118,12 @@ impl Member for Scripted {
                 waiting: state.queue.len() as u64,
             }
         })
+    }
+}
+
+impl Member for Scripted {
+    fn address(&self) -> &str {
+        &self.address
     }
 
     fn vote<'a>(

@@ -1,0 +1,130 @@
+//! What people see of the locks on a server, and do to them, from outside: no call needs it.
+
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::request::EngineFuture;
+use crate::engine::view::View;
+use crate::process::ProcessId;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The operations of an engine, and of a quorum's member.
+pub(crate) trait Operations: Send + Sync {
+    /// Asks the servers whether they would grant a lock now, each by a round trip: a majority of a quorum's members, and
+    /// every master of a cluster. Nothing is left on the servers.
+    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()>;
+
+    /// Looks at who holds the lock, and at the first of those that wait for it, `most` of them at the most, by one request
+    /// that changes nothing; in a quorum one to each member, in ZooKeeper two or three.
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View>;
+
+    /// Returns `true` if the server finds the names of locks without reading all of its keys.
+    fn has_index(&self) -> bool {
+        true
+    }
+
+    /// Returns the names, with that prefix, of locks that are held or waited for, `most` of them at the most. A name may be
+    /// among them although its last lease has just ended. Changes nothing.
+    fn names<'a>(
+        &'a self,
+        _prefix: &'a str,
+        _most: usize,
+        _deadline: Instant,
+    ) -> EngineFuture<'a, Vec<Arc<str>>> {
+        unsupported()
+    }
+
+    /// Stores what a process tells of itself in place of what it told before. It vanishes [`REPORT_TTL`] later, or with the
+    /// session of the engine, which then stores it again.
+    fn report<'a>(
+        &'a self,
+        _process: ProcessId,
+        _report: Arc<str>,
+        _deadline: Instant,
+    ) -> EngineFuture<'a, ()> {
+        unsupported()
+    }
+
+    /// Returns what these processes, or all, have told of themselves.
+    fn reports<'a>(
+        &'a self,
+        _of: Option<&'a [ProcessId]>,
+        _deadline: Instant,
+    ) -> EngineFuture<'a, Vec<StoredReport>> {
+        unsupported()
+    }
+
+    /// Returns when processes tell of themselves.
+    fn report_pace(&self) -> ReportPace {
+        ReportPace {
+            regular: Some(Duration::from_secs(60)),
+            least: Duration::from_secs(1),
+        }
+    }
+
+    /// Begins to receive what others [ask](Self::ask), if it does not yet, and goes on until the engine is dropped. A
+    /// process that has waited receives it anyway.
+    fn listen(&self) {}
+
+    /// Sends a text to all processes that listen, as [`EngineEvent::Asked`](crate::engine::event::EngineEvent), the own one
+    /// too. One may receive it several times, and those whose connection is broken do not.
+    fn ask<'a>(&'a self, _text: &'a str, _deadline: Instant) -> EngineFuture<'a, ()> {
+        unsupported()
+    }
+
+    /// Takes the lock from the holder with that token, for good: no request of that token that comes later acquires it
+    /// again, and the first in the queue may enter. Draws a fencing token that is greater than all that the holder has,
+    /// and not less than `at_least`; all that are drawn later are greater.
+    ///
+    /// Idempotent. `token` is compared with what [`view`](Self::view) returned, whoever has made it.
+    fn take<'a>(
+        &'a self,
+        _name: &'a str,
+        _token: &'a str,
+        _at_least: u64,
+        _deadline: Instant,
+    ) -> EngineFuture<'a, Taken> {
+        unsupported()
+    }
+}
+
+/// For how long a report is stored where no session ends it.
+pub(crate) const REPORT_TTL: Duration = Duration::from_secs(180);
+
+/// When processes tell of themselves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReportPace {
+    /// The time between two reports that nobody asks for; `None` if there is only the first one, since the server keeps
+    /// what is overwritten.
+    pub(crate) regular: Option<Duration>,
+    /// The least time between two reports.
+    pub(crate) least: Duration,
+}
+
+/// What a process has told of itself. Anything may be in it: whoever may write locks may write a report.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StoredReport {
+    pub(crate) process: ProcessId,
+    pub(crate) text: Arc<str>,
+    /// The time since it was stored, if the server knows that.
+    pub(crate) age: Option<Duration>,
+}
+
+/// What became of a lock that was taken from its holder.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Taken {
+    /// `true` if the token held the lock until then.
+    pub(crate) held: bool,
+    /// `true` if a transaction has proven the lock, which nobody else gets until it has ended.
+    pub(crate) pinned: bool,
+    pub(crate) fencing_token: u64,
+}
+
+fn unsupported<'a, T>() -> EngineFuture<'a, T>
+where
+    T: Send + 'a,
+{
+    let words = "this engine does not support it";
+    let error = EngineError::new(EngineErrorKind::Rejected, words);
+    Box::pin(std::future::ready(Err(error)))
+}
