@@ -2,7 +2,7 @@
 
 use crate::error::LockError;
 use crate::event::{LockEvent, LockEventHandler};
-use crate::options::{ReleaseMode, validate_duration};
+use crate::options::{ReleaseMode, Report, validate_duration};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +69,9 @@ pub struct Config {
     pub(crate) handoff: HandoffLimits,
     pub(crate) strict: bool,
     pub(crate) event_handlers: Vec<LockEventHandler>,
+    pub(crate) service: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) report: Report,
 }
 
 /// The limits of local handoff while other processes wait.
@@ -160,6 +163,9 @@ impl Config {
             },
             strict: false,
             event_handlers: Vec::new(),
+            service: None,
+            version: None,
+            report: Report::default(),
         }
     }
 
@@ -299,6 +305,36 @@ impl Config {
         self
     }
 
+    /// Names the service, for whoever looks at its locks. The default is the environment variable `OTEL_SERVICE_NAME`, or
+    /// else the name of the program. 200 bytes are told.
+    pub fn service(mut self, name: impl Into<String>) -> Self {
+        self.service = Some(name.into());
+        self
+    }
+
+    /// Tells the version of the service, such as `env!("CARGO_PKG_VERSION")`. By default, none is told.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = Some(version.into());
+        self
+    }
+
+    /// Sets what the process tells others of itself. The default is [`Report::Periodic`].
+    ///
+    /// A report is one small text on the lock server: service, version, host and process id, counts, and the 64 locks that it
+    /// has held longest and those that it waits for, with keys, templates and labels. [`inspect`](crate::LockManager::inspect),
+    /// [`list`](crate::LockManager::list) and [`processes`](crate::LockManager::processes) read it, for the people who
+    /// operate the service. It is written beside the calls, none of which waits for it, and vanishes three minutes after the
+    /// last one, or with the session. If the process lacks the rights for it, its locks work nevertheless.
+    ///
+    /// On Redis and PostgreSQL a process reports soon after its first lock, and each minute as long as it uses any. etcd and
+    /// ZooKeeper keep all that was ever written for some time, so there it tells who it is once, and the rest when it is
+    /// [asked](crate::LockManager::ask_for_reports). Keys and labels may be personal data: whoever may read the locks may read
+    /// the reports.
+    pub fn report(mut self, report: Report) -> Self {
+        self.report = report;
+        self
+    }
+
     /// Sets user and password, instead of those in the URL. An empty user is Redis' default user.
     pub fn credentials(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.credentials = Some((user.into(), password.into()));
@@ -335,6 +371,16 @@ impl Config {
 
     pub(crate) fn validate(&self) -> Result<(), LockError> {
         validate_duration("ttl", self.ttl)?;
+        let names = [&self.service, &self.version];
+        if names
+            .into_iter()
+            .flatten()
+            .any(|it| it.contains(char::is_control))
+        {
+            return Err(invalid(
+                "the name or the version of the service has a control character; leave it out",
+            ));
+        }
         if self.connect_timeout.is_zero() || self.command_timeout.is_zero() {
             return Err(invalid(
                 "a timeout is zero; set `connect_timeout` and `command_timeout` above zero",

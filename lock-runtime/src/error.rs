@@ -180,17 +180,21 @@ pub enum LostCause {
     /// The manager was shut down, and the body or the guard did not end within the time that
     /// [`LockManager::shutdown_within`](crate::LockManager::shutdown_within) left it.
     ShutDown,
+    /// Somebody has [revoked](crate::LockManager::revoke) it: the log and [`LockEvent::Revoked`](crate::LockEvent) say who and
+    /// why.
+    Revoked,
 }
 
 impl LostCause {
     /// Those for which a hold is lost.
     #[cfg(feature = "metrics")]
-    pub(crate) const OF_HOLDS: [LostCause; 5] = [
+    pub(crate) const OF_HOLDS: [LostCause; 6] = [
         LostCause::Expired,
         LostCause::NotRenewed,
         LostCause::NotOwner,
         LostCause::MaxHold,
         LostCause::ShutDown,
+        LostCause::Revoked,
     ];
 
     /// Returns a word for it, such as `expired` or `not_owner`, for logs and metrics.
@@ -203,6 +207,7 @@ impl LostCause {
             LostCause::MaxHold => "max_hold",
             LostCause::InsufficientTime => "insufficient_time",
             LostCause::ShutDown => "shut_down",
+            LostCause::Revoked => "revoked",
         }
     }
 }
@@ -408,6 +413,9 @@ impl fmt::Display for LostCause {
             }
             LostCause::MaxHold => {
                 "it was held for the whole `max_hold`; raise `max_hold` or shorten the body"
+            }
+            LostCause::Revoked => {
+                "somebody has revoked it; the log of this process says who and why"
             }
             LostCause::ShutDown => {
                 "the lock manager was shut down while it was held; raise the time of `shutdown_within`"

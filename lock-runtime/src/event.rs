@@ -87,6 +87,16 @@ pub enum LockEvent<'a> {
         /// Why it was lost.
         cause: LostCause,
     },
+    /// Somebody has [revoked](crate::LockManager::revoke) a lock of this process, which gives it up: `Lost` follows.
+    #[non_exhaustive]
+    Revoked {
+        /// The key, without the manager's prefix.
+        key: &'a str,
+        /// Who, as they called themselves.
+        by: &'a str,
+        /// Why, in their words.
+        reason: &'a str,
+    },
     /// Leases were renewed by one request.
     #[non_exhaustive]
     Renewed {
@@ -147,6 +157,7 @@ impl fmt::Display for LockEvent<'_> {
             }
             LockEvent::Released { key, .. } => write!(f, "released `{key}`"),
             LockEvent::Lost { key, cause, .. } => write!(f, "lost `{key}`: {}", cause.as_str()),
+            LockEvent::Revoked { key, by, .. } => write!(f, "revoked `{key}` by {by:?}"),
             LockEvent::Renewed { count, .. } => write!(f, "renewed {count} leases"),
             LockEvent::RenewalFailed {
                 server,

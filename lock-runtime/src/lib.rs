@@ -109,6 +109,8 @@ mod lock_info;
 mod metrics;
 mod options;
 mod process;
+mod process_info;
+mod revocation;
 mod site;
 mod stats;
 #[cfg(test)]
@@ -126,12 +128,14 @@ mod readme {}
 pub use api::from_lock_error::FromLockError;
 pub use api::global::{init, manager, shutdown, shutdown_within};
 pub use api::guard::LockGuard;
+pub use api::list::List;
 pub use api::lock::Lock;
 #[doc(hidden)]
 pub use api::macro_support as __private;
 pub use api::manager::LockManager;
 #[cfg(feature = "postgres")]
 pub use api::postgres;
+pub use api::revoke::Revoke;
 #[cfg(feature = "testing")]
 pub use api::testing;
 pub use config::Config;
@@ -141,8 +145,10 @@ pub use lock_info::{ClaimInfo, LeaseInfo, LockInfo, Mode};
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("api/attribute.md")]
 pub use lock_macros::distributed_lock;
-pub use options::{OnLost, ReleaseMode};
+pub use options::{OnLost, ReleaseMode, Report};
 pub use process::ProcessId;
+pub use process_info::ProcessInfo;
+pub use revocation::Revocation;
 pub use site::Site;
 pub use stats::Stats;
 #[cfg(feature = "postgres")]

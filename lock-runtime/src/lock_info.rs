@@ -1,6 +1,7 @@
 //! Who holds a lock, and who waits for it.
 
 use crate::process::ProcessId;
+use crate::process_info::{ProcessInfo, ReportedHold, ReportedWait};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -41,6 +42,15 @@ pub struct ClaimInfo {
     pub(crate) process: Option<(ProcessId, SystemTime)>,
     pub(crate) lease: Option<LeaseInfo>,
     pub(crate) votes: Option<(usize, usize)>,
+    pub(crate) report: Option<ClaimReport>,
+}
+
+/// What its process has told of a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ClaimReport {
+    process: Arc<ProcessInfo>,
+    hold: Option<ReportedHold>,
+    wait: Option<ReportedWait>,
 }
 
 /// How a lock is held or wanted.
@@ -131,6 +141,79 @@ impl ClaimInfo {
     pub fn votes(&self) -> Option<(usize, usize)> {
         self.votes
     }
+}
+
+/// What the process has [reported](crate::Config::report), as far as it has: the methods return `None` for another client, for
+/// a process that has not reported since, and where it does not tell.
+impl ClaimInfo {
+    /// Returns who the process is.
+    #[must_use]
+    pub fn process_info(&self) -> Option<&ProcessInfo> {
+        Some(&self.report.as_ref()?.process)
+    }
+
+    /// Returns the [template](crate::Lock::template) of the call that holds the lock.
+    #[must_use]
+    pub fn template(&self) -> Option<&str> {
+        not_empty(&self.hold()?.template)
+    }
+
+    /// Returns where in the code that call is, such as `orders::ship (src/orders.rs:42)`.
+    #[must_use]
+    pub fn place(&self) -> Option<&str> {
+        not_empty(&self.hold()?.place)
+    }
+
+    /// Returns the [label](crate::Lock::label) of that call.
+    #[must_use]
+    pub fn label(&self) -> Option<&str> {
+        not_empty(&self.hold()?.label)
+    }
+
+    /// Returns for how long that call has held the lock, which other calls of the process may have passed on to it.
+    #[must_use]
+    pub fn held_for(&self) -> Option<Duration> {
+        let age = self.report.as_ref()?.process.age.unwrap_or_default();
+        Some(self.hold()?.held.saturating_add(age))
+    }
+
+    /// Returns how many calls of the process wait with a waiter.
+    #[must_use]
+    pub fn callers(&self) -> Option<u64> {
+        Some(self.report.as_ref()?.wait.as_ref()?.callers)
+    }
+
+    /// Returns how often the process has passed the lock on to another call.
+    pub(crate) fn handoffs(&self) -> Option<u32> {
+        Some(self.hold()?.handoffs)
+    }
+
+    /// Returns `false` if it is in the way of others without holding the lock.
+    pub(crate) fn is_holder(&self) -> bool {
+        self.votes
+            .is_none_or(|(votes, members)| votes * 2 > members)
+    }
+
+    fn hold(&self) -> Option<&ReportedHold> {
+        self.report.as_ref()?.hold.as_ref()
+    }
+}
+
+impl ClaimReport {
+    /// Returns what a process tells of the claim with that token.
+    pub(crate) fn of(token: &str, process: &Arc<ProcessInfo>) -> ClaimReport {
+        let hold = process.holds.iter().find(|hold| *hold.token == *token);
+        let wait = process.waits.iter().find(|wait| *wait.token == *token);
+        ClaimReport {
+            process: process.clone(),
+            hold: hold.cloned(),
+            wait: wait.cloned(),
+        }
+    }
+}
+
+fn not_empty(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 impl fmt::Display for Mode {

@@ -6,6 +6,20 @@ use crate::util::clock::without_margin;
 use std::collections::HashSet;
 use std::time::Duration;
 
+/// What a process tells others of itself: see [`Config::report`](crate::Config::report).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Report {
+    /// Nothing. Its locks show its [`process_id`](crate::LockManager::process_id) alone.
+    Off,
+    /// Soon after its first lock, and each minute as long as it uses any.
+    #[default]
+    Periodic,
+    /// And at once when somebody asks, from the beginning: it listens although it has not waited for a lock yet, nor held one
+    /// until its renewal. On Redis and PostgreSQL, that is one connection more.
+    Live,
+}
+
 /// The options of one acquire call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LockOptions {

@@ -104,6 +104,15 @@ impl Site {
     pub fn line(&self) -> u32 {
         self.line
     }
+
+    /// Returns where it is, such as `orders::ship (src/orders.rs:12)`.
+    pub(crate) fn place(&self) -> String {
+        let Site { file, line, .. } = self;
+        match self.function() {
+            Some(function) => format!("{function} ({file}:{line})"),
+            None => format!("{file}:{line}"),
+        }
+    }
 }
 
 impl fmt::Display for Site {

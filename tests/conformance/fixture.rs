@@ -218,6 +218,10 @@ impl Fixture {
         self.topology().has_permits
     }
 
+    pub fn has_operations(&self) -> bool {
+        self.topology().has_operations
+    }
+
     /// Deletes the lock as a foreign client. Returns `false` if the topology has no such clients.
     pub fn deleted(&self, key: &str) -> bool {
         if self.has_processes() {

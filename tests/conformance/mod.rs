@@ -32,6 +32,8 @@ mod process_end;
 mod queue;
 mod readers;
 mod registry;
+mod reports;
+mod revoke;
 mod semaphore;
 mod set_aside;
 mod several_keys;

@@ -17,8 +17,8 @@ use super::topology::Topology;
 use super::{
     attribute, bad_input, busy, cancellation, connecting, crash, ends_of_leases, events,
     exit_paths, fencing, inspect, keys, lease, lease_loss, loss, lost_replies, min_hold, nesting,
-    options, outage, ping, process_end, queue, readers, semaphore, set_aside, several_keys,
-    shutdown, waiting,
+    options, outage, ping, process_end, queue, readers, reports, revoke, semaphore, set_aside,
+    several_keys, shutdown, waiting,
 };
 use lock_test_support::time::{Stopwatch, within};
 
@@ -211,6 +211,23 @@ const CASES: &[(&str, Case)] = cases! {
         downgrade_admits_readers_and_no_writer
         dropped_downgrade_frees_lock
         fencing_tokens_order_readers_and_writers;
+    reports:
+        a_process_tells_who_it_is
+        a_claim_is_described
+        a_process_may_tell_nothing
+        locks_in_use_are_listed;
+    revoke:
+        revoked_body_is_canceled_and_the_next_enters
+        guard_that_is_not_dropped_keeps_a_revoked_lock
+        one_of_several_holders_is_revoked
+        lock_that_was_passed_on_is_not_revoked_from_the_next_body
+        revoked_key_ends_nested_bodies_and_those_of_several_keys
+        min_hold_ends_with_a_revocation
+        downgraded_holder_is_no_longer_meant
+        force_takes_the_lock_from_a_process_that_cannot_hear
+        force_takes_the_lock_of_a_body_that_does_not_stop
+        lock_of_another_client_is_taken_by_force_alone
+        nobody_hears_of_a_lock_that_does_not_exist;
     semaphore:
         permits_bound_the_holders_of_all_processes
         permits_with_min_hold_limit_a_rate

@@ -37,6 +37,8 @@ pub struct Topology {
     pub tells_waiters: bool,
     /// `true` if the topology can count holders: for permits, and for downgrades.
     pub has_permits: bool,
+    /// `true` if processes report, and locks can be listed and revoked.
+    pub has_operations: bool,
     /// For how long a process that has died may keep its locks, beyond their ttl.
     pub outlasts: Duration,
     /// The most servers that a client is given the addresses of.
@@ -61,6 +63,7 @@ impl Topology {
             has_queue: true,
             tells_waiters: true,
             has_permits: true,
+            has_operations: false,
             outlasts: Duration::ZERO,
             reached: usize::MAX,
             weight: 1,
@@ -70,6 +73,7 @@ impl Topology {
     pub fn memory() -> Self {
         Self {
             has_processes: false,
+            has_operations: true,
             ..Self::of(Memory::start(), inputs::memory())
         }
     }

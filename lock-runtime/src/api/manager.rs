@@ -1,14 +1,18 @@
 //! The lock manager: connects to the server and creates locks.
 
+use crate::api::list::List;
 use crate::api::lock::{Keys, Lock};
+use crate::api::revoke::Revoke;
 use crate::config::Config;
 use crate::error::LockError;
 use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::lock::inspect::inspect;
+use crate::lock::list;
 use crate::lock::ping::ping;
 use crate::lock::shutdown::shut_down;
 use crate::lock_info::LockInfo;
 use crate::process::ProcessId;
+use crate::process_info::ProcessInfo;
 use crate::stats::Stats;
 use crate::trace;
 use crate::util::clock::Clock;
@@ -151,11 +155,12 @@ impl LockManager {
         self.inner.context.telemetry.stats()
     }
 
-    /// Returns who holds the lock with that key, and who waits for it, by one request that changes nothing; in a quorum by
-    /// one to each member, in ZooKeeper by two or three. It takes no longer than the command timeout, and is cancel safe.
+    /// Returns who holds the lock with that key, and who waits for it, by two requests that change nothing: one for the lock,
+    /// and one for what the processes have [reported](crate::Config::report). Each takes no longer than the command timeout.
+    /// Cancel safe.
     ///
-    /// The holder's process is named by its [`process_id`](Self::process_id), which a service may log when it starts. A lock
-    /// of a client that does not use this library is shown with what identifies it.
+    /// A lock of a client that does not use this library is shown with what identifies it. What is reported may be a minute
+    /// old: [`ask_for_reports`](Self::ask_for_reports) before, if it matters.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
@@ -163,7 +168,7 @@ impl LockManager {
     /// # async fn main() -> Result<(), LockError> {
     /// # let locks = LockManager::connect("memory://").await?;
     /// for holder in locks.inspect("order:42").await?.holders() {
-    ///     println!("{:?} has it since {:?}", holder.process(), holder.since());
+    ///     println!("{:?} has it since {:?}, in {:?}", holder.process_info(), holder.since(), holder.place());
     /// }
     /// # Ok(())
     /// # }
@@ -175,6 +180,86 @@ impl LockManager {
     /// to tell.
     pub async fn inspect(&self, key: &str) -> Result<LockInfo, LockError> {
         inspect(&self.inner.context, key).await
+    }
+
+    /// Lists the locks in use whose keys begin with that text, with their holders and waiters, in the order of their keys;
+    /// [1000 of them](List::limit) at the most. It changes nothing.
+    ///
+    /// On Redis it finds what the processes have [reported](crate::Config::report): of each process the 64 locks that it has
+    /// held longest, and those that it waits for. [`scan`](List::scan) finds all. The other servers find all at once.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// let _guard = locks.lock("order:42").acquire().await?;
+    /// let found = locks.list("order:").await?;
+    /// assert_eq!(found[0].key(), "order:42");
+    /// assert!(locks.list("stock:").await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`] before anything is sent; [`LockError::Unavailable`] if the server did not reply, or refuses
+    /// to tell.
+    pub fn list(&self, prefix: impl Into<String>) -> List {
+        List::new(self.inner.clone(), prefix.into())
+    }
+
+    /// Returns the processes that use locks, as they have [reported](crate::Config::report).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Unavailable`] if the server did not reply, or refuses to tell.
+    pub async fn processes(&self) -> Result<Vec<ProcessInfo>, LockError> {
+        list::processes(&self.inner.context).await
+    }
+
+    /// Asks all processes that listen to report now, and gives them 150 ms for it. A process listens once it has waited for a
+    /// lock, or has held one until its renewal, or from the beginning with [`Report::Live`](crate::Report::Live).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Unavailable`] if the server did not reply, or refuses to ask them.
+    pub async fn ask_for_reports(&self) -> Result<(), LockError> {
+        list::ask_for_reports(&self.inner.context).await
+    }
+
+    /// Gets a lock back from whoever holds it: asks the process to give it up, and waits until it has.
+    ///
+    /// The body is canceled at its next await, its caller gets [`LockError::Lost`] with
+    /// [`LostCause::Revoked`](crate::LostCause::Revoked), and the lock is released as on every other path: the next in the
+    /// queue enters, and there are never two holders. If the process does not hear, or the body does not await anything,
+    /// nothing happens ([`Revocation::NotStopped`](crate::Revocation::NotStopped)); only [`force`](Revoke::force) takes a lock
+    /// away. A process hears if it has waited for a lock, or has held one until its renewal, after a third of its ttl.
+    ///
+    /// Whoever may write the lock on the server may revoke it. Both processes log it, with who and why.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager, LostCause, Revocation};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// let stuck = tokio::spawn(locks.lock("order:42").run(async |_| std::future::pending::<()>().await));
+    /// tokio::task::yield_now().await;
+    ///
+    /// let revoked = locks.revoke("order:42").by("ann").reason("stuck since the deploy").await?;
+    /// assert!(matches!(revoked, Revocation::Stopped { .. }));
+    /// let ended = stuck.await.expect("it does not panic");
+    /// assert!(matches!(ended, Err(LockError::Lost { cause: LostCause::Revoked, .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`] before anything is sent; [`LockError::InvalidOption`] if several share the lock and neither
+    /// [`all`](Revoke::all) nor one of them is meant; [`LockError::Unavailable`] if the server did not reply, or refuses it.
+    pub fn revoke(&self, key: impl Into<String>) -> Revoke {
+        Revoke::new(self.inner.clone(), key.into())
     }
 
     /// Checks that locks can be acquired now, by a round trip to the server: in a quorum to a majority of the members,

@@ -4,11 +4,13 @@ pub(crate) mod from_lock_error;
 pub(crate) mod global;
 pub(crate) mod guard;
 pub(crate) mod guarded;
+pub(crate) mod list;
 pub(crate) mod lock;
 pub mod macro_support;
 pub(crate) mod manager;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub(crate) mod revoke;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[cfg(feature = "testing")]

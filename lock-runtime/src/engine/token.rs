@@ -3,6 +3,7 @@
 use crate::error::Holder;
 use crate::limit::Limit;
 use crate::process::{self, ProcessId};
+use std::fmt;
 use std::time::{Duration, SystemTime};
 use uuid::{Builder, Uuid, Variant};
 
@@ -141,6 +142,13 @@ impl Token {
         }
         // Only ASCII was written.
         std::str::from_utf8(&buffer[..length]).unwrap_or_default()
+    }
+}
+
+/// The token as the server stores it.
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.encode(&mut [0; 37]))
     }
 }
 

@@ -20,20 +20,23 @@ pub(crate) enum ClaimEvent {
     Wake,
 }
 
+/// The inbox for the events of each claim, and the name of its lock.
+type Inboxes = HashMap<Token, (Arc<Inbox<ClaimEvent>>, Arc<str>)>;
+
 /// The claims of this process that wait in server queues or were granted a lock, with the inboxes of their
 /// tasks.
 #[derive(Default)]
 pub(crate) struct ClaimEvents {
-    inboxes: Mutex<HashMap<Token, Arc<Inbox<ClaimEvent>>>>,
+    inboxes: Mutex<Inboxes>,
     /// How many they are, to be known without the mutex: most locks are acquired without a wait.
     count: AtomicUsize,
 }
 
 impl ClaimEvents {
-    /// Routes the events of a claim to `inbox` from now on.
-    pub(crate) fn register(&self, token: Token, inbox: Arc<Inbox<ClaimEvent>>) {
+    /// Routes the events of a claim on that lock to `inbox` from now on.
+    pub(crate) fn register(&self, token: Token, name: Arc<str>, inbox: Arc<Inbox<ClaimEvent>>) {
         let mut inboxes = self.inboxes();
-        inboxes.insert(token, inbox);
+        inboxes.insert(token, (inbox, name));
         self.count.store(inboxes.len(), Ordering::Release);
     }
 
@@ -52,7 +55,7 @@ impl ClaimEvents {
         let inboxes = self.inboxes();
         let (token, event) = match event {
             EngineEvent::Granted(grant) => match inboxes.get(&grant.token) {
-                Some(inbox) => {
+                Some((inbox, _)) => {
                     inbox.push(ClaimEvent::Granted(grant));
                     return None;
                 }
@@ -67,10 +70,19 @@ impl ClaimEvents {
             | EngineEvent::ConnectionBroken(..)
             | EngineEvent::ConnectionMended(_) => return None,
         };
-        if let Some(inbox) = inboxes.get(&token) {
+        if let Some((inbox, _)) = inboxes.get(&token) {
             inbox.push(event);
         }
         None
+    }
+
+    /// Returns claims with the names of their locks, `most` of them at the most.
+    pub(crate) fn some(&self, most: usize) -> Vec<(Token, Arc<str>)> {
+        let inboxes = self.inboxes();
+        let claims = inboxes.iter().take(most);
+        claims
+            .map(|(token, (_, name))| (*token, name.clone()))
+            .collect()
     }
 
     #[cfg(test)]
@@ -78,7 +90,7 @@ impl ClaimEvents {
         self.inboxes().is_empty()
     }
 
-    fn inboxes(&self) -> MutexGuard<'_, HashMap<Token, Arc<Inbox<ClaimEvent>>>> {
+    fn inboxes(&self) -> MutexGuard<'_, Inboxes> {
         self.inboxes.lock()
     }
 }

@@ -6,6 +6,7 @@ use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
+use crate::lock::report::reporter::Reporter;
 use crate::lock::tasks::TaskTracker;
 use crate::lock::telemetry::Telemetry;
 use crate::options::{ReleaseMode, invalid_key};
@@ -35,6 +36,7 @@ pub(crate) struct Context {
     pub(crate) failures: trace::Failures,
     pub(crate) telemetry: Telemetry,
     pub(crate) process: ProcessId,
+    pub(crate) reporter: Arc<Reporter>,
     prefix: String,
     /// The server's address, without credentials.
     server: Arc<str>,
@@ -66,6 +68,7 @@ impl Context {
         server: Arc<str>,
         config: &Config,
     ) -> Context {
+        let process = ProcessId::random();
         let holds = Arc::new(Count::new());
         thread_end::watch_use(Arc::<Count>::downgrade(&holds));
         Context {
@@ -84,7 +87,8 @@ impl Context {
             handoff: config.handoff,
             failures: trace::Failures::default(),
             telemetry: Telemetry::new(config.event_handlers.clone()),
-            process: ProcessId::random(),
+            process,
+            reporter: Arc::new(Reporter::new(config)),
             prefix: config.prefix.clone(),
             server,
             closed: AtomicBool::new(false),

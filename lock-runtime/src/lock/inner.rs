@@ -11,6 +11,7 @@ use crate::lock::kept_locks::KeptLocks;
 use crate::lock::local_queue::LocalQueues;
 use crate::lock::read_holds::ReadHolds;
 use crate::lock::release::Releaser;
+use crate::lock::report::task::Reported;
 use crate::lock::shared::Shared;
 use crate::lock::watchdog::Watchdog;
 use crate::util::clock::Clock;
@@ -101,6 +102,12 @@ impl ManagerInner {
             observer: queues.clone(),
             kept: KeptLocks::default(),
         });
+        let reported = Reported {
+            shared: Arc::downgrade(&shared),
+            queues: queues.clone(),
+            claims: claims.clone(),
+        };
+        reported.start();
         Arc::new(ManagerInner {
             context,
             shared,
@@ -113,6 +120,7 @@ impl ManagerInner {
     fn on_event(&self, event: EngineEvent) {
         let telemetry = &self.context.telemetry;
         match &event {
+            EngineEvent::Asked(text) => return self.shared.on_asked(text),
             EngineEvent::Resubscribed => return self.queues.wake_all(),
             EngineEvent::ConnectionBroken(server, error) => {
                 return telemetry.connection_broken(server.clone(), error);

@@ -1,33 +1,80 @@
 //! Reads who holds a lock and who waits for it.
 
+use crate::engine::error::EngineError;
 use crate::engine::token::Token;
 use crate::engine::view::{View, ViewedHolder};
 use crate::error::{Holder, LockError};
 use crate::limit::Limit;
 use crate::lock::context::Context;
-use crate::lock_info::{ClaimInfo, LockInfo, Mode};
+use crate::lock::report::text::parse;
+use crate::lock_info::{ClaimInfo, ClaimReport, LockInfo, Mode};
 use crate::options::validate_key;
+use crate::process::ProcessId;
+use crate::process_info::ProcessInfo;
 use crate::util::time::deadline_in;
+use std::sync::Arc;
 
 /// The greatest number of waiters that are read.
 const MAX_WAITERS: usize = 100;
 
 pub(crate) async fn inspect(context: &Context, key: &str) -> Result<LockInfo, LockError> {
     validate_key(key)?;
-    let name = context.name_of(key);
+    let mut lock = viewed(context, &context.name_of(key)).await?;
+    let claims = lock.holders.iter().chain(&lock.waiters);
+    let mut processes: Vec<_> = claims.filter_map(ClaimInfo::process).collect();
+    processes.sort_by_key(|process| process.0);
+    processes.dedup();
+    if !processes.is_empty() {
+        // Whoever may not read the reports sees the lock without what they tell.
+        let reports = reported(context, Some(&processes)).await;
+        describe(&mut lock, &reports.unwrap_or_default());
+    }
+    Ok(lock)
+}
+
+/// Looks at a lock on the server.
+pub(crate) async fn viewed(context: &Context, name: &str) -> Result<LockInfo, LockError> {
     let deadline = deadline_in(context.command_timeout);
-    let view = context.engine.view(&name, MAX_WAITERS, deadline).await;
+    let view = context.engine.view(name, MAX_WAITERS, deadline).await;
     let View {
         holders,
         waiters,
         waiting,
-    } = view.map_err(|error| context.unavailable(&name, error))?;
+    } = view.map_err(|error| context.unavailable(name, error))?;
     Ok(LockInfo {
-        key: key.into(),
+        key: context.key_of(name).into(),
         holders: holders.into_iter().map(holder).collect(),
         waiters: waiters.into_iter().map(claim).collect(),
         waiting,
     })
+}
+
+/// Returns what these processes, or all, have told of themselves.
+pub(crate) async fn reported(
+    context: &Context,
+    of: Option<&[ProcessId]>,
+) -> Result<Vec<Arc<ProcessInfo>>, LockError> {
+    let deadline = deadline_in(context.command_timeout);
+    let reports = context.engine.reports(of, deadline).await;
+    let reports = reports.map_err(|error| unavailable(context, error))?;
+    Ok(reports.iter().filter_map(parse).map(Arc::new).collect())
+}
+
+/// Adds to a lock what the processes tell of their claims.
+pub(crate) fn describe(lock: &mut LockInfo, reports: &[Arc<ProcessInfo>]) {
+    for claim in lock.holders.iter_mut().chain(&mut lock.waiters) {
+        let process = claim.process();
+        let report = reports.iter().find(|report| Some(report.id) == process);
+        claim.report = report.map(|report| ClaimReport::of(&claim.token, report));
+    }
+}
+
+pub(crate) fn unavailable(context: &Context, error: EngineError) -> LockError {
+    LockError::Unavailable {
+        key: None,
+        server: context.server().clone(),
+        source: error.source,
+    }
 }
 
 fn holder(viewed: ViewedHolder) -> ClaimInfo {
@@ -50,6 +97,7 @@ fn claim(token: Box<str>) -> ClaimInfo {
         token,
         lease: None,
         votes: None,
+        report: None,
     }
 }
 
@@ -64,7 +112,6 @@ fn mode(limit: Limit) -> Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::ProcessId;
 
     #[test]
     fn a_token_tells_the_mode_and_the_process() {

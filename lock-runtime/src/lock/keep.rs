@@ -4,7 +4,7 @@ use crate::engine::error::EngineError;
 use crate::engine::request::{Claim, EngineFuture};
 use crate::lock::context::Effort;
 use crate::lock::shared::Shared;
-use crate::util::time::{deadline_in, sleep_until};
+use crate::util::time::{deadline_in, timeout_at};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -70,7 +70,7 @@ impl KeptLock {
     }
 
     async fn release_at(self, due: Instant) {
-        sleep_until(due).await;
+        let _ = timeout_at(due, self.shared.kept.ended(&self.claim)).await;
         let releaser = &self.shared.releaser;
         releaser.release_in_background(self.claim.clone(), false);
     }

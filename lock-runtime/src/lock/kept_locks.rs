@@ -7,10 +7,14 @@ use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// The claims of the locks that this process keeps.
 #[derive(Default)]
-pub(crate) struct KeptLocks(Mutex<HashMap<Arc<str>, Vec<Token>>>);
+pub(crate) struct KeptLocks {
+    tokens: Mutex<HashMap<Arc<str>, Vec<Token>>>,
+    ended: Notify,
+}
 
 impl KeptLocks {
     /// Returns `true` if a kept lock is in the way of every other holder with that limit.
@@ -39,7 +43,34 @@ impl KeptLocks {
         }
     }
 
+    /// Stops keeping the lock with that token, if it is kept.
+    pub(crate) fn end(&self, token: Token) {
+        let mut tokens = self.tokens();
+        tokens
+            .values_mut()
+            .for_each(|kept| kept.retain(|other| *other != token));
+        drop(tokens);
+        self.ended.notify_waiters();
+    }
+
+    /// Waits until the lock is no longer to be kept.
+    pub(crate) async fn ended(&self, claim: &Claim) {
+        loop {
+            let ended = self.ended.notified();
+            if !self.is_kept(claim) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn is_kept(&self, claim: &Claim) -> bool {
+        let tokens = self.tokens();
+        let kept = tokens.get(&claim.name);
+        kept.is_some_and(|kept| kept.contains(&claim.token))
+    }
+
     fn tokens(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Token>>> {
-        self.0.lock()
+        self.tokens.lock()
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod acquire;
 pub(crate) mod acquire_all;
+pub(crate) mod asks;
 pub(crate) mod claim_events;
 pub(crate) mod context;
 pub(crate) mod downgrade;
@@ -14,16 +15,20 @@ pub(crate) mod inspect;
 pub(crate) mod keep;
 pub(crate) mod kept_locks;
 pub(crate) mod lease;
+pub(crate) mod list;
 pub(crate) mod local_lock;
 pub(crate) mod local_queue;
 pub(crate) mod loss;
 pub(crate) mod offer;
+pub(crate) mod on_asked;
 pub(crate) mod ping;
 pub(crate) mod read_holds;
 pub(crate) mod record;
 pub(crate) mod release;
 pub(crate) mod remote_wait;
 pub(crate) mod renewal_timing;
+pub(crate) mod report;
+pub(crate) mod revoke;
 pub(crate) mod scope;
 pub(crate) mod shared;
 pub(crate) mod shutdown;

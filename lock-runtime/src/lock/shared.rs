@@ -36,5 +36,6 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.watchdog.close();
+        self.context.reporter.close();
     }
 }

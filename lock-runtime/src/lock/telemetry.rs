@@ -158,7 +158,9 @@ impl Counts {
             LockEvent::Lost { .. } => add(&self.lost, 1),
             LockEvent::Renewed { count, .. } => add(&self.renewed, *count as u64),
             LockEvent::RenewalFailed { count, .. } => add(&self.renewals_failed, *count as u64),
-            LockEvent::ServerDown { .. } | LockEvent::ServerUp { .. } => {}
+            LockEvent::Revoked { .. }
+            | LockEvent::ServerDown { .. }
+            | LockEvent::ServerUp { .. } => {}
         }
     }
 }

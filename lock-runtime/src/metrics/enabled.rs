@@ -114,6 +114,7 @@ pub(crate) fn record(event: &LockEvent<'_>) {
         LockEvent::Lost {
             site, held, cause, ..
         } => lost(site, held, cause),
+        LockEvent::Revoked { .. } => {}
         LockEvent::Renewed { count, margin } => {
             let common = Common::get();
             common.renewals.increment(count as u64);

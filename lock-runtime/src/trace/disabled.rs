@@ -32,6 +32,10 @@ impl WaitSpan {
 
 pub(crate) fn lost(_: Option<&LockSpan>, _: &str, _: LostCause) {}
 
+pub(crate) fn gives_up(_: &str, _: &str, _: &str) {}
+
+pub(crate) fn revokes(_: &str, _: &str, _: &str, _: &str, _: bool) {}
+
 pub(crate) fn not_acquired(_: &LockEvent<'_>) {}
 
 pub(crate) fn renewal_failed(_: &str, _: &dyn Display, _: Duration) {}

@@ -97,6 +97,16 @@ pub(crate) fn lost(span: Option<&LockSpan>, key: &str, cause: LostCause) {
     );
 }
 
+/// Reports that this process gives up a lock which somebody wants back.
+pub(crate) fn gives_up(key: &str, by: &str, reason: &str) {
+    contain(|| warn!(key, by, reason, "lock revoked"));
+}
+
+/// Reports that this process has taken a lock from its holder, or asked it to stop.
+pub(crate) fn revokes(key: &str, by: &str, reason: &str, token: &str, forced: bool) {
+    contain(|| warn!(key, by, reason, token, forced, "revoking a lock"));
+}
+
 /// Reports a call that ends without its lock, in the span of its caller.
 pub(crate) fn not_acquired(event: &LockEvent<'_>) {
     let LockEvent::NotAcquired {

@@ -5,11 +5,12 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
-use crate::engine::operations::Operations;
+use crate::engine::operations::{Operations, StoredReport, Taken};
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::engine::view::View;
+use crate::process::ProcessId;
 use crate::util::io_thread::IoThread;
 use crate::util::time::deadline_in;
 use std::sync::Arc;
@@ -118,6 +119,50 @@ impl Operations for FaultyEngine {
 
     fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
         self.send(deadline, move |memory| memory.view(name, most, deadline))
+    }
+
+    fn names<'a>(
+        &'a self,
+        prefix: &'a str,
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<Arc<str>>> {
+        self.send(deadline, move |memory| memory.names(prefix, most, deadline))
+    }
+
+    fn report<'a>(
+        &'a self,
+        process: ProcessId,
+        report: Arc<str>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, ()> {
+        self.send(deadline, move |memory| {
+            memory.report(process, report, deadline)
+        })
+    }
+
+    fn reports<'a>(
+        &'a self,
+        of: Option<&'a [ProcessId]>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<StoredReport>> {
+        self.send(deadline, move |memory| memory.reports(of, deadline))
+    }
+
+    fn ask<'a>(&'a self, text: &'a str, deadline: Instant) -> EngineFuture<'a, ()> {
+        self.send(deadline, move |memory| memory.ask(text, deadline))
+    }
+
+    fn take<'a>(
+        &'a self,
+        name: &'a str,
+        token: &'a str,
+        at_least: u64,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Taken> {
+        self.send(deadline, move |memory| {
+            memory.take(name, token, at_least, deadline)
+        })
     }
 }
 

@@ -3,6 +3,8 @@
 #[cfg(test)]
 pub(crate) mod model_tests;
 pub(crate) mod operations;
+pub(crate) mod outside;
+pub(crate) mod reports;
 pub(crate) mod store;
 
 use crate::engine::background_release::ReleaseSupervisor;
@@ -29,6 +31,7 @@ pub(crate) struct MemoryEngine {
 
 impl MemoryEngine {
     pub(crate) fn new(store: Arc<Store>, handler: EventHandler) -> MemoryEngine {
+        store.reports.listen(&handler);
         MemoryEngine {
             store,
             handler,
@@ -61,6 +64,9 @@ impl MemoryEngine {
     fn enqueue(&self, claim: &Claim) -> EnqueueReply {
         let (mut state, now) = self.store.lock();
         let (name, limit) = (&claim.name, claim.token.limit());
+        if state.taken.contains_key(&claim.token) {
+            return EnqueueReply::Stale;
+        }
         if let Some(held) = state.held_by(claim, now) {
             return EnqueueReply::AlreadyHeld(held.left(now));
         }

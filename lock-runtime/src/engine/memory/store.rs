@@ -1,12 +1,11 @@
 //! The table of locks and queues that all managers in the process share.
 
 use crate::engine::event::{EngineEvent, EventHandler, Grant};
+use crate::engine::memory::reports::Reports;
 use crate::engine::request::{Claim, ServerTime};
 use crate::engine::timeouts::{GRACE, GRANT_TTL, WAKE_TTL};
 use crate::engine::token::Token;
-use crate::engine::view::{View, ViewedHolder};
 use crate::limit::Limit;
-use crate::lock_info::LeaseInfo;
 use crate::util::clock::{Clock, Timestamp};
 use crate::util::sync::{Mutex, MutexGuard};
 use once_cell::sync::Lazy;
@@ -18,6 +17,7 @@ use std::time::Duration;
 pub(crate) struct Store {
     pub(crate) clock: Clock,
     pub(crate) state: Mutex<State>,
+    pub(crate) reports: Reports,
 }
 
 #[derive(Default)]
@@ -26,6 +26,8 @@ pub(crate) struct State {
     pub(crate) held: HashMap<Arc<str>, Vec<Holder>>,
     pub(crate) queues: HashMap<Arc<str>, VecDeque<Waiter>>,
     pub(crate) last_fencing_token: u64,
+    /// The tokens whose locks were taken from them, and when.
+    pub(crate) taken: HashMap<Token, Timestamp>,
 }
 
 pub(crate) struct Holder {
@@ -69,6 +71,7 @@ impl Store {
         Arc::new(Store {
             clock,
             state: Mutex::default(),
+            reports: Reports::default(),
         })
     }
 
@@ -78,28 +81,6 @@ impl Store {
         let held: Vec<_> = state.held.keys().cloned().collect();
         let is_free = |name: &Arc<str>| state.holders(name, now).is_empty();
         held.iter().all(is_free) && state.queues.is_empty()
-    }
-
-    /// Looks at a lock, and at its first waiters.
-    pub(crate) fn view(&self, name: &str, most: usize) -> View {
-        let (mut state, now) = self.lock();
-        let text = |token: Token| Box::from(token.encode(&mut [0; 37]));
-        let holders = state.holders(name, now).iter();
-        let holders = holders.filter_map(|holder| {
-            Some(ViewedHolder {
-                token: text(holder.token?),
-                lease: LeaseInfo::Ends(holder.left(now)),
-                votes: None,
-            })
-        });
-        let holders = holders.collect();
-        let queue = state.queues.get(name);
-        let waiters = queue.into_iter().flatten().take(most);
-        View {
-            holders,
-            waiters: waiters.map(|waiter| text(waiter.token)).collect(),
-            waiting: queue.map_or(0, VecDeque::len) as u64,
-        }
     }
 
     pub(crate) fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {

@@ -172,6 +172,7 @@ impl State {
         self.renew = options.renew;
         self.replicas = options.replicas;
         self.fencing_token = None;
+        self.guard_since = instant;
         let by_ttl = (!options.renew)
             .then(|| (Lease::from_request(now, options.ttl), LostCause::NotRenewed));
         let by_max_hold = options

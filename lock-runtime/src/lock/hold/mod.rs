@@ -7,6 +7,7 @@ mod offers;
 mod release;
 mod renewal;
 mod replacement;
+mod revoke;
 
 use crate::engine::lease::Lease;
 use crate::engine::request::Claim;
@@ -57,6 +58,8 @@ struct State {
     /// How often the hold was handed from guard to guard, or joined.
     handoffs: u32,
     held_since: Instant,
+    /// When the current guard got it, or the first of several readers.
+    guard_since: Instant,
     /// The end of the longest `min_hold` of its guards so far.
     keep_until: Option<Instant>,
     /// The fencing token of the guards that own the hold, once it is known.
@@ -120,6 +123,7 @@ impl Hold {
             scheduled_at: None,
             handoffs: 0,
             held_since: times.0,
+            guard_since: times.0,
             keep_until: None,
             fencing_token: None,
             replaced: false,
@@ -133,6 +137,7 @@ impl Hold {
         state.scheduled_at = Some(due);
         shared.observer.on_held(&name, token);
         shared.context.holds.begin();
+        shared.context.reporter.on_use();
         let hold = Arc::new(Hold {
             name,
             lost: Notify::new(),

@@ -4,9 +4,11 @@ use crate::engine::error::EngineError;
 use crate::engine::lease::Lease;
 #[cfg(feature = "testing")]
 use crate::engine::request::Claim;
+use crate::engine::token::Token;
 use crate::error::LostCause;
 use crate::lock::hold::{Hold, Phase, State};
 use crate::lock::renewal_timing;
+use crate::lock::report::text::HoldLine;
 use crate::lock::watchdog::renewable::{Renewable, Renewal};
 use crate::trace;
 use crate::util::clock::Timestamp;
@@ -152,6 +154,33 @@ impl Renewable for Hold {
         self.reschedule(&mut state, (instant, now));
         drop(state);
         trace::renewal_failed(self.key(), error, remaining);
+    }
+
+    fn token(&self) -> Token {
+        self.token
+    }
+
+    fn held_since(&self) -> Option<Instant> {
+        let state = self.state();
+        (state.phase == Phase::Held).then_some(state.guard_since)
+    }
+
+    fn describe(&self) -> HoldLine {
+        let state = self.state();
+        let record = state.records.iter().next();
+        HoldLine {
+            token: self.token.to_string().into(),
+            held: time::elapsed_since(state.guard_since),
+            handoffs: state.handoffs,
+            purpose: record
+                .map(|record| record.purpose.clone())
+                .unwrap_or_default(),
+            key: self.key().into(),
+        }
+    }
+
+    fn revoke(&self, handoffs: Option<u32>, by: &str, reason: &str) {
+        self.give_up(handoffs, by, reason);
     }
 
     #[cfg(feature = "testing")]

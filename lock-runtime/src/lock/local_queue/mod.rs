@@ -165,6 +165,12 @@ impl<T> LocalQueues<T> {
         empty.unwrap_or(true)
     }
 
+    /// Returns how many callers with that limit wait.
+    pub(crate) fn waiting(&self, name: &str, limit: Limit) -> usize {
+        let waiting = self.with(name, limit, |queue| queue.waiters.len());
+        waiting.unwrap_or(0)
+    }
+
     /// Returns the debt of the caller that left last, if none waits now: the place in the server queue is to be left.
     pub(crate) fn to_leave(&self, name: &str, limit: Limit) -> Option<Debt> {
         self.with(name, limit, |queue| queue.to_leave.clone())?

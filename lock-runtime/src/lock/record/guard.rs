@@ -16,7 +16,7 @@ use tokio::time::Instant;
 pub(crate) struct GuardRecord {
     /// When it was acquired; `None` if nobody is told.
     since: Option<Instant>,
-    purpose: Purpose,
+    pub(crate) purpose: Purpose,
     span: LockSpan,
     active: Active,
     has_ended: AtomicBool,

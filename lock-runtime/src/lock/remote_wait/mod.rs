@@ -30,6 +30,7 @@ pub(crate) fn spawn(
     name: Arc<str>,
     limit: Limit,
 ) -> Arc<Inbox<ClaimEvent>> {
+    inner.context.reporter.on_use();
     let events = Arc::new(Inbox::new());
     let mut remote_wait = RemoteWait {
         inner: inner.clone(),
@@ -96,7 +97,8 @@ impl RemoteWait {
                 ttl: options.ttl,
                 replicas: options.replicas,
             };
-            inner.claims.register(claim.token, self.events.clone());
+            let (name, events) = (self.name.clone(), self.events.clone());
+            inner.claims.register(claim.token, name, events);
             self.claim = Some(claim.clone());
             let outcome = self.wait_in_server_queue(&claim).await;
             self.claim = None;

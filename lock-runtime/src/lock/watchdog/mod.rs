@@ -18,6 +18,7 @@ use crate::util::io_thread::kept;
 use crate::util::sync::{AtomicBool, Mutex, MutexGuard};
 use crate::util::time::{deadline_in, now, timeout_at};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -156,6 +157,26 @@ impl Watchdog {
         next.unwrap_or_else(|| deadline_in(Duration::MAX))
     }
 
+    /// Returns holds that are due after that instant, about as many as are served at once, and the last instant for which
+    /// one of them is scheduled; `None` if there are no others. A hold that is rescheduled meanwhile may be returned again
+    /// later; none is missed.
+    pub(crate) fn portion(
+        &self,
+        after: Option<Instant>,
+    ) -> Option<(Instant, Vec<Arc<dyn Renewable>>)> {
+        let schedule = self.locked();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut last, mut portion) = (None, Vec::new());
+        for (due, holds) in schedule.holds.range((from, Bound::Unbounded)) {
+            last = Some(*due);
+            portion.extend(holds.iter().cloned());
+            if portion.len() >= MAX_AT_ONCE {
+                break;
+            }
+        }
+        Some((last?, portion))
+    }
+
     /// Returns all holds.
     #[cfg(feature = "testing")]
     pub(crate) fn holds(&self) -> Vec<Arc<dyn Renewable>> {
@@ -185,6 +206,8 @@ async fn run(watchdog: Arc<Watchdog>, context: Arc<Context>) {
             let renewals = some.into_iter();
             let renewals = renewals.filter_map(|hold| hold.on_due(instant, now));
             for batch in batches(renewals.collect(), &*context.engine) {
+                // A lock that is held for so long may be wanted back.
+                context.engine.listen();
                 context
                     .io
                     .spawn_detached(renew_batch(batch, context.clone()));
@@ -206,8 +229,10 @@ mod tests {
     use crate::engine::error::EngineError;
     #[cfg(feature = "testing")]
     use crate::engine::request::Claim;
+    use crate::engine::token::Token;
     #[cfg(feature = "testing")]
     use crate::error::LostCause;
+    use crate::lock::report::text::HoldLine;
     use crate::lock::watchdog::renewable::Renewal;
     use crate::util::clock::Timestamp;
     use std::future::Future;
@@ -235,6 +260,20 @@ mod tests {
         }
 
         fn on_renewal_failed(self: Arc<Self>, _: &EngineError) {}
+
+        fn token(&self) -> Token {
+            unreachable!()
+        }
+
+        fn held_since(&self) -> Option<Instant> {
+            unreachable!()
+        }
+
+        fn describe(&self) -> HoldLine {
+            unreachable!()
+        }
+
+        fn revoke(&self, _: Option<u32>, _: &str, _: &str) {}
 
         #[cfg(feature = "testing")]
         fn lose(&self, _: LostCause) -> Claim {

@@ -2,8 +2,10 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::request::Claim;
+use crate::engine::token::Token;
 #[cfg(feature = "testing")]
 use crate::error::LostCause;
+use crate::lock::report::text::HoldLine;
 use crate::util::clock::Timestamp;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -27,6 +29,17 @@ pub(crate) trait Renewable: Send + Sync {
 
     /// Called when a renewal has failed.
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError);
+
+    fn token(&self) -> Token;
+
+    /// Returns since when its present guard has had it, or `None` if the lock is lost.
+    fn held_since(&self) -> Option<Instant>;
+
+    fn describe(&self) -> HoldLine;
+
+    /// Gives the lock up, as `by` demands for that reason, unless it was passed on more than `handoffs` times: then
+    /// another guard has it than the one that is meant.
+    fn revoke(&self, handoffs: Option<u32>, by: &str, reason: &str);
 
     /// Loses the lock, as a test demands. Returns the claim with which it was held.
     #[cfg(feature = "testing")]

@@ -6,6 +6,7 @@ use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
 use crate::lock::inner::{InnerSlot, ManagerInner};
+use crate::options::Report;
 use crate::tests::shuttle::delayed_engine::DelayedEngine;
 use crate::tests::shuttle::grant_log::{GrantLog, TTL};
 use crate::tests::shuttle::process::Process;
@@ -55,6 +56,8 @@ impl Server {
         let memory = MemoryEngine::new(self.store.clone(), self.post(slot.event_handler()));
         let engine = engine(memory, self.log.clone());
         let config = Config::new("memory://").prefix("").ttl(TTL);
+        // Nobody looks at these processes.
+        let config = config.report(Report::Off);
         let io = IoThread::start().unwrap();
         let server = "distant".into();
         let (clock, engine) = (virtual_time::clock(), Arc::new(engine));

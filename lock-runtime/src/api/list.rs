@@ -1,0 +1,57 @@
+//! Listing locks.
+
+use crate::error::LockError;
+use crate::lock::inner::ManagerInner;
+use crate::lock::list::list;
+use crate::lock_info::LockInfo;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// The locks in use that are to be listed: see [`LockManager::list`](crate::LockManager::list).
+#[must_use = "nothing happens before it is awaited"]
+pub struct List {
+    inner: Arc<ManagerInner>,
+    prefix: String,
+    most: usize,
+    scan: bool,
+}
+
+impl List {
+    pub(crate) fn new(inner: Arc<ManagerInner>, prefix: String) -> List {
+        List {
+            inner,
+            prefix,
+            most: 1000,
+            scan: false,
+        }
+    }
+
+    /// Sets the greatest number of locks. The default is 1000.
+    pub fn limit(mut self, most: usize) -> Self {
+        self.most = most;
+        self
+    }
+
+    /// On Redis, also finds locks that no process has reported, by reading the names of **all keys of the server** in many
+    /// small requests. The other servers find the locks without that.
+    pub fn scan(mut self) -> Self {
+        self.scan = true;
+        self
+    }
+}
+
+impl IntoFuture for List {
+    type Output = Result<Vec<LockInfo>, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let List {
+            inner,
+            prefix,
+            most,
+            scan,
+        } = self;
+        Box::pin(async move { list(&inner.context, &prefix, most, scan).await })
+    }
+}

@@ -1,0 +1,90 @@
+//! Getting a lock back.
+
+use crate::error::LockError;
+use crate::lock::inner::ManagerInner;
+use crate::lock::revoke::{Demand, Whom, revoke};
+use crate::lock_info::ClaimInfo;
+use crate::revocation::Revocation;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A lock that is to be revoked: see [`LockManager::revoke`](crate::LockManager::revoke).
+#[must_use = "nothing happens before it is awaited"]
+pub struct Revoke {
+    inner: Arc<ManagerInner>,
+    key: String,
+    demand: Demand,
+}
+
+impl Revoke {
+    pub(crate) fn new(inner: Arc<ManagerInner>, key: String) -> Revoke {
+        let by = inner.context.reporter.name();
+        Revoke {
+            inner,
+            key,
+            demand: Demand {
+                whom: Whom::Sole,
+                by,
+                reason: String::new(),
+                grace: Duration::from_secs(2),
+                force: false,
+            },
+        }
+    }
+
+    /// Says why, for the logs of both processes and [`LockEvent::Revoked`](crate::LockEvent::Revoked). 200 bytes are sent.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.demand.reason = reason.into();
+        self
+    }
+
+    /// Says who wants the lock back. The default is this process.
+    pub fn by(mut self, by: impl Into<String>) -> Self {
+        self.demand.by = by.into();
+        self
+    }
+
+    /// Means this holder alone, as [`inspect`](crate::LockManager::inspect) found it, and as long as its body runs: not another
+    /// body of the same process to which the lock was passed on meanwhile.
+    pub fn holder(mut self, holder: &ClaimInfo) -> Self {
+        self.demand.whom = Whom::Token(holder.token.clone(), holder.handoffs());
+        self
+    }
+
+    /// Means the holder with that [token](ClaimInfo::token) alone.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.demand.whom = Whom::Token(token.into().into(), None);
+        self
+    }
+
+    /// Means all that share the lock. Otherwise a lock that several share is refused.
+    pub fn all(mut self) -> Self {
+        self.demand.whom = Whom::All;
+        self
+    }
+
+    /// Sets for how long the holders may take to stop. The default is 2 s.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.demand.grace = grace;
+        self
+    }
+
+    /// Takes the lock from holders that do not stop within the grace, on the server: **then two bodies may run at once**, for
+    /// a third of the old holder's ttl and a command timeout, or as long as its body takes to its next await, or its process is
+    /// stopped. Writes with a [fencing token](crate::LockGuard::fencing_token) are safe: see [`Revocation::Taken`].
+    pub fn force(mut self) -> Self {
+        self.demand.force = true;
+        self
+    }
+}
+
+impl IntoFuture for Revoke {
+    type Output = Result<Revocation, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { revoke(&self.inner.context, &self.key, &self.demand).await })
+    }
+}

@@ -1,0 +1,98 @@
+//! What one process asks of others.
+
+use crate::engine::token::Token;
+use crate::lock::report::text::{Fields, field};
+use std::fmt;
+
+/// A text that all processes receive which listen.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Ask {
+    /// To report at once.
+    Report,
+    /// To give up the lock that is held with this token.
+    Revoke {
+        token: Token,
+        /// Not if it was passed on within the process more often than that.
+        handoffs: Option<u32>,
+        by: Box<str>,
+        reason: Box<str>,
+    },
+}
+
+impl Ask {
+    /// Parses a text, which anybody may have sent.
+    pub(crate) fn parse(text: &str) -> Option<Ask> {
+        let mut fields = Fields::of(text);
+        match fields.next()? {
+            "report" => Some(Ask::Report),
+            "revoke" => Some(Ask::Revoke {
+                token: Token::parse(fields.next()?)?,
+                handoffs: match fields.next()? {
+                    "*" => None,
+                    number => Some(number.parse().ok()?),
+                },
+                by: fields.text()?,
+                reason: fields.text()?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ask::Report => f.write_str("report"),
+            Ask::Revoke {
+                token,
+                handoffs,
+                by,
+                reason,
+            } => {
+                let handoffs = handoffs.map_or("*".to_owned(), |number| number.to_string());
+                let (by, reason) = (field(by), field(reason));
+                write!(f, "revoke\t{token}\t{handoffs}\t{by}\t{reason}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Limit;
+    use crate::process::ProcessId;
+
+    #[test]
+    fn an_ask_is_parsed_as_it_was_written() {
+        let token = Token::draw(ProcessId::random());
+        for (token, handoffs) in [(token, None), (token.with_limit(Limit::UNLIMITED), Some(7))] {
+            let ask = Ask::Revoke {
+                token,
+                handoffs,
+                by: "ann\tb\n".into(),
+                reason: "a\\b \u{1b}[31m".into(),
+            };
+            assert_eq!(Ask::parse(&ask.to_string()), Some(ask));
+        }
+        assert_eq!(Ask::parse(&Ask::Report.to_string()), Some(Ask::Report));
+    }
+
+    #[test]
+    fn any_other_text_asks_for_nothing() {
+        let token = Token::draw(ProcessId::random());
+        for text in [
+            String::new(),
+            "\n".into(),
+            "revoke".into(),
+            "revoke\t".into(),
+            "revoke\tworker-7\t*\tann\twhy".into(),
+            format!("revoke\t{token}\t-1\tann\twhy"),
+            format!("revoke\t{token}\t*\tann"),
+            format!("revoke {token} * ann why"),
+            "renew\tall".into(),
+        ] {
+            assert_eq!(Ask::parse(&text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Finding the locks that are in use, and the processes that use them.
+
+use crate::error::LockError;
+use crate::lock::asks::Ask;
+use crate::lock::context::Context;
+use crate::lock::inspect::{describe, reported, unavailable, viewed};
+use crate::lock_info::LockInfo;
+use crate::options::invalid_key;
+use crate::process_info::ProcessInfo;
+use crate::util::join_all::join_all;
+use crate::util::time::deadline_in;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// For how long the processes may take to report.
+const TIME_TO_REPORT: Duration = Duration::from_millis(150);
+
+/// Asks all processes to report, and gives them the time for it.
+pub(crate) async fn ask_for_reports(context: &Context) -> Result<(), LockError> {
+    let deadline = deadline_in(context.command_timeout);
+    let asked = context.engine.ask(&Ask::Report.to_string(), deadline).await;
+    asked.map_err(|error| unavailable(context, error))?;
+    context.io.sleep_until(deadline_in(TIME_TO_REPORT)).await;
+    Ok(())
+}
+
+/// Returns the processes that have reported, those of one service side by side.
+pub(crate) async fn processes(context: &Context) -> Result<Vec<ProcessInfo>, LockError> {
+    let found = reported(context, None).await?.into_iter();
+    let mut found: Vec<_> = found.map(Arc::unwrap_or_clone).collect();
+    found.sort_by(|one, other| {
+        let key = |it: &ProcessInfo| (it.service.clone(), it.host.clone(), it.pid, it.id.0);
+        key(one).cmp(&key(other))
+    });
+    Ok(found)
+}
+
+/// Returns the locks in use whose keys have that prefix, in the order of their keys.
+pub(crate) async fn list(
+    context: &Context,
+    prefix: &str,
+    most: usize,
+    scan: bool,
+) -> Result<Vec<LockInfo>, LockError> {
+    if prefix.starts_with(':') {
+        let reason = "no key begins with `:`; choose another prefix";
+        return Err(invalid_key(prefix, reason));
+    }
+    let reports = reported(context, None).await;
+    let names = match scan || context.engine.has_index() {
+        true => {
+            let (name, deadline) = (
+                context.name_of(prefix),
+                deadline_in(context.command_timeout),
+            );
+            let names = context.engine.names(&name, most, deadline).await;
+            let names = names.map_err(|error| unavailable(context, error))?;
+            BTreeSet::from_iter(names)
+        }
+        false => reported_names(context, reports.as_ref().map_err(Clone::clone)?, prefix),
+    };
+    // Whoever may not read the reports sees the locks without what they tell.
+    let reports = reports.unwrap_or_default();
+    let names = names.iter().take(most);
+    let views = join_all(names.map(|name| viewed(context, name))).await;
+    let mut found: Vec<LockInfo> = views.into_iter().collect::<Result<_, _>>()?;
+    found.retain(|lock| !lock.holders.is_empty() || lock.waiting > 0);
+    found.iter_mut().for_each(|lock| describe(lock, &reports));
+    Ok(found)
+}
+
+fn reported_names(
+    context: &Context,
+    reports: &[Arc<ProcessInfo>],
+    prefix: &str,
+) -> BTreeSet<Arc<str>> {
+    let keys = reports.iter().flat_map(|report| {
+        let held = report.holds.iter().map(|hold| &hold.key);
+        held.chain(report.waits.iter().map(|wait| &wait.key))
+    });
+    let keys = keys.filter(|key| !key.is_empty() && !key.starts_with(':'));
+    let keys = keys.filter(|key| key.starts_with(prefix));
+    keys.map(|key| context.name_of(key)).collect()
+}

@@ -1,0 +1,56 @@
+//! What a process has to tell now: the holds and the waits that last longest.
+
+use crate::lock::claim_events::ClaimEvents;
+use crate::lock::context::Context;
+use crate::lock::local_queue::LocalQueues;
+use crate::lock::report::text::{HoldLine, WaitLine};
+use crate::lock::watchdog::Watchdog;
+use crate::lock::watchdog::renewable::Renewable;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The greatest number of holds, and that of waits.
+const MOST: usize = 64;
+
+/// Returns the holds whose guards have had them longest.
+pub(crate) async fn longest_holds(watchdog: &Watchdog) -> Vec<HoldLine> {
+    let mut longest: Vec<(Instant, Arc<dyn Renewable>)> = Vec::new();
+    let mut after = None;
+    loop {
+        let portion = watchdog.portion(after);
+        let Some((last, holds)) = portion else {
+            break;
+        };
+        longest.extend(
+            holds
+                .into_iter()
+                .filter_map(|hold| Some((hold.held_since()?, hold))),
+        );
+        let identity =
+            |(since, hold): &(Instant, Arc<dyn Renewable>)| (*since, Arc::as_ptr(hold).addr());
+        longest.sort_by_key(identity);
+        // One that was renewed meanwhile is found again.
+        longest.dedup_by_key(|it| identity(it));
+        longest.truncate(MOST);
+        after = Some(last);
+        // The leases of others are due.
+        tokio::task::yield_now().await;
+    }
+    let lines = longest.iter().map(|(_, hold)| hold.describe());
+    lines.collect()
+}
+
+/// Returns the claims that wait on the server.
+pub(crate) fn waits<T>(
+    context: &Context,
+    queues: &LocalQueues<T>,
+    claims: &ClaimEvents,
+) -> Vec<WaitLine> {
+    let waiting = claims.some(MOST);
+    let lines = waiting.into_iter().map(|(token, name)| WaitLine {
+        token: token.to_string().into(),
+        callers: queues.waiting(&name, token.limit()),
+        key: context.key_of(&name).into(),
+    });
+    lines.collect()
+}

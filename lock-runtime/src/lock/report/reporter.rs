@@ -1,0 +1,96 @@
+//! When a process reports.
+
+use crate::config::Config;
+use crate::engine::operations::ReportPace;
+use crate::lock::report::identity::Identity;
+use crate::options::Report;
+use crate::util::time::{deadline_in, now, timeout_at};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Reports after the first lock that the process uses, regularly as long as it uses any, and when somebody asks.
+pub(crate) struct Reporter {
+    pub(crate) mode: Report,
+    pub(crate) identity: Identity,
+    /// A lock was used since the last report.
+    used: AtomicBool,
+    asked: AtomicBool,
+    closed: AtomicBool,
+    wake: Notify,
+}
+
+impl Reporter {
+    pub(crate) fn new(config: &Config) -> Reporter {
+        Reporter {
+            mode: config.report,
+            identity: Identity::new(config),
+            // Then nothing wakes the task, of which there is none.
+            used: AtomicBool::new(config.report == Report::Off),
+            asked: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            wake: Notify::new(),
+        }
+    }
+
+    /// Returns who this process is, in a few words.
+    pub(crate) fn name(&self) -> String {
+        let Identity {
+            service, host, pid, ..
+        } = &self.identity;
+        format!("{service} at {host}, pid {pid}")
+    }
+
+    /// Records that a lock is acquired or waited for.
+    pub(crate) fn on_use(&self) {
+        if !self.used.load(Ordering::Relaxed) && !self.used.swap(true, Ordering::Relaxed) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Records that somebody asks for a report.
+    pub(crate) fn on_asked(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+        self.wake.notify_one();
+    }
+
+    /// Ends the task.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Begins a report. Returns `true` if somebody has asked for it.
+    pub(crate) fn begin(&self) -> bool {
+        self.used.store(false, Ordering::Relaxed);
+        self.asked.swap(false, Ordering::Relaxed)
+    }
+
+    /// Returns when the next report is due after one at `last`, or `None` as long as nothing happens. `in_use`: locks are
+    /// held or waited for.
+    pub(crate) fn due_after(
+        &self,
+        last: Option<Instant>,
+        pace: ReportPace,
+        in_use: bool,
+    ) -> Option<Instant> {
+        let is_used = in_use || self.used.load(Ordering::Relaxed);
+        let asked = self.asked.load(Ordering::Relaxed);
+        match last {
+            None => (asked || is_used).then(now),
+            Some(last) if asked => Some(last + pace.least),
+            Some(last) => Some(last + pace.regular.filter(|_| is_used)?),
+        }
+    }
+
+    /// Waits until something happens, or until that instant.
+    pub(crate) async fn wait_until(&self, due: Option<Instant>) {
+        let due = due.unwrap_or_else(|| deadline_in(Duration::MAX));
+        let _ = timeout_at(due, self.wake.notified()).await;
+    }
+}

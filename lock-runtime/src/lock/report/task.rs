@@ -1,0 +1,80 @@
+//! The task that reports.
+
+use crate::lock::claim_events::ClaimEvents;
+use crate::lock::handoff::HoldGuard;
+use crate::lock::local_queue::LocalQueues;
+use crate::lock::report::contents::{longest_holds, waits};
+use crate::lock::report::text::{first_line, report};
+use crate::lock::shared::Shared;
+use crate::options::Report;
+use crate::util::io_thread::kept;
+use crate::util::time::{deadline_in, now};
+use std::sync::{Arc, Weak};
+
+/// What a report tells of.
+#[derive(Clone)]
+pub(crate) struct Reported {
+    pub(crate) shared: Weak<Shared>,
+    pub(crate) queues: Arc<LocalQueues<HoldGuard>>,
+    pub(crate) claims: Arc<ClaimEvents>,
+}
+
+impl Reported {
+    /// Starts the task, which ends with the manager and its holds.
+    pub(crate) fn start(self) {
+        let Some(shared) = self.shared.upgrade() else {
+            return;
+        };
+        match shared.context.reporter.mode {
+            Report::Off => return,
+            Report::Live => shared.context.engine.listen(),
+            Report::Periodic => {}
+        }
+        let task = kept(move || self.clone().run());
+        shared.context.io.spawn_detached(task);
+    }
+
+    async fn run(self) {
+        let mut last = None;
+        while let Some(shared) = self.shared.upgrade() {
+            let context = &shared.context;
+            let (reporter, stats) = (context.reporter.clone(), context.telemetry.stats());
+            if reporter.is_closed() {
+                return;
+            }
+            let in_use = stats.held > 0 || stats.waiting > 0;
+            let due = reporter.due_after(last, context.engine.report_pace(), in_use);
+            if due.is_some_and(|due| due <= now()) {
+                self.report(&shared).await;
+                last = Some(now());
+                continue;
+            }
+            drop(shared);
+            reporter.wait_until(due).await;
+        }
+    }
+
+    async fn report(&self, shared: &Shared) {
+        let context = &shared.context;
+        let reporter = &context.reporter;
+        let text = match reporter.begin() || context.engine.report_pace().regular.is_some() {
+            true => {
+                let holds = longest_holds(&shared.watchdog).await;
+                let waits = waits(context, &self.queues, &self.claims);
+                report(
+                    &reporter.identity,
+                    &context.telemetry.stats(),
+                    &holds,
+                    &waits,
+                )
+            }
+            false => first_line(&reporter.identity),
+        };
+        let deadline = deadline_in(context.command_timeout);
+        // Without it, the process is known by its id alone.
+        let _ = context
+            .engine
+            .report(context.process, text.into(), deadline)
+            .await;
+    }
+}

@@ -1,0 +1,359 @@
+//! The text of a report: lines of fields that tabs separate.
+//!
+//! Later versions append fields and add kinds of lines; both are skipped. PROTOCOL.md lists them.
+
+use crate::engine::operations::StoredReport;
+use crate::lock::report::identity::Identity;
+use crate::process_info::{ProcessInfo, ReportedCounts, ReportedHold, ReportedWait};
+use crate::site::Purpose;
+use crate::stats::Stats;
+use std::fmt::Write;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+/// The first field of each report.
+const LAYOUT: &str = "1";
+
+/// The greatest length of a field in bytes.
+const MAX_FIELD: usize = 200;
+
+/// The greatest length of a report in bytes.
+const MAX_REPORT: usize = 16 * 1024;
+
+/// What is told of a hold.
+pub(crate) struct HoldLine {
+    pub(crate) token: Box<str>,
+    /// For how long its present guard has had it.
+    pub(crate) held: Duration,
+    pub(crate) handoffs: u32,
+    pub(crate) purpose: Purpose,
+    pub(crate) key: Box<str>,
+}
+
+/// What is told of a claim that waits on the server.
+pub(crate) struct WaitLine {
+    pub(crate) token: Box<str>,
+    /// The calls that wait with it.
+    pub(crate) callers: usize,
+    pub(crate) key: Box<str>,
+}
+
+/// Returns the first line, which is the whole report where a server keeps all of them.
+pub(crate) fn first_line(of: &Identity) -> String {
+    let started = of.started.duration_since(SystemTime::UNIX_EPOCH);
+    let started = started.unwrap_or_default().as_secs();
+    line(&[
+        LAYOUT,
+        &of.service,
+        &of.version,
+        &of.host,
+        &of.pid.to_string(),
+        &started.to_string(),
+    ])
+}
+
+/// Returns a whole report: as many of the holds and waits as have room.
+pub(crate) fn report(
+    of: &Identity,
+    stats: &Stats,
+    holds: &[HoldLine],
+    waits: &[WaitLine],
+) -> String {
+    let mut text = first_line(of);
+    let counts = [stats.held, stats.waiting, stats.lost].map(|count| count.to_string());
+    text += &line(&["c", &counts[0], &counts[1], &counts[2]]);
+    let holds = holds.iter().map(|hold| {
+        let site = hold.purpose.site;
+        line(&[
+            "h",
+            &hold.token,
+            &hold.held.as_millis().to_string(),
+            &hold.handoffs.to_string(),
+            site.map_or("", |site| site.template()),
+            &site.map(|site| site.place()).unwrap_or_default(),
+            hold.purpose.label().unwrap_or(""),
+            short_key(&hold.key),
+        ])
+    });
+    let waits = waits.iter().map(|wait| {
+        let callers = wait.callers.to_string();
+        line(&["w", &wait.token, &callers, short_key(&wait.key)])
+    });
+    for line in holds.chain(waits) {
+        if text.len() + line.len() <= MAX_REPORT {
+            text += &line;
+        }
+    }
+    text
+}
+
+/// Returns the key, or nothing if it is so long that it would be cut: its lock is known by its token alone.
+fn short_key(key: &str) -> &str {
+    if key.len() > MAX_FIELD { "" } else { key }
+}
+
+/// Returns a text as one field, without tabs and ends of lines, cut to the greatest length.
+pub(crate) fn field(text: &str) -> String {
+    let mut field = String::new();
+    for c in beginning(text, MAX_FIELD).chars() {
+        match c {
+            '\\' => field.push_str("\\\\"),
+            '\t' => field.push_str("\\t"),
+            '\n' => field.push_str("\\n"),
+            '\r' => field.push_str("\\r"),
+            c => field.push(c),
+        }
+    }
+    field
+}
+
+/// Returns the beginning of a text, of so many bytes at the most.
+fn beginning(text: &str, most: usize) -> &str {
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    let end = ends.take_while(|end| *end <= most).last();
+    &text[..end.unwrap_or(0)]
+}
+
+/// Returns the text of a field. An unknown escape stands for itself.
+fn unescaped(field: &str) -> Box<str> {
+    let mut text = String::with_capacity(field.len());
+    let mut chars = field.chars();
+    while let Some(c) = chars.next() {
+        text.push(match c {
+            '\\' => match chars.next() {
+                Some('t') => '\t',
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some(c) => c,
+                None => '\\',
+            },
+            c => c,
+        });
+    }
+    text.into()
+}
+
+fn line(fields: &[&str]) -> String {
+    let mut line = String::new();
+    for (nth, text) in fields.iter().enumerate() {
+        let _ = write!(line, "{}{}", if nth == 0 { "" } else { "\t" }, field(text));
+    }
+    line.push('\n');
+    line
+}
+
+/// Parses what a server has stored as a report; `None` if it is none, or one of another layout.
+pub(crate) fn parse(stored: &StoredReport) -> Option<ProcessInfo> {
+    let mut lines = stored.text.lines();
+    let mut first = Fields::of(lines.next()?);
+    if first.next()? != LAYOUT {
+        return None;
+    }
+    let mut info = ProcessInfo {
+        id: stored.process,
+        service: first.text()?,
+        version: first.text()?,
+        host: first.text()?,
+        pid: first.number()?,
+        started: SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(first.number()?))?,
+        counts: None,
+        age: stored.age,
+        holds: Vec::new(),
+        waits: Vec::new(),
+    };
+    for line in lines {
+        let mut fields = Fields::of(line);
+        match fields.next() {
+            Some("c") => info.counts = counts(&mut fields).or(info.counts),
+            Some("h") => info.holds.extend(hold(&mut fields)),
+            Some("w") => info.waits.extend(wait(&mut fields)),
+            _ => {}
+        }
+    }
+    Some(info)
+}
+
+fn counts(fields: &mut Fields<'_>) -> Option<ReportedCounts> {
+    Some(ReportedCounts {
+        held: fields.number()?,
+        waiting: fields.number()?,
+        lost: fields.number()?,
+    })
+}
+
+fn hold(fields: &mut Fields<'_>) -> Option<ReportedHold> {
+    Some(ReportedHold {
+        token: fields.text()?,
+        held: Duration::from_millis(fields.number()?),
+        handoffs: fields.number()?,
+        template: fields.text()?,
+        place: fields.text()?,
+        label: fields.text()?,
+        key: fields.text()?,
+    })
+}
+
+fn wait(fields: &mut Fields<'_>) -> Option<ReportedWait> {
+    Some(ReportedWait {
+        token: fields.text()?,
+        callers: fields.number()?,
+        key: fields.text()?,
+    })
+}
+
+/// The fields of a line that are left.
+pub(crate) struct Fields<'a>(std::str::Split<'a, char>);
+
+impl<'a> Fields<'a> {
+    pub(crate) fn of(line: &'a str) -> Fields<'a> {
+        Fields(line.split('\t'))
+    }
+
+    pub(crate) fn next(&mut self) -> Option<&'a str> {
+        self.0.next()
+    }
+
+    /// Another program may have written a longer one.
+    pub(crate) fn text(&mut self) -> Option<Box<str>> {
+        let field = self.next()?;
+        Some(unescaped(beginning(field, 2 * MAX_FIELD)))
+    }
+
+    pub(crate) fn number<T: FromStr>(&mut self) -> Option<T> {
+        self.next()?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::ProcessId;
+    use crate::site::Site;
+
+    fn stored(text: &str) -> StoredReport {
+        StoredReport {
+            process: ProcessId(7),
+            text: text.into(),
+            age: Some(Duration::from_secs(1)),
+        }
+    }
+
+    fn identity() -> Identity {
+        Identity {
+            service: "orders\teu\n\\".into(),
+            version: "2.3.1".into(),
+            host: "web-7".into(),
+            pid: 812,
+            started: SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_536_000),
+        }
+    }
+
+    fn hold_line(key: &str) -> HoldLine {
+        static SITE: Site = Site::new("order:<id>", "shop::ship", "src/orders.rs", 42);
+        HoldLine {
+            token: "e823e7be01c58c509a20e4619a300481".into(),
+            held: Duration::from_millis(6_200),
+            handoffs: 3,
+            purpose: Purpose {
+                site: Some(&SITE),
+                label: Some("4bf9".into()),
+            },
+            key: key.into(),
+        }
+    }
+
+    #[test]
+    fn a_report_is_parsed_as_it_was_composed() {
+        let stats = Stats {
+            held: 1,
+            waiting: 12,
+            lost: 2,
+            ..Stats::default()
+        };
+        let wait = WaitLine {
+            token: "51c0a7be01c58c509a20e4619a300481/2047".into(),
+            callers: 12,
+            key: "order:\t7".into(),
+        };
+        let text = report(&identity(), &stats, &[hold_line("order:\n42")], &[wait]);
+        let found = parse(&stored(&text)).unwrap();
+        assert_eq!(found.service(), "orders\teu\n\\");
+        assert_eq!(
+            (found.version(), found.host(), found.pid()),
+            (Some("2.3.1"), Some("web-7"), 812)
+        );
+        assert_eq!(found.started(), identity().started);
+        assert_eq!(
+            (found.held(), found.waiting(), found.lost()),
+            (Some(1), Some(12), Some(2))
+        );
+        let [holds] = &found.holds[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(
+            (&*holds.key, &*holds.label, holds.handoffs),
+            ("order:\n42", "4bf9", 3)
+        );
+        assert_eq!(&*holds.place, "shop::ship (src/orders.rs:42)");
+        assert_eq!(holds.held, Duration::from_millis(6_200));
+        let [waits] = &found.waits[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!((&*waits.key, waits.callers), ("order:\t7", 12));
+    }
+
+    #[test]
+    fn a_report_is_bounded() {
+        let holds: Vec<_> = (0..64).map(|_| hold_line(&"ä".repeat(100))).collect();
+        let identity = Identity {
+            service: "x".repeat(100_000),
+            ..identity()
+        };
+        let text = report(&identity, &Stats::default(), &holds, &[]);
+        assert!(text.len() <= MAX_REPORT, "{}", text.len());
+        let found = parse(&stored(&text)).unwrap();
+        assert_eq!(found.service().len(), MAX_FIELD);
+        assert!(found.holds.len() > 30 && found.holds.iter().all(|hold| hold.key.len() == 200));
+        let text = report(
+            &identity,
+            &Stats::default(),
+            &[hold_line(&"k".repeat(201))],
+            &[],
+        );
+        assert_eq!(&*parse(&stored(&text)).unwrap().holds[0].key, "");
+    }
+
+    #[test]
+    fn anything_else_tells_of_no_process() {
+        let first = first_line(&identity());
+        for text in [
+            "",
+            "\n",
+            "9\torders\t2\tweb\t1\t1",
+            "1\torders",
+            "1\torders\t2\tweb\t-1\t1",
+            "1\torders\t2\tweb\t1\t99999999999999999999",
+            "1\torders\t2\tweb\t1\t18446744073709551615",
+            "\0\t\t\t",
+        ] {
+            assert_eq!(parse(&stored(text)), None, "{text:?}");
+        }
+        for rest in [
+            "c\t1",
+            "h\t?\tx",
+            "w",
+            "z\t1\t2",
+            "\t\t\t",
+            "h\ta\t-1\t0\t\t\t\t",
+            "\\",
+        ] {
+            let found = parse(&stored(&format!("{first}{rest}\n"))).unwrap();
+            assert_eq!(found.pid(), 812, "{rest:?}");
+            assert!(found.holds.is_empty() && found.waits.is_empty() && found.counts.is_none());
+        }
+        let long = format!("1\t{}\t\t\t1\t1", "é".repeat(100_000));
+        assert!(parse(&stored(&long)).unwrap().service().len() <= 2 * MAX_FIELD);
+        let more = "1\torders\t2\tweb\t1\t1\tlater\nc\t1\t2\t3\tlater\n";
+        assert_eq!(parse(&stored(more)).unwrap().lost(), Some(3));
+    }
+}

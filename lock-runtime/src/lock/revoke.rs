@@ -1,0 +1,162 @@
+//! Getting a lock back from its holders.
+
+use crate::engine::operations::Taken;
+use crate::engine::token::Token;
+use crate::error::{Holder, LockError};
+use crate::lock::asks::Ask;
+use crate::lock::context::Context;
+use crate::lock::inspect::inspect;
+use crate::lock_info::{ClaimInfo, LockInfo};
+use crate::revocation::Revocation;
+use crate::trace;
+use crate::util::time::{deadline_in, elapsed_since, now};
+use std::time::Duration;
+
+/// How often the holders are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// After how many looks the ask is repeated: its message may have been lost, or have come before the hold.
+const REPEAT: u32 = 10;
+
+/// Whom to revoke a lock from, and how.
+pub(crate) struct Demand {
+    pub(crate) whom: Whom,
+    pub(crate) by: String,
+    pub(crate) reason: String,
+    pub(crate) grace: Duration,
+    pub(crate) force: bool,
+}
+
+pub(crate) enum Whom {
+    /// The one that holds it.
+    Sole,
+    All,
+    /// The one with that token, unless it was passed on to another body since.
+    Token(Box<str>, Option<u32>),
+}
+
+pub(crate) async fn revoke(
+    context: &Context,
+    key: &str,
+    demand: &Demand,
+) -> Result<Revocation, LockError> {
+    let begun = now();
+    let found = inspect(context, key).await?;
+    let meant = meant(&found, &demand.whom)?;
+    if meant.is_empty() {
+        return Ok(Revocation::NotHeld);
+    }
+    let (by, reason) = (&*demand.by, &*demand.reason);
+    for holder in &meant {
+        trace::revokes(key, by, reason, &holder.token, demand.force);
+    }
+    let asks: Vec<Ask> = meant.iter().filter_map(|it| ask(it, demand)).collect();
+    let mut left = meant;
+    let deadline = deadline_in(demand.grace);
+    let mut looks = 0;
+    // Another client cannot be asked.
+    while !asks.is_empty() && (looks == 0 || now() < deadline) {
+        if looks % REPEAT == 0 {
+            send(context, key, &asks).await?;
+        }
+        looks += 1;
+        context
+            .io
+            .sleep_until(deadline_in(LOOK).min(deadline))
+            .await;
+        left = still_held(context, key, &left).await?;
+        if left.is_empty() {
+            let after = elapsed_since(begun);
+            return Ok(Revocation::Stopped { after });
+        }
+    }
+    match demand.force {
+        true => take(context, key, &left).await,
+        false => Ok(Revocation::NotStopped { holders: left }),
+    }
+}
+
+/// Returns the holders that are to lose the lock.
+fn meant(found: &LockInfo, whom: &Whom) -> Result<Vec<ClaimInfo>, LockError> {
+    let holders = found.holders();
+    match whom {
+        Whom::All => Ok(holders.to_vec()),
+        Whom::Token(token, _) => {
+            let meant = holders.iter().filter(|it| it.token == *token);
+            Ok(meant.cloned().collect())
+        }
+        Whom::Sole => {
+            // A member of a quorum may have one that holds nothing, and is in the way.
+            let mut owners = holders.iter().filter(|it| it.is_holder());
+            match (owners.next(), owners.next()) {
+                (Some(_), Some(_)) => Err(LockError::InvalidOption {
+                    option: "token",
+                    reason: "several share the lock; name one of them by its token, or say that all are meant",
+                }),
+                (Some(sole), None) => Ok(vec![sole.clone()]),
+                (None, _) => Ok(holders.to_vec()),
+            }
+        }
+    }
+}
+
+fn ask(holder: &ClaimInfo, demand: &Demand) -> Option<Ask> {
+    let token = Token::parse(&holder.token)?;
+    let Holder::Process { .. } = token.holder() else {
+        return None;
+    };
+    Some(Ask::Revoke {
+        token,
+        handoffs: match &demand.whom {
+            Whom::Token(_, handoffs) => *handoffs,
+            Whom::Sole | Whom::All => None,
+        },
+        by: demand.by.as_str().into(),
+        reason: demand.reason.as_str().into(),
+    })
+}
+
+async fn send(context: &Context, key: &str, asks: &[Ask]) -> Result<(), LockError> {
+    for ask in asks {
+        let deadline = deadline_in(context.command_timeout);
+        let sent = context.engine.ask(&ask.to_string(), deadline).await;
+        sent.map_err(|error| context.unavailable(&context.name_of(key), error))?;
+    }
+    Ok(())
+}
+
+/// Returns those of the holders that still are.
+async fn still_held(
+    context: &Context,
+    key: &str,
+    before: &[ClaimInfo],
+) -> Result<Vec<ClaimInfo>, LockError> {
+    let found = inspect(context, key).await?;
+    let left = found.holders.into_iter();
+    let left = left.filter(|it| before.iter().any(|known| known.token == it.token));
+    Ok(left.collect())
+}
+
+async fn take(
+    context: &Context,
+    key: &str,
+    holders: &[ClaimInfo],
+) -> Result<Revocation, LockError> {
+    let name = context.name_of(key);
+    let (mut fencing_token, mut pinned) = (0, false);
+    for holder in holders {
+        let deadline = deadline_in(context.command_timeout);
+        let taken = context
+            .engine
+            .take(&name, &holder.token, fencing_token, deadline);
+        let taken: Taken = taken
+            .await
+            .map_err(|error| context.unavailable(&name, error))?;
+        pinned |= taken.pinned;
+        fencing_token = fencing_token.max(taken.fencing_token);
+    }
+    Ok(match pinned {
+        true => Revocation::InTransaction { fencing_token },
+        false => Revocation::Taken { fencing_token },
+    })
+}

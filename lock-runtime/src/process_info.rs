@@ -1,0 +1,143 @@
+//! What a process tells of itself.
+
+use crate::process::ProcessId;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+/// A process that uses locks, as it told of itself in its last report: see [`Config::report`](crate::Config::report).
+///
+/// Whoever may write locks may write a report, so treat the texts as what a stranger says. It is shown as in
+/// `orders 2.3.1 at web-7, pid 812`.
+///
+/// ```
+/// use lock_runtime::{Config, LockError, LockManager};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let config = Config::new("memory://").service("orders").version("2.3.1");
+/// let locks = LockManager::connect(config).await?;
+/// let guard = locks.lock("order:42").acquire().await?;
+/// locks.ask_for_reports().await?;
+/// for process in locks.processes().await? {
+///     assert!(process.to_string().starts_with("orders 2.3.1 at "));
+///     assert_eq!(process.held(), Some(1));
+/// }
+/// # guard.release().await
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessInfo {
+    pub(crate) id: ProcessId,
+    pub(crate) service: Box<str>,
+    pub(crate) version: Box<str>,
+    pub(crate) host: Box<str>,
+    pub(crate) pid: u32,
+    pub(crate) started: SystemTime,
+    pub(crate) counts: Option<ReportedCounts>,
+    /// The time since the report was stored, if the server knows it.
+    pub(crate) age: Option<Duration>,
+    pub(crate) holds: Vec<ReportedHold>,
+    pub(crate) waits: Vec<ReportedWait>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ReportedCounts {
+    pub(crate) held: u64,
+    pub(crate) waiting: u64,
+    pub(crate) lost: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ReportedHold {
+    pub(crate) token: Box<str>,
+    /// For how long its present guard has had it.
+    pub(crate) held: Duration,
+    /// How often it was passed on within the process before.
+    pub(crate) handoffs: u32,
+    pub(crate) template: Box<str>,
+    pub(crate) place: Box<str>,
+    pub(crate) label: Box<str>,
+    pub(crate) key: Box<str>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ReportedWait {
+    pub(crate) token: Box<str>,
+    pub(crate) callers: u64,
+    pub(crate) key: Box<str>,
+}
+
+impl ProcessInfo {
+    /// Returns what its [`LockManager::process_id`](crate::LockManager::process_id) returns.
+    #[must_use]
+    pub fn id(&self) -> ProcessId {
+        self.id
+    }
+
+    /// Returns the name of its [service](crate::Config::service).
+    #[must_use]
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// Returns the [version](crate::Config::version) of that service, if it tells one.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        Some(&*self.version).filter(|version| !version.is_empty())
+    }
+
+    /// Returns the name of its machine, in Kubernetes that of its pod, if it knows it.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        Some(&*self.host).filter(|host| !host.is_empty())
+    }
+
+    /// Returns its process id on that machine.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Returns when it connected, by its own clock.
+    #[must_use]
+    pub fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    /// Returns how many guards it had; `None` if it did not tell.
+    #[must_use]
+    pub fn held(&self) -> Option<u64> {
+        self.counts.map(|counts| counts.held)
+    }
+
+    /// Returns how many of its calls waited for a lock; `None` if it did not tell.
+    #[must_use]
+    pub fn waiting(&self) -> Option<u64> {
+        self.counts.map(|counts| counts.waiting)
+    }
+
+    /// Returns how many locks it has lost since it connected; `None` if it did not tell.
+    #[must_use]
+    pub fn lost(&self) -> Option<u64> {
+        self.counts.map(|counts| counts.lost)
+    }
+
+    /// Returns the time since the report, if the server knows it.
+    #[must_use]
+    pub fn age(&self) -> Option<Duration> {
+        self.age
+    }
+}
+
+impl fmt::Display for ProcessInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.service)?;
+        if let Some(version) = self.version() {
+            write!(f, " {version}")?;
+        }
+        if let Some(host) = self.host() {
+            write!(f, " at {host}")?;
+        }
+        write!(f, ", pid {}", self.pid)
+    }
+}

@@ -1,0 +1,38 @@
+//! What became of a lock that somebody wanted back.
+
+use crate::lock_info::ClaimInfo;
+use std::time::Duration;
+
+/// What became of a lock that was [revoked](crate::LockManager::revoke).
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "the lock may still be held"]
+#[non_exhaustive]
+pub enum Revocation {
+    /// Nobody held it, or not with that token any more.
+    NotHeld,
+    /// Its holders have stopped and released it.
+    #[non_exhaustive]
+    Stopped {
+        /// How long that took.
+        after: Duration,
+    },
+    /// They still hold it: the process does not receive what it is asked, a body does not come to its next await, a guard is
+    /// not dropped, or it is no process of this library. The lock is free when their leases end, unless they are renewed.
+    #[non_exhaustive]
+    NotStopped {
+        /// Those who hold it, and the rest of their leases.
+        holders: Vec<ClaimInfo>,
+    },
+    /// It was taken from them by force.
+    #[non_exhaustive]
+    Taken {
+        /// A number greater than each that they have drawn: a resource that has been told it refuses their late writes.
+        fencing_token: u64,
+    },
+    /// It was taken from them by force, but a transaction has proven it: nobody else gets the lock until that has ended.
+    #[non_exhaustive]
+    InTransaction {
+        /// A number greater than each that they have drawn.
+        fencing_token: u64,
+    },
+}

@@ -1,0 +1,424 @@
+//! Getting a lock back from whoever holds it.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use lock_runtime::{
+    ClaimInfo, Lock, LockError, LockEvent, LockGuard, LockManager, LostCause, Report, Revocation,
+};
+use tokio::task::JoinHandle;
+
+use super::fixture::Fixture;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::servers::AGAIN;
+use lock_test_support::time::{millis, within};
+
+const LONG: Duration = Duration::from_secs(60);
+const TTL: Duration = millis(20_000);
+
+/// Connects a process that hears what others ask.
+async fn listening(fixture: &Fixture) -> LockManager {
+    fixture.connect(fixture.config().report(Report::Live)).await
+}
+
+fn lock(locks: &LockManager, key: &str) -> Lock {
+    locks.lock(key).ttl(TTL).wait(LONG)
+}
+
+async fn held(locks: &LockManager, key: &str) -> LockGuard {
+    lock(locks, key).acquire().await.unwrap()
+}
+
+/// Starts a body without an end, and waits until it runs.
+async fn endless(locks: &LockManager, key: &str) -> JoinHandle<Result<(), LockError>> {
+    let (begun, runs) = tokio::sync::oneshot::channel();
+    let body = async move |_: &LockGuard| {
+        begun.send(()).unwrap();
+        pending().await
+    };
+    let call = tokio::spawn(lock(locks, key).run(body));
+    within(AGAIN, runs).await.unwrap();
+    call
+}
+
+/// Returns who holds the lock, once that is one.
+async fn holder(locks: &LockManager, key: &str) -> ClaimInfo {
+    let look = async {
+        loop {
+            let found = locks.inspect(key).await.unwrap();
+            if let [holder] = found.holders() {
+                return holder.clone();
+            }
+            tokio::time::sleep(millis(5)).await;
+        }
+    };
+    within(AGAIN, look).await
+}
+
+fn is_revoked<T>(ended: &Result<T, LockError>) -> bool {
+    let cause = LostCause::Revoked;
+    matches!(ended, Err(LockError::Lost { cause: found, .. }) if *found == cause)
+}
+
+pub async fn revoked_body_is_canceled_and_the_next_enters(fixture: Fixture) {
+    if !fixture.has_operations() {
+        return;
+    }
+    let told = Arc::new(AtomicU32::new(0));
+    let tells = told.clone();
+    let config = fixture
+        .config()
+        .report(Report::Live)
+        .on_event(move |event| {
+            if let LockEvent::Revoked { by, reason, .. } = event {
+                assert_eq!((*by, *reason), ("ann\tb", "stuck\nsince the deploy"));
+                tells.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    let (locks, other) = (fixture.connect(config).await, fixture.other().clone());
+    let key = fixture.key("row");
+    let inside = Arc::new(AtomicU32::new(0));
+    let enters = inside.clone();
+    let (begun, runs) = tokio::sync::oneshot::channel();
+    let body = async move |_: &LockGuard| {
+        struct Inside(Arc<AtomicU32>);
+        impl Drop for Inside {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        enters.fetch_add(1, Ordering::SeqCst);
+        let _inside = Inside(enters);
+        begun.send(()).unwrap();
+        pending::<()>().await
+    };
+    let stuck = tokio::spawn(lock(&locks, &key).run(body));
+    within(AGAIN, runs).await.unwrap();
+    let (waits, next_key, next_inside) = (other.clone(), key.clone(), inside.clone());
+    let next = tokio::spawn(async move {
+        let guard = held(&waits, &next_key).await;
+        assert_eq!(next_inside.load(Ordering::SeqCst), 0, "two bodies at once");
+        guard
+    });
+    let waits = async {
+        while other.inspect(&key).await.unwrap().waiting() == 0 {
+            tokio::time::sleep(millis(5)).await;
+        }
+    };
+    within(AGAIN, waits).await;
+    let revoke = other
+        .revoke(&*key)
+        .by("ann\tb")
+        .reason("stuck\nsince the deploy");
+    let revoked = within(AGAIN, revoke.grace(AGAIN).into_future())
+        .await
+        .unwrap();
+    assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
+    let ended = within(AGAIN, stuck).await.unwrap();
+    assert!(is_revoked(&ended), "{ended:?}");
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+    let next = within(AGAIN, next).await.unwrap();
+    next.release().await.unwrap();
+    assert_eq!(other.revoke(&*key).await.unwrap(), Revocation::NotHeld);
+    locks.shutdown().await;
+}
+
+pub async fn guard_that_is_not_dropped_keeps_a_revoked_lock(fixture: Fixture) {
+    if !fixture.has_operations() {
+        return;
+    }
+    let (locks, other) = (listening(&fixture).await, fixture.other());
+    let key = fixture.key("row");
+    let guard = held(&locks, &key).await;
+    let revoke = tokio::spawn(other.revoke(&*key).grace(AGAIN).into_future());
+    let loss = within(AGAIN, guard.lost()).await;
+    assert!(is_revoked::<()>(&Err(loss)));
+    assert!(!revoke.is_finished() && fixture.is_held(&key).await);
+    let revoked = other.revoke(&*key).grace(millis(60)).await.unwrap();
+    let Revocation::NotStopped { holders, .. } = revoked else {
+        panic!("{revoked:?}");
+    };
+    assert_eq!(holders[0].process(), Some(locks.process_id()));
+    drop(guard);
+    let revoked = within(AGAIN, revoke).await.unwrap().unwrap();
+    assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
+    fixture.until_free(&key, AGAIN).await;
+    locks.shutdown().await;
+}
+
+pub async fn one_of_several_holders_is_revoked(fixture: Fixture) {
+    if !fixture.has_operations() {
+        return;
+    }
+    let (one, two) = (listening(&fixture).await, listening(&fixture).await);
+    let (other, key) = (fixture.other(), fixture.key("row"));
+    let read = async |locks| lock(locks, &key).read().acquire().await.unwrap();
+    let guards = [read(&one).await, read(&two).await];
+    let refused = other.revoke(&*key).await.unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            LockError::InvalidOption {
+                option: "token",
+                ..
+            }
+        ),
+        "{refused}"
+    );
+    let found = other.inspect(&key).await.unwrap();
+    let holders = found.holders().iter();
+    let of_two = |it: &&ClaimInfo| it.process() == Some(two.process_id());
+    let token = holders.clone().find(of_two).unwrap().token().to_owned();
+    let [first, second] = guards;
+    let revoke = tokio::spawn(other.revoke(&*key).token(token).grace(AGAIN).into_future());
+    assert!(is_revoked::<()>(&Err(within(AGAIN, second.lost()).await)));
+    drop(second);
+    let revoked = within(AGAIN, revoke).await.unwrap().unwrap();
+    assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
+    assert!(first.is_valid());
+
+    // All readers of a process stop together.
+    let joined = read(&one).await;
+    let revoke = tokio::spawn(other.revoke(&*key).all().grace(AGAIN).into_future());
+    for guard in [first, joined] {
+        assert!(is_revoked::<()>(&Err(within(AGAIN, guard.lost()).await)));
+        drop(guard);
+    }
+    let revoked = within(AGAIN, revoke).await.unwrap().unwrap();
+    assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
+    fixture.until_free(&key, AGAIN).await;
+    tokio::join!(one.shutdown(), two.shutdown());
+}
+
+pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: Fixture) {
+    if !fixture.has_operations() {
+        return;
+    }
+    let (locks, other) = (listening(&fixture).await, fixture.other());
+    let key = fixture.key("row");
+    let stuck = held(&locks, &key).await;
+    let described = async {
+        loop {
+            other.ask_for_reports().await.unwrap();
+            let holder = holder(other, &key).await;
+            if holder.held_for().is_some() {
+                return holder;
+            }
+        }
+    };
+    let seen = within(AGAIN, described).await;
+    let next = tokio::spawn(lock(&locks, &key).acquire());
+    let waits = async {
+        while locks.stats().waiting == 0 {
+            tokio::time::sleep(millis(5)).await;
+        }
+    };
+    within(AGAIN, waits).await;
+    stuck.release().await.unwrap();
+    let next = within(AGAIN, next).await.unwrap().unwrap();
+    if holder(other, &key).await.token() != seen.token() {
+        // It went over the server.
+        return;
+    }
+    let revoked = other.revoke(&*key).holder(&seen).grace(millis(700)).await;
+    let revoked = revoked.unwrap();
+    assert!(
+        matches!(revoked, Revocation::NotStopped { .. }),
+        "{revoked:?}"
+    );
+    assert!(next.is_valid());
+    let revoke = tokio::spawn(
+        other
+            .revoke(&*key)
+            .token(seen.token())
+            .grace(AGAIN)
+            .into_future(),
+    );
+    assert!(is_revoked::<()>(&Err(within(AGAIN, next.lost()).await)));
+    drop(next);
+    let revoked = within(AGAIN, revoke).await.unwrap().unwrap();
+    assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
+    locks.shutdown().await;
+}
+
+pub async fn revoked_key_ends_nested_bodies_and_those_of_several_keys(fixture: Fixture) {
+    if !fixture.has_operations() {
+        return;
+    }
+    let (locks, other) = (listening(&fixture).await, fixture.other());
+    let keys = ["one", "two"].map(|name| fixture.key(name));
+    let several = locks.lock_all(keys.clone()).ttl(TTL).wait(LONG);
+    let inner = keys[1].clone();
+    let (begun, runs) = tokio::sync::oneshot::channel();
+    let manager = locks.clone();
+    let body = async move |_: &LockGuard| {
+        let nested = lock(&manager, &inner).reentrant(true);
+        nested
+            .run(async |_| {
+                begun.send(()).unwrap();
+                pending::<()>().await
+            })
+            .await
+    };
+    let call = tokio::spawn(several.run(body));
+    within(AGAIN, runs).await.unwrap();
+    let revoked = other.revoke(&*keys[1]).grace(AGAIN).await.unwrap();
+    assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
+    let ended = within(AGAIN, call).await.unwrap();
+    assert!(
+        is_revoked(&ended) || ended.as_ref().is_ok_and(is_revoked),
+        "{ended:?}"
+    );
+    for key in &keys {
+        fixture.until_free(key, AGAIN).await;
+    }
+    locks.shutdown().await;
+}
+
+pub async fn min_hold_ends_with_a_revocation(fixture: Fixture) {
+    if !fixture.has_operations() {
+        return;
+    }
+    let (locks, other) = (listening(&fixture).await, fixture.other());
+    let key = fixture.key("row");
+    let guard = lock(&locks, &key).min_hold(millis(15_000)).acquire().await;
+    guard.unwrap().release().await.unwrap();
+    assert!(fixture.is_held(&key).await);
+    let revoked = other.revoke(&*key).grace(AGAIN).await.unwrap();
+    assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
+    assert!(!fixture.is_held(&key).await);
+    locks.shutdown().await;
+}
+
+pub async fn downgraded_holder_is_no_longer_meant(fixture: Fixture) {
+    if !fixture.has_operations() || !fixture.has_permits() {
+        return;
+    }
+    let (locks, other) = (listening(&fixture).await, fixture.other());
+    let key = fixture.key("row");
+    let writer = held(&locks, &key).await;
+    let seen = holder(other, &key).await;
+    let reader = writer.downgrade().await.unwrap();
+    let revoked = other.revoke(&*key).holder(&seen).await.unwrap();
+    assert_eq!(revoked, Revocation::NotHeld);
+    assert!(reader.is_valid());
+    reader.release().await.unwrap();
+    locks.shutdown().await;
+}
+
+pub async fn force_takes_the_lock_from_a_process_that_cannot_hear(fixture: Fixture) {
+    if !fixture.has_operations() {
+        return;
+    }
+    let Some((network, locks)) = fixture.over_a_network().await else {
+        return;
+    };
+    let (other, key) = (fixture.other(), fixture.key("row"));
+    let guard = held(&locks, &key).await;
+    let before = guard.fencing_token().await.unwrap();
+    network.each(Proxy::black_hole);
+    let next = tokio::spawn(lock(other, &key).acquire());
+    let waits = async {
+        while other.inspect(&key).await.unwrap().waiting() == 0 {
+            tokio::time::sleep(millis(5)).await;
+        }
+    };
+    within(AGAIN, waits).await;
+    let asked = other.revoke(&*key).grace(millis(100)).await.unwrap();
+    assert!(matches!(asked, Revocation::NotStopped { .. }), "{asked:?}");
+    assert!(!next.is_finished());
+    let taken = other.revoke(&*key).grace(Duration::ZERO).force().await;
+    let taken = taken.unwrap();
+    let Revocation::Taken { fencing_token, .. } = taken else {
+        panic!("{taken:?}");
+    };
+    assert!(fencing_token > before, "{fencing_token} > {before}");
+    let next = within(AGAIN, next).await.unwrap().unwrap();
+    let after = next.fencing_token().await.unwrap();
+    assert!(after > fencing_token, "{after} > {fencing_token}");
+    network.each(Proxy::heal);
+    // Its renewal finds another owner, or its lease ends before.
+    within(TTL + AGAIN, guard.lost()).await;
+    drop(guard);
+    assert!(next.is_valid() && fixture.is_held(&key).await);
+    next.release().await.unwrap();
+    fixture.until_free(&key, AGAIN).await;
+    within(AGAIN, locks.shutdown()).await;
+}
+
+pub async fn force_takes_the_lock_of_a_body_that_does_not_stop(fixture: Fixture) {
+    if !fixture.has_operations() {
+        return;
+    }
+    let (locks, other) = (listening(&fixture).await, fixture.other());
+    let key = fixture.key("row");
+    let guard = held(&locks, &key).await;
+    let before = guard.fencing_token().await.unwrap();
+    let revoke = other.revoke(&*key).grace(millis(1200)).force();
+    let taken = within(AGAIN, revoke.into_future()).await.unwrap();
+    let Revocation::Taken { fencing_token, .. } = taken else {
+        panic!("{taken:?}");
+    };
+    assert!(fencing_token > before, "{fencing_token} > {before}");
+    let next = held(other, &key).await;
+    assert!(next.fencing_token().await.unwrap() > fencing_token);
+    within(AGAIN, guard.lost()).await;
+    drop(guard);
+    // The release of the one that lost it touches nothing.
+    locks.shutdown().await;
+    assert!(next.is_valid() && fixture.is_held(&key).await);
+    next.release().await.unwrap();
+    fixture.until_free(&key, AGAIN).await;
+}
+
+pub async fn lock_of_another_client_is_taken_by_force_alone(fixture: Fixture) {
+    if !fixture.has_operations() {
+        return;
+    }
+    let (locks, other) = (listening(&fixture).await, fixture.other());
+    let key = fixture.key("row");
+    let guard = held(&locks, &key).await;
+    if !fixture.stolen(&key) {
+        return;
+    }
+    within(TTL + AGAIN, guard.lost()).await;
+    drop(guard);
+    let foreign = holder(other, &key).await;
+    assert_eq!(foreign.process(), None);
+    let asked = other.revoke(&*key).grace(LONG).await.unwrap();
+    assert!(matches!(asked, Revocation::NotStopped { .. }), "{asked:?}");
+    let wrong = other.revoke(&*key).token("another").force().await.unwrap();
+    assert_eq!(wrong, Revocation::NotHeld);
+    assert_eq!(holder(other, &key).await.token(), foreign.token());
+    let taken = other.revoke(&*key).holder(&foreign).force().await.unwrap();
+    assert!(matches!(taken, Revocation::Taken { .. }), "{taken:?}");
+    fixture.until_free(&key, AGAIN).await;
+    locks.shutdown().await;
+}
+
+pub async fn nobody_hears_of_a_lock_that_does_not_exist(fixture: Fixture) {
+    if !fixture.has_operations() {
+        return;
+    }
+    let (locks, other) = (listening(&fixture).await, fixture.other());
+    let (key, free) = (fixture.key("row"), fixture.key("free"));
+    let call = endless(&locks, &key).await;
+    assert_eq!(
+        other.revoke(&*free).force().await.unwrap(),
+        Revocation::NotHeld
+    );
+    let seen = holder(other, &key).await;
+    let wrong = other.revoke(&*free).holder(&seen).force().await.unwrap();
+    assert_eq!(wrong, Revocation::NotHeld);
+    for invalid in ["", ":reserved"] {
+        let refused = other.revoke(invalid).await.unwrap_err();
+        assert!(matches!(refused, LockError::InvalidKey { .. }), "{refused}");
+    }
+    assert!(!call.is_finished());
+    let revoked = other.revoke(&*key).grace(AGAIN).await.unwrap();
+    assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
+    assert!(is_revoked(&within(AGAIN, call).await.unwrap()));
+    locks.shutdown().await;
+}
