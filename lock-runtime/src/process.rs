@@ -19,11 +19,35 @@ impl ProcessId {
         let random = Uuid::new_v4().as_u128() & ((1 << BITS) - 1);
         ProcessId(random as u32)
     }
+
+    /// Parses what [`Display`](fmt::Display) writes, and nothing else.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn parse(text: &str) -> Option<ProcessId> {
+        let id = ProcessId(u32::from_str_radix(text, 16).ok()?);
+        (id.to_string() == text && id.0 >> BITS == 0).then_some(id)
+    }
 }
 
 /// Seven hexadecimal digits.
 impl fmt::Display for ProcessId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:07x}", self.0)
+    }
+}
+
+#[cfg(all(test, feature = "etcd"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_parsed_as_it_is_displayed() {
+        for id in [0, 0x7be_01c5, 0xfff_ffff].map(ProcessId) {
+            assert_eq!(ProcessId::parse(&id.to_string()), Some(id));
+        }
+        for text in [
+            "", "7be01c", "7BE01C5", "+be01c5", "17be01c5", "7be01cg", "7be01c5 ",
+        ] {
+            assert_eq!(ProcessId::parse(text), None, "{text:?}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use lock_runtime::{
 use tokio::task::JoinHandle;
 
 use super::fixture::Fixture;
+use super::reports::PACE;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::AGAIN;
 use lock_test_support::time::{millis, within};
@@ -208,7 +209,7 @@ pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: 
             }
         }
     };
-    let seen = within(AGAIN, described).await;
+    let seen = within(AGAIN + PACE, described).await;
     let next = tokio::spawn(lock(&locks, &key).acquire());
     let waits = async {
         while locks.stats().waiting == 0 {

@@ -165,6 +165,7 @@ impl Topology {
         Self {
             alone: Some(|| Box::new(Etcd::start())),
             faults: LASTING,
+            has_operations: true,
             outlasts: millis(2000),
             reached: 1,
             ..Self::of(etcd, inputs::etcd())

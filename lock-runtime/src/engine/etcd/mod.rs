@@ -4,13 +4,18 @@
 //! their limits allow; the others follow the line by a watch.
 
 pub(crate) mod address;
+mod asks;
 pub(crate) mod check;
 pub(crate) mod conn;
 pub(crate) mod keys;
 pub(crate) mod lock;
 pub(crate) mod open;
 pub(crate) mod operations;
+pub(crate) mod own_report;
+mod pages;
 mod ping;
+mod reports;
+mod take;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -2,6 +2,7 @@
 
 use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::address::Address;
+use crate::engine::etcd::asks;
 use crate::engine::etcd::conn::client::Client;
 use crate::engine::etcd::conn::connect::Connector;
 use crate::engine::etcd::keys::Keys;
@@ -37,13 +38,21 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
         handler: handler.clone(),
         epoch_key: keys.epoch(),
         on_watch: Arc::new(move |message| {
-            if let Some(core) = of_watch.get().and_then(Weak::upgrade) {
+            if let Some(core) = of_watch.get().and_then(Weak::upgrade)
+                && !core.on_asked(&message)
+            {
                 core.on_watch(&message);
             }
         }),
+        asks: asks::watch(&keys),
     };
-    let again = handler.clone();
-    let on_connect = move || again(EngineEvent::Resubscribed);
+    let (of_connect, again) = (core.clone(), handler.clone());
+    let on_connect = move || {
+        again(EngineEvent::Resubscribed);
+        if let Some(core) = of_connect.get().and_then(Weak::upgrade) {
+            core.on_new_epoch();
+        }
+    };
     let client = Client::connect(connector, on_connect).await;
     let client = client.map_err(|error| {
         connect_error(server.clone(), error, |server, error| {

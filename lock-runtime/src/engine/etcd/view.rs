@@ -1,33 +1,59 @@
-//! Reads who holds a lock and who waits for it.
+//! Reads who holds a lock and who waits for it, and which locks there are.
 
 use crate::engine::common::line::Line;
 use crate::engine::error::EngineError;
-use crate::engine::etcd::keys::Keys;
+use crate::engine::etcd::keys::{Keys, Range};
 use crate::engine::etcd::lock::core::Core;
-use crate::engine::etcd::wire::error::Failure;
-use crate::engine::etcd::wire::messages::{KeyValue, RangeRequest, RangeResponse};
+use crate::engine::etcd::wire::messages::{KeyValue, RangeRequest};
 use crate::engine::token::Token;
 use crate::engine::view::View;
-use prost::bytes::Bytes;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 impl Core {
     /// Looks at a lock, and at its first waiters. It reads the whole line as of now, since its limits tell who holds the lock.
     pub(crate) async fn view(
         self: Arc<Self>,
-        line: (Bytes, Bytes),
+        line: Range,
         most: usize,
     ) -> Result<View, EngineError> {
-        let (method, read) = ("/etcdserverpb.KV/Range", RangeRequest::in_order(&line));
-        let connection = self.client.connection().await?;
-        let reply = connection.channel.call(method, &read).await;
-        let RangeResponse { kvs, .. } = reply.map_err(Failure::into_engine_error)?;
-        Ok(Line::new(kvs).view(most, |entry| text(&self.keys, entry)))
+        let line = self.range(&RangeRequest::in_order(&line)).await?;
+        Ok(Line::new(line.kvs).view(most, |entry| text(&self.keys, entry)))
+    }
+
+    /// Returns the first locks in those ranges that have claims.
+    pub(crate) async fn names(
+        self: Arc<Self>,
+        ranges: Vec<Range>,
+        most: usize,
+        deadline: Instant,
+    ) -> Result<Vec<Arc<str>>, EngineError> {
+        let mut names: Vec<Arc<str>> = Vec::new();
+        for range in ranges {
+            let mut pages = self.pages(range, true, deadline);
+            while names.len() < most
+                && let Some(page) = pages.next().await?
+            {
+                names.extend(
+                    page.iter()
+                        .filter_map(|entry| self.keys.name_of(&entry.key))
+                        .map(Arc::from),
+                );
+                // The claims of a line are side by side.
+                names.dedup();
+                let last = page.last().and_then(|entry| self.keys.name_of(&entry.key));
+                if let Some(name) = last {
+                    pages.skip_to(self.keys.line(&name).1);
+                }
+            }
+        }
+        names.truncate(most);
+        Ok(names)
     }
 }
 
 /// Returns the token of a claim. What another client writes as a value may be empty: its key identifies it.
-fn text(keys: &Keys, entry: &KeyValue) -> Box<str> {
+pub(crate) fn text(keys: &Keys, entry: &KeyValue) -> Box<str> {
     match Token::read(&entry.value) {
         Some(_) => String::from_utf8_lossy(&entry.value).into(),
         None => keys.shown(&entry.key),
@@ -37,6 +63,7 @@ fn text(keys: &Keys, entry: &KeyValue) -> Box<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prost::bytes::Bytes;
 
     #[test]
     fn a_claim_is_shown_by_its_token_and_another_client_by_its_key() {

@@ -331,6 +331,11 @@ pub const CLASSES: &[Class] = &[
         patch: "c65-each-release-grants-the-lock",
         finder: ServerTest("releases_of_one_lock_in_one_call_grant_it_once"),
     },
+    Class {
+        name: "C66",
+        patch: "c66-tokens-enter-a-line-again",
+        finder: UnitTest("a_claim_that_is_taken_out_of_the_line_does_not_return"),
+    },
 ];
 
 impl Class {

@@ -4,6 +4,7 @@ use crate::engine::etcd::address::Address;
 use crate::engine::etcd::conn::connection::{Connection, WatchHandler};
 use crate::engine::etcd::wire::error::Failure;
 use crate::engine::etcd::wire::grpc::Caller;
+use crate::engine::etcd::wire::messages::{WatchCommand, WatchCreate};
 use crate::engine::event::EventHandler;
 use crate::engine::timeouts::Timeouts;
 use crate::engine::url::{NodeAddress, format_address};
@@ -24,6 +25,8 @@ pub(crate) struct Connector {
     /// The key that names the connection whose writes are carried out.
     pub(crate) epoch_key: Bytes,
     pub(crate) on_watch: WatchHandler,
+    /// The watch of each connection that is there for no claim.
+    pub(crate) asks: WatchCreate,
 }
 
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -46,6 +49,7 @@ impl Connector {
             opened,
         )
         .await?;
+        connection.watch(WatchCommand::Create(self.asks.clone()));
         Ok(connection)
     }
 

@@ -16,7 +16,8 @@ pub(crate) const EPOCH_TTL: Duration = Duration::from_secs(60);
 pub(crate) struct Epoch {
     key: Bytes,
     value: Bytes,
-    lease: i64,
+    /// The lease of its key, which ends that time after the connection, unless the epoch is ended.
+    pub(crate) lease: i64,
 }
 
 impl Epoch {

@@ -20,7 +20,7 @@ impl Core {
         }
         self.open(&claims)?;
         let since = self.clock.now();
-        let acquired = self.take(&claims).await;
+        let acquired = self.enter_all(&claims).await;
         let count = match &acquired {
             Ok(count) => *count,
             Err(error) if error.kind == EngineErrorKind::Indeterminate => return acquired,
@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// Enters the lines in one transaction, again for fewer claims while one of them has no room.
-    async fn take(&self, claims: &[Claim]) -> Result<usize, EngineError> {
+    async fn enter_all(&self, claims: &[Claim]) -> Result<usize, EngineError> {
         let (mut count, mut seen) = (claims.len(), None);
         for round in 0..MAX_ROUNDS {
             let claims = &claims[..count];

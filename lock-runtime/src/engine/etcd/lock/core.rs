@@ -5,12 +5,17 @@ use crate::engine::common::claim_table::end_expired;
 use crate::engine::common::upkeep::Kept;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::conn::client::Client;
+use crate::engine::etcd::conn::connection::Connection;
 use crate::engine::etcd::conn::leases::Leases;
 use crate::engine::etcd::conn::server_lease::LeaseUse;
 use crate::engine::etcd::keys::Keys;
 use crate::engine::etcd::lock::claims::Claims;
+use crate::engine::etcd::own_report::OwnReport;
 use crate::engine::etcd::wire::error::Failure;
-use crate::engine::etcd::wire::messages::{KeyValue, OpReply, TxnRequest, TxnResponse};
+use crate::engine::etcd::wire::messages::{
+    KeyValue, OpReply, PutRequest, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+};
+use crate::engine::etcd::wire::txn;
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::request::Claim;
 use crate::util::clock::{Clock, Timestamp};
@@ -30,6 +35,7 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) started: Timestamp,
     pub(crate) handler: EventHandler,
+    pub(crate) own_report: OwnReport,
 }
 
 /// What a write found.
@@ -81,6 +87,7 @@ impl Core {
             started: clock.now(),
             clock,
             handler,
+            own_report: OwnReport::default(),
         });
         let (table, weak) = (core.claims.table.clone(), Arc::downgrade(&core));
         let expiry = end_expired(table, weak, |core, token| {
@@ -155,30 +162,44 @@ impl Core {
 
     async fn write_once(
         &self,
-        mut request: TxnRequest,
+        request: TxnRequest,
         lines: Option<Vec<Bytes>>,
     ) -> Result<Written, Failure> {
         let connection = self.client.connection().await;
         let connection = connection.map_err(|error| Failure::not_sent(error.to_string()))?;
-        let epoch = connection.epoch();
-        let epoch = epoch.ok_or_else(|| Failure::not_sent("there is no epoch"))?;
-        epoch.guard(&mut request);
-        let reply = match lines {
-            Some(lines) => connection.txn_in_batch(request, lines).await?,
-            None => connection.channel.txn(&request).await?,
+        write_through(&connection, request, lines).await
+    }
+
+    /// Writes a key that ends with the present epoch, unless that has ended.
+    pub(crate) async fn put_in_epoch(&self, key: Bytes, value: Bytes) -> Result<(), EngineError> {
+        let connection = self.client.connection().await?;
+        let put = PutRequest {
+            key,
+            value,
+            lease: connection.epoch().map_or(0, |epoch| epoch.lease),
+            ignore_lease: false,
         };
-        let (succeeded, revision) = (reply.succeeded, reply.revision());
-        let replies = reply.responses.into_iter();
-        let mut replies: Vec<_> = replies.filter_map(|op| op.response).collect();
-        if !succeeded && !epoch.lasts_by(replies.pop()) {
-            connection.end();
-            return Err(Failure::not_sent("the epoch of the connection has ended"));
-        }
-        Ok(Written {
-            succeeded,
-            revision,
-            replies,
+        let request = TxnRequest {
+            success: vec![txn::put(put)],
+            ..TxnRequest::default()
+        };
+        let written = write_through(&connection, request, None).await;
+        written.map(drop).map_err(|failure| {
+            if failure.is_lost_lease() {
+                connection.end();
+            }
+            failure.into_engine_error()
         })
+    }
+
+    /// Reads a range as of now.
+    pub(crate) async fn range(&self, read: &RangeRequest) -> Result<RangeResponse, EngineError> {
+        let connection = self.client.connection().await?;
+        let reply = connection
+            .channel
+            .call("/etcdserverpb.KV/Range", read)
+            .await;
+        reply.map_err(Failure::into_engine_error)
     }
 
     /// Executes a transaction that does no harm if it is executed late.
@@ -208,4 +229,31 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// Executes the transaction if the epoch is that connection's.
+async fn write_through(
+    connection: &Connection,
+    mut request: TxnRequest,
+    lines: Option<Vec<Bytes>>,
+) -> Result<Written, Failure> {
+    let epoch = connection.epoch();
+    let epoch = epoch.ok_or_else(|| Failure::not_sent("there is no epoch"))?;
+    epoch.guard(&mut request);
+    let reply = match lines {
+        Some(lines) => connection.txn_in_batch(request, lines).await?,
+        None => connection.channel.txn(&request).await?,
+    };
+    let (succeeded, revision) = (reply.succeeded, reply.revision());
+    let replies = reply.responses.into_iter();
+    let mut replies: Vec<_> = replies.filter_map(|op| op.response).collect();
+    if !succeeded && !epoch.lasts_by(replies.pop()) {
+        connection.end();
+        return Err(Failure::not_sent("the epoch of the connection has ended"));
+    }
+    Ok(Written {
+        succeeded,
+        revision,
+        replies,
+    })
 }

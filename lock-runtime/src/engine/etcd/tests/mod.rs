@@ -3,5 +3,6 @@
 mod batches;
 mod checks;
 mod leases;
+mod operations;
 mod scripted_server;
 mod watches;

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
+use tokio::time::sleep;
 
 /// How long a slow server takes to grant a lease.
 pub(crate) const DELAY: Duration = Duration::from_millis(400);
@@ -46,8 +47,10 @@ struct Stored {
     kept_alive: usize,
     /// The watches that have begun, with where their reports go.
     watches: Vec<(i64, mpsc::UnboundedSender<WatchResponse>)>,
-    /// The revision from which each watch was to begin.
+    /// The revision from which each watch of the line was to begin.
     starts: Vec<i64>,
+    /// The watches of asks.
+    asks: Vec<(i64, mpsc::UnboundedSender<WatchResponse>)>,
     /// The other client releases the lock when a claim has entered its line, and watches begin after that.
     releases_first: bool,
     /// The clock of the client, which advances by [`DELAY`] before each lease is granted.
@@ -116,6 +119,41 @@ impl ScriptedServer {
     /// Returns the revision from which each watch was to begin.
     pub(crate) fn starts(&self) -> Vec<i64> {
         self.shared.stored().starts.clone()
+    }
+
+    /// Waits until that number of watches of asks have begun, and returns where the last reports to.
+    async fn until_asks(&self, count: usize) -> (i64, mpsc::UnboundedSender<WatchResponse>) {
+        loop {
+            if let Some(watch) = self.shared.stored().asks.get(count - 1) {
+                return watch.clone();
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Ends the first watch of asks, whose history is gone, and reports that text to the second.
+    pub(crate) async fn end_watch_and_ask(&self, text: &'static str) {
+        let (watch_id, reports) = self.until_asks(1).await;
+        let _ = reports.send(WatchResponse {
+            watch_id,
+            canceled: true,
+            compact_revision: 5,
+            ..WatchResponse::default()
+        });
+        let (watch_id, reports) = self.until_asks(2).await;
+        let value = Bytes::from_static(text.as_bytes());
+        let written = [(1, Bytes::new()), (0, value)].map(|(kind, value)| Event {
+            kind,
+            kv: Some(KeyValue {
+                value,
+                ..KeyValue::default()
+            }),
+        });
+        let _ = reports.send(WatchResponse {
+            watch_id,
+            events: written.into(),
+            ..WatchResponse::default()
+        });
     }
 
     /// Returns the lease of the last claim in the line of `row`.
@@ -207,7 +245,7 @@ async fn reply_to(
     stream.send_trailers(status)
 }
 
-/// Begins the watches that a connection asks for. Each of its messages comes in a frame of its own.
+/// Begins the watches that a connection asks for, which are of the line or of asks. Each of its messages comes in a frame of its own.
 async fn take_watches(
     mut body: RecvStream,
     reports: mpsc::UnboundedSender<WatchResponse>,
@@ -219,6 +257,11 @@ async fn take_watches(
         let Some(WatchCommand::Create(create)) = request.command else {
             continue;
         };
+        if create.key != LINE {
+            let mut stored = shared.stored();
+            stored.asks.push((create.watch_id, reports.clone()));
+            continue;
+        }
         shared.stored().starts.push(create.start_revision);
         if shared.stored().releases_first {
             shared.release().await;

@@ -169,6 +169,15 @@ impl TxnResponse {
         self.header.as_ref().map_or(0, |header| header.revision)
     }
 
+    /// Returns the keys of each range that was read.
+    pub(crate) fn ranges(self) -> impl Iterator<Item = Vec<KeyValue>> {
+        let range = |op: ResponseOp| match op.response {
+            Some(OpReply::Range(range)) => Some(range.kvs),
+            _ => None,
+        };
+        self.responses.into_iter().filter_map(range)
+    }
+
     /// Returns the replies to the transactions within this one.
     pub(crate) fn parts(self) -> impl Iterator<Item = TxnResponse> {
         let part = |op: ResponseOp| match op.response {

@@ -76,6 +76,14 @@ pub(crate) fn has_no_newer((key, range_end): &(Bytes, Bytes), revision: i64) -> 
     }
 }
 
+/// The key is there since the write of that revision.
+pub(crate) fn was_created_at(key: Bytes, revision: i64) -> Compare {
+    Compare {
+        operand: Some(Operand::CreateRevision(revision)),
+        ..is_absent(key)
+    }
+}
+
 pub(crate) fn has_value(key: Bytes, value: Bytes) -> Compare {
     Compare {
         result: EQUAL,
