@@ -1,10 +1,12 @@
 //! Looking at a lock changes nothing, and needs few rights.
 
-use lock_runtime::Config;
+use std::error::Error;
+
+use lock_runtime::{Config, LockInfo};
 
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
-use lock_test_support::time::patient;
+use lock_test_support::time::{NOISE, millis, patient, within};
 
 use super::access::with_users;
 
@@ -53,6 +55,26 @@ async fn a_user_that_may_read_can_look() {
     let found = viewer.inspect("row").await.unwrap();
     let holder = found.holders().first().expect("it is held");
     assert_eq!(holder.process(), Some(locks.process_id()));
+    let listed = viewer.list("").await.unwrap();
+    assert_eq!(
+        listed.iter().map(LockInfo::key).collect::<Vec<_>>(),
+        ["row"]
+    );
+    let reported = async {
+        while viewer.processes().await.unwrap().is_empty() {
+            tokio::time::sleep(millis(5)).await;
+        }
+    };
+    within(NOISE * 4, reported).await;
+    for refused in [
+        viewer.ask_for_reports().await.err(),
+        viewer.revoke("row").force().await.err(),
+    ] {
+        let refused = refused.expect("it may only read");
+        let cause = refused.source().expect("the server says why").to_string();
+        assert!(cause.contains("permission denied"), "{cause}");
+    }
+    assert!(guard.is_valid());
     let refused = viewer.lock("other").try_acquire().await.unwrap_err();
     assert!(refused.is_unavailable(), "{refused}");
     guard.release().await.unwrap();
