@@ -29,7 +29,7 @@ pub fn redis(bytes: &[u8]) {
         granted(&value);
         SlotMap::parse(&value, "asked");
         if let Value::Array(message) | Value::Push { data: message, .. } = &value {
-            parse_message(message);
+            parse_message(message, "lock:::asks");
         }
         if let Err(error) = value.extract_error() {
             Redirect::parse(&with_message(error_kind(&error), error), "asked");

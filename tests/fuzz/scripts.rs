@@ -44,7 +44,9 @@ type Request = (
 const ALL: [&str; 3] = [LOCK, QUEUE, WAITERS];
 const ALL_AND_TOMBSTONE: [&str; 4] = [LOCK, QUEUE, WAITERS, TOMBSTONE];
 
-const REQUESTS: [Request; 15] = [
+const REVOKED: [&str; 5] = [LOCK, QUEUE, WAITERS, TOMBSTONE, FENCE];
+
+const REQUESTS: [Request; 16] = [
     ("take", scripts::TAKE, &[LOCK, QUEUE], &["20000", "?"]),
     (
         "wait",
@@ -54,6 +56,7 @@ const REQUESTS: [Request; 15] = [
     ),
     ("cancel", scripts::CANCEL, &ALL_AND_TOMBSTONE, &["?", "0"]),
     ("release", scripts::RELEASE, &ALL, &["?"]),
+    ("revoke", scripts::REVOKE, &REVOKED, &["?", "0", "1"]),
     ("renew", scripts::RENEW, &[LOCK], &["?", "20000"]),
     (
         "fencing_token",

@@ -80,6 +80,16 @@ pub const DOWNGRADE: &str = script!(
         "downgrade.lua"
     ]
 );
+pub const REVOKE: &str = script!(
+    "local cluster = false\n",
+    [
+        "lib_grace.lua",
+        "lib_holders.lua",
+        "lib_queue.lua",
+        "lib_grant_next.lua",
+        "revoke.lua"
+    ]
+);
 pub const RENEW: &str = script!([
     "lib_grace.lua",
     "renew.lua",

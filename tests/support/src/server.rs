@@ -378,8 +378,8 @@ impl Server {
         Monitor { lines }
     }
 
-    /// Returns all keys of all databases, except for counters of fencing tokens and for tombstones, which are
-    /// kept for a moment because a request of the claim may still arrive.
+    /// Returns all keys of all databases, except for counters of fencing tokens, for tombstones, which are kept for a
+    /// moment because a request of the claim may still arrive, and for what processes tell of themselves.
     pub fn leftovers(&self) -> Vec<String> {
         let keyspace: String = self.query("INFO keyspace");
         let mut connection = self.connect().unwrap();
@@ -393,10 +393,9 @@ impl Server {
                 .exec(&mut connection)
                 .unwrap();
             let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).unwrap();
-            left.extend(
-                keys.into_iter()
-                    .filter(|key| !key.contains("::fence") && !key.contains("::gone:")),
-            );
+            let kept = ["::fence", "::gone:", "::reports", "::processes"];
+            let is_kept = |key: &String| kept.iter().any(|kind| key.contains(kind));
+            left.extend(keys.into_iter().filter(|key| !is_kept(key)));
         }
         left
     }

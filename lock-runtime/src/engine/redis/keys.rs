@@ -84,6 +84,46 @@ impl Keys {
         self.never() + &self.tag(slot)
     }
 
+    /// Returns the keys of what processes tell of themselves, and of the times when they did; in a cluster in one slot.
+    pub(crate) fn reports(&self) -> [String; 2] {
+        let reports = [&self.prefix, "::reports"].concat();
+        let key = |kind| self.derived_key(&reports, kind, "").to_string();
+        ["reports", "processes"].map(key)
+    }
+
+    /// Returns the channel on which all processes are asked.
+    pub(crate) fn asks(&self) -> String {
+        [&self.prefix, "::asks"].concat()
+    }
+
+    /// Returns the name of the lock that is held if this key exists, or that is waited for.
+    pub(crate) fn lock_of(&self, key: &str) -> Option<String> {
+        let is_key = |key: &str| !key.is_empty() && !key.starts_with(':');
+        let rest = key.strip_prefix(&*self.prefix)?;
+        let Some(queued) = rest.strip_prefix("::queue:") else {
+            return is_key(rest).then(|| key.to_owned());
+        };
+        let locked = match self.cluster {
+            true => queued.strip_prefix('{')?.split_once('}')?.1,
+            false => queued,
+        };
+        let lock = [&self.prefix, locked].concat();
+        let is_queue = is_key(locked) && self.queue(&lock).to_string() == key;
+        is_queue.then_some(lock)
+    }
+
+    /// Returns the glob of all keys, for `SCAN`.
+    pub(crate) fn glob(&self) -> String {
+        let mut glob = String::new();
+        for c in self.prefix.chars() {
+            if "*?[]\\".contains(c) {
+                glob.push('\\');
+            }
+            glob.push(c);
+        }
+        glob + "*"
+    }
+
     /// Returns the pattern of all keys and channels.
     pub(crate) fn all(&self) -> String {
         [&self.prefix, "*"].concat()
@@ -161,6 +201,8 @@ mod tests {
         assert_eq!(all_of(&keys, "lock:a{b}c"), expected);
         assert_eq!(keys.channel("p"), "lock:::grants:p");
         assert_eq!(keys.never_in(1507), "lock:::never");
+        assert_eq!(keys.reports(), ["lock:::reports", "lock:::processes"]);
+        assert_eq!(keys.asks(), "lock:::asks");
     }
 
     #[test]
@@ -179,6 +221,61 @@ mod tests {
         assert_eq!(keys.channel("p"), "lock:::grants:p");
         assert_eq!(keys.never_in(1507), "lock:::never{2245}");
         assert_eq!(slot_of(&keys.never_in(1507)), 1507);
+    }
+
+    #[test]
+    fn reports_are_in_one_slot() {
+        for prefix in ["lock:", "", "}", "{app}:", "x{a}{"] {
+            let keys = Keys::new(prefix, true).unwrap();
+            let slot = slot_of(&format!("{prefix}::reports"));
+            assert_eq!(
+                keys.reports().map(|key| slot_of(&key)),
+                [slot; 2],
+                "{prefix}"
+            );
+        }
+        let keys = Keys::new("lock:", true).unwrap();
+        let expected = ["lock:::reports{3117}", "lock:::processes{3117}"];
+        assert_eq!(keys.reports(), expected);
+    }
+
+    #[test]
+    fn a_lock_is_named_by_its_key_and_by_its_queue() {
+        for cluster in [false, true] {
+            for prefix in ["lock:", "", "{app}:", "é{🔒}", "x{a}{"] {
+                let keys = Keys::new(prefix, cluster).unwrap();
+                let named = |key: &str| keys.lock_of(key);
+                for key in random_keys(1000).filter(|key| !key.starts_with(':')) {
+                    let lock = format!("{prefix}{key}");
+                    assert_eq!(named(&lock).as_ref(), Some(&lock));
+                    assert_eq!(named(&keys.queue(&lock).to_string()), Some(lock.clone()));
+                    let mut others = all_of(&keys, &lock).split_off(2);
+                    others.extend(keys.reports());
+                    others.extend([keys.never(), keys.channel("p")]);
+                    for other in others {
+                        assert_eq!(named(&other), None, "{other}");
+                    }
+                }
+            }
+        }
+        let keys = Keys::new("lock:", true).unwrap();
+        for foreign in [
+            "lock",
+            "lock:",
+            "shop:a",
+            "lock:::queue:a",
+            "lock:::queue:{1}a",
+            "",
+        ] {
+            assert_eq!(keys.lock_of(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_no_pattern() {
+        let glob = |prefix| Keys::new(prefix, false).unwrap().glob();
+        assert_eq!(glob("lock:"), "lock:*");
+        assert_eq!(glob(r"a*b?[c]\"), r"a\*b\?\[c\]\\*");
     }
 
     /// The example in `PROTOCOL.md`, for other clients to compare.

@@ -4,6 +4,7 @@
 //! interoperates with every client that uses `SET NX PX` and compare-and-delete.
 
 pub(crate) mod address;
+pub(crate) mod asks;
 pub(crate) mod check;
 pub(crate) mod conn;
 pub(crate) mod hash_slot;
@@ -14,7 +15,11 @@ pub(crate) mod open;
 pub(crate) mod open_quorum;
 pub(crate) mod operations;
 pub(crate) mod ping;
+pub(crate) mod reports;
 pub(crate) mod scripts;
+pub(crate) mod take;
+#[cfg(test)]
+pub(crate) mod tests;
 pub(crate) mod topology;
 pub(crate) mod view;
 pub(crate) mod wire;

@@ -1,14 +1,21 @@
-//! Reads who holds a lock and who waits for it.
+//! Reads who holds a lock and who waits for it, and which locks there are.
 
 use crate::engine::error::EngineError;
 use crate::engine::redis::conn::request::Via;
+use crate::engine::redis::hash_slot::slot_of;
 use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::error::unexpected_reply;
 use crate::engine::view::{View, ViewedHolder};
 use crate::lock_info::LeaseInfo;
+use crate::util::join_all::join_all;
 use redis::Value;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// How many keys the server looks at in one step, which takes it less than a millisecond.
+const KEYS_A_STEP: usize = 1000;
 
 impl Locks {
     /// Looks at a lock, and at its first waiters. Changes nothing.
@@ -33,6 +40,53 @@ impl Locks {
             waiters: waiters.iter().map(text).collect::<Result<_, _>>()?,
             waiting,
         })
+    }
+
+    /// Returns the names, with that prefix, of locks that are held or waited for, `most` of them at the most. Every master
+    /// looks at all of its keys, in steps between which it carries out other requests.
+    pub(crate) async fn names(
+        &self,
+        prefix: &str,
+        most: usize,
+        deadline: Instant,
+    ) -> Result<Vec<Arc<str>>, EngineError> {
+        let slots = self.router.a_slot_of_each_master().into_iter();
+        let mut seen = HashSet::new();
+        let masters = slots
+            .map(|slot| self.keys.never_in(slot))
+            .filter(|key| seen.insert(slot_of(key)));
+        let scans = masters.map(|key| self.names_at(key, prefix, most, deadline));
+        let mut names = BTreeSet::new();
+        for found in join_all(scans).await {
+            names.extend(found?);
+        }
+        Ok(names.into_iter().take(most).collect())
+    }
+
+    /// Returns the names that the master of that key knows.
+    async fn names_at(
+        &self,
+        key: String,
+        prefix: &str,
+        most: usize,
+        deadline: Instant,
+    ) -> Result<BTreeSet<Arc<str>>, EngineError> {
+        let (mut names, mut cursor) = (BTreeSet::new(), 0_u64);
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(cursor).arg("MATCH").arg(self.keys.glob());
+            scan.arg("COUNT").arg(KEYS_A_STEP);
+            let step = self.command(Via::IoThread, &key, scan, deadline);
+            let (next, keys): (u64, Vec<Vec<u8>>) = step.await?;
+            let keys = keys.iter().filter_map(|key| str::from_utf8(key).ok());
+            let locks = keys.filter_map(|key| self.keys.lock_of(key));
+            let locks = locks.filter(|lock| lock.starts_with(prefix));
+            names.extend(locks.map(Arc::from));
+            if next == 0 || names.len() >= most {
+                return Ok(names);
+            }
+            cursor = next;
+        }
     }
 }
 

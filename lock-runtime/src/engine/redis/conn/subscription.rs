@@ -1,4 +1,4 @@
-//! The subscription to this process's channel, on a connection of its own.
+//! The subscription to this process's channel, and to that on which all are asked, on a connection of its own.
 
 use crate::engine::common::message::Dialect;
 use crate::engine::common::pace::MIN_TIMEOUT;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// The subscription to the process's channel. It is made when the first claim waits.
+/// The subscription. It is made when the first claim waits, or when the process listens.
 pub(crate) struct Subscription {
     pub(crate) channel: String,
     io: IoThread,
@@ -31,10 +31,17 @@ const MESSAGES: Dialect = Dialect {
     name: str::to_owned,
 };
 
-/// Parses a message, which is a channel and a text; returns `None` if it is invalid.
-pub(crate) fn parse_message(message: &[Value]) -> Option<EngineEvent> {
-    let text = String::from_redis_value(message.last()?.clone()).ok()?;
-    MESSAGES.parse(&text)
+/// Parses a message, which is a channel and a text; returns `None` if it is invalid. What comes on the channel `asks` may
+/// be anything.
+pub(crate) fn parse_message(message: &[Value], asks: &str) -> Option<EngineEvent> {
+    let (text, channel) = message.split_last()?;
+    let text = String::from_redis_value(text.clone()).ok()?;
+    match channel.last() {
+        Some(Value::BulkString(channel)) if channel == asks.as_bytes() => {
+            Some(EngineEvent::Asked(text.into()))
+        }
+        _ => MESSAGES.parse(&text),
+    }
 }
 
 impl Subscription {
@@ -43,9 +50,12 @@ impl Subscription {
         let channel = keys.channel(&Uuid::new_v4().simple().to_string());
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(&channel);
+        let asks = keys.asks();
+        let mut subscribe_asks = redis::cmd("SUBSCRIBE");
+        subscribe_asks.arg(&asks);
         let (on_connected, keys) = (handler.clone(), keys.clone());
         let push_handler = PushHandler {
-            message: Arc::new(move |message| match parse_message(message) {
+            message: Arc::new(move |message| match parse_message(message, &asks) {
                 // The lock of another prefix is not ours, whatever the token.
                 Some(EngineEvent::Granted(grant)) if !keys.has(&grant.name) => {}
                 Some(news) => handler(news),
@@ -59,7 +69,8 @@ impl Subscription {
             timeout: connector.timeouts.command,
             connector: Connector {
                 setup_commands: vec![subscribe],
-                optional_commands: Vec::new(),
+                // A user who may not subscribe to it is granted locks all the same.
+                optional_commands: vec![subscribe_asks],
                 push_handler: Some(push_handler),
                 send_mode: SendMode::Direct,
                 ..connector.clone()
@@ -70,13 +81,15 @@ impl Subscription {
 
     /// Waits until the subscription is made: the server must not grant a lock to this process before.
     pub(crate) async fn subscribed(&self, deadline: Instant) -> Result<(), EngineError> {
-        let subscribe = || {
-            Arc::new(ReconnectingConnection::connect_in_background(
-                self.connector.clone(),
-            ))
-        };
-        let connection = self.connection.get_or_init(subscribe);
-        connection.connection_by(deadline, false).await.map(drop)
+        self.begin().connection_by(deadline, false).await.map(drop)
+    }
+
+    /// Begins the subscription, unless it was begun before.
+    pub(crate) fn begin(&self) -> &ReconnectingConnection {
+        self.connection.get_or_init(|| {
+            let connector = self.connector.clone();
+            Arc::new(ReconnectingConnection::connect_in_background(connector))
+        })
     }
 
     /// Subscribes once on a connection of its own, and closes it: the first claim may wait only much later.
@@ -86,6 +99,7 @@ impl Subscription {
         if let Some(push_handler) = push_handler {
             push_handler.connected = Arc::new(|| {});
         }
+        connector.optional_commands.clear();
         let connect = async move {
             let mut timeout = MIN_TIMEOUT;
             loop {

@@ -28,7 +28,7 @@ impl Locks {
             replicas => Via::Replicas(replicas),
         };
         let arguments = |command: &mut Cmd| {
-            self.queue_keys(command, claim);
+            self.queue_keys(command, &claim.name);
             command
                 .arg(&absent_key)
                 .arg(claim.token.encode(&mut [0; 37]))

@@ -70,11 +70,11 @@ impl Locks {
         }
     }
 
-    pub(crate) fn queue_keys(&self, command: &mut Cmd, claim: &Claim) {
+    pub(crate) fn queue_keys(&self, command: &mut Cmd, lock: &str) {
         command
-            .arg(&*claim.name)
-            .arg(self.keys.queue(&claim.name).to_string())
-            .arg(self.keys.waiters(&claim.name).to_string());
+            .arg(lock)
+            .arg(self.keys.queue(lock).to_string())
+            .arg(self.keys.waiters(lock).to_string());
     }
 
     pub(crate) fn tombstone(&self, claim: &Claim) -> String {

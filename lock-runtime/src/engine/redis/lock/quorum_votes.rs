@@ -36,7 +36,7 @@ impl Locks {
             deadline,
             |command| {
                 match queue_token {
-                    Some(_) => self.queue_keys(command, claim),
+                    Some(_) => self.queue_keys(command, &claim.name),
                     None => {
                         command.arg(&*claim.name);
                     }
@@ -80,7 +80,7 @@ impl Locks {
             keys,
             deadline,
             |command| {
-                self.queue_keys(command, entry);
+                self.queue_keys(command, &entry.name);
                 command
                     .arg(entry.token.encode(&mut [0; 37]))
                     .arg(milliseconds(entry.ttl))
@@ -112,7 +112,7 @@ impl Locks {
             keys,
             deadline,
             |command| {
-                self.queue_keys(command, entry);
+                self.queue_keys(command, &entry.name);
                 command
                     .arg(self.tombstone(entry))
                     .arg(&absent_key)
@@ -136,7 +136,7 @@ impl Locks {
             let keys = (&*claim.name, 3 + absent_key.iter().count());
             let script = &self.scripts.release_and_notify;
             let freed = self.eval(Via::IoThread, script, keys, deadline, |command| {
-                self.queue_keys(command, claim);
+                self.queue_keys(command, &claim.name);
                 command
                     .arg(&absent_key)
                     .arg(claim.token.encode(&mut [0; 37]));

@@ -25,7 +25,7 @@ impl Locks {
         let valid_until = valid_until.map_or(0, |time| time.0.as_micros());
         let (script, keys) = (&self.scripts.wait, (&*claim.name, 4));
         let reply = self.eval(Via::IoThread, script, keys, deadline, |command| {
-            self.queue_keys(command, claim);
+            self.queue_keys(command, &claim.name);
             command
                 .arg(self.tombstone(claim))
                 .arg(claim.token.encode(&mut [0; 37]))
@@ -80,7 +80,7 @@ impl Locks {
         let keys = (&*claim.name, 4 + absent_key.iter().count());
         let script = &self.scripts.cancel;
         let held = self.eval(Via::IoThread, script, keys, deadline, |command| {
-            self.queue_keys(command, claim);
+            self.queue_keys(command, &claim.name);
             command
                 .arg(self.tombstone(claim))
                 .arg(&absent_key)

@@ -1,0 +1,55 @@
+//! Takes a lock from its holder, whoever that is.
+
+use crate::engine::error::EngineError;
+use crate::engine::operations::Taken;
+use crate::engine::redis::conn::request::Via;
+use crate::engine::redis::lock::locks::Locks;
+use crate::engine::redis::wire::encode::milliseconds;
+use crate::engine::timeouts::TOMBSTONE_TTL;
+use crate::engine::token::Token;
+use tokio::time::Instant;
+
+impl Locks {
+    /// Takes the lock from the holder with that token, passes it on, and draws a fencing token.
+    pub(crate) async fn take(
+        &self,
+        name: &str,
+        token: &str,
+        at_least: u64,
+        deadline: Instant,
+    ) -> Result<Taken, EngineError> {
+        // Only clients with our tokens look for a tombstone.
+        let (tombstone, tombstone_ttl) = match is_ours(token) {
+            true => (
+                self.keys.tombstone(name, token),
+                milliseconds(TOMBSTONE_TTL),
+            ),
+            false => (self.keys.tombstone(name, ""), 0),
+        };
+        let absent_key = self.keys.absent_key(name);
+        let keys = (name, 5 + absent_key.iter().count());
+        let script = &self.scripts.revoke;
+        let taken = self.eval(Via::IoThread, script, keys, deadline, |command| {
+            self.queue_keys(command, name);
+            command
+                .arg(&tombstone)
+                .arg(self.keys.fencing_counter(name))
+                .arg(&absent_key)
+                .arg(token)
+                .arg(tombstone_ttl)
+                .arg(at_least);
+        });
+        let (held, fencing_token): (bool, u64) = taken.await?;
+        Ok(Taken {
+            held,
+            pinned: false,
+            fencing_token,
+        })
+    }
+}
+
+/// Returns `true` for a token as this library writes it.
+pub(crate) fn is_ours(token: &str) -> bool {
+    let parsed = Token::parse(token);
+    parsed.is_some_and(|parsed| parsed.encode(&mut [0; 37]) == token)
+}
