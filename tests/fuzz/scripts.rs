@@ -46,7 +46,7 @@ const ALL_AND_TOMBSTONE: [&str; 4] = [LOCK, QUEUE, WAITERS, TOMBSTONE];
 
 const REVOKED: [&str; 5] = [LOCK, QUEUE, WAITERS, TOMBSTONE, FENCE];
 
-const REQUESTS: [Request; 16] = [
+const REQUESTS: [Request; 17] = [
     ("take", scripts::TAKE, &[LOCK, QUEUE], &["20000", "?"]),
     (
         "wait",
@@ -100,6 +100,12 @@ const REQUESTS: [Request; 16] = [
         scripts::RELEASE_AND_NOTIFY,
         &ALL,
         &["?"],
+    ),
+    (
+        "revoke and notify",
+        scripts::REVOKE_AND_NOTIFY,
+        &REVOKED,
+        &["?", "0", "1"],
     ),
     ("withdraw", scripts::WITHDRAW, &[LOCK], &["?"]),
     (

@@ -143,6 +143,16 @@ pub const RELEASE_AND_NOTIFY: &str = script!(
         "tail_release.lua"
     ]
 );
+pub const REVOKE_AND_NOTIFY: &str = script!(
+    "local cluster = false\n",
+    [
+        "lib_grace.lua",
+        "lib_holders.lua",
+        "lib_queue.lua",
+        "lib_notify_front.lua",
+        "revoke.lua"
+    ]
+);
 pub const WITHDRAW: &str = script!(["lib_grace.lua", "lib_holders.lua", "delete_if_owner.lua"]);
 pub const RAISE_FENCING_TOKEN: &str = script!([
     "lib_grace.lua",

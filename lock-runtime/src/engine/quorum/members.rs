@@ -13,6 +13,9 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
 
+/// How long a request waits for the other members once a majority has replied.
+const STRAGGLER_GRACE: Duration = Duration::from_millis(100);
+
 pub(crate) struct Members {
     pub(crate) io: IoThread,
     pub(crate) list: Vec<Arc<dyn Member>>,
@@ -117,6 +120,31 @@ impl Members {
             }
         }
         replies
+    }
+
+    /// Collects the replies of those that succeed, also those that come a moment after a majority's. Fails unless a
+    /// majority succeeds; `did` says for the error what a member did that has.
+    pub(crate) async fn gather<T>(
+        &self,
+        mut arriving: UnboundedReceiver<(usize, Result<T, EngineError>)>,
+        deadline: Instant,
+        did: &'static str,
+    ) -> Result<Vec<T>, EngineError> {
+        let (mut replies, mut found) = (Replies::new(self.count()), Vec::new());
+        let mut wait_until = deadline;
+        while let Ok(Some((member, reply))) = self.io.timeout_at(wait_until, arriving.recv()).await
+        {
+            replies.record(member, reply.as_ref().map(|_| true).map_err(Clone::clone));
+            found.extend(reply);
+            // The other reachable members will have replied by then.
+            if replies.decided().is_some() {
+                wait_until = wait_until.min(deadline_in(STRAGGLER_GRACE));
+            }
+        }
+        match replies.decided() {
+            Some(_) => Ok(found),
+            None => Err(replies.error(&self.list, did, "")),
+        }
     }
 
     /// Records whether a member currently replies.

@@ -6,6 +6,7 @@
 //! votes for one token at a time, and any two majorities share a member, so no two tokens win at the same
 //! time.
 
+pub(crate) mod asks;
 pub(crate) mod ballot;
 pub(crate) mod election;
 pub(crate) mod fencing;
@@ -13,13 +14,14 @@ pub(crate) mod majority;
 pub(crate) mod member_states;
 pub(crate) mod members;
 pub(crate) mod operations;
-
 pub(crate) mod ping;
 pub(crate) mod queue_entry;
 pub(crate) mod registry;
 pub(crate) mod release_hints;
 pub(crate) mod renewal;
 pub(crate) mod replies;
+pub(crate) mod reports;
+pub(crate) mod take;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod view;
@@ -38,7 +40,6 @@ use crate::engine::quorum::queue_entry::QueueEntry;
 use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::renewal::renew;
-use crate::engine::quorum::replies::Replies;
 use crate::engine::quorum::waiting::enqueue;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::timeouts::Timeouts;
@@ -54,9 +55,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// How long connecting waits for the other members once a majority is connected.
-const STRAGGLER_GRACE: Duration = Duration::from_millis(100);
 
 pub(crate) struct QuorumEngine {
     members: Arc<Members>,
@@ -76,24 +74,16 @@ impl QuorumEngine {
         let engine = QuorumEngine::new(io, members, hints, timeouts.command);
         let members = &engine.members;
         let deadline = deadline_in(timeouts.connect);
-        let mut connected = members.ask_all(|member| {
+        let connected = members.ask_all(|member| {
             let members = members.clone();
-            async move { members.list[member].connected(deadline).await }
-        });
-        let mut replies = Replies::new(members.count());
-        let mut wait_until = deadline;
-        while let Ok(Some((member, reply))) = io.timeout_at(wait_until, connected.recv()).await {
-            members.record_reachability(member, &reply);
-            replies.record(member, reply.map(|()| true));
-            // The other reachable members will have replied by then.
-            if replies.decided().is_some() {
-                wait_until = wait_until.min(deadline_in(STRAGGLER_GRACE));
+            async move {
+                let reply = members.list[member].connected(deadline).await;
+                members.record_reachability(member, &reply);
+                reply
             }
-        }
-        match replies.decided() {
-            Some(_) => Ok(engine),
-            None => Err(replies.error(&members.list, "connected", "")),
-        }
+        });
+        members.gather(connected, deadline, "connected").await?;
+        Ok(engine)
     }
 
     fn new(

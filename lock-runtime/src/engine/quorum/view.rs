@@ -1,4 +1,4 @@
-//! Reads who holds a lock and who waits for it, at all members.
+//! Reads who holds a lock and who waits for it, and which locks there are, at all members.
 
 use crate::engine::error::EngineError;
 use crate::engine::quorum::majority::majority;
@@ -6,7 +6,7 @@ use crate::engine::quorum::members::Members;
 use crate::engine::quorum::replies::Replies;
 use crate::engine::view::{View, ViewedHolder};
 use crate::lock_info::LeaseInfo;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,6 +31,22 @@ pub(crate) async fn view(
         Some(_) => Ok(merged(views, members.count(), most)),
         None => Err(replies.error(&members.list, "tells", "")),
     }
+}
+
+/// Returns the names that any member knows. Fails unless a majority replies.
+pub(crate) async fn names(
+    members: &Arc<Members>,
+    prefix: &str,
+    most: usize,
+    deadline: Instant,
+) -> Result<Vec<Arc<str>>, EngineError> {
+    let replies = members.ask_all(|member| {
+        let (members, prefix) = (members.clone(), prefix.to_owned());
+        async move { members.list[member].names(&prefix, most, deadline).await }
+    });
+    let names = members.gather(replies, deadline, "tells").await?;
+    let names = BTreeSet::from_iter(names.into_iter().flatten());
+    Ok(names.into_iter().take(most).collect())
 }
 
 /// Returns what the members together tell: those first that most of them know.

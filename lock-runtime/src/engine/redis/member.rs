@@ -6,23 +6,27 @@ use crate::engine::error::EngineError;
 use crate::engine::event::EventHandler;
 use crate::engine::inspection::Inspection;
 use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
-use crate::engine::operations::Operations;
+use crate::engine::operations::{Operations, StoredReport, Taken};
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::topology::Topology;
 use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::traits::Engine;
 use crate::engine::view::View;
+use crate::process::ProcessId;
 use crate::util::io_thread::IoThread;
 use crate::util::time::now;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
 pub(crate) struct RedisMember {
     address: Arc<str>,
     engine: Upkeep<RedisEngine>,
+    /// `true` once the process listens: its engine may be connected only later.
+    listens: Arc<AtomicBool>,
 }
 
 /// How the engine of a member is opened.
@@ -32,6 +36,8 @@ struct Connector {
     timeouts: Timeouts,
     prefix: String,
     handler: EventHandler,
+    listens: Arc<AtomicBool>,
+    made: Weak<RedisEngine>,
 }
 
 impl RedisMember {
@@ -46,15 +52,22 @@ impl RedisMember {
         let of = (&topology as _, "requests");
         let pace = Pace::new(of, timeouts.connect, &timeouts, handler.clone());
         let address = topology.to_string().into();
+        let listens = Arc::<AtomicBool>::default();
         let connector = Connector {
             io,
             topology,
             timeouts,
             prefix: prefix.to_owned(),
             handler,
+            listens: listens.clone(),
+            made: Weak::new(),
         };
         let engine = Upkeep::start(io, pace, connector);
-        RedisMember { address, engine }
+        RedisMember {
+            address,
+            engine,
+            listens,
+        }
     }
 
     async fn engine(&self, deadline: Instant) -> Result<Arc<RedisEngine>, EngineError> {
@@ -72,7 +85,17 @@ impl Connect for Connector {
         let (topology, timeouts) = (self.topology.clone(), self.timeouts.clone());
         let handler = self.handler.clone();
         let engine = RedisEngine::connect(self.io, topology, timeouts, &self.prefix, handler);
-        engine.await.map(Arc::new)
+        let engine = Arc::new(engine.await?);
+        self.made = Arc::downgrade(&engine);
+        Ok(engine)
+    }
+
+    fn connected(&mut self) {
+        if self.listens.load(Ordering::SeqCst)
+            && let Some(engine) = self.made.upgrade()
+        {
+            engine.locks.listen();
+        }
     }
 }
 
@@ -85,6 +108,70 @@ impl Operations for RedisMember {
         Box::pin(async move {
             let engine = self.engine(deadline).await?;
             engine.locks.view(name, most, deadline).await
+        })
+    }
+
+    fn has_index(&self) -> bool {
+        false
+    }
+
+    fn names<'a>(
+        &'a self,
+        prefix: &'a str,
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<Arc<str>>> {
+        Box::pin(async move {
+            let engine = self.engine(deadline).await?;
+            engine.locks.names(prefix, most, deadline).await
+        })
+    }
+
+    fn report<'a>(
+        &'a self,
+        process: ProcessId,
+        report: Arc<str>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, ()> {
+        Box::pin(async move {
+            let engine = self.engine(deadline).await?;
+            engine.locks.report(process, &report, deadline).await
+        })
+    }
+
+    fn reports<'a>(
+        &'a self,
+        of: Option<&'a [ProcessId]>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<StoredReport>> {
+        Box::pin(async move {
+            let engine = self.engine(deadline).await?;
+            engine.locks.reports(of, deadline).await
+        })
+    }
+
+    fn listen(&self) {
+        self.listens.store(true, Ordering::SeqCst);
+        if let Some(engine) = self.engine.present() {
+            engine.locks.listen();
+        }
+    }
+
+    fn ask<'a>(&'a self, text: &'a str, deadline: Instant) -> EngineFuture<'a, ()> {
+        Box::pin(async move { self.engine(deadline).await?.locks.ask(text, deadline).await })
+    }
+
+    fn take<'a>(
+        &'a self,
+        name: &'a str,
+        token: &'a str,
+        at_least: u64,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Taken> {
+        Box::pin(async move {
+            let engine = self.engine(deadline).await?;
+            let taken = engine.locks.take_at_member(name, token, at_least, deadline);
+            taken.await
         })
     }
 }

@@ -4,6 +4,7 @@ use crate::engine::error::EngineError;
 use crate::engine::operations::Taken;
 use crate::engine::redis::conn::request::Via;
 use crate::engine::redis::lock::locks::Locks;
+use crate::engine::redis::scripts::Script;
 use crate::engine::redis::wire::encode::milliseconds;
 use crate::engine::timeouts::TOMBSTONE_TTL;
 use crate::engine::token::Token;
@@ -18,8 +19,40 @@ impl Locks {
         at_least: u64,
         deadline: Instant,
     ) -> Result<Taken, EngineError> {
+        let from = (name, token);
         // Only clients with our tokens look for a tombstone.
-        let (tombstone, tombstone_ttl) = match is_ours(token) {
+        let leaves_tombstone = is_ours(token);
+        self.revoke(
+            &self.scripts.revoke,
+            from,
+            leaves_tombstone,
+            at_least,
+            deadline,
+        )
+        .await
+    }
+
+    /// Takes the lock at this member of a quorum, and notifies the first waiter. Votes look for no tombstone.
+    pub(crate) async fn take_at_member(
+        &self,
+        name: &str,
+        token: &str,
+        at_least: u64,
+        deadline: Instant,
+    ) -> Result<Taken, EngineError> {
+        let (script, from) = (&self.scripts.revoke_and_notify, (name, token));
+        self.revoke(script, from, false, at_least, deadline).await
+    }
+
+    async fn revoke(
+        &self,
+        script: &Script,
+        (name, token): (&str, &str),
+        leaves_tombstone: bool,
+        at_least: u64,
+        deadline: Instant,
+    ) -> Result<Taken, EngineError> {
+        let (tombstone, tombstone_ttl) = match leaves_tombstone {
             true => (
                 self.keys.tombstone(name, token),
                 milliseconds(TOMBSTONE_TTL),
@@ -28,7 +61,6 @@ impl Locks {
         };
         let absent_key = self.keys.absent_key(name);
         let keys = (name, 5 + absent_key.iter().count());
-        let script = &self.scripts.revoke;
         let taken = self.eval(Via::IoThread, script, keys, deadline, |command| {
             self.queue_keys(command, name);
             command

@@ -6,6 +6,7 @@ pub(crate) mod pings;
 pub(crate) mod releases;
 pub(crate) mod renewals;
 pub(crate) mod scripted;
+pub(crate) mod takes;
 pub(crate) mod waiting;
 
 use crate::engine::error::EngineError;

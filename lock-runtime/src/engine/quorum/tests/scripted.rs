@@ -2,7 +2,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
-use crate::engine::operations::Operations;
+use crate::engine::operations::{Operations, Taken};
 use crate::engine::quorum::tests::TTL;
 use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::token::Token;
@@ -30,7 +30,7 @@ pub(crate) struct State {
     pub(crate) pending: Vec<Work>,
     pub(crate) locks: HashMap<Arc<str>, Token>,
     pub(crate) queue: Vec<Token>,
-    counter: u64,
+    pub(crate) counter: u64,
     /// The holder releases the lock right after the next vote that is refused.
     pub(crate) releases_after_refusal: bool,
     pub(crate) votes: usize,
@@ -116,6 +116,28 @@ impl Operations for Scripted {
                 holders: holder.into_iter().collect(),
                 waiters: state.queue.iter().take(most).map(text).collect(),
                 waiting: state.queue.len() as u64,
+            }
+        })
+    }
+
+    fn take<'a>(
+        &'a self,
+        name: &'a str,
+        token: &'a str,
+        at_least: u64,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Taken> {
+        let (name, token) = (name.to_owned(), Token::parse(token));
+        self.request(deadline, move |state| {
+            let held = token.is_some() && state.locks.get(&*name).copied() == token;
+            if held {
+                state.locks.remove(&*name);
+            }
+            state.counter = at_least.max(state.counter + 1);
+            Taken {
+                held,
+                pinned: false,
+                fencing_token: state.counter,
             }
         })
     }

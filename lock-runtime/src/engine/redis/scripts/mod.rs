@@ -25,6 +25,7 @@ pub(crate) struct Scripts {
     pub(crate) observe: Script,
     pub(crate) leave_queue: Script,
     pub(crate) release_and_notify: Script,
+    pub(crate) revoke_and_notify: Script,
     pub(crate) raise_fencing_token: Script,
 }
 
@@ -118,6 +119,13 @@ impl Scripts {
                 queue,
                 notify_front,
                 release_tail,
+            ]),
+            revoke_and_notify: queued(&[
+                grace,
+                holders,
+                queue,
+                notify_front,
+                include_str!("revoke.lua"),
             ]),
             raise_fencing_token: script(&[grace, holders, include_str!("raise_fencing_token.lua")]),
         }
@@ -214,6 +222,7 @@ mod tests {
             observe,
             leave_queue,
             release_and_notify,
+            revoke_and_notify,
             raise_fencing_token,
         } = Scripts::new(false);
         for script in [
@@ -234,6 +243,7 @@ mod tests {
             observe,
             leave_queue,
             release_and_notify,
+            revoke_and_notify,
             raise_fencing_token,
         ] {
             let length = script.source.len();

@@ -2,6 +2,7 @@
 
 mod asks;
 mod names;
+mod quorum;
 mod reports;
 mod take;
 

@@ -1,0 +1,62 @@
+//! What processes tell of themselves, at all members.
+
+use crate::engine::error::EngineError;
+use crate::engine::operations::StoredReport;
+use crate::engine::quorum::members::Members;
+use crate::process::ProcessId;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Stores a report. Fails unless a majority has stored it.
+pub(crate) async fn report(
+    members: &Arc<Members>,
+    process: ProcessId,
+    told: Arc<str>,
+    deadline: Instant,
+) -> Result<(), EngineError> {
+    let replies = members.ask_all(|member| {
+        let (members, told) = (members.clone(), told.clone());
+        async move { members.list[member].report(process, told, deadline).await }
+    });
+    let stored = members.collect(replies, deadline, |reply| reply.map(|()| true));
+    let stored = stored.await;
+    match stored.decided() {
+        Some(_) => Ok(()),
+        None => Err(stored.error(&members.list, "stored", "")),
+    }
+}
+
+/// Returns the latest report of each process that any member knows. Fails unless a majority replies.
+pub(crate) async fn reports(
+    members: &Arc<Members>,
+    of: Option<&[ProcessId]>,
+    deadline: Instant,
+) -> Result<Vec<StoredReport>, EngineError> {
+    let of: Option<Arc<[ProcessId]>> = of.map(Arc::from);
+    let replies = members.ask_all(|member| {
+        let (members, of) = (members.clone(), of.clone());
+        async move { members.list[member].reports(of.as_deref(), deadline).await }
+    });
+    let reports = members.gather(replies, deadline, "tells").await?;
+    Ok(latest(reports.into_iter().flatten()))
+}
+
+fn latest(reports: impl Iterator<Item = StoredReport>) -> Vec<StoredReport> {
+    let age = |report: &StoredReport| report.age.unwrap_or(Duration::MAX);
+    let mut latest = HashMap::new();
+    for report in reports {
+        match latest.entry(report.process) {
+            Entry::Vacant(entry) => drop(entry.insert(report)),
+            Entry::Occupied(mut entry) if age(&report) < age(entry.get()) => {
+                entry.insert(report);
+            }
+            Entry::Occupied(_) => {}
+        }
+    }
+    let mut latest: Vec<_> = latest.into_values().collect();
+    latest.sort_by_key(age);
+    latest
+}
