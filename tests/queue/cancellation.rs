@@ -315,5 +315,5 @@ async fn shutdown_fails_waiters_and_removes_queue_entries() {
     assert!(holder.is_valid());
     holder.release().await.unwrap();
     within(millis(500), shutdown).await.unwrap();
-    assert_eq!(server.query::<usize>("DBSIZE"), 0);
+    assert_eq!(server.key_count(), 0);
 }

@@ -38,21 +38,23 @@ const COMMANDS: [&str; 25] = [
 ];
 
 /// The requests after which the lock may have no holder.
-const RELEASES: [&str; 5] = [
+const RELEASES: [&str; 7] = [
     "release",
     "release and notify",
     "cancel",
     "leave",
     "withdraw",
+    "revoke",
+    "revoke and notify",
 ];
 
 /// The requests that raise a counter, which stays.
-const COUNTS: [&str; 2] = ["fencing token", "raise"];
+const COUNTS: [&str; 4] = ["fencing token", "raise", "revoke", "revoke and notify"];
 
 struct Request {
     name: &'static str,
     script: Script,
-    /// How many of these a request names: the lock, its queue, its waiters, a tombstone.
+    /// How many of these a request names: the lock, its queue, its waiters, a tombstone, a counter.
     keys: usize,
     arguments: Vec<String>,
 }
@@ -91,6 +93,13 @@ fn requests(holder: &str) -> Vec<Request> {
         request("observe", scripts::OBSERVE, 3, &enqueue[..5]),
         request("vote", scripts::VOTE, 1, &[holder, &ttl]),
         request("withdraw", scripts::WITHDRAW, 1, &[holder]),
+        request("revoke", scripts::REVOKE, 5, &[holder, "500", "1"]),
+        request(
+            "revoke and notify",
+            scripts::REVOKE_AND_NOTIFY,
+            5,
+            &[holder, "0", "1"],
+        ),
         request("fencing token", scripts::FENCING_TOKEN, 2, &[holder]),
         request("raise", scripts::RAISE_FENCING_TOKEN, 2, &[holder, "1"]),
     ]
@@ -130,7 +139,14 @@ fn hold(admin: &mut Connection, names: &Names, holders: &[&str]) {
 /// Returns `true` if the token holds the lock, as far as the reply says; `None` for an error.
 fn held(names: &Names, request: &Request, clerk: &mut Connection) -> Option<bool> {
     let mut call = request.script.prepare_invoke();
-    let keys = [&names.lock, &names.queue, &names.waiters, &tombstone("a")];
+    let (tombstone, counter) = (tombstone("a"), "lock:::fence".to_owned());
+    let keys = [
+        &names.lock,
+        &names.queue,
+        &names.waiters,
+        &tombstone,
+        &counter,
+    ];
     for key in &keys[..request.keys] {
         call.key(key);
     }

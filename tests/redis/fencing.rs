@@ -75,5 +75,5 @@ async fn fencing_tokens_leave_no_counter_per_key() {
         guard.fencing_token().await.unwrap();
         guard.release().await.unwrap();
     }
-    assert_eq!(fixture.query::<usize>("DBSIZE"), 1);
+    assert_eq!(fixture.key_count(), 1);
 }

@@ -67,9 +67,7 @@ async fn dropped_waiter_stops_polling_and_leaves_no_keys() {
         let waiter = locks.lock("door").wait(millis(20_000));
         let waiting = tokio::time::timeout(millis(150), waiter.acquire());
         assert!(waiting.await.is_err(), "another client holds the lock");
-        eventually(NOISE, "only the lock is left", || {
-            server.query::<usize>("DBSIZE") == 1
-        });
+        eventually(NOISE, "only the lock is left", || server.key_count() == 1);
     }
     server.query::<()>("CONFIG RESETSTAT");
     tokio::time::sleep(millis(300)).await;

@@ -87,7 +87,7 @@ async fn releases_share_a_script_call() {
     locks.shutdown().await;
     let calls = server.calls(&["evalsha", "eval"]) - before;
     assert!(calls <= 20, "{calls} calls for 200 releases");
-    assert_eq!(server.query::<usize>("DBSIZE"), 0);
+    assert_eq!(server.key_count(), 0);
 }
 
 /// One script acquires those that are free, and stops at the one that is not.
@@ -112,7 +112,7 @@ async fn several_keys_share_a_script_call() {
     assert!(busy.is_none());
     let calls = server.calls(&["evalsha", "eval"]) - before;
     assert_eq!(calls, 2, "one that acquires, one that releases");
-    assert_eq!(server.query::<usize>("DBSIZE"), 1);
+    assert_eq!(server.key_count(), 1);
     drop(held);
     locks.shutdown().await;
     other.shutdown().await;

@@ -294,6 +294,14 @@ impl Server {
         })
     }
 
+    /// Returns the number of keys, without those of what processes tell of themselves.
+    pub fn key_count(&self) -> usize {
+        let count = "return redis.call('DBSIZE') - redis.call('EXISTS', unpack(KEYS))";
+        let reports = ["lock:::reports", "lock:::processes"];
+        self.ask(&["EVAL", count, "2", reports[0], reports[1]])
+            .expect("a number")
+    }
+
     pub fn exists(&self, key: &str) -> bool {
         self.query(&format!("EXISTS {key}"))
     }
