@@ -19,17 +19,12 @@ impl Locks {
         at_least: u64,
         deadline: Instant,
     ) -> Result<Taken, EngineError> {
-        let from = (name, token);
+        let script = &self.scripts.revoke;
         // Only clients with our tokens look for a tombstone.
-        let leaves_tombstone = is_ours(token);
-        self.revoke(
-            &self.scripts.revoke,
-            from,
-            leaves_tombstone,
-            at_least,
-            deadline,
-        )
-        .await
+        let tombstone = is_ours(token).then(|| self.keys.tombstone(name, token));
+        let from = (name, token);
+        self.revoke(script, from, tombstone, at_least, deadline)
+            .await
     }
 
     /// Takes the lock at this member of a quorum, and notifies the first waiter. Votes look for no tombstone.
@@ -41,24 +36,22 @@ impl Locks {
         deadline: Instant,
     ) -> Result<Taken, EngineError> {
         let (script, from) = (&self.scripts.revoke_and_notify, (name, token));
-        self.revoke(script, from, false, at_least, deadline).await
+        self.revoke(script, from, None, at_least, deadline).await
     }
 
     async fn revoke(
         &self,
         script: &Script,
         (name, token): (&str, &str),
-        leaves_tombstone: bool,
+        tombstone: Option<String>,
         at_least: u64,
         deadline: Instant,
     ) -> Result<Taken, EngineError> {
-        let (tombstone, tombstone_ttl) = match leaves_tombstone {
-            true => (
-                self.keys.tombstone(name, token),
-                milliseconds(TOMBSTONE_TTL),
-            ),
-            false => (self.keys.tombstone(name, ""), 0),
-        };
+        let token = self.stored_token(name, token, deadline).await?;
+        let tombstone_ttl = tombstone
+            .as_ref()
+            .map_or(0, |_| milliseconds(TOMBSTONE_TTL));
+        let tombstone = tombstone.unwrap_or_else(|| self.keys.tombstone(name, ""));
         let absent_key = self.keys.absent_key(name);
         let keys = (name, 5 + absent_key.iter().count());
         let taken = self.eval(Via::IoThread, script, keys, deadline, |command| {
@@ -67,7 +60,7 @@ impl Locks {
                 .arg(&tombstone)
                 .arg(self.keys.fencing_counter(name))
                 .arg(&absent_key)
-                .arg(token)
+                .arg(&token)
                 .arg(tombstone_ttl)
                 .arg(at_least);
         });

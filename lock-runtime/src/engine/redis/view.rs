@@ -25,14 +25,7 @@ impl Locks {
         most: usize,
         deadline: Instant,
     ) -> Result<View, EngineError> {
-        let script = &self.scripts.view;
-        let reply = self.eval(Via::IoThread, script, (name, 2), deadline, |command| {
-            command
-                .arg(name)
-                .arg(self.keys.queue(name).to_string())
-                .arg(most);
-        });
-        let (holders, waiters, waiting): (Vec<Value>, Vec<Value>, u64) = reply.await?;
+        let (holders, waiters, waiting) = self.look(name, most, deadline).await?;
         let (pairs, _) = holders.as_chunks::<2>();
         let holders = pairs.iter().map(parse_holder);
         Ok(View {
@@ -40,6 +33,41 @@ impl Locks {
             waiters: waiters.iter().map(text).collect::<Result<_, _>>()?,
             waiting,
         })
+    }
+
+    /// Returns the token that a view shows as that text, as it is stored: another client may have written any bytes.
+    pub(crate) async fn stored_token(
+        &self,
+        name: &str,
+        shown: &str,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, EngineError> {
+        if !shown.contains(char::REPLACEMENT_CHARACTER) {
+            return Ok(shown.into());
+        }
+        let (holders, ..) = self.look(name, 1, deadline).await?;
+        let found = holders.into_iter().find_map(|value| match value {
+            Value::BulkString(bytes) if String::from_utf8_lossy(&bytes) == shown => Some(bytes),
+            _ => None,
+        });
+        Ok(found.unwrap_or_else(|| shown.into()))
+    }
+
+    /// Returns the holders with the rest of their leases, the first waiters, and the number of all waiters.
+    async fn look(
+        &self,
+        name: &str,
+        most: usize,
+        deadline: Instant,
+    ) -> Result<(Vec<Value>, Vec<Value>, u64), EngineError> {
+        let script = &self.scripts.view;
+        let reply = self.eval(Via::IoThread, script, (name, 2), deadline, |command| {
+            command
+                .arg(name)
+                .arg(self.keys.queue(name).to_string())
+                .arg(most);
+        });
+        reply.await
     }
 
     /// Returns the names, with that prefix, of locks that are held or waited for, `most` of them at the most. Every master

@@ -122,6 +122,21 @@ async fn locks_of_other_clients_are_taken_by_their_text() {
                 assert!(process.release(&theirs).await);
             }
         }
+        let words = "redis.call('SET', KEYS[1], '\\255a\\254')";
+        server
+            .ask::<()>(&["EVAL", words, "1", "lock:door"])
+            .unwrap();
+        let view = process.engine.view("lock:door", 1, soon()).await.unwrap();
+        assert!(
+            take(&process, "lock:door", &view.holders[0].token)
+                .await
+                .held
+        );
+        assert!(
+            !take(&process, "lock:door", &view.holders[0].token)
+                .await
+                .held
+        );
         let tombstones: Vec<String> = server.query("KEYS *::gone:*");
         let ours = |key: &String| key.ends_with("b4c1a7f0d5e911ee8c990242ac120002");
         assert!(tombstones.iter().all(ours), "{tombstones:?}");
