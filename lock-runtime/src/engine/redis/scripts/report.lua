@@ -3,6 +3,8 @@
 -- Stores the report in place of the earlier one, and removes some whose lifetime is over.
 local time, lifetime = redis.call('TIME'), tonumber(ARGV[3])
 local ms = time[1] * 1000 + math.floor(time[2] / 1000)
+-- Before the first write: if the server refuses it, nothing is left that never expires.
+redis.call('PEXPIRE', KEYS[2], lifetime)
 redis.call('ZADD', KEYS[2], string.format('%.0f', ms), ARGV[1])
 redis.call('PEXPIRE', KEYS[2], lifetime)
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
