@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::keys::hash_slot::slot_of;
 use lock_test_support::cluster::Cluster;
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, silent};
 use lock_test_support::time::{millis, patient};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ async fn take(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_locks_are_renewed_in_batches_per_slot() {
     let cluster = Cluster::plan().without_replicas().start();
-    let locks = connected(patient(cluster.url())).await;
+    let locks = connected(silent(patient(cluster.url()))).await;
     let ttl = millis(4000);
     let spread = take(&locks, (0..3000).map(|n| format!("row:{n}")), ttl).await;
     let calls = || -> u64 {
@@ -60,7 +60,7 @@ async fn thousands_of_locks_are_renewed_in_batches_per_slot() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn paused_node_does_not_delay_renewals_on_others() {
     let mut cluster = Cluster::plan().without_replicas().start();
-    let locks = connected(patient(cluster.url())).await;
+    let locks = connected(silent(patient(cluster.url()))).await;
     let ttl = millis(4000);
     let guards = take(&locks, (0..6000).map(|n| format!("row:{n}")), ttl).await;
     cluster.node_mut(1).pause();

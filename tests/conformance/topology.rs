@@ -102,16 +102,23 @@ impl Topology {
         Self {
             alone: Some(|| Box::new(members(1))),
             faults: FORGETFUL,
+            has_operations: true,
             ..Self::of(members(1), inputs::standalone())
         }
     }
 
     pub fn sentinel() -> Self {
-        Self::of(Sentinels::start(), inputs::sentinel())
+        Self {
+            has_operations: true,
+            ..Self::of(Sentinels::start(), inputs::sentinel())
+        }
     }
 
     pub fn cluster() -> Self {
-        Self::of(Cluster::start(), inputs::cluster())
+        Self {
+            has_operations: true,
+            ..Self::of(Cluster::start(), inputs::cluster())
+        }
     }
 
     pub fn quorum_of_3() -> Self {
@@ -134,6 +141,7 @@ impl Topology {
             has_queue: false,
             tells_waiters: false,
             has_permits: false,
+            has_operations: true,
             ..Self::of(members(count), inputs::quorum())
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fixture::{LONG, fair, managers, managers_with, waiter, waits};
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, silent};
 use lock_test_support::server::{Monitor, Server};
 use lock_test_support::time::{NOISE, millis, within};
 
@@ -68,7 +68,7 @@ async fn foreign_delete_is_noticed_after_first_waiter_was_served() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lock_without_expiry_is_busy_until_deleted() {
     let server = Server::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(silent(server.url())).await;
     server.query::<()>("SET lock:door other-client");
     let busy = locks.lock("door").wait(NOISE).acquire().await;
     assert!(busy.unwrap_err().is_busy());
@@ -92,7 +92,7 @@ async fn lock_without_expiry_is_busy_until_deleted() {
 #[tokio::test]
 async fn key_of_wrong_type_loses_only_its_lock() {
     let server = Server::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(silent(server.url())).await;
     let mut guards = Vec::new();
     for n in 0..10 {
         let lock = locks.lock(format!("row:{n}")).ttl(millis(2500));
@@ -124,8 +124,8 @@ fn about_locks(monitor: Monitor, server: &Server) -> Vec<String> {
 #[tokio::test]
 async fn zero_wait_sends_one_set_without_queueing() {
     let server = Server::start();
-    let locks = connected(server.url()).await;
-    let other = connected(server.url()).await;
+    let locks = connected(silent(server.url())).await;
+    let other = connected(silent(server.url())).await;
     let holder = other.lock("door").acquire().await.unwrap();
     // Connecting checks permissions.
     server.query::<()>("CONFIG RESETSTAT");
@@ -152,7 +152,7 @@ async fn zero_wait_sends_one_set_without_queueing() {
 #[tokio::test]
 async fn free_lock_costs_two_commands() {
     let server = Server::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(silent(server.url())).await;
     // Connecting checks permissions.
     server.query::<()>("CONFIG RESETSTAT");
     let monitor = server.monitor();

@@ -8,7 +8,7 @@ use lock_runtime::{Config, Lock, LockGuard, LockManager};
 use tokio::task::{JoinSet, yield_now};
 
 use super::fixture::{LONG, fair, waiter, waits};
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, silent};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
 use lock_test_support::time::{NOISE, Stopwatch, comes_true, eventually, millis, within};
@@ -18,7 +18,7 @@ const ALL: [&str; 6] = ["set", "get", "evalsha", "eval", "del", "pexpire"];
 
 /// Local handoff limits that no test reaches.
 fn generous(url: &str) -> Config {
-    Config::new(url).local_handoff(100_000, Duration::from_secs(20))
+    silent(url).local_handoff(100_000, Duration::from_secs(20))
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn granted_lock_without_renewal_lasts_its_ttl() {
 async fn turn_of_another(config: impl FnOnce(Config) -> Config, body: Duration) -> usize {
     let server = Server::start();
     let locks = connected(config(Config::new(server.url()))).await;
-    let other = connected(server.url()).await;
+    let other = connected(silent(server.url())).await;
     let holder = locks.lock("door").acquire().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = JoinSet::new();
@@ -239,8 +239,8 @@ async fn other_process_is_served_first_without_local_handoff() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_waiter_of_other_process_is_served() {
     let server = Server::start();
-    let locks = connected(server.url()).await;
-    let other = connected(server.url()).await;
+    let locks = connected(silent(server.url())).await;
+    let other = connected(silent(server.url())).await;
     let mut crowd = JoinSet::new();
     for _ in 0..8 {
         let locks = locks.clone();

@@ -3,7 +3,7 @@
 use lock_runtime::{Config, LockManager};
 
 use lock_test_support::certificates::Certificates;
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, silent};
 use lock_test_support::permissions;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::{Server, tls_options};
@@ -11,7 +11,7 @@ use lock_test_support::time::{NOISE, Stopwatch, millis, within};
 
 /// Asserts that a lock can be acquired, appears in `database`, and can be released.
 async fn works(server: &Server, config: impl Into<Config>, database: u32) {
-    let locks = within(NOISE * 4, LockManager::connect(config))
+    let locks = within(NOISE * 4, LockManager::connect(silent(config)))
         .await
         .unwrap();
     let guard = locks.lock("row").acquire().await.unwrap();

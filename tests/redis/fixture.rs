@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use lock_runtime::LockManager;
 
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, silent};
 use lock_test_support::server::Server;
 
 /// Fields drop in order: first the manager, then the server, which checks for leftovers.
@@ -16,7 +16,7 @@ pub struct Fixture {
 impl Fixture {
     pub async fn start() -> Self {
         let server = Server::start();
-        let locks = connected(server.url()).await;
+        let locks = connected(silent(server.url())).await;
         Self { locks, server }
     }
 

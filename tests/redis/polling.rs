@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use lock_test_support::manager::{connected, warmed_up};
+use lock_test_support::manager::{connected, silent, warmed_up};
 use lock_test_support::server::Server;
 use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
 
@@ -51,7 +51,7 @@ async fn fifty_waiters_of_one_process_poll_as_one() {
 #[tokio::test]
 async fn expired_foreign_lock_is_acquired_soon() {
     let server = Server::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(silent(server.url())).await;
     server.query::<()>("SET lock:door other-client PX 400");
     let acquire = locks.lock("door").wait(millis(5000)).acquire();
     let guard = within(millis(400) + NOISE, acquire).await.unwrap();
@@ -61,7 +61,7 @@ async fn expired_foreign_lock_is_acquired_soon() {
 #[tokio::test]
 async fn dropped_waiter_stops_polling_and_leaves_no_keys() {
     let server = Server::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(silent(server.url())).await;
     server.query::<()>("SET lock:door other-client PX 60000");
     for _ in 0..3 {
         let waiter = locks.lock("door").wait(millis(20_000));
@@ -82,11 +82,11 @@ async fn dropped_waiter_stops_polling_and_leaves_no_keys() {
 /// Returns the number of requests a second of processes that wait for one lock.
 async fn requests_a_second(processes: usize) -> f64 {
     let server = Server::start();
-    let holder = connected(server.url()).await;
+    let holder = connected(silent(server.url())).await;
     let _held = holder.lock("door").ttl(LONG).acquire().await.unwrap();
     let mut waiting = JoinSet::new();
     for _ in 0..processes {
-        let lock = connected(server.url()).await.lock("door");
+        let lock = connected(silent(server.url())).await.lock("door");
         waiting.spawn(lock.wait(LONG).acquire());
     }
     server.until_waiting("door", processes);

@@ -12,7 +12,7 @@ use lock_runtime::{Config, LockGuard, LockManager};
 use tokio::runtime::{Builder, Runtime};
 
 use lock_test_support::certificates::Certificates;
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, silent};
 use lock_test_support::server::Server;
 use lock_test_support::time::{NOISE, eventually, millis};
 use lock_test_support::worker::{Worker, arguments, report_event};
@@ -60,7 +60,7 @@ async fn settled(locks: &LockManager, server: &Server) {
 #[tokio::test]
 async fn runtime_gets_new_connection_beside_future_of_broken_one() {
     let server = Server::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(silent(server.url())).await;
     settled(&locks, &server).await;
     let mut aside = Box::pin(locks.lock("aside").acquire());
     let polled = poll_fn(|context| Poll::Ready(aside.as_mut().poll(context))).await;
@@ -75,7 +75,7 @@ async fn runtime_gets_new_connection_beside_future_of_broken_one() {
 #[tokio::test]
 async fn releases_share_a_script_call() {
     let server = Server::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(silent(server.url())).await;
     settled(&locks, &server).await;
     let mut guards = Vec::new();
     for n in 0..200 {
@@ -94,7 +94,10 @@ async fn releases_share_a_script_call() {
 #[tokio::test]
 async fn several_keys_share_a_script_call() {
     let server = Server::start();
-    let (locks, other) = (connected(server.url()).await, connected(server.url()).await);
+    let (locks, other) = (
+        connected(silent(server.url())).await,
+        connected(silent(server.url())).await,
+    );
     settled(&locks, &server).await;
     let keys: Vec<_> = (0..10).map(|n| format!("account:{n}")).collect();
     let before = server.calls(&["evalsha", "eval"]);

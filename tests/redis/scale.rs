@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_runtime::{LockError, LockManager};
 use tokio::task::JoinSet;
 
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, silent};
 use lock_test_support::server::Server;
 use lock_test_support::time::{Stopwatch, eventually, millis, patient};
 use lock_test_support::worker::{Worker, arguments, next_order, report_event};
@@ -168,7 +168,7 @@ fn name_locked_once_leaves_no_memory() {
 #[tokio::test]
 async fn held_guards_are_renewed_in_batches() {
     let server = Server::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(silent(server.url())).await;
     let mut guards = Vec::new();
     for n in 0..500 {
         let lock = locks.lock(format!("row:{n}")).ttl(millis(3000));
@@ -190,7 +190,7 @@ async fn held_guards_are_renewed_in_batches() {
 #[tokio::test]
 async fn key_that_no_server_stores_is_rejected() {
     let server = Server::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(silent(server.url())).await;
     let giant = "k".repeat((512 << 20) + 1);
     let watch = Stopwatch::start();
     let error = locks.lock(giant).acquire().await.unwrap_err();

@@ -3,12 +3,17 @@
 use std::error::Error;
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError, LockManager};
+use lock_runtime::{Config, LockError, LockManager, Report};
 
 use crate::time::{NOISE, Stopwatch, millis, within};
 
 /// How long a server may not reply.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Returns the configuration of a manager that reports nothing, for a test that counts commands or keys.
+pub fn silent(config: impl Into<Config>) -> Config {
+    config.into().report(Report::Off)
+}
 
 /// Connects, and acquires and releases a lock, so that scripts are loaded and connections open. Retries if a server
 /// does not reply in time.
