@@ -108,11 +108,8 @@ pub fn zookeeper(bytes: &[u8]) {
         messages
     };
     let path = || "/a".to_owned();
-    let create = |kind| Request::Create { path: path(), kind };
-    let set_data = || Request::SetData {
-        path: path(),
-        data: String::new(),
-    };
+    let create = |kind| Request::create(path(), kind);
+    let set_data = || Request::touch(path());
     let watch = true;
     let requests = [
         create(NodeKind::Numbered),

@@ -186,6 +186,7 @@ impl Topology {
             faults: LASTING,
             outlasts: millis(2000),
             reached: 1,
+            has_operations: true,
             ..Self::of(warm(servers), inputs::zookeeper())
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Lock, LockManager};
+use lock_runtime::{Lock, LockManager, Report};
 
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
@@ -28,7 +28,7 @@ impl Client {
     async fn of(zookeeper: &ZooKeeper) -> Self {
         let proxy = Proxy::recording(zookeeper.port(0));
         let url = format!("zookeeper://127.0.0.1:{}", proxy.port());
-        let locks = connected(patient(url)).await;
+        let locks = connected(patient(url).report(Report::Off)).await;
         let mut client = Self {
             locks,
             proxy,
@@ -122,8 +122,9 @@ async fn a_look_reads_and_creates_nothing() {
     assert_eq!(nodes(), before);
     let lock = || client.locks.lock("row");
     for (lock, requests) in [
-        (lock(), &[SYNC, LIST, DATA][..]),
-        (lock().read(), &[SYNC, LIST]),
+        // And what the holder tells of itself.
+        (lock(), &[SYNC, LIST, DATA, SYNC, DATA][..]),
+        (lock().read(), &[SYNC, LIST, SYNC, DATA]),
     ] {
         let guard = lock.acquire().await.unwrap();
         client.requests();

@@ -31,7 +31,7 @@ impl ZooKeeperEngine {
             let path = SERVERS.to_owned();
             let request = Request::Data { path, watch: false };
             match session.request(request, deadline).await {
-                Ok(Reply::Data(data)) => Ok(voters(&String::from_utf8_lossy(&data))),
+                Ok(Reply::Data(data, _)) => Ok(voters(&String::from_utf8_lossy(&data))),
                 Ok(_) => Err(Failure::Malformed),
                 Err(failure) => Err(failure),
             }

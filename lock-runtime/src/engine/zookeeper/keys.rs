@@ -8,6 +8,8 @@ pub(crate) struct Paths {
     root: String,
     /// The beginning of every name that is not part of the last component.
     directory: String,
+    /// The beginning of the names whose nodes are no locks: no key begins with `:`.
+    own: String,
 }
 
 impl Paths {
@@ -25,6 +27,7 @@ impl Paths {
         Paths {
             root: path,
             directory: directory.to_owned(),
+            own: format!("{prefix}::"),
         }
     }
 
@@ -34,9 +37,38 @@ impl Paths {
         format!("{}/{}", self.root, encode(rest))
     }
 
-    /// Returns the path of the node whose children are the sessions. No key begins with `:`.
-    pub(crate) fn sessions(&self, prefix: &str) -> String {
-        self.lock(&format!("{prefix}::sessions"))
+    /// Returns the path of the node whose children are the locks, beside other nodes.
+    pub(crate) fn directory(&self) -> &str {
+        match &*self.root {
+            "" => "/",
+            root => root,
+        }
+    }
+
+    /// Returns the name of the lock whose node has that name in the directory; `None` if it is not a lock's.
+    pub(crate) fn name(&self, component: &str) -> Option<String> {
+        let rest = decode(component).filter(|rest| encode(rest) == component)?;
+        let name = [&*self.directory, &rest].concat();
+        (!name.starts_with(&self.own)).then_some(name)
+    }
+
+    /// Returns the path of the node whose children are the sessions.
+    pub(crate) fn sessions(&self) -> String {
+        self.own("sessions")
+    }
+
+    /// Returns the path of the node whose children are the reports of processes.
+    pub(crate) fn processes(&self) -> String {
+        self.own("processes")
+    }
+
+    /// Returns the path of the node with what processes were asked.
+    pub(crate) fn asks(&self) -> String {
+        self.own("asks")
+    }
+
+    fn own(&self, what: &str) -> String {
+        self.lock(&[&*self.own, what].concat())
     }
 }
 
@@ -44,6 +76,11 @@ impl Paths {
 pub(crate) fn lineage(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
     ends.chain([path.len()]).map(|end| &path[..end])
+}
+
+/// Returns the path of the node above that one.
+pub(crate) fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
 /// Returns `true` if ZooKeeper allows that text as one component of a path.
@@ -83,6 +120,21 @@ fn encode(text: &str) -> String {
     encoded
 }
 
+/// Returns the text of a component; `None` if it is not the encoding of one.
+fn decode(component: &str) -> Option<String> {
+    if component == "%" {
+        return Some(String::new());
+    }
+    let mut parts = component.split('%');
+    let mut decoded = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let digits = part.get(..2)?;
+        decoded.push(u8::from_str_radix(digits, 16).ok()?);
+        decoded.extend(part.get(2..)?.as_bytes());
+    }
+    String::from_utf8(decoded).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,7 +149,39 @@ mod tests {
         assert_eq!(path("", "lock", "a"), "/locka");
         assert_eq!(path("", "/a//b:", "c"), "/%/a/%/b/c");
         let paths = Paths::new("/x", "lock:");
-        assert_eq!(paths.sessions("lock:"), "/x/lock/::sessions");
+        assert_eq!(paths.sessions(), "/x/lock/::sessions");
+        assert_eq!(Paths::new("", "lock").asks(), "/lock::asks");
+    }
+
+    #[test]
+    fn names_are_found_from_paths() {
+        for (prefix, key) in [
+            ("lock:", "order/7"),
+            ("a/b:", "%2E"),
+            ("", ".."),
+            ("lock", "\u{1}🔒"),
+        ] {
+            let (paths, name) = (Paths::new("/x", prefix), [prefix, key].concat());
+            let path = paths.lock(&name);
+            let component = path.strip_prefix(paths.directory()).unwrap();
+            assert_eq!(paths.name(&component[1..]), Some(name));
+        }
+        let paths = Paths::new("", "lock:");
+        for other in [
+            "::sessions",
+            "::asks",
+            "a%2",
+            "a%2f",
+            "%FF",
+            "a%zz",
+            "a%+1",
+            "%ö",
+            "a%41",
+        ] {
+            assert_eq!(paths.name(other), None, "{other}");
+        }
+        assert_eq!(Paths::new("", "lo").directory(), "/");
+        assert_eq!(Paths::new("", "lock").name("lock::asks"), None);
     }
 
     #[test]

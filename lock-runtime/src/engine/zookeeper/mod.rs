@@ -5,13 +5,20 @@
 //! list of the children tells who holds the lock, and every client finds the same.
 
 pub(crate) mod address;
+pub(crate) mod asks;
 pub(crate) mod check;
 pub(crate) mod conn;
 pub(crate) mod keys;
 pub(crate) mod lock;
 pub(crate) mod open;
 pub(crate) mod operations;
+pub(crate) mod own_report;
 pub(crate) mod ping;
+pub(crate) mod recent;
+pub(crate) mod reports;
+pub(crate) mod take;
+#[cfg(test)]
+mod tests;
 pub(crate) mod view;
 pub(crate) mod wire;
 
@@ -23,12 +30,14 @@ use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueRepl
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::engine::zookeeper::lock::claims::Claims;
+use crate::engine::zookeeper::own_report::OwnReport;
 use crate::error::LockError;
 use crate::options::LockOptions;
 use crate::util::clock::{Clock, Timestamp};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -42,6 +51,8 @@ pub(crate) struct ZooKeeperEngine {
     started: Timestamp,
     /// Of locks that set none.
     default_ttl: Duration,
+    own_report: Arc<OwnReport>,
+    listens: AtomicBool,
 }
 
 impl Engine for ZooKeeperEngine {

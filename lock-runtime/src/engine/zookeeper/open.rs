@@ -14,6 +14,7 @@ use crate::error::LockError;
 use crate::util::backoff::Backoff;
 use crate::util::time::{deadline_in, now, sleep_until};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -73,6 +74,8 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         started: clock.now(),
         clock,
         default_ttl: config.ttl,
+        own_report: Arc::default(),
+        listens: AtomicBool::new(false),
     };
     Ok((Arc::new(engine), shown))
 }

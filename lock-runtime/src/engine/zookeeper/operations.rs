@@ -1,9 +1,12 @@
 //! What people see of the locks from outside, and do to them.
 
-use crate::engine::operations::Operations;
+use crate::engine::operations::{Operations, ReportPace, StoredReport, Taken};
 use crate::engine::request::EngineFuture;
 use crate::engine::view::View;
 use crate::engine::zookeeper::ZooKeeperEngine;
+use crate::process::ProcessId;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 impl Operations for ZooKeeperEngine {
@@ -13,5 +16,57 @@ impl Operations for ZooKeeperEngine {
 
     fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
         Box::pin(self.view(name, most, deadline))
+    }
+
+    fn names<'a>(
+        &'a self,
+        prefix: &'a str,
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<Arc<str>>> {
+        Box::pin(self.names(prefix, most, deadline))
+    }
+
+    fn report<'a>(
+        &'a self,
+        process: ProcessId,
+        report: Arc<str>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, ()> {
+        Box::pin(self.report(process, report, deadline))
+    }
+
+    fn reports<'a>(
+        &'a self,
+        of: Option<&'a [ProcessId]>,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<StoredReport>> {
+        Box::pin(self.reports(of, deadline))
+    }
+
+    // The log of transactions keeps every one.
+    fn report_pace(&self) -> ReportPace {
+        ReportPace {
+            regular: None,
+            least: Duration::from_secs(10),
+        }
+    }
+
+    fn listen(&self) {
+        self.listen();
+    }
+
+    fn ask<'a>(&'a self, text: &'a str, deadline: Instant) -> EngineFuture<'a, ()> {
+        Box::pin(self.ask(text, deadline))
+    }
+
+    fn take<'a>(
+        &'a self,
+        name: &'a str,
+        token: &'a str,
+        at_least: u64,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Taken> {
+        Box::pin(self.take(name, token, at_least, deadline))
     }
 }

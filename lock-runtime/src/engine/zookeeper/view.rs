@@ -1,12 +1,17 @@
-//! Reads who holds a lock and who waits for it.
+//! Reads who holds a lock and who waits for it, and which locks there are.
 
 use crate::engine::error::EngineError;
 use crate::engine::view::View;
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::lock::entry::Child;
 use crate::engine::zookeeper::lock::look::look_in_sync;
+use crate::engine::zookeeper::lock::read::{children_of, stat_in_reply, submit_stat};
 use crate::limit::Limit;
+use std::sync::Arc;
 use tokio::time::Instant;
+
+/// How many nodes are asked for at once.
+const WINDOW: usize = 256;
 
 impl ZooKeeperEngine {
     /// Looks at a lock, and at its first waiters, in the session of the locks with the default ttl.
@@ -27,5 +32,39 @@ impl ZooKeeperEngine {
         let look = async move { look_in_sync(&session, &lock, Limit::UNLIMITED, deadline).await };
         let line = self.claims.run(deadline, look).await?;
         Ok(line.map_or_else(View::default, |line| line.view(most, Child::text)))
+    }
+
+    /// Returns the names of locks whose nodes have children. The node of a lock stays for a while when it is free.
+    pub(crate) async fn names(
+        &self,
+        prefix: &str,
+        most: usize,
+        deadline: Instant,
+    ) -> Result<Vec<Arc<str>>, EngineError> {
+        let (claims, prefix) = (self.claims.clone(), prefix.to_owned());
+        let session = claims.sessions.of(self.default_ttl);
+        let names = async move {
+            let paths = &claims.paths;
+            let nodes = children_of(&session, paths.directory(), deadline).await?;
+            let names = nodes.iter().filter_map(|node| paths.name(node));
+            let mut names: Vec<_> = names.filter(|name| name.starts_with(&prefix)).collect();
+            names.sort_unstable();
+            let mut used: Vec<Arc<str>> = Vec::new();
+            for names in names.chunks(WINDOW) {
+                let asked = |name: &String| submit_stat(&session, paths.lock(name), deadline);
+                let asked: Vec<_> = names.iter().map(asked).collect();
+                for (name, asked) in names.iter().zip(asked) {
+                    if used.len() == most {
+                        return Ok(used);
+                    }
+                    let stat = stat_in_reply(asked).await?;
+                    if stat.is_some_and(|stat| stat.children > 0) {
+                        used.push(name.as_str().into());
+                    }
+                }
+            }
+            Ok(used)
+        };
+        self.claims.run(deadline, names).await
     }
 }

@@ -100,6 +100,15 @@ impl Client {
         }
     }
 
+    /// Replaces the data of a node.
+    pub fn set(&mut self, path: &str, data: &[u8]) -> Result<()> {
+        let mut body = text(path);
+        body.extend((data.len() as i32).to_be_bytes());
+        body.extend(data);
+        body.extend((-1_i32).to_be_bytes());
+        self.call(5, &body).map(drop)
+    }
+
     /// Deletes a node. Returns `false` if there was none.
     pub fn delete(&mut self, path: &str) -> bool {
         let mut body = text(path);

@@ -114,6 +114,7 @@ impl Session {
             std::mem::take(&mut state.watches),
         );
         drop(state);
+        self.over.notify_waiters();
         drop(unsent);
         if !watches.is_empty() {
             (self.context.handler)(EngineEvent::Resubscribed);

@@ -43,6 +43,7 @@ pub(crate) struct Session {
     pub(crate) timeout: Duration,
     pub(crate) state: Mutex<SessionState>,
     pub(crate) work: Notify,
+    pub(crate) over: Notify,
 }
 
 pub(crate) struct SessionState {
@@ -88,6 +89,7 @@ impl Session {
                 error: "it is being made".into(),
             }),
             work: Notify::new(),
+            over: Notify::new(),
         }
     }
 
@@ -143,6 +145,15 @@ impl Session {
     /// Returns `true` once the session has ended, and with it all its nodes.
     pub(crate) fn is_ended(&self) -> bool {
         self.state().phase == SessionPhase::Ended
+    }
+
+    /// Waits until the session has ended.
+    pub(crate) async fn ended(&self) {
+        // Before it looks, so that it does not miss the end.
+        let over = self.over.notified();
+        if !self.is_ended() {
+            over.await;
+        }
     }
 
     /// Ends the session after the requests submitted so far.

@@ -5,19 +5,23 @@
 use crate::config::Config;
 use crate::engine::common::claim_table::{ClaimTable, end_expired};
 use crate::engine::error::EngineError;
-use crate::engine::request::Claim;
+use crate::engine::request::{Claim, EnqueueReply};
 use crate::engine::timeouts::WAITER_TTL;
+use crate::engine::token::Token;
 use crate::engine::zookeeper::conn::session::SessionContext;
 use crate::engine::zookeeper::conn::sessions::Sessions;
 use crate::engine::zookeeper::keys::Paths;
 use crate::engine::zookeeper::lock::containers::Containers;
-use crate::engine::zookeeper::lock::node::Node;
+use crate::engine::zookeeper::lock::node::{Node, Presence};
 use crate::engine::zookeeper::wire::error::Failure;
+use crate::util::clock::Timestamp;
 use crate::util::count::Count;
 use crate::util::io_thread::IoThread;
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::thread_end::Debt;
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -31,6 +35,8 @@ const GRACE: Duration = Duration::from_millis(20);
 pub(crate) struct Claims {
     pub(crate) sessions: Sessions,
     pub(crate) nodes: Arc<ClaimTable<Arc<Node>>>,
+    /// For claims that wait with the nodes of earlier ones, the tokens in the names of these, by which others know them.
+    known_as: Mutex<HashMap<Token, Token>>,
     /// The nodes whose callers are about to wait under another token.
     reserved: Mutex<Vec<(Arc<Node>, Debt)>>,
     pub(crate) io: IoThread,
@@ -38,9 +44,13 @@ pub(crate) struct Claims {
     pub(crate) containers: Containers,
     /// The path below which each session has a node of its own.
     pub(crate) proofs: String,
+    /// The time by the clock of the leader, and when it told that.
+    pub(crate) leader_time: Mutex<Option<(Duration, Timestamp)>>,
     pub(crate) command_timeout: Duration,
     /// The nodes that are being deleted.
     pub(crate) leaving: Arc<Count>,
+    /// Becomes `true` when no session is to begin again that no lock needs.
+    closed: AtomicBool,
 }
 
 impl Claims {
@@ -48,17 +58,20 @@ impl Claims {
         let SessionContext { address, clock, .. } = &*sessions.context;
         let nodes = Arc::new(ClaimTable::new(clock.clone()));
         let paths = Paths::new(&address.root, &config.prefix);
-        let proofs = paths.sessions(&config.prefix);
+        let proofs = paths.sessions();
         let claims = Arc::new(Claims {
             sessions,
             nodes: nodes.clone(),
+            known_as: Mutex::default(),
             reserved: Mutex::default(),
             io,
             paths,
             containers: Containers::default(),
             proofs,
+            leader_time: Mutex::default(),
             command_timeout: config.command_timeout,
             leaving: Arc::new(Count::new()),
+            closed: AtomicBool::new(false),
         });
         let weak = Arc::downgrade(&claims);
         io.spawn_detached(end_expired(nodes, weak, |claims, token| {
@@ -67,6 +80,15 @@ impl Claims {
             }
         }));
         claims
+    }
+
+    /// No session begins again that no lock needs.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// Runs work on the I/O thread to its end, and returns its result if that comes by the deadline.
@@ -82,11 +104,13 @@ impl Claims {
         )
     }
 
-    /// Returns the node of the claim. If it has none that lives, it takes over a place that is reserved, or gets a new
+    /// Returns the node of the claim. If it has none, it takes over a place that is reserved, or gets a new
     /// node.
     pub(crate) fn node(self: &Arc<Self>, claim: &Claim) -> Arc<Node> {
-        let lives = |node: &Arc<Node>| !node.session.is_ended();
-        let known = self.nodes.get(claim.token).filter(lives);
+        // One that was requested is not made again in another session.
+        let counts =
+            |node: &Arc<Node>| !node.session.is_ended() || node.presence() != Presence::Absent;
+        let known = self.known(claim.token).filter(counts);
         let node = known.unwrap_or_else(|| {
             let lock = self.paths.lock(&claim.name);
             let session = self.sessions.of(claim.ttl);
@@ -97,11 +121,56 @@ impl Claims {
             });
             let reserved = reserved.map(|(node, _)| node);
             let reserved = reserved.filter(|node| node.rename(&self.nodes, claim.token));
+            if let Some(node) = &reserved {
+                node.set_waits_as(claim.token);
+                self.known_as.lock().insert(claim.token, node.named);
+            }
             let new = || Arc::new(Node::new(claim.token, lock, session));
-            reserved.unwrap_or_else(|| self.nodes.get_or_insert(claim.token, lives, new))
+            reserved.unwrap_or_else(|| self.nodes.get_or_insert(claim.token, counts, new))
         });
         self.nodes.expire_in(claim.token, WAITER_TTL);
         node
+    }
+
+    /// Returns the node of the claim, if it has one.
+    pub(crate) fn known(&self, token: Token) -> Option<Arc<Node>> {
+        self.nodes.get(token).or_else(|| {
+            let named = self.known_as.lock().get(&token).copied();
+            self.nodes.get(named?)
+        })
+    }
+
+    /// Returns the text with the tokens of claims as others know them.
+    pub(crate) fn as_known(&self, text: &str) -> String {
+        let known_as = self.known_as.lock();
+        let mut text = text.to_owned();
+        for (token, named) in known_as.iter() {
+            let (mut from, mut to) = ([0; 37], [0; 37]);
+            text = text.replace(token.encode(&mut from), named.encode(&mut to));
+        }
+        text
+    }
+
+    /// Has the claim hold the lock under the token by which others know it. Returns `None` if it is given up.
+    pub(crate) fn grant(&self, node: &Node, claim: &Claim) -> Option<EnqueueReply> {
+        let (named, ttl) = (node.named, claim.ttl);
+        if named == claim.token {
+            self.nodes.expire_in(named, ttl);
+            return Some(EnqueueReply::Granted(ttl));
+        }
+        if !node.rename(&self.nodes, named) {
+            return None;
+        }
+        self.nodes.expire_in(named, ttl);
+        Some(EnqueueReply::GrantedAs(named, ttl))
+    }
+
+    /// Forgets a node that is gone.
+    pub(crate) fn forget(&self, node: &Node) {
+        node.forget(&self.nodes);
+        if let Some(token) = node.waits_as() {
+            self.known_as.lock().remove(&token);
+        }
     }
 
     /// Keeps a claim in the line for a moment: its caller is about to wait, under another token.

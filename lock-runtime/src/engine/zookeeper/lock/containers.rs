@@ -85,10 +85,7 @@ pub(crate) async fn create_containers(
     // From the bottom: mostly only the last one is missing.
     let mut at = lineage.len().saturating_sub(1);
     while let Some(path) = lineage.get(at) {
-        let create = Request::Create {
-            path: (*path).to_owned(),
-            kind: NodeKind::Container,
-        };
+        let create = Request::create((*path).to_owned(), NodeKind::Container);
         match session.request(create, deadline).await {
             Ok(_) | Err(Failure::Exists) => at += 1,
             Err(Failure::NoNode) if at > 0 => at -= 1,

@@ -28,16 +28,17 @@ impl ZooKeeperEngine {
                 let Some(path) = node.known_path() else {
                     return Ok(None);
                 };
-                let data = to.encode(&mut [0; 37]).to_owned();
-                let changed = node
-                    .session
-                    .request(Request::SetData { path, data }, deadline);
-                match changed.await {
-                    Ok(Reply::Changed { .. }) if node.rename(&claims.nodes, to) => {
+                let write = Request::SetData {
+                    path,
+                    data: to.encode(&mut [0; 37]).into(),
+                    version: None,
+                };
+                match node.session.request(write, deadline).await {
+                    Ok(Reply::Changed(_)) if node.rename(&claims.nodes, to) => {
                         claims.nodes.expire_in(to, ttl);
                         Ok(Some(ttl))
                     }
-                    Ok(Reply::Changed { .. }) | Err(Failure::NoNode | Failure::SessionExpired) => {
+                    Ok(Reply::Changed(_)) | Err(Failure::NoNode | Failure::SessionExpired) => {
                         Ok(None)
                     }
                     Ok(_) => Err(Failure::Malformed),

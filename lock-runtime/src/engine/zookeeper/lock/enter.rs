@@ -34,13 +34,17 @@ enum Way {
 }
 
 impl Claims {
-    /// Creates the node, unless it exists. Returns `None` if the claim is given up.
+    /// Creates the node, unless it exists. Returns `None` if the claim is given up, or its node is gone: the lock may have been
+    /// taken from it for good.
     pub(crate) async fn enter(
         &self,
         node: &Node,
         deadline: Instant,
     ) -> Result<Option<Entered>, Failure> {
         let _turn = node.turn.lock().await;
+        if node.session.is_ended() {
+            node.set_presence(Presence::Gone);
+        }
         if node.presence() == Presence::Requested {
             self.find(node, deadline).await?;
         }
@@ -49,7 +53,8 @@ impl Claims {
                 name,
                 is_alone: None,
             }),
-            _ => self.create(node, deadline).await?,
+            Presence::Gone => None,
+            Presence::Absent | Presence::Requested => self.create(node, deadline).await?,
         };
         Ok(entered.filter(|_| !node.is_leaving()))
     }
@@ -102,27 +107,18 @@ impl Claims {
         let children = line.as_ref().map_or(&[][..], Line::entries);
         let found = children.iter().find(|it| it.name.starts_with(&node.stem));
         let present = |child: &Child| Presence::Present(child.name.clone());
-        node.set_presence(found.map_or(Presence::Absent, present));
+        node.set_presence(found.map_or(Presence::Gone, present));
         Ok(())
     }
 }
 
 /// Requests the node of a claim in that way.
 async fn request_node(node: &Node, way: Way, deadline: Instant) -> Result<Entered, Failure> {
-    let claim = Request::Create {
-        path: node.path(&node.stem),
-        kind: NodeKind::Numbered,
-    };
+    let claim = Request::create(node.path(&node.stem), NodeKind::Numbered);
     let path = node.lock.clone();
     let requests = match way {
-        Way::Counted => {
-            let data = String::new();
-            vec![claim, Request::SetData { path, data }]
-        }
-        Way::WithContainer => {
-            let kind = NodeKind::Container;
-            vec![Request::Create { path, kind }, claim]
-        }
+        Way::Counted => vec![claim, Request::touch(path)],
+        Way::WithContainer => vec![Request::create(path, NodeKind::Container), claim],
         Way::Uncounted => vec![claim],
     };
     let replies = match node
@@ -134,8 +130,8 @@ async fn request_node(node: &Node, way: Way, deadline: Instant) -> Result<Entere
         _ => return Err(Failure::Malformed),
     };
     let (path, is_alone) = match (way, &*replies) {
-        (Way::Counted, [Reply::Created(path), Reply::Changed { children, .. }]) => {
-            (path, Some(*children == 1))
+        (Way::Counted, [Reply::Created(path), Reply::Changed(container)]) => {
+            (path, Some(container.children == 1))
         }
         (Way::WithContainer, [_, Reply::Created(path)]) => (path, Some(true)),
         (Way::Uncounted, [Reply::Created(path)]) => (path, None),

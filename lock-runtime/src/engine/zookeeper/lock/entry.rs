@@ -15,6 +15,8 @@ pub(crate) struct Child {
     pub(crate) name: String,
     number: i32,
     limit: Limit,
+    /// The token that its data has since it was downgraded.
+    downgraded: Option<Token>,
 }
 
 /// Returns the beginning of the name of a claim's node. Curator's begin and end in the same way.
@@ -64,11 +66,17 @@ impl Child {
             name: name.to_owned(),
             number,
             limit: limit_of(stem),
+            downgraded: None,
         })
     }
 
-    /// Returns the token in the name, with the limit that counts.
+    /// Returns the token of the claim.
     fn token(&self) -> Option<Token> {
+        self.downgraded.or_else(|| self.named())
+    }
+
+    /// Returns the token in the name.
+    pub(crate) fn named(&self) -> Option<Token> {
         let id = self.name.strip_prefix("_c_")?.get(..ID_LENGTH)?;
         Some(Token::parse(id)?.with_limit(self.limit))
     }
@@ -118,9 +126,10 @@ impl Line<Child> {
     }
 
     /// Records that the first claim was downgraded.
-    pub(crate) fn share_first(&mut self, limit: Limit) {
+    pub(crate) fn share_first(&mut self, to: Token) {
         if let Some(first) = self.entries_mut().first_mut() {
-            first.limit = limit;
+            first.limit = to.limit();
+            first.downgraded = Some(to);
         }
     }
 }
@@ -190,11 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn a_downgraded_claim_is_shown_as_one_that_shares_the_lock() {
+    fn a_downgraded_claim_is_shown_by_its_present_token() {
         let holder = Token::random();
         let mut line = line_of(&[format!("{}0000000001", stem(holder))]);
-        line.share_first(Limit::UNLIMITED);
-        let shared = holder.with_limit(Limit::UNLIMITED);
+        let shared = holder.again().with_limit(Limit::UNLIMITED);
+        line.share_first(shared);
+        let named = line.entries()[0].named();
+        assert_eq!(named, Some(holder.with_limit(Limit::UNLIMITED)));
         let text = line.entries()[0].text();
         assert_eq!(&*text, shared.encode(&mut [0; 37]));
     }

@@ -19,7 +19,7 @@ impl ZooKeeperEngine {
         let claims = self.claims.clone();
         self.claims
             .run(deadline, async move {
-                let drawn = claims.prove(&node.session, deadline).await?;
+                let drawn = claims.prove(&node.session, deadline).await?.zxid;
                 Ok(exists(&node, deadline).await?.then_some(drawn))
             })
             .await

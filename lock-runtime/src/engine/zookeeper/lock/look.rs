@@ -90,8 +90,8 @@ pub(crate) async fn look(
         };
         let path = format!("{lock}/{}", first.name);
         if let Some(data) = data(session, path, of_first.map(Watcher::new), deadline).await? {
-            if let Some(limit) = shared_limit(&data) {
-                line.share_first(limit);
+            if let Some(to) = downgraded_to(&data) {
+                line.share_first(to);
             }
             return Ok(Some(line));
         }
@@ -113,8 +113,7 @@ pub(crate) async fn look_in_sync(
     Ok(line)
 }
 
-/// Returns the limit that a downgraded holder has written into its node.
-fn shared_limit(data: &[u8]) -> Option<Limit> {
-    let token = Token::parse(std::str::from_utf8(data).ok()?)?;
-    Some(token.limit()).filter(|limit| !limit.is_exclusive())
+/// Returns the token that a downgraded holder has written into its node.
+fn downgraded_to(data: &[u8]) -> Option<Token> {
+    Token::read(data).filter(|token| !token.limit().is_exclusive())
 }

@@ -4,7 +4,7 @@ use crate::engine::zookeeper::conn::session::{Session, SessionContext};
 use crate::engine::zookeeper::lock::claims::Claims;
 use crate::engine::zookeeper::lock::containers::create_containers;
 use crate::engine::zookeeper::wire::error::Failure;
-use crate::engine::zookeeper::wire::reply::Reply;
+use crate::engine::zookeeper::wire::reply::{Reply, Stat};
 use crate::engine::zookeeper::wire::request::{NodeKind, Request};
 use crate::util::time::{deadline_in, now, sleep_until};
 use std::sync::Arc;
@@ -55,25 +55,40 @@ impl Claims {
         });
     }
 
-    /// Proves that the session lives: a majority has agreed to a write. Returns the id of the transaction, which is
-    /// greater than that of every earlier one.
-    pub(crate) async fn prove(&self, session: &Session, deadline: Instant) -> Result<u64, Failure> {
-        let path = format!("{}/{}", self.proofs, session.identity);
-        let write = Request::SetData {
-            path: path.clone(),
-            data: String::new(),
-        };
+    /// Returns the path of the node that proves a session.
+    pub(crate) fn proof_of(&self, session: &Session) -> String {
+        format!("{}/{}", self.proofs, session.identity)
+    }
+
+    /// Returns the time by the clock of the leader, since the beginning of 1970, as far as the last proof told it.
+    pub(crate) fn leader_time(&self) -> Option<Duration> {
+        let (time, at) = (*self.leader_time.lock())?;
+        Some(time + self.sessions.context.clock.now().elapsed_since(at))
+    }
+
+    /// Proves that the session lives: a majority has agreed to a write. Returns what the server tells of that. The id
+    /// of its transaction is greater than that of every earlier one, and all of those are seen by what the session reads next.
+    pub(crate) async fn prove(
+        &self,
+        session: &Session,
+        deadline: Instant,
+    ) -> Result<Stat, Failure> {
+        let path = self.proof_of(session);
         for _ in 0..MAX_WRITES {
-            match session.request(write.clone(), deadline).await {
-                Ok(Reply::Changed { zxid, .. }) => return Ok(zxid),
+            match session
+                .request(Request::touch(path.clone()), deadline)
+                .await
+            {
+                Ok(Reply::Changed(stat)) => {
+                    let at = self.sessions.context.clock.now();
+                    *self.leader_time.lock() = Some((stat.changed_at, at));
+                    return Ok(stat);
+                }
                 Ok(_) => return Err(Failure::Malformed),
                 Err(Failure::NoNode) => {}
                 Err(failure) => return Err(failure),
             }
-            let create = Request::Create {
-                path: path.clone(),
-                kind: NodeKind::Ephemeral,
-            };
+            let create = Request::create(path.clone(), NodeKind::Ephemeral);
             match session.request(create, deadline).await {
                 Ok(_) | Err(Failure::Exists) => {}
                 Err(Failure::NoNode) => create_containers(session, &self.proofs, deadline).await?,

@@ -23,7 +23,7 @@ impl ZooKeeperEngine {
         claim: &Claim,
         deadline: Instant,
     ) -> Result<bool, EngineError> {
-        let Some(node) = self.claims.nodes.get(claim.token) else {
+        let Some(node) = self.claims.known(claim.token) else {
             return Ok(false);
         };
         self.claims.leave(&node);
@@ -37,7 +37,7 @@ impl ZooKeeperEngine {
 
     /// Gives up the claim in the background, and confirms the release.
     pub(crate) fn leave_in_background(&self, release: BackgroundRelease) {
-        let node = self.claims.nodes.get(release.claim.token);
+        let node = self.claims.known(release.claim.token);
         if let Some(node) = &node {
             self.claims.leave(node);
         }
@@ -60,6 +60,7 @@ impl ZooKeeperEngine {
             deadline_in(self.claims.command_timeout),
         );
         let left = self.claims.run(limit, async move {
+            claims.close();
             claims.leave_reserved();
             let pause = || sleep_until(deadline_in(Duration::from_millis(2)));
             claims.leaving.wait_idle().await;
@@ -106,7 +107,7 @@ impl Claims {
             if deleted {
                 this.containers.saw(&node.lock, true);
             }
-            node.forget(&this.nodes);
+            this.forget(&node);
             node.ending.finish(deleted);
             drop(owed);
         });
@@ -123,7 +124,7 @@ impl Claims {
             }
             let deadline = deadline_in(self.command_timeout);
             let failed = match node.presence() {
-                Presence::Absent => return false,
+                Presence::Absent | Presence::Gone => return false,
                 Presence::Requested => self.find(node, deadline).await.is_err(),
                 Presence::Present(name) => {
                     let path = node.path(&name);

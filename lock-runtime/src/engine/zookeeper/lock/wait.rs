@@ -6,11 +6,7 @@ use crate::engine::request::{Claim, EnqueueReply, ServerTime};
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::lock::follow::follow_place_of;
 use crate::engine::zookeeper::lock::node::Presence;
-use crate::engine::zookeeper::wire::error::Failure;
 use tokio::time::Instant;
-
-/// How often a claim is made again that another client has deleted.
-const MAX_ENTRIES: usize = 3;
 
 impl ZooKeeperEngine {
     pub(crate) async fn enqueue(
@@ -24,30 +20,31 @@ impl ZooKeeperEngine {
         let node = claims.node(&claim);
         self.claims
             .run(deadline, async move {
-                for _ in 0..MAX_ENTRIES {
-                    let Some(entered) = claims.enter(&node, deadline).await? else {
-                        return Ok(EnqueueReply::Stale);
-                    };
-                    let place = match entered.is_alone {
-                        Some(true) => Some(Place::Holds),
-                        _ => follow_place_of(&node, &entered.name, deadline).await?,
-                    };
-                    match place {
-                        Some(Place::Holds) => {
-                            claims.secure(&node.session, claim.ttl, deadline).await?;
-                            claims.nodes.expire_in(claim.token, claim.ttl);
-                            return Ok(EnqueueReply::Granted(claim.ttl));
-                        }
-                        Some(place @ Place::Waits { ahead, .. }) => {
-                            if ahead == 0 {
-                                claims.secure_ahead(&node.session, claim.ttl);
-                            }
-                            return Ok(EnqueueReply::Queued(place.status(server_time)));
-                        }
-                        None => node.set_presence(Presence::Absent),
+                let Some(entered) = claims.enter(&node, deadline).await? else {
+                    return Ok(EnqueueReply::Stale);
+                };
+                let place = match entered.is_alone {
+                    Some(true) => Some(Place::Holds),
+                    _ => follow_place_of(&node, &entered.name, deadline).await?,
+                };
+                Ok(match place {
+                    Some(Place::Holds) => {
+                        claims.secure(&node.session, claim.ttl, deadline).await?;
+                        let granted = claims.grant(&node, &claim);
+                        granted.unwrap_or(EnqueueReply::Stale)
                     }
-                }
-                Err(Failure::NoNode)
+                    Some(place @ Place::Waits { ahead, .. }) => {
+                        if ahead == 0 {
+                            claims.secure_ahead(&node.session, claim.ttl);
+                        }
+                        EnqueueReply::Queued(place.status(server_time))
+                    }
+                    // Another client has deleted it.
+                    None => {
+                        node.set_presence(Presence::Gone);
+                        EnqueueReply::Stale
+                    }
+                })
             })
             .await
     }
@@ -70,6 +67,7 @@ mod tests {
     use crate::util::time::deadline_in;
     use std::pin::pin;
     use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
     use std::task::{Context, Waker};
     use std::time::Duration;
 
@@ -96,6 +94,8 @@ mod tests {
             started: clock.now(),
             clock,
             default_ttl: Duration::from_secs(30),
+            own_report: Arc::default(),
+            listens: AtomicBool::new(false),
         }
     }
 

@@ -9,6 +9,8 @@ use std::sync::Arc;
 pub(crate) enum Failure {
     NoNode,
     Exists,
+    /// The data of a node has another version than the request expects.
+    BadVersion,
     NoPermission,
     LoginRefused,
     SessionExpired,
@@ -16,6 +18,8 @@ pub(crate) enum Failure {
     Server(i32),
     /// The request was sent, and no reply came.
     NoReply(Arc<str>),
+    /// A node has more children than this client reads.
+    TooMany,
     /// There was no connection.
     NotSent(Arc<str>),
     /// The server sent something else than ZooKeeper does.
@@ -28,6 +32,7 @@ impl Failure {
         match error {
             -101 => Failure::NoNode,
             -102 | -115 => Failure::NoPermission,
+            -103 => Failure::BadVersion,
             -110 => Failure::Exists,
             -112 => Failure::SessionExpired,
             other => Failure::Server(other),
@@ -37,14 +42,17 @@ impl Failure {
     /// Returns the same failure as an error of the engine.
     pub(crate) fn into_error(self) -> EngineError {
         let kind = match &self {
-            Failure::NoPermission | Failure::LoginRefused | Failure::Malformed => {
-                EngineErrorKind::Rejected
-            }
+            Failure::NoPermission
+            | Failure::LoginRefused
+            | Failure::TooMany
+            | Failure::Malformed => EngineErrorKind::Rejected,
             // Bad arguments, not implemented, an invalid list of permissions, a quota.
             Failure::Server(-8 | -6 | -114 | -125) => EngineErrorKind::Rejected,
-            Failure::NoNode | Failure::Exists | Failure::SessionExpired | Failure::Server(_) => {
-                EngineErrorKind::NotReady
-            }
+            Failure::NoNode
+            | Failure::Exists
+            | Failure::BadVersion
+            | Failure::SessionExpired
+            | Failure::Server(_) => EngineErrorKind::NotReady,
             Failure::NoReply(_) => EngineErrorKind::Indeterminate,
             Failure::NotSent(_) => EngineErrorKind::NotConnected,
         };
@@ -59,6 +67,8 @@ impl fmt::Display for Failure {
         match self {
             Failure::NoNode => write!(f, "a node was deleted meanwhile"),
             Failure::Exists => write!(f, "a node was created meanwhile"),
+            Failure::BadVersion => write!(f, "a node was changed meanwhile"),
+            Failure::TooMany => write!(f, "a node has too many children to be listed"),
             Failure::NoPermission => write!(
                 f,
                 "the access control list of a node refuses this user; check user and password, and \

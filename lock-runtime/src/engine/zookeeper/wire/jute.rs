@@ -33,6 +33,11 @@ impl Writer {
         self.bytes(text.as_bytes())
     }
 
+    /// Returns what was written, without the length.
+    pub(crate) fn body(mut self) -> Vec<u8> {
+        self.0.split_off(4)
+    }
+
     /// Returns the message as it is sent.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let length = i32::try_from(self.0.len() - 4).unwrap_or(i32::MAX);

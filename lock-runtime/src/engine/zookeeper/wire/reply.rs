@@ -3,21 +3,19 @@
 use crate::engine::zookeeper::wire::error::Failure;
 use crate::engine::zookeeper::wire::jute::Reader;
 use crate::engine::zookeeper::wire::request::{NodeKind, Request};
+use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Done,
     /// The path of a created node.
     Created(String),
-    Changed {
-        /// The id of the transaction.
-        zxid: u64,
-        /// The number of children that the node has.
-        children: i32,
-    },
+    Changed(Stat),
     /// One for each request of the transaction.
     Together(Vec<Reply>),
-    Data(Vec<u8>),
+    Data(Vec<u8>, Stat),
+    /// The node exists.
+    Found(Stat),
     Children(Vec<String>),
 }
 
@@ -40,15 +38,15 @@ impl Request {
                 }
                 Reply::Created(path)
             }
-            Request::SetData { .. } => {
-                let Stat { zxid, children } = Stat::parse(body)?;
-                Reply::Changed { zxid, children }
+            Request::SetData { .. } => Reply::Changed(Stat::parse(body)?),
+            Request::Data { .. } => {
+                let data = body.bytes()?.to_owned();
+                Reply::Data(data, Stat::parse(body)?)
             }
-            Request::Data { .. } => Reply::Data(body.bytes()?.to_owned()),
+            Request::Exists { .. } => Reply::Found(Stat::parse(body)?),
             Request::Children { .. } => Reply::Children(body.texts()?),
             Request::Together(_) => return None,
             Request::Delete { .. }
-            | Request::Exists { .. }
             | Request::Sync { .. }
             | Request::Ping
             | Request::CloseSession => Reply::Done,
@@ -88,20 +86,31 @@ fn parse_replies(requests: &[Request], body: &mut Reader<'_>) -> Result<Reply, F
 }
 
 /// What a server tells of a node.
-struct Stat {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stat {
     /// The id of the transaction that changed the data last.
-    zxid: u64,
-    children: i32,
+    pub(crate) zxid: u64,
+    /// When that was, by the clock of the leader, since the beginning of 1970.
+    pub(crate) changed_at: Duration,
+    /// How often the data was changed.
+    pub(crate) version: i32,
+    /// The number of children.
+    pub(crate) children: i32,
 }
 
 impl Stat {
     fn parse(body: &mut Reader<'_>) -> Option<Stat> {
         let (_created, zxid) = (body.long()?, u64::try_from(body.long()?).ok()?);
-        let _times = (body.long()?, body.long()?);
-        let _versions = (body.int()?, body.int()?, body.int()?);
+        let (_created_at, changed_at) = (body.long()?, u64::try_from(body.long()?).ok()?);
+        let (version, _of_children, _of_access) = (body.int()?, body.int()?, body.int()?);
         let (_owner, _length) = (body.long()?, body.int()?);
         let (children, _zxid_of_children) = (body.int()?, body.long()?);
-        Some(Stat { zxid, children })
+        Some(Stat {
+            zxid,
+            changed_at: Duration::from_millis(changed_at),
+            version,
+            children,
+        })
     }
 }
 
@@ -122,14 +131,8 @@ mod tests {
     /// Returns the reply to a claim's creation together with a write to its container.
     fn enter(results: impl FnOnce(Writer) -> Writer) -> Result<Reply, Failure> {
         let requests = vec![
-            Request::Create {
-                path: "/a/x-".into(),
-                kind: NodeKind::Numbered,
-            },
-            Request::SetData {
-                path: "/a".into(),
-                data: String::new(),
-            },
+            Request::create("/a/x-".into(), NodeKind::Numbered),
+            Request::touch("/a".into()),
         ];
         let reply = results(Writer::new()).int(-1).bool(true).int(-1).finish();
         Request::Together(requests).parse_reply(&reply[4..])
@@ -153,10 +156,11 @@ mod tests {
         let changed = &replies[1];
         assert!(matches!(
             changed,
-            Reply::Changed {
+            Reply::Changed(Stat {
                 zxid: 7,
-                children: 3
-            }
+                children: 3,
+                ..
+            })
         ));
     }
 

@@ -9,11 +9,12 @@ pub(crate) enum Request {
     Create {
         path: String,
         kind: NodeKind,
+        data: Vec<u8>,
     },
     Delete {
         path: String,
     },
-    /// Succeeds if the node exists.
+    /// Tells of the node if it exists.
     Exists {
         path: String,
     },
@@ -23,7 +24,9 @@ pub(crate) enum Request {
     },
     SetData {
         path: String,
-        data: String,
+        data: Vec<u8>,
+        /// The version that the data must have until then; any if there is none.
+        version: Option<i32>,
     },
     Children {
         path: String,
@@ -55,9 +58,26 @@ pub(crate) enum NodeKind {
     Numbered,
     /// Ends when it has no children any more.
     Container,
+    /// Ends when it is deleted.
+    Persistent,
 }
 
 impl Request {
+    /// Returns the request that creates a node without data.
+    pub(crate) fn create(path: String, kind: NodeKind) -> Request {
+        let data = Vec::new();
+        Request::Create { path, kind, data }
+    }
+
+    /// Returns the request that writes a node that has no data, so that its reply tells of the node.
+    pub(crate) fn touch(path: String) -> Request {
+        Request::SetData {
+            path,
+            data: Vec::new(),
+            version: None,
+        }
+    }
+
     /// Returns `true` if the reply needs the consent of a majority of the servers.
     pub(crate) fn is_write(&self) -> bool {
         matches!(
@@ -86,7 +106,7 @@ impl Request {
     pub(crate) fn operation(&self) -> i32 {
         match self {
             Request::Create { kind, .. } => match kind {
-                NodeKind::Ephemeral | NodeKind::Numbered => 1,
+                NodeKind::Ephemeral | NodeKind::Numbered | NodeKind::Persistent => 1,
                 NodeKind::Container => 19,
             },
             Request::Delete { .. } => 2,
@@ -104,17 +124,18 @@ impl Request {
     /// Writes the part that follows the header.
     fn write(&self, message: Writer, access: Access) -> Writer {
         match self {
-            Request::Create { path, kind } => {
+            Request::Create { path, kind, data } => {
                 let (scheme, id) = match access {
                     Access::Anyone => ("world", "anyone"),
                     Access::Creator => ("auth", ""),
                 };
                 let flags = match kind {
+                    NodeKind::Persistent => 0,
                     NodeKind::Ephemeral => 1,
                     NodeKind::Numbered => 3,
                     NodeKind::Container => 4,
                 };
-                let message = message.text(path).bytes(&[]);
+                let message = message.text(path).bytes(data);
                 // A list of one entry, with all permissions.
                 let message = message.int(1).int(31).text(scheme).text(id);
                 message.int(flags)
@@ -124,7 +145,14 @@ impl Request {
             Request::Data { path, watch } | Request::Children { path, watch } => {
                 message.text(path).bool(*watch)
             }
-            Request::SetData { path, data } => message.text(path).text(data).int(-1),
+            Request::SetData {
+                path,
+                data,
+                version,
+            } => {
+                let message = message.text(path).bytes(data);
+                message.int(version.unwrap_or(-1))
+            }
             Request::Sync { path } => message.text(path),
             Request::Together(requests) => {
                 let all = requests.iter().fold(message, |message, request| {

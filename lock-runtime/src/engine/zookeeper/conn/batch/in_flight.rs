@@ -33,6 +33,8 @@ pub(crate) struct Watcher {
     pub(crate) token: Option<Token>,
     /// Is set before that if the node whose data is watched was deleted.
     pub(crate) saw_end: Arc<AtomicBool>,
+    /// Is dropped when the watch fires, or ends with its connection.
+    _alarm: Option<Arc<oneshot::Sender<()>>>,
 }
 
 impl Watcher {
@@ -41,6 +43,7 @@ impl Watcher {
         Watcher {
             token: Some(token),
             saw_end: Arc::default(),
+            _alarm: None,
         }
     }
 
@@ -49,7 +52,19 @@ impl Watcher {
         Watcher {
             token: None,
             saw_end: Arc::default(),
+            _alarm: None,
         }
+    }
+
+    /// Returns a watcher that notifies no claim, with what completes when the watch fires, or is none any more.
+    pub(crate) fn with_alarm() -> (Watcher, oneshot::Receiver<()>) {
+        let (alarm, fired) = oneshot::channel();
+        let _alarm = Some(Arc::new(alarm));
+        let watcher = Watcher {
+            _alarm,
+            ..Watcher::silent()
+        };
+        (watcher, fired)
     }
 }
 
@@ -192,7 +207,10 @@ mod tests {
         let (one, other) = (Token::random(), Token::random());
         let mut in_flight = InFlight::default();
         let _replies = [look(&mut in_flight, one), look(&mut in_flight, other)];
-        let delivered = in_flight.deliver(reply(1, Ok(&[0; 4]))).unwrap().unwrap();
+        let delivered = in_flight
+            .deliver(reply(1, Ok(&[0; 4 + 68])))
+            .unwrap()
+            .unwrap();
         let watch = Watch::Node("/a".into());
         let (watched, watcher) = delivered.watch.unwrap();
         assert_eq!((watched, watcher.token), (watch, Some(one)));
