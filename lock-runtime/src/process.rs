@@ -21,7 +21,12 @@ impl ProcessId {
     }
 
     /// Parses what [`Display`](fmt::Display) writes, and nothing else.
-    #[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
+    #[cfg(any(
+        feature = "etcd",
+        feature = "postgres",
+        feature = "redis",
+        feature = "zookeeper"
+    ))]
     pub(crate) fn parse(text: &str) -> Option<ProcessId> {
         let id = ProcessId(u32::from_str_radix(text, 16).ok()?);
         (id.to_string() == text && id.0 >> BITS == 0).then_some(id)

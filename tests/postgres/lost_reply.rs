@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
-use lock_runtime::LockManager;
+use lock_runtime::{LockManager, Report};
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 use lock_test_support::manager::{connected, warmed_up};
@@ -22,7 +22,8 @@ async fn acquire_whose_reply_a_pooler_lost_is_released() {
     let server = Postgres::start();
     let before = Proxy::to(server.port());
     let pooler = PgBouncer::to(before.port());
-    let locks = warmed_up(patient(pooler.url())).await;
+    // A report would be sent before it.
+    let locks = warmed_up(patient(pooler.url()).report(Report::Off)).await;
     before.hold_replies();
     let acquire = tokio::spawn(locks.lock("row").wait(millis(20_000)).acquire());
     eventually(millis(3000), "it is carried out", || server.is_held("row"));

@@ -1,6 +1,6 @@
 //! The schema is made on first use, by any number of managers at once, or by a migration tool beforehand.
 
-use lock_runtime::{Config, LockError, LockManager};
+use lock_runtime::{Config, LockError, LockManager, Report};
 use tokio::task::JoinSet;
 
 use lock_test_support::manager::{connected, refusal};
@@ -264,23 +264,104 @@ async fn ended_rows_are_removed() {
     locks.shutdown().await;
 }
 
-#[tokio::test]
-async fn documented_query_shows_the_locks_that_are_held() {
+/// Returns the statements of the guide for a role.
+fn rights_in_the_guide(role: &str) -> String {
     let guide = include_str!("../../lock-runtime/src/guide/deployment.md");
-    let (_, query) = guide.split_once("\n`SELECT name, fence").unwrap();
-    let query = format!("SELECT name, fence{}", query.split_once('`').unwrap().0);
+    let lines = guide.lines().map(str::trim);
+    let of_role =
+        lines.filter(|line| line.starts_with("GRANT") && line.ends_with(&format!("TO {role};")));
+    of_role.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reader_sees_the_locks_and_can_take_none() {
     let server = Postgres::start();
-    let locks = connected(patient(server.url())).await;
+    let silent = || patient(server.url()).report(Report::Off);
+    let (locks, other) = (connected(silent()).await, connected(silent()).await);
+    server.execute("CREATE ROLE reader LOGIN");
+    let rights = rights_in_the_guide("reader");
+    assert_eq!(rights.matches("GRANT").count(), 2);
+    server.execute(&rights);
     let guard = locks.lock("row").acquire().await.unwrap();
-    server.execute(
-        "INSERT INTO distributed_lock.held SELECT 'ended', 'x', 1, 1, now() - interval '1 s'",
+    let waiter = tokio::spawn(other.lock("row").wait(millis(20_000)).acquire());
+    server.until_waiting("row", 1);
+    server.execute(&format!(
+        "SELECT distributed_lock.report_1('{}', E'1\\torders\\t2.3.1\\tweb-7\\t812\\t1795536000\\nc\\t1');
+         INSERT INTO distributed_lock.held SELECT name, 'x', 1, 1, until FROM (VALUES
+            ('lock:ended', now() - interval '1 s'), ('lock:theirs', now() + interval '1 h'),
+            ('lock:forever', 'infinity')) h(name, until)",
+        locks.process_id()
+    ));
+    let shown = "SET ROLE reader;
+        SELECT name, state, process, since > now() - interval '1 min', lease_left < '2 h', place
+        FROM distributed_lock.locks ORDER BY name, place NULLS FIRST";
+    let waits = format!("process {}", other.process_id());
+    assert_eq!(
+        server.rows(shown),
+        [
+            ["lock:forever", "holds", "another client", "", "", ""],
+            [
+                "lock:row",
+                "holds",
+                "orders 2.3.1 at web-7, pid 812",
+                "t",
+                "t",
+                ""
+            ],
+            ["lock:row", "waits", &waits, "t", "", "1"],
+            ["lock:theirs", "holds", "another client", "", "t", ""],
+        ]
     );
-    let rows = server.rows(&query);
-    let names: Vec<_> = rows.iter().map(|row| row[0].as_str()).collect();
-    assert_eq!(names, ["lock:row"]);
+    for refused in [
+        "SELECT token FROM distributed_lock.held",
+        "SELECT token FROM distributed_lock.waiting",
+        "SELECT report FROM distributed_lock.process",
+        "SELECT distributed_lock.take_1('lock:row', 'x', 0)",
+        "SELECT distributed_lock.report_1('0000001', '1')",
+        "DELETE FROM distributed_lock.held",
+    ] {
+        let error = server.try_execute(&format!("SET ROLE reader; {refused}"));
+        let error = error.unwrap_err();
+        assert!(error.contains("permission denied"), "`{refused}`: {error}");
+    }
+    server.execute("DELETE FROM distributed_lock.held WHERE token = 'x'");
     guard.release().await.unwrap();
-    assert!(server.rows(&query).is_empty());
-    server.execute("DELETE FROM distributed_lock.held");
+    let guard = within(millis(5000), waiter).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// As the guide shows it for psql.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operator_with_the_rights_of_a_service_takes_a_lock() {
+    let server = Postgres::start();
+    let (locks, other) = (
+        connected(patient(server.url())).await,
+        connected(patient(server.url())).await,
+    );
+    role(&server);
+    let rights = rights_in_the_guide("app").replace("TO app;", "TO clerk;");
+    assert_eq!(rights.matches("GRANT").count(), 4);
+    server.execute(&rights);
+    let guard = locks.lock("order:42").acquire().await.unwrap();
+    let before = guard.fencing_token().await.unwrap();
+    let waiter = tokio::spawn(other.lock("order:42").wait(millis(20_000)).acquire());
+    server.until_waiting("order:42", 1);
+    let guide = include_str!("../../lock-runtime/src/guide/deployment.md");
+    let (_, take) = guide.split_once("SELECT h.token, t.*").unwrap();
+    let take = format!(
+        "SET ROLE clerk; SELECT h.token, t.*{}",
+        take.split_once(';').unwrap().0
+    );
+    let [_, held, pinned, number, ..] = &server.rows(&take)[0][..] else {
+        panic!("one row");
+    };
+    assert_eq!([held, pinned], ["t", "f"]);
+    assert!(number.parse::<u64>().unwrap() > before);
+    let next = within(millis(5000), waiter).await.unwrap().unwrap();
+    assert!(next.fencing_token().await.unwrap() > number.parse().unwrap());
+    within(millis(20_000), guard.lost()).await;
+    drop(guard);
+    next.release().await.unwrap();
 }
 
 #[tokio::test]

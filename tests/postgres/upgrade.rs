@@ -1,4 +1,5 @@
-//! A schema of version 1 is upgraded by the first client that may, while clients of version 1 run.
+//! A schema of an earlier version is upgraded by the first client that may, while clients of that version run; locks go
+//! on with version 2, where none may.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -14,6 +15,11 @@ use lock_test_support::postgres::Postgres;
 use lock_test_support::time::{eventually, millis, patient, within};
 
 const VERSION_1: &str = include_str!("version_1.sql");
+const VERSION_2: &str = include_str!("version_2.sql");
+
+fn version(server: &Postgres) -> String {
+    server.query("SELECT obj_description('distributed_lock.waiting'::regclass, 'pg_class')")
+}
 
 /// Returns a connection as a client of version 1 makes it.
 async fn client_of_version_1(url: &str) -> Client {
@@ -125,11 +131,7 @@ async fn clients_of_version_1_go_on_while_the_schema_is_upgraded() {
         });
     }
     within(millis(30_000), managers.join_all()).await;
-    let version = "SELECT obj_description('distributed_lock.waiting'::regclass, 'pg_class')";
-    assert_eq!(
-        server.query::<String>(version),
-        "distributed locks, version 2"
-    );
+    assert_eq!(version(&server), "distributed locks, version 3");
     let before = server.query::<usize>("SELECT last_value FROM distributed_lock.fence");
     eventually(millis(5000), "more holders", || {
         server.query::<usize>("SELECT last_value FROM distributed_lock.fence") > before
@@ -195,4 +197,43 @@ async fn role_that_may_not_upgrade_is_told_what_to_run() {
     }
     server.execute(&lock_runtime::postgres::schema("distributed_lock").unwrap());
     works(&server.url_for("clerk")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_go_on_with_version_2_until_a_role_may_upgrade_it() {
+    let server = Postgres::start();
+    server.execute(VERSION_2);
+    role(&server);
+    server.execute(RIGHTS);
+    let clerk = connected(patient(server.url_for("clerk"))).await;
+    let forbidden = connected(patient(Config::new(server.url()).create_schema(false))).await;
+    let both = async || {
+        let guard = clerk.lock("row").acquire().await.unwrap();
+        let waiter = tokio::spawn(forbidden.lock("row").wait(millis(10_000)).acquire());
+        server.until_waiting("row", 1);
+        guard.release().await.unwrap();
+        let guard = within(millis(5000), waiter).await.unwrap().unwrap();
+        guard.fencing_token().await.unwrap();
+        guard.release().await.unwrap();
+    };
+    both().await;
+    works(&server.url_for("clerk")).await;
+    assert_eq!(version(&server), "distributed locks, version 2");
+    works(&server.url()).await;
+    assert_eq!(version(&server), "distributed locks, version 3");
+    // Both have prepared the statements of version 2, and the role has the rights that it needed then.
+    both().await;
+    works(&server.url_for("clerk")).await;
+}
+
+/// A process that upgrades the schema may hang.
+#[tokio::test]
+async fn upgrade_that_cannot_be_made_now_is_left_to_others() {
+    let server = Postgres::start();
+    server.execute(VERSION_2);
+    let other = server.client().await;
+    let lock = "SELECT pg_advisory_lock(hashtextextended('distributed_lock schema', 0))";
+    other.batch_execute(lock).await.unwrap();
+    works(&server.url()).await;
+    assert_eq!(version(&server), "distributed locks, version 2");
 }

@@ -3,6 +3,7 @@
 use crate::engine::inspection::Inspection;
 use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::connect::Connection;
+use crate::engine::postgres::conn::schema_setup::missing_rights;
 use crate::engine::postgres::conn::trial::try_waiting;
 use crate::engine::postgres::sql::schema::Schema;
 use crate::engine::postgres::wire::error::{connecting, is_read_only};
@@ -89,6 +90,7 @@ impl Check<'_> {
             Ok(findings) => findings,
             Err(late) => return vec![late],
         };
+        findings.extend(self.missing_rights().await);
         findings.extend(self.trial().await);
         if !self.connection.backend.is_own {
             let finding = "it is reached through a connection pooler".to_owned();
@@ -111,6 +113,14 @@ impl Check<'_> {
                 .unwrap_or_else(|error| vec![unread(&connecting(&error).to_string())])),
             Err(_) => Err(unread(&self.late())),
         }
+    }
+
+    /// Returns the finding that processes can't tell of themselves, or operators take no lock.
+    async fn missing_rights(&self) -> Option<Finding> {
+        let missing = missing_rights(&self.connection.client, self.schema, true);
+        let missing = timeout_at(self.deadline, missing).await.ok()?.ok()??;
+        let finding = format!("the role may store no report, or take no lock; grant it {missing}");
+        Some((WarningKind::Permission, finding))
     }
 
     /// Returns the finding that no caller can wait.

@@ -11,10 +11,7 @@ const READABLE_LEN: usize = 900;
 
 /// Returns the name under which a lock is stored. Of a long one, the end is replaced by a hash of the whole.
 pub(crate) fn stored(name: &str) -> Cow<'_, str> {
-    let escaped = match name.contains(['\\', '\0']) {
-        true => Cow::Owned(name.replace('\\', "\\\\").replace('\0', "\\0")),
-        false => Cow::Borrowed(name),
-    };
+    let escaped = escaped(name);
     if escaped.len() <= MAX_LEN {
         return escaped;
     }
@@ -30,6 +27,14 @@ pub(crate) fn stored(name: &str) -> Cow<'_, str> {
         let _ = write!(short, "{byte:02x}");
     }
     Cow::Owned(short)
+}
+
+/// Returns the name, or the beginning of one, as it is stored unless it is long.
+pub(crate) fn escaped(name: &str) -> Cow<'_, str> {
+    match name.contains(['\\', '\0']) {
+        true => Cow::Owned(name.replace('\\', "\\\\").replace('\0', "\\0")),
+        false => Cow::Borrowed(name),
+    }
 }
 
 /// Returns a name that is stored like this one.

@@ -3,6 +3,7 @@
 //! Each request is one call of a function of the schema, and so one round trip and one transaction.
 
 pub(crate) mod address;
+pub(crate) mod asks;
 pub(crate) mod check;
 pub(crate) mod conn;
 pub(crate) mod keys;
@@ -10,7 +11,11 @@ pub(crate) mod lock;
 pub(crate) mod open;
 pub(crate) mod operations;
 pub(crate) mod ping;
+pub(crate) mod reports;
 pub(crate) mod sql;
+pub(crate) mod take;
+#[cfg(test)]
+mod tests;
 pub(crate) mod view;
 pub(crate) mod wire;
 

@@ -1,12 +1,13 @@
-//! Reads who holds a lock and who waits for it.
+//! Reads who holds a lock and who waits for it, and which locks there are.
 
 use crate::engine::error::EngineError;
 use crate::engine::postgres::conn::batch::sender::RequestSender;
-use crate::engine::postgres::keys::stored;
-use crate::engine::postgres::wire::statements::VIEW;
+use crate::engine::postgres::keys::{escaped, original, stored};
+use crate::engine::postgres::wire::statements::{NAMES, VIEW};
 use crate::engine::postgres::wire::values::{duration, get, parameter};
 use crate::engine::view::{View, ViewedHolder};
 use crate::lock_info::LeaseInfo;
+use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
@@ -34,6 +35,23 @@ pub(crate) async fn view(
         waiters: waiters.into_iter().map(String::into).collect(),
         waiting: u64::try_from(waiting).unwrap_or(0),
     })
+}
+
+/// Returns the names of locks that begin so, `most` of them at the most. Of a long one it is another name of the same lock,
+/// with the same beginning.
+pub(crate) async fn names(
+    requests: &RequestSender,
+    prefix: &str,
+    most: usize,
+    deadline: Instant,
+) -> Result<Vec<Arc<str>>, EngineError> {
+    let parameters = vec![
+        parameter(escaped(prefix).into_owned(), Type::TEXT),
+        parameter(i64::try_from(most).unwrap_or(i64::MAX), Type::INT8),
+    ];
+    let rows = requests.rows(NAMES, parameters, None, deadline).await?;
+    let names = rows.iter().map(|row| get(row, "name").map(original));
+    names.map(|name| name.map(Arc::from)).collect()
 }
 
 fn holder((token, micros): (String, i64)) -> ViewedHolder {

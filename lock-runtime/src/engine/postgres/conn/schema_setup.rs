@@ -1,45 +1,72 @@
 //! Checks that the schema is there and that the role may use it, and makes or upgrades it if it may.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::sql::schema::{Schema, VERSION};
+use crate::engine::postgres::sql::schema::{LEAST, Schema, VERSION};
 use crate::engine::postgres::wire::error::connecting;
+use crate::engine::postgres::wire::values::Parameters;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error};
 
-/// Fails unless the schema is there, in the version that this client needs or a later one, and the role may use it. With
-/// `create`, makes it if it is not, or upgrades an earlier one.
+/// Fails unless the schema is there, in the least version that locks need or a later one, and the role may use it. With
+/// `create`, makes it if it is not, or upgrades an earlier one if the role may.
 pub(crate) async fn set_up(
     client: &Client,
     schema: &Schema,
     create: bool,
 ) -> Result<(), EngineError> {
     let found = find(client, schema).await?;
-    if found < Some(VERSION) {
-        let refusal = Refusal::new(schema, found);
+    let refusal = Refusal::new(schema, found.version);
+    if found.version < Some(LEAST) {
         if !create {
             return Err(refusal.since_it_is_off());
         }
-        make(client, schema, &refusal).await?;
+        make(client, schema, "2s", &refusal).await?;
+    } else if found.version < Some(VERSION)
+        && create
+        && found.may_create
+        && make(client, schema, "100ms", &refusal).await.is_err()
+    {
+        // Locks do without the upgrade.
+        let undone = client.batch_execute("ROLLBACK").await;
+        undone.map_err(|error| connecting(&error))?;
     }
-    check_rights(client, schema).await
+    match missing_rights(client, schema, false).await? {
+        Some(missing) => Err(rejected(format!(
+            "the role lacks rights that locks need; grant it {missing}"
+        ))),
+        None => Ok(()),
+    }
 }
 
-/// Returns the version that is there.
-async fn find(client: &Client, schema: &Schema) -> Result<Option<u32>, EngineError> {
+struct Found {
+    version: Option<u32>,
+    /// The role may make functions in the schema.
+    may_create: bool,
+}
+
+async fn find(client: &Client, schema: &Schema) -> Result<Found, EngineError> {
     let query = include_str!("../sql/version.sql");
     let name = (&schema.quoted() as _, Type::TEXT);
     let row = client.query_typed_one(query, &[name]).await;
-    let (of_schema, of_table, is_used): (Option<String>, Option<String>, bool) = row
-        .and_then(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
-        .map_err(|error| connecting(&error))?;
-    let first = version(of_schema);
+    let read = row.and_then(|row| {
+        Ok((
+            version(row.try_get("of_schema")?),
+            version(row.try_get("of_table")?),
+            row.try_get("is_used")?,
+            row.try_get("may_create")?,
+        ))
+    });
+    let (first, last, is_used, may_create) = read.map_err(|error| connecting(&error))?;
     if first.is_none() && is_used {
         return Err(rejected(format!(
             "the schema `{}` has tables of something else; name another schema: `?schema=`",
             schema.name()
         )));
     }
-    Ok(first.map(|first| version(of_table).map_or(first, |last| last.max(first))))
+    Ok(Found {
+        version: first.max(first.and(last)),
+        may_create,
+    })
 }
 
 /// Returns the version in a comment.
@@ -52,16 +79,21 @@ fn version(comment: Option<String>) -> Option<u32> {
 }
 
 /// In one transaction: two clients that define a function at once would fail. A client that has gone is noticed only when
-/// its statement ends.
-async fn make(client: &Client, schema: &Schema, refusal: &Refusal) -> Result<(), EngineError> {
-    let begin = schema.sql(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '2s'; \
-         SELECT pg_advisory_xact_lock(hashtextextended('distributed_lock schema', 0))",
-    );
+/// its statement ends. `patience`: how long it waits for others.
+async fn make(
+    client: &Client,
+    schema: &Schema,
+    patience: &str,
+    refusal: &Refusal,
+) -> Result<(), EngineError> {
+    let begin = schema.sql(&format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '{patience}'; \
+         SELECT pg_advisory_xact_lock(hashtextextended('distributed_lock schema', 0))"
+    ));
     let begun = client.batch_execute(&begin).await;
     begun.map_err(|error| refusal.caused_by(&error))?;
     // Another client may have made it meanwhile, in another version, or as another role.
-    let definition = match find(client, schema).await? < Some(VERSION) {
+    let definition = match find(client, schema).await?.version < Some(VERSION) {
         true => schema.definition(),
         false => String::new(),
     };
@@ -108,19 +140,19 @@ impl Refusal {
     }
 }
 
-async fn check_rights(client: &Client, schema: &Schema) -> Result<(), EngineError> {
+/// Returns the rights that the role lacks of those that locks need; or of those with which processes tell of themselves,
+/// and operators take locks.
+pub(crate) async fn missing_rights(
+    client: &Client,
+    schema: &Schema,
+    of_operators: bool,
+) -> Result<Option<String>, EngineError> {
     let query = include_str!("../sql/missing_rights.sql");
-    let name = (&schema.quoted() as _, Type::TEXT);
-    let row = client.query_typed_one(query, &[name]).await;
-    let missing: Option<String> = row
-        .and_then(|row| row.try_get(0))
-        .map_err(|error| connecting(&error))?;
-    match missing {
-        Some(missing) => Err(rejected(format!(
-            "the role lacks rights that locks need; grant it {missing}"
-        ))),
-        None => Ok(()),
-    }
+    let parameters: &Parameters<'_> =
+        &[(&schema.quoted(), Type::TEXT), (&of_operators, Type::BOOL)];
+    let row = client.query_typed_one(query, parameters).await;
+    row.and_then(|row| row.try_get(0))
+        .map_err(|error| connecting(&error))
 }
 
 fn rejected(reason: String) -> EngineError {

@@ -107,6 +107,12 @@ BEGIN
         WHERE w.name = lock_name AND w.token = mine RETURNING w.place INTO my_place;
     is_new := NOT FOUND;
     IF is_new THEN
+        IF EXISTS (SELECT FROM distributed_lock.taken k
+            WHERE k.name = lock_name AND k.token = mine AND k.expires_at > t)
+        THEN
+            answer := 0;
+            RETURN;
+        END IF;
         INSERT INTO distributed_lock.waiting (name, token, max_holders, ttl, asked_at, alive_until, channel)
             VALUES (lock_name, mine, most, my_ttl, t, t + alive * interval '1 microsecond', my_channel)
             RETURNING place INTO my_place;
@@ -356,4 +362,4 @@ END $$;
 
 -- What tells clients that this is there: those of version 1 know no other text. The comment of the table tells the version.
 COMMENT ON SCHEMA distributed_lock IS 'distributed locks, version 1';
-COMMENT ON TABLE distributed_lock.waiting IS 'distributed locks, version 2';
+COMMENT ON TABLE distributed_lock.waiting IS 'distributed locks, version 3';

@@ -1,7 +1,9 @@
 //! The schema that holds the tables and the functions of locks.
 
-/// The version that this client needs.
-pub(crate) const VERSION: u32 = 2;
+/// The version that the statements make.
+pub(crate) const VERSION: u32 = 3;
+/// The earliest version with which locks work: later ones add what operators see and do.
+pub(crate) const LEAST: u32 = 2;
 
 /// The name of a schema: lowercase letters, digits and underscores.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +48,15 @@ impl Schema {
     pub(crate) fn definition(&self) -> String {
         self.sql(concat!(
             include_str!("schema.sql"),
+            include_str!("operations.sql"),
             include_str!("requests.sql")
         ))
+    }
+
+    /// Returns the channel on which all processes are asked.
+    pub(crate) fn asks(&self) -> String {
+        // The server allows no more than 63 bytes.
+        format!("{:.58}_asks", self.0)
     }
 
     /// Returns the name as an identifier.
@@ -68,6 +77,13 @@ mod tests {
         for invalid in ["", "1a", "Locks", "a-b", "a\"b", "a'b", &"a".repeat(64)] {
             assert!(Schema::new(invalid).is_none(), "{invalid}");
         }
+    }
+
+    #[test]
+    fn channel_is_short_enough() {
+        assert_eq!(Schema::default().asks(), "distributed_lock_asks");
+        let long = Schema::new(&"a".repeat(63)).unwrap().asks();
+        assert!(long.len() == 63 && long.ends_with("a_asks"), "{long}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
--- Distributed locks, schema version 2. All of it can be run again, also where version 1 is, whose clients go on.
+-- Distributed locks, schema version 3. All of it can be run again, also where an earlier one is, whose clients go on.
 DO $$ BEGIN
     IF to_regnamespace('distributed_lock') IS NULL THEN
         CREATE SCHEMA distributed_lock;
@@ -24,30 +24,37 @@ CREATE TABLE IF NOT EXISTS distributed_lock.held (
 CREATE OR REPLACE FUNCTION distributed_lock.micros_1(t timestamptz) RETURNS bigint LANGUAGE sql STABLE AS
 $$ SELECT (date_part('epoch', t) * 1000000)::bigint $$;
 
+-- Moves the sequence of numbers up to this one, unless it is there, and draws a number. One at a time, or the slower one
+-- could move it back. The lock is not the transaction's, which may stay open if its client is cut off: all locks would wait
+-- for it.
+CREATE OR REPLACE FUNCTION distributed_lock.number_from_1(lowest bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    number bigint;
+    mutex constant bigint := hashtextextended('distributed_lock fence', 0);
+BEGIN
+    -- A request that is canceled while it waits may have the mutex nevertheless.
+    PERFORM pg_advisory_lock(mutex);
+    -- A scan of the sequence would be compiled, since scans are dear: that takes 40 ms.
+    IF coalesce(pg_sequence_last_value('distributed_lock.fence'), 0) < lowest THEN
+        PERFORM setval('distributed_lock.fence', lowest);
+    END IF;
+    number := nextval('distributed_lock.fence');
+    PERFORM pg_advisory_unlock(mutex);
+    RETURN number;
+EXCEPTION WHEN OTHERS OR query_canceled THEN
+    PERFORM pg_advisory_unlock(mutex);
+    RAISE;
+END $$;
+
 -- A number greater than all before it, also than those that a failover has lost: it is moved up to the clock, in
 -- microseconds, if it is more than 0.1 s behind. It never gets ahead, since numbers are drawn less often.
 CREATE OR REPLACE FUNCTION distributed_lock.number_1() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     number bigint := nextval('distributed_lock.fence');
     present bigint := distributed_lock.micros_1(clock_timestamp());
-    mutex constant bigint := hashtextextended('distributed_lock fence', 0);
 BEGIN
     IF number < present - 100000 THEN
-        -- One at a time, or the slower one could move it back. The lock is not the transaction's, which may stay open if
-        -- its client is cut off: all locks would wait for it.
-        BEGIN
-            -- A request that is canceled while it waits may have the mutex nevertheless.
-            PERFORM pg_advisory_lock(mutex);
-            -- A scan of the sequence would be compiled, since scans are dear: that takes 40 ms.
-            IF coalesce(pg_sequence_last_value('distributed_lock.fence'), 0) < present - 100000 THEN
-                PERFORM setval('distributed_lock.fence', present);
-            END IF;
-            number := nextval('distributed_lock.fence');
-            PERFORM pg_advisory_unlock(mutex);
-        EXCEPTION WHEN OTHERS OR query_canceled THEN
-            PERFORM pg_advisory_unlock(mutex);
-            RAISE;
-        END;
+        number := distributed_lock.number_from_1(present);
     END IF;
     RETURN number;
 END $$;
@@ -67,6 +74,16 @@ CREATE UNLOGGED TABLE IF NOT EXISTS distributed_lock.waiting (
     PRIMARY KEY (name, place)
 ) WITH (fillfactor = 70, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.1,
         autovacuum_vacuum_cost_delay = 0);
+
+-- The tokens from which a lock was taken lately, which enter its queue no more. An acquisition is sent once, so that the
+-- token of one that comes later is not known yet. All roles read it, also those that have had their rights for longer.
+CREATE TABLE IF NOT EXISTS distributed_lock.taken (
+    name       text COLLATE "C" NOT NULL,
+    token      text COLLATE "C" NOT NULL,
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (name, token)
+);
+GRANT SELECT ON distributed_lock.taken TO PUBLIC;
 
 -- How many standbys acknowledge a commit. Without backslashes, which may be escapes: `standard_conforming_strings`.
 CREATE OR REPLACE FUNCTION distributed_lock.replicas_1() RETURNS int LANGUAGE sql AS $$

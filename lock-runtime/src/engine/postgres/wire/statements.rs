@@ -26,6 +26,32 @@ pub(crate) const VIEW: &str = "WITH found AS ( \
         ARRAY(SELECT token FROM distributed_lock.waiting WHERE name = $1 ORDER BY place LIMIT $2) AS waiters, \
         (SELECT count(*) FROM distributed_lock.waiting WHERE name = $1) AS waiting";
 
+/// The names that begin so of locks that are held or waited for. It goes from name to name, since a lock may have many rows.
+pub(crate) const NAMES: &str = "WITH RECURSIVE names(name) AS ( \
+        SELECT least( \
+            (SELECT name FROM distributed_lock.held WHERE name >= $1 ORDER BY name LIMIT 1), \
+            (SELECT name FROM distributed_lock.waiting WHERE name >= $1 ORDER BY name LIMIT 1)) \
+        UNION ALL SELECT least( \
+            (SELECT name FROM distributed_lock.held WHERE name > n.name ORDER BY name LIMIT 1), \
+            (SELECT name FROM distributed_lock.waiting WHERE name > n.name ORDER BY name LIMIT 1)) \
+        FROM names n WHERE starts_with(n.name, $1) \
+    ) SELECT n.name FROM names n WHERE starts_with(n.name, $1) AND ( \
+        EXISTS (SELECT FROM distributed_lock.held h \
+            WHERE h.name = n.name AND (h.expires_at > clock_timestamp() OR h.xmax::text <> '0')) \
+        OR EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = n.name AND w.alive_until > clock_timestamp()) \
+    ) LIMIT $2";
+pub(crate) const REPORT: &str = "SELECT distributed_lock.report_1($1, $2)";
+/// The reports of these processes, or of all, without those whose time can't be. It reads the beginning of each.
+pub(crate) const REPORTS: &str = "SELECT id, left(report, 16384) AS report, \
+        (date_part('epoch', clock_timestamp() - seen_at) * 1000000)::bigint AS age \
+    FROM distributed_lock.process \
+    WHERE seen_at > clock_timestamp() - interval '180 s' AND seen_at < clock_timestamp() + interval '180 s' \
+        AND ($1::text[] IS NULL OR id = ANY ($1)) LIMIT 10000";
+pub(crate) const TAKE: &str = "SELECT * FROM distributed_lock.take_1($1, $2, $3)";
+
+/// Locks do without these, which a schema of version 2 lacks.
+pub(crate) const OF_OPERATORS: [&str; 3] = [REPORT, REPORTS, TAKE];
+
 /// Those before `PING` are prepared before the first request: to prepare one later takes a round trip, in which other requests
 /// would overtake it.
 pub(crate) const OFTEN: [&str; 7] = [

@@ -48,6 +48,19 @@ impl RequestSender {
         waits: Option<Wait>,
         deadline: Instant,
     ) -> Result<Row, EngineError> {
+        let rows = self.rows(statement, parameters, waits, deadline).await?;
+        let row = rows.into_iter().next();
+        row.ok_or_else(|| unexpected("no row"))
+    }
+
+    /// Sends a statement that is not sent together with others, and returns its rows.
+    pub(crate) async fn rows(
+        &self,
+        statement: &'static str,
+        parameters: Vec<Parameter>,
+        waits: Option<Wait>,
+        deadline: Instant,
+    ) -> Result<Vec<Row>, EngineError> {
         let request = |reply| {
             Request::Single(Single {
                 statement,
@@ -56,9 +69,7 @@ impl RequestSender {
                 reply,
             })
         };
-        let rows = self.send(request, deadline).await?;
-        let row = rows.into_iter().next();
-        row.ok_or_else(|| unexpected("no row"))
+        self.send(request, deadline).await
     }
 }
 

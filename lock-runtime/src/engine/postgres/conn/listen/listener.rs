@@ -1,4 +1,4 @@
-//! Listens for messages to this process, while it waits for a lock.
+//! Listens for messages to this process, and to all, while it waits for a lock, or until it ends.
 //!
 //! Behind a pooler no message arrives, and this process asks instead. It also does until a message has arrived that it
 //! sends to itself over the connection for requests, which may lead to another server.
@@ -58,6 +58,12 @@ impl Listener {
             Status::Listening(channel) => Some(channel.clone()),
             _ => None,
         }
+    }
+
+    /// Listens from now on, until it is dropped.
+    pub(crate) fn keep(&self) {
+        self.shared.keep();
+        let _ = self.events.send(Event::Wanted);
     }
 
     /// Replaces the connection. Called when an expected message has not arrived.

@@ -3,13 +3,14 @@
 use crate::util::sync::Mutex;
 use crate::util::time::{elapsed_since, now};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// No claim waits.
+    /// No claim waits, and the listener is not kept.
     Idle,
     Starting,
     /// Messages arrive on that channel.
@@ -22,6 +23,7 @@ pub(crate) enum Status {
 pub(crate) struct SharedStatus {
     pub(crate) status: watch::Sender<Status>,
     used: Mutex<Instant>,
+    is_kept: AtomicBool,
 }
 
 impl SharedStatus {
@@ -29,6 +31,7 @@ impl SharedStatus {
         SharedStatus {
             status: watch::Sender::new(Status::Idle),
             used: Mutex::new(now()),
+            is_kept: AtomicBool::new(false),
         }
     }
 
@@ -46,11 +49,32 @@ impl SharedStatus {
         *self.used.lock() = now();
     }
 
-    pub(crate) fn used(&self) -> Instant {
-        *self.used.lock()
+    /// Records that messages are wanted whether claims wait or not.
+    pub(crate) fn keep(&self) {
+        self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns when a claim was last about to wait; `None` if that does not matter.
+    pub(crate) fn used(&self) -> Option<Instant> {
+        let is_kept = self.is_kept.load(Ordering::Relaxed);
+        (!is_kept).then(|| *self.used.lock())
     }
 
     pub(crate) fn is_unused_for(&self, time: Duration) -> bool {
-        elapsed_since(self.used()) > time
+        self.used().is_some_and(|used| elapsed_since(used) > time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_listener_is_not_unused() {
+        let status = SharedStatus::new();
+        while !status.is_unused_for(Duration::ZERO) {}
+        status.keep();
+        assert!(!status.is_unused_for(Duration::ZERO));
+        assert_eq!(status.used(), None);
     }
 }

@@ -128,6 +128,7 @@ impl Subscriber {
                     (self.handler)(event);
                 }
             }
+            Event::Asked(text) => (self.handler)(EngineEvent::Asked(text)),
             Event::Ended(of) => self.on_end(of),
             Event::Wanted | Event::Replace | Event::Closed => {}
         }
@@ -250,10 +251,8 @@ impl Subscriber {
             Successor::UnderWay { until, .. } => Some(*until),
         };
         let before = self.before.as_ref().map(|(_, until)| *until);
-        let unused = self
-            .present
-            .as_ref()
-            .map(|_| self.shared.used() + IDLE * 11 / 10);
+        let used = self.present.as_ref().and_then(|_| self.shared.used());
+        let unused = used.map(|used| used + IDLE * 11 / 10);
         [successor, before, unused].into_iter().flatten().min()
     }
 

@@ -1,4 +1,5 @@
-//! A connection that listens on a channel of its own, with an advisory lock, which shows others that this process lives.
+//! A connection that listens on a channel of its own, with an advisory lock, which shows others that this process lives, and
+//! on the one on which all processes are asked.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::address::Address;
@@ -25,6 +26,8 @@ pub(crate) enum Event {
     Opened(u64, Result<Box<Subscription>, EngineError>),
     /// A message on the connection of that number.
     Message(u64, String),
+    /// All processes are asked.
+    Asked(Arc<str>),
     /// The connection of that number has ended.
     Ended(u64),
 }
@@ -45,7 +48,7 @@ pub(crate) async fn subscribe(
     number: u64,
     sender: &mpsc::UnboundedSender<Event>,
 ) -> Result<Subscription, EngineError> {
-    let on_message = reporter(number, sender.clone());
+    let on_message = reporter(number, address.schema.asks(), sender.clone());
     let open = Connection::open(io, &address.listen, address, timeout, on_message);
     let connection = open.await?;
     // No message passes a pooler, and a setting made there stays.
@@ -67,9 +70,12 @@ pub(crate) async fn subscribe(
 }
 
 /// Returns the handler that reports the messages of the connection of that number.
-fn reporter(number: u64, sender: mpsc::UnboundedSender<Event>) -> MessageHandler {
+fn reporter(number: u64, asks: String, sender: mpsc::UnboundedSender<Event>) -> MessageHandler {
     Box::new(move |message| {
         let _ = sender.send(match message {
+            Some(AsyncMessage::Notification(message)) if message.channel() == asks => {
+                Event::Asked(message.payload().into())
+            }
             Some(AsyncMessage::Notification(message)) => {
                 Event::Message(number, message.payload().to_owned())
             }
@@ -89,6 +95,7 @@ async fn listen(
          SELECT pg_advisory_lock(hashtextextended('distributed_lock listens {channel}', 0)); \
          LISTEN {channel}"
     ));
+    let listen = format!("{listen}; LISTEN {}", schema.asks());
     let listening = connection.client.batch_execute(&listen).await;
     listening.map_err(|error| connecting(&error))
 }
