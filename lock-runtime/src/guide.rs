@@ -4,6 +4,8 @@
 //! - [`engines`]: which engine keeps the locks: what each survives, and what it costs.
 //! - [`deployment`]: servers, permissions, unsafe settings, shutdown, complete services.
 //! - [`observability`]: numbers, events, metrics and traces of a service's locks.
+//! - [`runbook`]: what to do when a lock is stuck, lost or out of reach, and who may do it.
+//! - [`recipes`]: work that is done once, once per period, at a limited rate, or by a leader.
 //! - [`testing`]: tests of a service without a server: its failures, and leases in virtual time.
 //! - [`migration`]: moving from other lock crates and from hand-written scripts.
 //! - [`faq`]: questions and answers.
@@ -34,6 +36,14 @@ pub mod deployment {}
     doc = include_str!("guide/observability.md")
 )]
 pub mod observability {}
+
+#[doc = include_str!("guide/links.txt")]
+#[doc = include_str!("guide/runbook.md")]
+pub mod runbook {}
+
+#[doc = include_str!("guide/links.txt")]
+#[doc = include_str!("guide/recipes.md")]
+pub mod recipes {}
 
 #[doc = include_str!("guide/links.txt")]
 // Its examples need these features.

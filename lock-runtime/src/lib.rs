@@ -45,6 +45,9 @@
 //! - [Guarantees](guide::guarantees): what holds, the limits of any lease, and how to handle them.
 //! - [Engines](guide::engines): Redis, PostgreSQL, etcd or ZooKeeper: what each survives, and what it costs.
 //! - [Deployment](guide::deployment): servers, permissions, unsafe settings, shutdown, complete services.
+//! - [Observability](guide::observability): numbers, events, metrics and traces.
+//! - [Runbook](guide::runbook): what to do when a lock is stuck, lost or out of reach.
+//! - [Recipes](guide::recipes): work that is done once, once per period, at a limited rate, or by a leader.
 //! - [Testing](guide::testing): tests of a service without a server: its failures, and leases in virtual time.
 //! - [Migration](guide::migration): from other lock crates, and from scripts of one's own.
 //! - [Questions and answers](guide::faq).
