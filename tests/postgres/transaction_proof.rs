@@ -10,7 +10,7 @@ use tokio_postgres::{Client, NoTls, Transaction};
 
 use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{NOISE, millis, patient, within};
+use lock_test_support::time::{NOISE, eventually, millis, patient, within};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -392,4 +392,31 @@ async fn proof_needs_postgres() {
     let error = guard.transaction_proof().await.unwrap_err();
     assert!(matches!(error, LockError::Unsupported { .. }), "{error}");
     assert!(error.to_string().contains("PostgreSQL"), "{error}");
+}
+
+/// By the query of the runbook.
+#[tokio::test]
+async fn transaction_that_keeps_a_lock_is_found_and_ended() {
+    let runbook = include_str!("../../lock-runtime/src/guide/runbook.md");
+    let (_, section) = runbook
+        .split_once("\n# A transaction keeps the lock")
+        .unwrap();
+    let (_, query) = section.split_once("```sql\n").unwrap();
+    let (query, _) = query.split_once(";\n```").unwrap();
+    let server = Postgres::start();
+    let locks = connected(patient(server.url())).await;
+    let guard = locks.lock("row").acquire().await.unwrap();
+    let mut client = server.client().await;
+    let transaction = client.transaction().await.unwrap();
+    ensure(&transaction, &guard).await.unwrap();
+    let found = server.rows(query);
+    let [found] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!(found[3], "idle in transaction", "{found:?}");
+    server.execute(&format!("SELECT pg_terminate_backend({})", found[0]));
+    assert!(transaction.commit().await.is_err());
+    eventually(NOISE, "it is gone", || server.rows(query).is_empty());
+    guard.release().await.unwrap();
+    locks.shutdown().await;
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError, LockGuard, LockManager, Warning, WarningKind};
+use lock_runtime::{
+    Config, Lock, LockError, LockGuard, LockInfo, LockManager, Revocation, Warning, WarningKind,
+};
 
 use lock_test_support::manager::connected;
 use lock_test_support::permissions;
@@ -43,12 +45,102 @@ async fn passes_on(server: &Server, config: Config) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documented_permissions_suffice() {
     let server = Server::start();
-    permissions::paste(&server);
+    permissions::paste(permissions::documented(), &server);
     let config = Config::new(server.url()).credentials("locks", "password");
     passes_on(&server, config.clone()).await;
     let not_checked = |warning: &Warning| warning.kind() == WarningKind::NotChecked;
     let warnings = connected(config).await.check_servers().await;
     assert!(!warnings.iter().any(not_checked), "{warnings:?}");
+}
+
+/// An operator has the permissions of a service, and `+scan`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documented_permissions_suffice_for_operators() {
+    let server = Server::start();
+    permissions::paste(permissions::documented(), &server);
+    server.query::<()>("ACL SETUSER locks +scan");
+    let config = Config::new(server.url()).credentials("locks", "password");
+    let (locks, operator) = (connected(config.clone()).await, connected(config).await);
+    let guard = locks.lock("door").acquire().await.unwrap();
+    let reported = async {
+        while operator.processes().await.unwrap().is_empty() {
+            operator.ask_for_reports().await.unwrap();
+        }
+    };
+    within(LONG, reported).await;
+    let found = operator.list("").scan().await.unwrap();
+    assert_eq!(
+        found.iter().map(LockInfo::key).collect::<Vec<_>>(),
+        ["door"]
+    );
+    let revoke = operator.revoke("door").grace(Duration::ZERO).force();
+    let revoked = within(LONG, revoke.into_future()).await.unwrap();
+    assert!(matches!(revoked, Revocation::Taken { .. }), "{revoked:?}");
+    drop(guard);
+}
+
+fn ask<T: redis::FromRedisValue>(
+    client: &mut redis::Connection,
+    line: &str,
+) -> redis::RedisResult<T> {
+    let mut words = line.split(' ');
+    let mut command = redis::cmd(words.next().unwrap());
+    words.for_each(|word| _ = command.arg(word));
+    command.query(client)
+}
+
+/// Pastes the command of the runbook into a shell, and tries what it says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documented_viewer_sees_and_changes_nothing() {
+    let server = Server::start();
+    permissions::paste(permissions::documented_viewer(), &server);
+    let (locks, other) = (
+        connected(Config::new(server.url()).service("orders")).await,
+        connected(server.url()).await,
+    );
+    let guard = locks.lock("door").acquire().await.unwrap();
+    let next = tokio::spawn(other.lock("door").wait(LONG).acquire());
+    server.until_waiting("door", 1);
+    let url = server.url().replace("://", "://viewer:password@");
+    let mut viewer = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let token = ask::<String>(&mut viewer, "GET lock:door").unwrap();
+    assert_eq!(&token[5..12], locks.process_id().to_string());
+    assert!(ask::<i64>(&mut viewer, "PTTL lock:door").unwrap() > 0);
+    let line = ask::<Vec<String>>(&mut viewer, "ZRANGE lock:::queue:door 0 -1").unwrap();
+    assert_eq!(&line[0][5..12], other.process_id().to_string());
+    eventually(LONG, "it reports", || {
+        let told = ask::<Vec<String>>(&mut viewer, "HGETALL lock:::reports").unwrap();
+        told.iter().any(|text| text.starts_with("1\torders\t"))
+    });
+    for refused in [
+        "DEL lock:door",
+        "SET lock:door x",
+        "PUBLISH lock:::asks report",
+        "EVAL return 0",
+        "GET other",
+    ] {
+        let error = ask::<redis::Value>(&mut viewer, refused).unwrap_err();
+        assert_eq!(error.code(), Some("NOPERM"), "`{refused}`: {error}");
+    }
+    let readers = [locks.lock("page").read(), other.lock("page").read()];
+    let [one, two] = readers.map(Lock::acquire);
+    let readers = (one.await.unwrap(), two.await.unwrap());
+    let shared = ask::<Vec<String>>(&mut viewer, "ZRANGE lock:page 0 -1").unwrap();
+    let mut expected = [&locks, &other].map(|it| it.process_id().to_string());
+    expected.sort();
+    let mut shown: Vec<_> = shared.iter().map(|token| token[5..12].to_owned()).collect();
+    shown.sort();
+    assert_eq!(shown, expected);
+    drop(readers);
+
+    guard.release().await.unwrap();
+    within(LONG, next)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,14 +1,24 @@
-//! The permissions of a Redis user, as the deployment guide lists them.
+//! The permissions of Redis users, as the guides list them.
 
 use std::process::Command;
 
 use crate::server::Server;
 
 const GUIDE: &str = include_str!("../../../lock-runtime/src/guide/deployment.md");
+const RUNBOOK: &str = include_str!("../../../lock-runtime/src/guide/runbook.md");
 
 /// Returns the documented commands for a shell, which make the user `locks` with the password `password`.
 pub fn documented() -> &'static str {
-    let (_, section) = GUIDE.split_once("# Permissions\n").unwrap();
+    first_block(GUIDE, "# Permissions\n")
+}
+
+/// Returns the documented command for a shell, which makes the user `viewer` with the password `password`.
+pub fn documented_viewer() -> &'static str {
+    first_block(RUNBOOK, "\n# Rights\n")
+}
+
+fn first_block(guide: &'static str, title: &str) -> &'static str {
+    let (_, section) = guide.split_once(title).unwrap();
     let (_, block) = section.split_once("```sh\n").unwrap();
     block.split_once("```").unwrap().0
 }
@@ -24,10 +34,10 @@ pub fn commands() -> [String; 2] {
     })
 }
 
-/// Runs the documented commands in a shell, for this server.
-pub fn paste(server: &Server) {
+/// Runs commands of a guide in a shell, for this server.
+pub fn paste(commands: &str, server: &Server) {
     let to = format!("redis-cli -e -p {} ", server.port());
-    let script = documented().replace("redis-cli ", &to);
+    let script = commands.replace("redis-cli ", &to);
     let shell = Command::new("sh").args(["-ec", &script]).output().unwrap();
     assert!(shell.status.success(), "{shell:?}");
 }
