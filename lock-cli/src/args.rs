@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Shows who holds a distributed lock, and runs a command under one.
+/// Shows who holds a distributed lock, gets it back, and runs a command under one.
 #[derive(Debug, Parser)]
 #[command(name = "locks", version, max_term_width = 100)]
 pub(crate) struct Args {
@@ -46,6 +46,26 @@ pub(crate) enum Command {
         /// The key of the lock, without the prefix
         key: String,
     },
+    /// Lists the locks in use, in the order of their keys
+    ///
+    /// On Redis it finds what the processes report: of each the 64 locks that it has held longest, and those that it waits for.
+    List(List),
+    /// Shows the locks that are held longest, and how many there are
+    Top {
+        /// Shows it again and again, until it is interrupted
+        #[arg(short, long)]
+        watch: bool,
+
+        /// The time between two looks
+        #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = humantime::parse_duration)]
+        every: Duration,
+
+        #[command(flatten)]
+        list: List,
+    },
+    /// Lists the processes that use locks
+    Processes,
+    Revoke(Revoke),
     Run(Run),
     /// Prints a warning for each setting of the servers that may lose locks; exits with 1 if there are any
     Check,
@@ -64,6 +84,71 @@ pub(crate) enum Command {
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
+}
+
+/// Which locks are listed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    /// The beginning of their keys
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+
+    /// Only those that are held for longer
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) longer_than: Option<Duration>,
+
+    /// Only those that somebody waits for
+    #[arg(long)]
+    pub(crate) waiting: bool,
+
+    /// On Redis, reads the names of all keys of the server, to find what no process has reported
+    #[arg(long)]
+    pub(crate) scan: bool,
+
+    /// The greatest number of locks that are looked at
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) limit: usize,
+}
+
+/// Gets a lock back: asks its holder to stop, and waits until it has
+///
+/// The body of the holder is canceled at its next await, and the next in line gets the lock: there are never two holders.
+/// Exits with 0 if it has stopped, and with 75 if it still holds the lock.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Revoke {
+    /// The key of the lock, without the prefix
+    pub(crate) key: String,
+
+    /// Why, for the logs of both
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+
+    /// Who wants it back [default: $USER]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
+
+    /// Means the holder with this token alone, as `locks show` prints it
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) token: Option<String>,
+
+    /// Means all that share the lock
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// For how long the holder may take to stop
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = humantime::parse_duration)]
+    pub(crate) grace: Duration,
+
+    /// Takes the lock from a holder that has not stopped: then TWO MAY RUN AT ONCE for some time
+    ///
+    /// The old holder notices it when its lease is renewed, at the latest when that ends. A resource that checks fencing tokens
+    /// refuses its writes: tell it the number that is printed.
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Does not ask whether that is meant
+    #[arg(short, long)]
+    pub(crate) yes: bool,
 }
 
 /// Runs a command while it holds a lock

@@ -1,7 +1,7 @@
 //! `locks check`: the settings of the servers that may lose locks.
 
 use crate::args::Server;
-use crate::connect::connect_to_look;
+use crate::connect::connect_to_servers;
 use crate::exit::{DONE, Failure, WARNINGS};
 use crate::output::{heading, print, print_json};
 use crate::text::escaped;
@@ -9,7 +9,7 @@ use lock_runtime::Warning;
 use serde_json::{Value, json};
 
 pub(crate) async fn check(server: &Server, as_json: bool) -> Result<u8, Failure> {
-    let locks = connect_to_look(server).await?;
+    let locks = connect_to_servers(server).await?;
     let warnings = locks.check_servers().await;
     for warning in &warnings {
         match as_json {

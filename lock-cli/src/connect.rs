@@ -2,16 +2,26 @@
 
 use crate::args::Server;
 use crate::exit::{CONFIGURATION, Failure};
-use lock_runtime::{Config, LockManager};
+use lock_runtime::{Config, LockManager, Report};
 
-/// Connects to look, without making the tables of PostgreSQL.
+/// Connects to look at locks, and lets the processes report.
 pub(crate) async fn connect_to_look(server: &Server) -> Result<LockManager, Failure> {
-    let config = config(server)?.create_schema(false);
+    let locks = connect_to_servers(server).await?;
+    // Whoever may not ask sees what was reported before.
+    let _ = locks.ask_for_reports().await;
+    Ok(locks)
+}
+
+/// Connects without making the tables of PostgreSQL.
+pub(crate) async fn connect_to_servers(server: &Server) -> Result<LockManager, Failure> {
+    let config = config(server)?.create_schema(false).report(Report::Off);
     Ok(LockManager::connect(config).await?)
 }
 
 pub(crate) async fn connect(server: &Server) -> Result<LockManager, Failure> {
-    Ok(LockManager::connect(config(server)?).await?)
+    // Somebody may want the lock back at once.
+    let config = config(server)?.report(Report::Live);
+    Ok(LockManager::connect(config).await?)
 }
 
 fn config(server: &Server) -> Result<Config, Failure> {
@@ -24,7 +34,8 @@ fn config(server: &Server) -> Result<Config, Failure> {
         }
         [url] => Config::new(url),
         _ => Config::quorum(urls),
-    };
+    }
+    .version(env!("CARGO_PKG_VERSION"));
     if let Some(prefix) = &server.prefix {
         config = config.prefix(prefix);
     }

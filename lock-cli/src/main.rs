@@ -1,4 +1,4 @@
-//! `locks`: shows who holds a distributed lock, and runs a command under one.
+//! `locks`: shows who holds a distributed lock, gets it back, and runs a command under one.
 
 #[cfg(not(unix))]
 compile_error!("`locks` runs commands in process groups, which only Unix has");
@@ -8,12 +8,17 @@ mod check;
 mod connect;
 mod exec;
 mod exit;
+mod list;
 mod manual;
 mod output;
 mod ping;
+mod processes;
+mod revoke;
 mod run;
 mod show;
+mod table;
 mod text;
+mod top;
 
 use args::{Args, Command};
 use clap::Parser;
@@ -44,6 +49,12 @@ fn on_server(args: &Args, command: &Command) -> Result<u8, Failure> {
     runtime.block_on(async {
         match command {
             Command::Show { key } => show::show(server, key, args.json).await,
+            Command::List(options) => list::list(server, options, args.json).await,
+            Command::Top { watch, every, list } => {
+                top::top(server, list, watch.then_some(*every), args.json).await
+            }
+            Command::Processes => processes::processes(server, args.json).await,
+            Command::Revoke(options) => revoke::revoke(server, options, args.json).await,
             Command::Run(options) => run::run(server, options).await,
             Command::Check => check::check(server, args.json).await,
             Command::Ping => ping::ping(server, args.json).await,

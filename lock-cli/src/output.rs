@@ -19,6 +19,30 @@ pub(crate) fn say(message: &str) {
     let _ = writeln!(std::io::stderr(), "locks: {}", escaped(message));
 }
 
+/// Clears the terminal.
+pub(crate) fn clear() {
+    if std::io::stdout().is_terminal() {
+        print("\u{1b}[H\u{1b}[2J");
+    }
+}
+
+/// Returns the number of lines of the terminal, if it is one.
+pub(crate) fn height() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(size.ws_row.into()).filter(|rows| *rows > 0)
+}
+
+/// Asks whether something is meant. Returns `None` if there is nobody to ask.
+pub(crate) fn ask(question: &str) -> Option<bool> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let _ = write!(std::io::stderr(), "{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).ok()?;
+    Some(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
 /// Returns a heading, bold if a terminal shows it.
 pub(crate) fn heading(text: &str) -> String {
     match std::io::stdout().is_terminal() && wants_color() {

@@ -4,10 +4,11 @@ use crate::args::Server;
 use crate::connect::connect_to_look;
 use crate::exit::{DONE, Failure};
 use crate::output::{heading, print, print_json};
-use crate::text::{age, duration, escaped};
-use lock_runtime::{ClaimInfo, LeaseInfo, LockInfo, Mode, ProcessId};
+use crate::processes;
+use crate::text::{age, duration, escaped, timestamp};
+use lock_runtime::{ClaimInfo, LeaseInfo, LockInfo, Mode};
 use serde_json::{Value, json};
-use std::time::SystemTime;
+use std::time::Duration;
 
 /// The width of the first column.
 const COLUMN: usize = 13;
@@ -32,6 +33,15 @@ fn table(found: &LockInfo) -> String {
     }
     for holder in found.holders() {
         text += &format!("{first}{}\n", holding(holder));
+        for (name, value) in [
+            ("function", holder.place()),
+            ("template", holder.template()),
+            ("label", holder.label()),
+        ] {
+            if let Some(value) = value {
+                text += &row(name, &escaped(value));
+            }
+        }
         text += &row("lease", &lease(holder));
         if let Some((votes, members)) = holder.votes() {
             text += &row("votes", &format!("{votes} of {members} members"));
@@ -61,26 +71,40 @@ fn holding(holder: &ClaimInfo) -> String {
         Some((votes, members)) if votes * 2 <= members => "not acquired",
         _ => "held",
     };
-    let time = holder.since().map(age);
-    let time = time.map_or(String::new(), |time| format!(" for {}", duration(time)));
-    let who = client(holder.process());
+    let time = held_for(holder).map_or(String::new(), |time| format!(" for {}", duration(time)));
+    let who = escaped(&who(holder));
     format!("{verb}{time} by {who}, {}", holder.mode())
 }
 
+/// Returns for how long the call that holds the lock has it, as far as that is known.
+pub(crate) fn held_for(holder: &ClaimInfo) -> Option<Duration> {
+    holder.held_for().or_else(|| holder.since().map(age))
+}
+
 fn lease(holder: &ClaimInfo) -> String {
-    let rest = match holder.lease() {
+    format!(
+        "{}   token {}",
+        rest_of_lease(holder),
+        escaped(holder.token())
+    )
+}
+
+pub(crate) fn rest_of_lease(holder: &ClaimInfo) -> String {
+    match holder.lease() {
         Some(LeaseInfo::Ends(left)) => format!("{} left", duration(left)),
         Some(LeaseInfo::Never) => "never ends".to_owned(),
         Some(LeaseInfo::WithSession) => "ends with its session".to_owned(),
         _ => "unknown".to_owned(),
-    };
-    format!("{rest}   token {}", escaped(holder.token()))
+    }
 }
 
 fn waiting(waiter: &ClaimInfo) -> String {
-    let mut text = client(waiter.process());
+    let mut text = escaped(&who(waiter));
     if let Some(since) = waiter.since() {
         text += &format!("   {}", duration(age(since)));
+    }
+    if let Some(callers) = waiter.callers().filter(|callers| *callers > 1) {
+        text += &format!("   {callers} calls");
     }
     if waiter.mode() != Mode::Exclusive {
         text += &format!("   {}", waiter.mode());
@@ -88,11 +112,16 @@ fn waiting(waiter: &ClaimInfo) -> String {
     text
 }
 
-fn client(process: Option<ProcessId>) -> String {
-    process.map_or("another client".to_owned(), |id| format!("process {id}"))
+/// Returns who has the claim, as far as that is known.
+pub(crate) fn who(claim: &ClaimInfo) -> String {
+    match (claim.process_info(), claim.process()) {
+        (Some(info), _) => info.to_string(),
+        (None, Some(id)) => format!("process {id}"),
+        (None, None) => "another client".to_owned(),
+    }
 }
 
-fn object(found: &LockInfo) -> Value {
+pub(crate) fn object(found: &LockInfo) -> Value {
     json!({
         "key": found.key(),
         "holders": found.holders().iter().map(holder_object).collect::<Vec<_>>(),
@@ -111,6 +140,7 @@ fn claim_object(claim: &ClaimInfo) -> Value {
     json!({
         "token": claim.token(), "mode": mode, "permits": permits,
         "process": claim.process().map(|id| id.to_string()), "since": claim.since().map(timestamp),
+        "reported": claim.process_info().map(processes::object), "callers": claim.callers(),
     })
 }
 
@@ -124,11 +154,13 @@ fn holder_object(holder: &ClaimInfo) -> Value {
     let mut object = claim_object(holder);
     object["lease"] = lease.into();
     object["left_ms"] = left_ms.into();
+    object["held_ms"] = held_for(holder)
+        .and_then(|time| u64::try_from(time.as_millis()).ok())
+        .into();
+    object["function"] = holder.place().into();
+    object["template"] = holder.template().into();
+    object["label"] = holder.label().into();
     object["votes"] = holder.votes().map(|(votes, _)| votes).into();
     object["members"] = holder.votes().map(|(_, members)| members).into();
     object
-}
-
-fn timestamp(time: SystemTime) -> String {
-    humantime::format_rfc3339_millis(time).to_string()
 }

@@ -22,6 +22,18 @@ pub(crate) fn duration(time: Duration) -> String {
     humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
 }
 
+/// Returns a point in time, as RFC 3339 has it. One that no calendar has is shown as its beginning.
+pub(crate) fn timestamp(time: SystemTime) -> String {
+    // The year 9999 is the last one that can be written.
+    let last = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799);
+    let time = if time > last {
+        SystemTime::UNIX_EPOCH
+    } else {
+        time
+    };
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
 /// Returns the time since then. The clock of another machine may be ahead.
 pub(crate) fn age(since: SystemTime) -> Duration {
     since.elapsed().unwrap_or_default()

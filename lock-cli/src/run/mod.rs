@@ -34,6 +34,12 @@ async fn acquire(server: &Server, options: &Run) -> Result<LockGuard, Failure> {
     let locks = connect(server).await?;
     let mut lock = locks.lock(&options.key);
     lock = lock.ttl(options.ttl).wait(options.wait);
+    // Not its arguments, which may have secrets.
+    let program = options
+        .command
+        .first()
+        .map(|program| program.to_string_lossy());
+    lock = lock.label(program.unwrap_or_default());
     if options.read {
         lock = lock.read();
     }

@@ -4,16 +4,16 @@ use super::command::Command;
 use super::signals::Signals;
 use crate::exit::{LOST, of_command};
 use crate::output::say;
-use lock_runtime::LockGuard;
+use lock_runtime::{LockError, LockGuard, LostCause};
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 use tokio::time::sleep;
 
 /// The longest sleep: timers stand still while the machine sleeps, and leases don't.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Waits until the command has ended, and passes signals on. Terminates it while `grace` is left of a lease that isn't
-/// renewed, and kills it at the end of the lease. Returns the exit code.
+/// renewed, or when the lock is revoked, and kills it at the end of the lease. Returns the exit code.
 pub(crate) async fn supervise(
     command: &mut Command,
     guard: &LockGuard,
@@ -22,6 +22,7 @@ pub(crate) async fn supervise(
 ) -> io::Result<u8> {
     let mut grace = Grace::new(grace);
     let (mut terminated, mut killed) = (false, false);
+    let mut last_moment = None;
     loop {
         tokio::select! {
             biased;
@@ -29,10 +30,22 @@ pub(crate) async fn supervise(
                 let code = of_command(status?);
                 return Ok(if terminated { LOST } else { code });
             }
-            () = until(guard, |left| left), if !killed => {
-                say(&format!("lock `{}` was lost: the command is killed", guard.key()));
+            () = until(guard, |left| left), if !killed && last_moment.is_none() => {
+                if is_revoked(guard) {
+                    say(&format!("lock `{}` was revoked: the command is terminated", guard.key()));
+                    command.terminate();
+                    last_moment = Some(Moment::after(grace.once_revoked()));
+                } else {
+                    say(&format!("lock `{}` was lost: the command is killed", guard.key()));
+                    command.kill();
+                    killed = true;
+                }
+                terminated = true;
+            }
+            () = passed(last_moment), if !killed && last_moment.is_some() => {
+                say(&format!("lock `{}` was revoked: the command is killed", guard.key()));
                 command.kill();
-                (terminated, killed) = (true, true);
+                killed = true;
             }
             () = until(guard, |left| grace.after(left)), if !terminated => {
                 say(&format!("lock `{}` can't be renewed: the command is terminated", guard.key()));
@@ -41,6 +54,37 @@ pub(crate) async fn supervise(
             }
             signal = signals.next() => command.forward(signal),
         }
+    }
+}
+
+fn is_revoked(guard: &LockGuard) -> bool {
+    let valid = guard.ensure_valid_for(Duration::ZERO);
+    matches!(
+        valid,
+        Err(LockError::Lost {
+            cause: LostCause::Revoked,
+            ..
+        })
+    )
+}
+
+/// A point in time, by the first of two clocks: one stands still while the machine sleeps, the other may be set back.
+#[derive(Clone, Copy)]
+struct Moment(Instant, SystemTime);
+
+impl Moment {
+    fn after(time: Duration) -> Moment {
+        Moment(Instant::now() + time, SystemTime::now() + time)
+    }
+}
+
+/// Waits until that moment.
+async fn passed(moment: Option<Moment>) {
+    let Some(Moment(instant, time)) = moment else {
+        return;
+    };
+    while Instant::now() < instant && SystemTime::now() < time {
+        sleep((instant - Instant::now()).min(LOOK)).await;
     }
 }
 
@@ -73,6 +117,12 @@ impl Grace {
             current: Duration::ZERO,
             left: Duration::ZERO,
         }
+    }
+
+    /// Returns for how long the command may go on once the lock is revoked: its lease is not renewed any more, and was
+    /// looked at last a moment ago.
+    fn once_revoked(&self) -> Duration {
+        self.most.min(self.left.saturating_sub(2 * LOOK))
     }
 
     /// Returns the time until the grace begins.

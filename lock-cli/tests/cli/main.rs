@@ -5,6 +5,7 @@ mod exclusion;
 mod exit_codes;
 mod losses;
 mod manual;
+mod operators;
 mod program;
 mod servers;
 mod show;

@@ -1,0 +1,61 @@
+//! `locks processes`: who uses locks.
+
+use crate::args::Server;
+use crate::connect::connect_to_look;
+use crate::exit::{DONE, Failure};
+use crate::output::{print, print_json};
+use crate::table::table;
+use crate::text::{age, duration, timestamp};
+use lock_runtime::ProcessInfo;
+use serde_json::{Value, json};
+
+pub(crate) async fn processes(server: &Server, as_json: bool) -> Result<u8, Failure> {
+    let found = connect_to_look(server).await?.processes().await?;
+    match as_json {
+        true => found
+            .iter()
+            .for_each(|process| print_json(&object(process))),
+        false if found.is_empty() => print("no process has reported\n"),
+        false => {
+            let names = [
+                "PROCESS", "SERVICE", "VERSION", "HOST", "PID", "HELD", "WAITING", "LOST",
+                "STARTED", "REPORTED",
+            ];
+            print(&table(names, found.iter().map(row).collect()));
+        }
+    }
+    Ok(DONE)
+}
+
+fn row(process: &ProcessInfo) -> [String; 10] {
+    let count = |count: Option<u64>| count.map_or(String::new(), |count| count.to_string());
+    [
+        process.id().to_string(),
+        process.service().to_owned(),
+        process.version().unwrap_or_default().to_owned(),
+        process.host().unwrap_or_default().to_owned(),
+        process.pid().to_string(),
+        count(process.held()),
+        count(process.waiting()),
+        count(process.lost()),
+        format!("{} ago", duration(age(process.started()))),
+        process
+            .age()
+            .map_or(String::new(), |age| format!("{} ago", duration(age))),
+    ]
+}
+
+pub(crate) fn object(process: &ProcessInfo) -> Value {
+    json!({
+        "process": process.id().to_string(),
+        "service": process.service(),
+        "version": process.version(),
+        "host": process.host(),
+        "pid": process.pid(),
+        "held": process.held(),
+        "waiting": process.waiting(),
+        "lost": process.lost(),
+        "started": timestamp(process.started()),
+        "age_ms": process.age().and_then(|age| u64::try_from(age.as_millis()).ok()),
+    })
+}

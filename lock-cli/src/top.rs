@@ -1,0 +1,54 @@
+//! `locks top`: the locks that are held longest.
+
+use crate::args::{List, Server};
+use crate::connect::connect_to_look;
+use crate::exit::{DONE, Failure};
+use crate::list::{chosen, longest, overview};
+use crate::output::{clear, height, print, print_json};
+use crate::show::object;
+use lock_runtime::{LockInfo, LockManager};
+use std::cmp::Reverse;
+use std::time::Duration;
+
+pub(crate) async fn top(
+    server: &Server,
+    options: &List,
+    every: Option<Duration>,
+    as_json: bool,
+) -> Result<u8, Failure> {
+    let locks = connect_to_look(server).await?;
+    loop {
+        look(&locks, options, as_json).await?;
+        let Some(every) = every else {
+            return Ok(DONE);
+        };
+        tokio::time::sleep(every).await;
+        let _ = locks.ask_for_reports().await;
+        if !as_json {
+            clear();
+        }
+    }
+}
+
+async fn look(locks: &LockManager, options: &List, as_json: bool) -> Result<(), Failure> {
+    let mut found = chosen(locks, options).await?;
+    found.sort_by_key(|lock| Reverse(longest(lock)));
+    let lines = height().map_or(20, |lines| lines.saturating_sub(4));
+    match as_json {
+        true => found.iter().for_each(|lock| print_json(&object(lock))),
+        false => {
+            let shown = &found[..found.len().min(lines)];
+            print(&format!("{}\n\n{}", summary(&found), overview(shown)));
+        }
+    }
+    Ok(())
+}
+
+fn summary(found: &[LockInfo]) -> String {
+    let held = found
+        .iter()
+        .filter(|lock| !lock.holders().is_empty())
+        .count();
+    let waiting: u64 = found.iter().map(|lock| lock.waiting()).sum();
+    format!("{held} locks held, {waiting} processes waiting")
+}

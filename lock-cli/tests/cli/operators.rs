@@ -1,0 +1,243 @@
+//! `locks list`, `top`, `processes` and `revoke`.
+
+use crate::program::{SOON, code, hold, locks, output, run, text};
+use lock_test_support::server::Server;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Instant;
+
+fn printed(server: &Server, line: &str, more: &[&str]) -> String {
+    let ended = output(&server.url(), line, more);
+    assert_eq!(code(&ended), 0, "{}", text(&ended.stderr));
+    text(&ended.stdout)
+}
+
+fn objects(server: &Server, line: &str) -> Vec<Value> {
+    let text = printed(server, line, &["--json"]);
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Looks until so many locks are found: a process reports soon after its first lock.
+fn until_listed(server: &Server, line: &str, count: usize) -> Vec<Value> {
+    let start = Instant::now();
+    loop {
+        let found = objects(server, line);
+        if found.len() == count {
+            return found;
+        }
+        assert!(start.elapsed() < SOON, "{found:?}");
+    }
+}
+
+#[test]
+fn locks_and_processes_are_listed() {
+    let server = Server::start();
+    assert_eq!(printed(&server, "list", &[]), "no locks\n");
+    assert_eq!(
+        printed(&server, "processes", &[]),
+        "no process has reported\n"
+    );
+    let mut one = hold(&server, "order:1");
+    let mut two = hold(&server, "stock:1 --read");
+    let mut waiter = run(&server, "stock:1 --wait 1m", "echo '@ runs'");
+    server.until_waiting("stock:1", 1);
+
+    let found = until_listed(&server, "list", 2);
+    let keys: Vec<_> = found
+        .iter()
+        .map(|lock| lock["key"].as_str().unwrap())
+        .collect();
+    assert_eq!(keys, ["order:1", "stock:1"]);
+    let holder = &found[0]["holders"][0];
+    assert_eq!(
+        (&holder["label"], &holder["mode"]),
+        (&"sh".into(), &"exclusive".into())
+    );
+    assert_eq!(holder["reported"]["service"], "locks");
+    assert_eq!(holder["reported"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(objects(&server, "list order:").len(), 1);
+    assert_eq!(objects(&server, "list --waiting")[0]["key"], "stock:1");
+    assert!(objects(&server, "list --longer-than 1h").is_empty());
+    let top = printed(&server, "top", &[]);
+    assert!(
+        top.starts_with("2 locks held, 1 processes waiting\n\nKEY "),
+        "{top}"
+    );
+    let list = printed(&server, "list", &[]);
+    let lines: Vec<_> = list.lines().collect();
+    assert_eq!(lines.len(), 3, "{list}");
+    let pid = holder["reported"]["pid"].to_string();
+    assert!(
+        lines[1].starts_with("order:1  ") && lines[1].ends_with(&format!("pid {pid}")),
+        "{list}"
+    );
+
+    // A key that no process has reported is found by reading all keys.
+    server
+        .ask::<()>(&["SET", "lock:legacy", "worker-7", "PX", "60000"])
+        .unwrap();
+    assert_eq!(until_listed(&server, "list", 2).len(), 2);
+    let found = objects(&server, "list --scan");
+    let legacy = found.iter().find(|lock| lock["key"] == "legacy").unwrap();
+    assert_eq!(legacy["holders"][0]["process"], Value::Null);
+
+    let processes = objects(&server, "processes");
+    assert_eq!(processes.len(), 3, "{processes:?}");
+    assert!(processes.iter().any(|it| it["waiting"] == 1));
+    let table = printed(&server, "processes", &[]);
+    assert!(
+        table.starts_with("PROCESS  SERVICE  VERSION  HOST"),
+        "{table}"
+    );
+    for worker in [&mut one, &mut two] {
+        worker.order("end");
+        worker.succeeds(SOON);
+    }
+    waiter.expect("runs", SOON);
+    waiter.succeeds(SOON);
+}
+
+fn revoke(server: &Server, more: &[&str]) -> (i32, String, String) {
+    let ended = output(&server.url(), "revoke --reason stuck", more);
+    (code(&ended), text(&ended.stdout), text(&ended.stderr))
+}
+
+#[test]
+fn revoked_command_stops_and_the_next_one_runs() {
+    let server = Server::start();
+    let script =
+        "trap 'echo \"@ terminated\"; exit 5' TERM; echo '@ runs'; while :; do sleep 0.05; done";
+    let mut stuck = run(&server, "order:42 --grace 10s", script);
+    stuck.expect("runs", SOON);
+    let mut next = run(&server, "order:42 --wait 1m", "echo '@ enters'");
+    server.until_waiting("order:42", 1);
+
+    let (status, _, errors) = revoke(&server, &["order:42"]);
+    assert_eq!(status, 2, "{errors}");
+    assert!(errors.contains("--yes"), "{errors}");
+    let (status, said, _) = revoke(
+        &server,
+        &["order:42", "--yes", "--grace", "20s", "--by", "ann"],
+    );
+    assert_eq!(status, 0, "{said}");
+    assert!(
+        said.starts_with("order:42: asked locks ") && said.contains("; stopped after "),
+        "{said}"
+    );
+    stuck.expect("terminated", SOON);
+    assert_eq!(stuck.ends(SOON).code(), Some(124));
+    next.expect("enters", SOON);
+    next.succeeds(SOON);
+    let (status, said, _) = revoke(&server, &["order:42"]);
+    assert_eq!(
+        (status, &*said),
+        (0, "order:42: free, or held by another one\n")
+    );
+}
+
+#[test]
+fn revoked_command_that_ignores_term_is_killed_before_its_lease_ends() {
+    let server = Server::start();
+    let script = "trap '' TERM; echo '@ runs'; while :; do sleep 0.05; done";
+    let mut stuck = run(&server, "k --ttl 60s --grace 1s", script);
+    stuck.expect("runs", SOON);
+    let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "20s", "--json"]);
+    assert_eq!(status, 0, "{said}");
+    let found: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(found["outcome"], "stopped");
+    assert!(found["after_ms"].as_u64().unwrap() >= 500, "{found}");
+    assert_eq!(stuck.ends(SOON).code(), Some(124));
+}
+
+#[test]
+fn stopped_holder_loses_its_lock_by_force_alone() {
+    let server = Server::start();
+    let mut stopped = hold(&server, "k --ttl 60s");
+    stopped.pause();
+    let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "300ms"]);
+    assert_eq!(status, 75, "{said}");
+    assert!(
+        said.contains(", who still has it; its lease: ") && said.contains("--force"),
+        "{said}"
+    );
+    let (status, said, _) = revoke(
+        &server,
+        &["k", "--yes", "--grace", "0s", "--force", "--json"],
+    );
+    assert_eq!(status, 0, "{said}");
+    let found: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(found["outcome"], "taken");
+    let taken = found["fencing_token"].as_u64().unwrap();
+    let mut next = run(&server, "k", "echo \"@ token $LOCK_FENCING_TOKEN\"");
+    let token: u64 = next.expect("token", SOON).trim().parse().unwrap();
+    assert!(token > taken, "{token} > {taken}");
+    next.succeeds(SOON);
+    stopped.resume();
+    assert_eq!(stopped.ends(SOON).code(), Some(124));
+}
+
+#[test]
+fn one_of_several_holders_is_chosen() {
+    let server = Server::start();
+    let mut readers = [0; 2].map(|_| hold(&server, "k --read"));
+    let (status, _, errors) = revoke(&server, &["k", "--yes"]);
+    assert_eq!(status, 2, "{errors}");
+    let token = errors
+        .lines()
+        .nth(1)
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap();
+    let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "20s", "--token", token]);
+    assert_eq!(status, 0, "{said}");
+    let left = objects(&server, "show k");
+    assert_eq!(left[0]["holders"].as_array().unwrap().len(), 1, "{left:?}");
+    let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "20s", "--all"]);
+    assert_eq!(status, 0, "{said}");
+    for reader in &mut readers {
+        assert_eq!(reader.ends(SOON).code(), Some(124));
+    }
+}
+
+#[test]
+fn lock_of_another_client_is_never_asked_for() {
+    let server = Server::start();
+    server
+        .ask::<()>(&["SET", "lock:k", "worker-7", "PX", "60000"])
+        .unwrap();
+    let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "1m"]);
+    assert_eq!(status, 75, "{said}");
+    assert!(
+        said.starts_with("k: asked another client, who still has it"),
+        "{said}"
+    );
+    let (status, said, _) = revoke(&server, &["k", "--yes", "--token", "worker-8", "--force"]);
+    assert_eq!(status, 0, "{said}");
+    assert_eq!(server.query::<String>("GET lock:k"), "worker-7");
+    let (status, said, _) = revoke(&server, &["k", "--yes", "--token", "worker-7", "--force"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(said.starts_with("k: taken from another client; "), "{said}");
+    assert_eq!(server.query::<Option<String>>("GET lock:k"), None);
+}
+
+#[test]
+fn top_is_shown_again_and_again() {
+    let server = Server::start();
+    let mut holder = hold(&server, "order:42");
+    let mut watch = locks(&server.url(), "top --watch --every 100ms --json", &[]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    for line in lines.take(3) {
+        let found: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        assert_eq!(found["key"], "order:42");
+    }
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    holder.order("end");
+    holder.succeeds(SOON);
+}
