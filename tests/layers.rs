@@ -11,16 +11,16 @@ use sources::files;
 
 /// From the lowest to the highest. Layers of one row do not import each other.
 const RUNTIME: [&[&str]; 9] = [
-    &["util"],
+    &["util", "process"],
     &[
         "warning",
         "limit",
-        "process",
+        "process_info",
         "site",
         "stats",
         "transaction_proof",
     ],
-    &["error", "process_info"],
+    &["error"],
     &["options", "event", "lock_info"],
     &["config", "trace", "metrics", "revocation"],
     &["engine"],

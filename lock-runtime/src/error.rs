@@ -1,6 +1,7 @@
 //! The public error type.
 
 use crate::process::ProcessId;
+use crate::process_info::ProcessInfo;
 use crate::warning::Warning;
 use std::error::Error;
 use std::fmt;
@@ -135,7 +136,7 @@ pub enum LockError {
 /// # guard.release().await
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Holder {
     /// The running task, in a body from which this call was made.
@@ -150,6 +151,8 @@ pub enum Holder {
         id: ProcessId,
         /// When it asked for the lock, by its own clock: when it acquired the lock, or began to wait for it.
         since: SystemTime,
+        /// Who that is, if the call waited for a second and the process has [reported](crate::Config::report) it.
+        info: Option<Arc<ProcessInfo>>,
     },
     /// Another client. A single try does not learn more than that it is not this process.
     #[default]
@@ -378,9 +381,13 @@ impl fmt::Display for LockError {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Holder::Process { id, since } => {
+            Holder::Process { id, since, info } => {
                 let ago = since.elapsed().unwrap_or_default();
-                return write!(f, "held by process `{id}`, which asked for it {ago:.1?} ago");
+                match info {
+                    Some(info) => write!(f, "held by {info} (process `{id}`)")?,
+                    None => write!(f, "held by process `{id}`")?,
+                }
+                return write!(f, ", which asked for it {ago:.1?} ago");
             }
             Holder::ThisTask => "held by the task that asks for it",
             Holder::ThisProcess => {
@@ -495,6 +502,6 @@ mod tests {
 
     #[test]
     fn results_stay_small() {
-        assert!(size_of::<LockError>() <= 64);
+        assert!(size_of::<LockError>() <= 72);
     }
 }

@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 /// # guard.release().await
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessInfo {
     pub(crate) id: ProcessId,
     pub(crate) service: Box<str>,
@@ -40,14 +40,14 @@ pub struct ProcessInfo {
     pub(crate) waits: Vec<ReportedWait>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReportedCounts {
     pub(crate) held: u64,
     pub(crate) waiting: u64,
     pub(crate) lost: u64,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReportedHold {
     pub(crate) token: Box<str>,
     /// For how long its present guard has had it.
@@ -60,7 +60,7 @@ pub(crate) struct ReportedHold {
     pub(crate) key: Box<str>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReportedWait {
     pub(crate) token: Box<str>,
     pub(crate) callers: u64,

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 use lock_runtime::{Holder, LockError, LockManager};
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, millis};
+use lock_test_support::servers::AGAIN;
+use lock_test_support::time::{NOISE, millis, within};
 
 /// Tries once, then waits in vain. Returns both errors.
 async fn refusals(locks: &LockManager, key: &str) -> [LockError; 2] {
@@ -16,7 +17,7 @@ async fn refusals(locks: &LockManager, key: &str) -> [LockError; 2] {
 
 fn holder(error: &LockError) -> Holder {
     match error {
-        LockError::Busy { holder, .. } => *holder,
+        LockError::Busy { holder, .. } => holder.clone(),
         _ => panic!("{error}"),
     }
 }
@@ -73,7 +74,41 @@ pub async fn busy_names_the_process_that_holds_the_lock(fixture: Fixture) {
         before <= since && since <= after,
         "{since:?}, not {before:?} to {after:?}"
     );
-    let text = format!("is held by process `{id}`, which asked for it ");
-    assert!(waited.to_string().contains(&text), "{waited}");
+    let text = waited.to_string();
+    assert!(
+        text.contains("is held by ") && text.contains(&format!("process `{id}`")),
+        "{text}"
+    );
     guard.release().await.unwrap();
+}
+
+pub async fn busy_names_the_service_after_a_second(fixture: Fixture) {
+    if !fixture.has_operations() {
+        return;
+    }
+    let door = fixture.key("door");
+    let config = fixture.config().service("orders").version("2.3.1");
+    let orders = fixture.connect(config).await;
+    let guard = orders.lock(&*door).acquire().await.unwrap();
+    let named = async {
+        loop {
+            let call = fixture.locks().lock(&*door).wait(millis(1500)).acquire();
+            let busy = call.await.unwrap_err();
+            if let Holder::Process {
+                info: Some(info), ..
+            } = holder(&busy)
+            {
+                return (info, busy);
+            }
+        }
+    };
+    let (info, busy) = within(AGAIN, named).await;
+    assert_eq!((info.id(), info.service()), (orders.process_id(), "orders"));
+    let text = format!(
+        "held by {info} (process `{}`), which asked for it ",
+        orders.process_id()
+    );
+    assert!(busy.to_string().contains(&text), "{busy}");
+    guard.release().await.unwrap();
+    orders.shutdown().await;
 }

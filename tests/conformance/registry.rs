@@ -56,7 +56,8 @@ const CASES: &[(&str, Case)] = cases! {
         busy_names_this_process
         busy_names_this_process_for_the_rest_of_min_hold
         busy_names_the_task_that_holds_the_lock
-        busy_names_the_process_that_holds_the_lock;
+        busy_names_the_process_that_holds_the_lock
+        busy_names_the_service_after_a_second;
     cancellation:
         call_dropped_at_any_await_point_frees_lock
         waiting_call_dropped_at_any_await_point_frees_lock

@@ -103,7 +103,7 @@ pub(crate) enum EnqueueReply {
     Stale,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct QueueStatus {
     /// When the reply was sent.
     pub(crate) server_time: ServerTime,

@@ -80,6 +80,7 @@ impl Token {
         Holder::Process {
             id: self.process(),
             since: SystemTime::UNIX_EPOCH + Duration::from_millis(ms),
+            info: None,
         }
     }
 
@@ -191,7 +192,14 @@ mod tests {
             let mut buffer = [0; 37];
             let text = token.encode(&mut buffer);
             assert_eq!(Token::read(text.as_bytes()), Some(token), "{text}");
-            assert_eq!(token.holder(), Holder::Process { id: process, since });
+            assert_eq!(
+                token.holder(),
+                Holder::Process {
+                    id: process,
+                    since,
+                    info: None
+                }
+            );
             let differ = token.id.as_u128() ^ u128::from_be_bytes(random);
             assert_eq!(differ & RANDOM, 0, "{text} has other bits than were drawn");
         }
@@ -205,7 +213,11 @@ mod tests {
             let process = ProcessId((n as u32 * 26_843) & 0xfff_ffff);
             let made_at = since;
             let token = Token::new(process, Draw { random, made_at });
-            let holder = Holder::Process { id: process, since };
+            let holder = Holder::Process {
+                id: process,
+                since,
+                info: None,
+            };
             assert_eq!(token.holder(), holder);
             assert_eq!(token.nth(999).holder(), holder);
         }
@@ -245,7 +257,7 @@ mod tests {
             assert_eq!(holder, Holder::AnotherClient, "{text}");
         }
         let ours = Token::parse("e823e7be01c58c509a20e4619a300481").unwrap();
-        let Holder::Process { id, since } = ours.holder() else {
+        let Holder::Process { id, since, .. } = ours.holder() else {
             panic!("{:?}", ours.holder());
         };
         assert_eq!(id.to_string(), "7be01c5");

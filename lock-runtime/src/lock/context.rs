@@ -6,6 +6,7 @@ use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
+use crate::lock::known_processes::KnownProcesses;
 use crate::lock::report::reporter::Reporter;
 use crate::lock::tasks::TaskTracker;
 use crate::lock::telemetry::Telemetry;
@@ -37,6 +38,7 @@ pub(crate) struct Context {
     pub(crate) telemetry: Telemetry,
     pub(crate) process: ProcessId,
     pub(crate) reporter: Arc<Reporter>,
+    pub(crate) known: KnownProcesses,
     prefix: String,
     /// The server's address, without credentials.
     server: Arc<str>,
@@ -88,6 +90,7 @@ impl Context {
             failures: trace::Failures::default(),
             telemetry: Telemetry::new(config.event_handlers.clone()),
             process,
+            known: KnownProcesses::default(),
             reporter: Arc::new(Reporter::new(config)),
             prefix: config.prefix.clone(),
             server,

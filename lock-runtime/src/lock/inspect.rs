@@ -91,7 +91,7 @@ fn claim(token: Box<str>) -> ClaimInfo {
     ClaimInfo {
         mode: parsed.map_or(Mode::Exclusive, |token| mode(token.limit())),
         process: match parsed.map(Token::holder) {
-            Some(Holder::Process { id, since }) => Some((id, since)),
+            Some(Holder::Process { id, since, .. }) => Some((id, since)),
             _ => None,
         },
         token,

@@ -14,6 +14,7 @@ pub(crate) mod inner;
 pub(crate) mod inspect;
 pub(crate) mod keep;
 pub(crate) mod kept_locks;
+pub(crate) mod known_processes;
 pub(crate) mod lease;
 pub(crate) mod list;
 pub(crate) mod local_lock;

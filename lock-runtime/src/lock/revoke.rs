@@ -57,7 +57,11 @@ pub(crate) async fn revoke(
     // Another client cannot be asked.
     while !asks.is_empty() && (looks == 0 || now() < deadline) {
         if looks % REPEAT == 0 {
-            send(context, key, &asks).await?;
+            let sent = send(context, key, &asks).await;
+            // Whoever may not ask may still take the lock.
+            if !demand.force {
+                sent?;
+            }
         }
         looks += 1;
         context

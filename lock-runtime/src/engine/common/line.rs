@@ -25,7 +25,7 @@ pub(crate) trait Entry {
 pub(crate) struct Line<E>(Vec<E>);
 
 /// The place of a claim in the line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Holds,
     Waits {

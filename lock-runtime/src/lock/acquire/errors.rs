@@ -44,6 +44,11 @@ fn holder(inner: &ManagerInner, name: &str, limit: Limit) -> Holder {
     }
     match inner.queues.holder(name, limit) {
         Holder::Process { id, .. } if id == inner.context.process => Holder::ThisProcess,
+        Holder::Process { id, since, .. } => Holder::Process {
+            id,
+            since,
+            info: inner.context.known.get(id),
+        },
         holder => holder,
     }
 }

@@ -217,7 +217,7 @@ impl<T> LocalQueues<T> {
             Some(lock) if lock.excludes(limit) => Holder::ThisProcess,
             Some(lock) => lock
                 .queue(limit)
-                .map_or_else(Holder::default, |queue| queue.remote_holder),
+                .map_or_else(Holder::default, |queue| queue.remote_holder.clone()),
             None => Holder::default(),
         }
     }

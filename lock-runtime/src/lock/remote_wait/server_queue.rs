@@ -9,6 +9,7 @@ use crate::engine::token::Token;
 use crate::error::Holder;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::inner::ManagerInner;
+use crate::lock::inspect::reported;
 use crate::lock::remote_wait::poll_interval::{FRONT_POLL, next_poll_delay};
 use crate::lock::remote_wait::{RemoteWait, WaitOutcome};
 use crate::util::backoff::{Backoff, fraction};
@@ -21,6 +22,9 @@ use tokio::time::Instant;
 /// When a grant is older than this, its message should have arrived.
 const LATE_MESSAGE: Duration = Duration::from_millis(300);
 
+/// After which time it matters who is in the way.
+const LONG_WAIT: Duration = Duration::from_secs(1);
+
 impl RemoteWait {
     pub(super) async fn wait_in_server_queue(&self, claim: &Claim) -> WaitOutcome {
         let wait = ClaimWait {
@@ -30,6 +34,7 @@ impl RemoteWait {
             retry: Retry::default(),
             front_poll: Backoff::new(FRONT_POLL[0], FRONT_POLL[1]),
             in_flight: false,
+            begun: now(),
             last_reply: now(),
             anchor: None,
             holder: Holder::default(),
@@ -46,6 +51,7 @@ struct ClaimWait<'a> {
     front_poll: Backoff,
     /// `true` if a request may still reach the server.
     in_flight: bool,
+    begun: Instant,
     last_reply: Instant,
     /// The server's time in the last reply, and when its request was sent.
     anchor: Option<(Timestamp, ServerTime)>,
@@ -139,11 +145,32 @@ impl ClaimWait<'_> {
         queues.set_remote_state(name, *limit, Some(status.has_others), None);
         self.in_flight = false;
         self.anchor = Some((sent, status.server_time));
-        if std::mem::replace(&mut self.holder, status.holder) != status.holder {
-            queues.set_remote_holder(name, *limit, status.holder);
+        if self.holder != status.holder {
+            self.holder = status.holder.clone();
+            queues.set_remote_holder(name, *limit, self.holder.clone());
         }
+        self.learn_of_holder();
         self.last_reply = now();
         next_poll_delay(&status, &mut self.front_poll)
+    }
+
+    /// Finds out, in the background, who has been in the way for long.
+    fn learn_of_holder(&self) {
+        let inner = self.inner;
+        if let Holder::Process { id, .. } = self.holder
+            && elapsed_since(self.begun) >= LONG_WAIT
+            && id != inner.context.process
+            && inner.context.known.begin(id)
+        {
+            let context = inner.context.clone();
+            inner.context.io.spawn_detached(async move {
+                let reports = reported(&context, Some(&[id])).await;
+                reports
+                    .into_iter()
+                    .flatten()
+                    .for_each(|info| context.known.add(info));
+            });
+        }
     }
 
     fn on_error(&mut self, error: EngineError) -> ControlFlow<WaitOutcome, Duration> {

@@ -31,7 +31,7 @@ pub(crate) async fn follow_place_of(
         };
         let line = look(&node.session, &node.lock, token.limit(), watches, deadline).await?;
         let place = line.as_ref().and_then(|line| line.place_of(is_own));
-        let (Some(line), Some(Place::Waits { has_others, .. })) = (line, place) else {
+        let (Some(line), Some(Place::Waits { has_others, .. })) = (line, &place) else {
             return Ok(place);
         };
         // A claim that waits alone is notified of all changes: it wants to know when others wait, too.
