@@ -30,14 +30,18 @@ const RUNTIME: [&[&str]; 9] = [
 ];
 
 /// The files that every engine on a server has, so that who knows one finds the same concept in another.
-const ROOMS: [&str; 16] = [
+const ROOMS: [&str; 20] = [
     "mod",
     "open",
     "address",
     "keys",
     "check",
+    "operations",
     "ping",
     "view",
+    "reports",
+    "asks",
+    "take",
     "lock/acquire",
     "lock/wait",
     "lock/renew",

@@ -90,8 +90,9 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
     /// The beginning of their keys
-    #[arg(default_value = "", hide_default_value = true)]
-    pub(crate) prefix: String,
+    // Not `prefix`, which is that of all keys on the server.
+    #[arg(value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    pub(crate) beginning: String,
 
     /// Only those that are held for longer
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]

@@ -22,7 +22,7 @@ pub(crate) async fn list(server: &Server, options: &List, as_json: bool) -> Resu
 
 /// Returns the locks that are meant.
 pub(crate) async fn chosen(locks: &LockManager, options: &List) -> Result<Vec<LockInfo>, Failure> {
-    let list = locks.list(&*options.prefix).limit(options.limit);
+    let list = locks.list(&*options.beginning).limit(options.limit);
     let list = if options.scan { list.scan() } else { list };
     let mut found = list.await?;
     let longer_than = |lock: &LockInfo, least| longest(lock).is_some_and(|held| held > least);

@@ -3,7 +3,7 @@
 use crate::args::{Revoke, Server};
 use crate::connect::connect_to_look;
 use crate::exit::{BUSY, DONE, Failure, USAGE};
-use crate::output::{ask, print, print_json};
+use crate::output::{ask, print, print_json, say};
 use crate::show::{rest_of_lease, who};
 use crate::text::{duration, escaped};
 use lock_runtime::{ClaimInfo, LockManager, Revocation};
@@ -56,13 +56,12 @@ async fn meant(locks: &LockManager, options: &Revoke) -> Result<Vec<ClaimInfo>, 
     };
     let meant: Vec<_> = found.holders().iter().filter(is_meant).cloned().collect();
     if meant.len() > 1 && !options.all {
-        let holders = meant
-            .iter()
-            .map(|it| format!("\n  {}  {}", it.token(), who(it)));
+        for holder in &meant {
+            say(&format!("{}  {}", holder.token(), who(holder)));
+        }
         let message = format!(
-            "{} processes share the lock; choose one by `--token`, or all of them by `--all`:{}",
-            meant.len(),
-            holders.collect::<String>()
+            "{} share the lock; choose one by `--token`, or all of them by `--all`",
+            meant.len()
         );
         return Err(Failure::new(USAGE, message));
     }

@@ -83,9 +83,6 @@ pub async fn busy_names_the_process_that_holds_the_lock(fixture: Fixture) {
 }
 
 pub async fn busy_names_the_service_after_a_second(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let door = fixture.key("door");
     let config = fixture.config().service("orders").version("2.3.1");
     let orders = fixture.connect(config).await;

@@ -223,6 +223,7 @@ const CASES: &[(&str, Case)] = cases! {
         one_of_several_holders_is_revoked
         lock_that_was_passed_on_is_not_revoked_from_the_next_body
         revoked_key_ends_nested_bodies_and_those_of_several_keys
+        guard_without_its_manager_is_revoked
         min_hold_ends_with_a_revocation
         downgraded_holder_is_no_longer_meant
         force_takes_the_lock_from_a_process_that_cannot_hear

@@ -39,9 +39,6 @@ async fn process(of: &LockManager, seen_by: &LockManager) -> Option<ProcessInfo>
 }
 
 pub async fn a_process_tells_who_it_is(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let (locks, other) = (fixture.connect(config(&fixture)).await, fixture.other());
     let key = fixture.key("row");
     let guard = locks.lock(&*key).ttl(TTL).wait(LONG).acquire().await;
@@ -74,9 +71,6 @@ pub async fn a_process_tells_who_it_is(fixture: Fixture) {
 }
 
 pub async fn a_claim_is_described(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let (locks, other) = (fixture.connect(config(&fixture)).await, fixture.other());
     let key = fixture.key("tab\t\"row\"\n");
     let lock = || locks.lock(&*key).ttl(TTL).wait(LONG);
@@ -125,9 +119,6 @@ pub async fn a_claim_is_described(fixture: Fixture) {
 }
 
 pub async fn a_process_may_tell_nothing(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let silent = fixture.connect(config(&fixture).report(Report::Off)).await;
     let other = fixture.connect(config(&fixture)).await;
     let key = fixture.key("row");
@@ -159,9 +150,6 @@ pub async fn a_process_may_tell_nothing(fixture: Fixture) {
 }
 
 pub async fn locks_in_use_are_listed(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let (locks, other) = (fixture.connect(config(&fixture)).await, fixture.other());
     let prefix = fixture.key("list:");
     let lock = |name: &str| locks.lock(format!("{prefix}{name}")).ttl(TTL).wait(LONG);

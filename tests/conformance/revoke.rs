@@ -64,9 +64,6 @@ fn is_revoked<T>(ended: &Result<T, LockError>) -> bool {
 }
 
 pub async fn revoked_body_is_canceled_and_the_next_enters(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let told = Arc::new(AtomicU32::new(0));
     let tells = told.clone();
     let config = fixture
@@ -127,9 +124,6 @@ pub async fn revoked_body_is_canceled_and_the_next_enters(fixture: Fixture) {
 }
 
 pub async fn guard_that_is_not_dropped_keeps_a_revoked_lock(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
     let guard = held(&locks, &key).await;
@@ -150,9 +144,6 @@ pub async fn guard_that_is_not_dropped_keeps_a_revoked_lock(fixture: Fixture) {
 }
 
 pub async fn one_of_several_holders_is_revoked(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let (one, two) = (listening(&fixture).await, listening(&fixture).await);
     let (other, key) = (fixture.other(), fixture.key("row"));
     let read = async |locks| lock(locks, &key).read().acquire().await.unwrap();
@@ -194,9 +185,6 @@ pub async fn one_of_several_holders_is_revoked(fixture: Fixture) {
 }
 
 pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
     let stuck = held(&locks, &key).await;
@@ -245,9 +233,6 @@ pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: 
 }
 
 pub async fn revoked_key_ends_nested_bodies_and_those_of_several_keys(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let keys = ["one", "two"].map(|name| fixture.key(name));
     let several = locks.lock_all(keys.clone()).ttl(TTL).wait(LONG);
@@ -278,10 +263,19 @@ pub async fn revoked_key_ends_nested_bodies_and_those_of_several_keys(fixture: F
     locks.shutdown().await;
 }
 
+pub async fn guard_without_its_manager_is_revoked(fixture: Fixture) {
+    let (locks, other) = (listening(&fixture).await, fixture.other());
+    let key = fixture.key("row");
+    let guard = held(&locks, &key).await;
+    drop(locks);
+    let revoke = tokio::spawn(other.revoke(&*key).grace(AGAIN).into_future());
+    assert!(is_revoked::<()>(&Err(within(AGAIN, guard.lost()).await)));
+    drop(guard);
+    let revoked = within(AGAIN, revoke).await.unwrap().unwrap();
+    assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
+}
+
 pub async fn min_hold_ends_with_a_revocation(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
     let guard = lock(&locks, &key).min_hold(millis(15_000)).acquire().await;
@@ -294,7 +288,7 @@ pub async fn min_hold_ends_with_a_revocation(fixture: Fixture) {
 }
 
 pub async fn downgraded_holder_is_no_longer_meant(fixture: Fixture) {
-    if !fixture.has_operations() || !fixture.has_permits() {
+    if !fixture.has_permits() {
         return;
     }
     let (locks, other) = (listening(&fixture).await, fixture.other());
@@ -310,9 +304,6 @@ pub async fn downgraded_holder_is_no_longer_meant(fixture: Fixture) {
 }
 
 pub async fn force_takes_the_lock_from_a_process_that_cannot_hear(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let Some((network, locks)) = fixture.over_a_network().await else {
         return;
     };
@@ -350,9 +341,6 @@ pub async fn force_takes_the_lock_from_a_process_that_cannot_hear(fixture: Fixtu
 }
 
 pub async fn force_takes_the_lock_of_a_body_that_does_not_stop(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
     let guard = held(&locks, &key).await;
@@ -375,9 +363,6 @@ pub async fn force_takes_the_lock_of_a_body_that_does_not_stop(fixture: Fixture)
 }
 
 pub async fn lock_of_another_client_is_taken_by_force_alone(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
     let guard = held(&locks, &key).await;
@@ -400,9 +385,6 @@ pub async fn lock_of_another_client_is_taken_by_force_alone(fixture: Fixture) {
 }
 
 pub async fn nobody_hears_of_a_lock_that_does_not_exist(fixture: Fixture) {
-    if !fixture.has_operations() {
-        return;
-    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let (key, free) = (fixture.key("row"), fixture.key("free"));
     let call = endless(&locks, &key).await;

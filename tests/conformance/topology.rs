@@ -37,8 +37,6 @@ pub struct Topology {
     pub tells_waiters: bool,
     /// `true` if the topology can count holders: for permits, and for downgrades.
     pub has_permits: bool,
-    /// `true` if processes report, and locks can be listed and revoked.
-    pub has_operations: bool,
     /// For how long a process that has died may keep its locks, beyond their ttl.
     pub outlasts: Duration,
     /// The most servers that a client is given the addresses of.
@@ -63,7 +61,6 @@ impl Topology {
             has_queue: true,
             tells_waiters: true,
             has_permits: true,
-            has_operations: false,
             outlasts: Duration::ZERO,
             reached: usize::MAX,
             weight: 1,
@@ -73,7 +70,6 @@ impl Topology {
     pub fn memory() -> Self {
         Self {
             has_processes: false,
-            has_operations: true,
             ..Self::of(Memory::start(), inputs::memory())
         }
     }
@@ -102,23 +98,16 @@ impl Topology {
         Self {
             alone: Some(|| Box::new(members(1))),
             faults: FORGETFUL,
-            has_operations: true,
             ..Self::of(members(1), inputs::standalone())
         }
     }
 
     pub fn sentinel() -> Self {
-        Self {
-            has_operations: true,
-            ..Self::of(Sentinels::start(), inputs::sentinel())
-        }
+        Self::of(Sentinels::start(), inputs::sentinel())
     }
 
     pub fn cluster() -> Self {
-        Self {
-            has_operations: true,
-            ..Self::of(Cluster::start(), inputs::cluster())
-        }
+        Self::of(Cluster::start(), inputs::cluster())
     }
 
     pub fn quorum_of_3() -> Self {
@@ -141,7 +130,6 @@ impl Topology {
             has_queue: false,
             tells_waiters: false,
             has_permits: false,
-            has_operations: true,
             ..Self::of(members(count), inputs::quorum())
         }
     }
@@ -173,7 +161,6 @@ impl Topology {
         Self {
             alone: Some(|| Box::new(Etcd::start())),
             faults: LASTING,
-            has_operations: true,
             outlasts: millis(2000),
             reached: 1,
             ..Self::of(etcd, inputs::etcd())
@@ -186,7 +173,6 @@ impl Topology {
             faults: LASTING,
             outlasts: millis(2000),
             reached: 1,
-            has_operations: true,
             ..Self::of(warm(servers), inputs::zookeeper())
         }
     }

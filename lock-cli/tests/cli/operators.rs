@@ -85,6 +85,7 @@ fn locks_and_processes_are_listed() {
     let legacy = found.iter().find(|lock| lock["key"] == "legacy").unwrap();
     assert_eq!(legacy["holders"][0]["process"], Value::Null);
 
+    server.ask::<()>(&["DEL", "lock:legacy"]).unwrap();
     let processes = objects(&server, "processes");
     assert_eq!(processes.len(), 3, "{processes:?}");
     assert!(processes.iter().any(|it| it["waiting"] == 1));
@@ -186,13 +187,7 @@ fn one_of_several_holders_is_chosen() {
     let mut readers = [0; 2].map(|_| hold(&server, "k --read"));
     let (status, _, errors) = revoke(&server, &["k", "--yes"]);
     assert_eq!(status, 2, "{errors}");
-    let token = errors
-        .lines()
-        .nth(1)
-        .unwrap()
-        .split_whitespace()
-        .next()
-        .unwrap();
+    let token = errors.split_whitespace().nth(1).unwrap();
     let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "20s", "--token", token]);
     assert_eq!(status, 0, "{said}");
     let left = objects(&server, "show k");

@@ -52,22 +52,20 @@ fn holder_and_waiters_are_shown() {
 
     let text = shown(&server, "order:42");
     let lines: Vec<_> = text.lines().collect();
-    assert_eq!(lines.len(), 3, "{text}");
+    assert_eq!(lines.len(), 4, "{text}");
+    let locks = concat!("locks ", env!("CARGO_PKG_VERSION"), " at ");
     assert!(lines[0].starts_with("order:42     held for "), "{text}");
+    assert!(lines[0].contains(&format!(" s by {locks}")), "{text}");
+    assert!(lines[0].ends_with(", exclusive"), "{text}");
+    assert_eq!(lines[1], "  label      sh");
+    assert!(lines[2].starts_with("  lease      "), "{text}");
     assert!(
-        lines[0].ends_with(&format!(" s by process {process}, exclusive")),
+        lines[2].ends_with(&format!(" s left   token {token}")),
         "{text}"
     );
-    assert!(lines[1].starts_with("  lease      "), "{text}");
-    assert!(
-        lines[1].ends_with(&format!(" s left   token {token}")),
-        "{text}"
-    );
-    assert!(
-        lines[2].starts_with(&format!("  waiting    1  process {waits}   ")),
-        "{text}"
-    );
-    assert!(lines[2].ends_with(" s   read"), "{text}");
+    let first = format!("  waiting    1  {locks}");
+    assert!(lines[3].starts_with(&first), "{text}");
+    assert!(lines[3].ends_with(" s   read"), "{text}");
 
     holder.order("end");
     holder.succeeds(SOON);

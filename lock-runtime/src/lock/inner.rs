@@ -34,7 +34,7 @@ pub(crate) struct InnerSlot(Arc<Slot>);
 
 #[derive(Default)]
 struct Slot {
-    inner: OnceCell<Weak<ManagerInner>>,
+    inner: OnceCell<(Weak<ManagerInner>, Weak<Shared>)>,
     /// The events until it is filled: a server of several may be down from the start.
     early: Mutex<Vec<EngineEvent>>,
 }
@@ -43,10 +43,8 @@ impl InnerSlot {
     pub(crate) fn event_handler(&self) -> EventHandler {
         let slot = self.0.clone();
         Arc::new(move |event| {
-            if let Some(event) = slot.until_filled(event)
-                && let Some(inner) = slot.inner.get().and_then(Weak::upgrade)
-            {
-                inner.on_event(event);
+            if let Some(event) = slot.until_filled(event) {
+                slot.deliver(event);
             }
         })
     }
@@ -55,7 +53,8 @@ impl InnerSlot {
         loop {
             let mut early = self.0.early.lock();
             if early.is_empty() {
-                let _ = self.0.inner.set(Arc::downgrade(inner));
+                let parts = (Arc::downgrade(inner), Arc::downgrade(&inner.shared));
+                let _ = self.0.inner.set(parts);
                 return;
             }
             let events = std::mem::take(&mut *early);
@@ -67,6 +66,22 @@ impl InnerSlot {
 }
 
 impl Slot {
+    fn deliver(&self, event: EngineEvent) {
+        let Some((inner, shared)) = self.inner.get() else {
+            return;
+        };
+        match (inner.upgrade(), event) {
+            (Some(inner), event) => inner.on_event(event),
+            // A guard may outlive its manager.
+            (None, EngineEvent::Asked(text)) => {
+                if let Some(shared) = shared.upgrade() {
+                    shared.on_asked(&text);
+                }
+            }
+            (None, _) => {}
+        }
+    }
+
     /// Keeps the event if the slot is not filled yet, and returns it otherwise.
     fn until_filled(&self, event: EngineEvent) -> Option<EngineEvent> {
         if self.inner.get().is_some() {
