@@ -212,6 +212,10 @@ impl Fixture {
         self.topology().tells_waiters
     }
 
+    pub fn hears_asks(&self) -> bool {
+        self.topology().hears_asks
+    }
+
     pub fn has_queue(&self) -> bool {
         self.topology().has_queue
     }

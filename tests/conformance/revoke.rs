@@ -64,6 +64,9 @@ fn is_revoked<T>(ended: &Result<T, LockError>) -> bool {
 }
 
 pub async fn revoked_body_is_canceled_and_the_next_enters(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
     let told = Arc::new(AtomicU32::new(0));
     let tells = told.clone();
     let config = fixture
@@ -124,6 +127,9 @@ pub async fn revoked_body_is_canceled_and_the_next_enters(fixture: Fixture) {
 }
 
 pub async fn guard_that_is_not_dropped_keeps_a_revoked_lock(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
     let guard = held(&locks, &key).await;
@@ -144,6 +150,9 @@ pub async fn guard_that_is_not_dropped_keeps_a_revoked_lock(fixture: Fixture) {
 }
 
 pub async fn one_of_several_holders_is_revoked(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
     let (one, two) = (listening(&fixture).await, listening(&fixture).await);
     let (other, key) = (fixture.other(), fixture.key("row"));
     let read = async |locks| lock(locks, &key).read().acquire().await.unwrap();
@@ -185,6 +194,9 @@ pub async fn one_of_several_holders_is_revoked(fixture: Fixture) {
 }
 
 pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
     let stuck = held(&locks, &key).await;
@@ -233,6 +245,9 @@ pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: 
 }
 
 pub async fn revoked_key_ends_nested_bodies_and_those_of_several_keys(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let keys = ["one", "two"].map(|name| fixture.key(name));
     let several = locks.lock_all(keys.clone()).ttl(TTL).wait(LONG);
@@ -264,6 +279,9 @@ pub async fn revoked_key_ends_nested_bodies_and_those_of_several_keys(fixture: F
 }
 
 pub async fn guard_without_its_manager_is_revoked(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
     let guard = held(&locks, &key).await;
@@ -276,6 +294,9 @@ pub async fn guard_without_its_manager_is_revoked(fixture: Fixture) {
 }
 
 pub async fn min_hold_ends_with_a_revocation(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
     let guard = lock(&locks, &key).min_hold(millis(15_000)).acquire().await;
@@ -385,6 +406,9 @@ pub async fn lock_of_another_client_is_taken_by_force_alone(fixture: Fixture) {
 }
 
 pub async fn nobody_hears_of_a_lock_that_does_not_exist(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let (key, free) = (fixture.key("row"), fixture.key("free"));
     let call = endless(&locks, &key).await;

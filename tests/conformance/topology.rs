@@ -35,6 +35,8 @@ pub struct Topology {
     pub has_queue: bool,
     /// `true` if a waiter is told when it gets the lock, and need not ask.
     pub tells_waiters: bool,
+    /// `true` if a process hears what others ask.
+    pub hears_asks: bool,
     /// `true` if the topology can count holders: for permits, and for downgrades.
     pub has_permits: bool,
     /// For how long a process that has died may keep its locks, beyond their ttl.
@@ -60,6 +62,7 @@ impl Topology {
             has_processes: true,
             has_queue: true,
             tells_waiters: true,
+            hears_asks: true,
             has_permits: true,
             outlasts: Duration::ZERO,
             reached: usize::MAX,
@@ -147,6 +150,7 @@ impl Topology {
         let pooled = Pooled::behind_pooler(Postgres::start());
         Self {
             tells_waiters: false,
+            hears_asks: false,
             weight: OF_POSTGRES,
             ..Self::of(pooled, inputs::pooler())
         }

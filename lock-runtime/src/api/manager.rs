@@ -234,7 +234,8 @@ impl LockManager {
     /// [`LostCause::Revoked`](crate::LostCause::Revoked), and the lock is released as on every other path: the next in the
     /// queue enters, and there are never two holders. If the process does not hear, or the body does not await anything,
     /// nothing happens ([`Revocation::NotStopped`](crate::Revocation::NotStopped)); only [`force`](Revoke::force) takes a lock
-    /// away. A process hears if it has waited for a lock, or has held one until its renewal, after a third of its ttl.
+    /// away. A process hears if it has waited for a lock, or has held one until its renewal, after a third of its ttl; behind a
+    /// pooler of PostgreSQL only with `?listen=`.
     ///
     /// Whoever may write the lock on the server may revoke it. Both processes log it, with who and why.
     ///
