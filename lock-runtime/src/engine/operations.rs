@@ -117,6 +117,7 @@ pub(crate) struct Taken {
     pub(crate) held: bool,
     /// `true` if a transaction has proven the lock, which nobody else gets until it has ended.
     pub(crate) pinned: bool,
+    /// Nobody's if the token did not hold the lock: another one may hold it then, with a number below this one.
     pub(crate) fencing_token: u64,
 }
 

@@ -41,6 +41,9 @@ pub(crate) async fn revoke(
     demand: &Demand,
 ) -> Result<Revocation, LockError> {
     let begun = now();
+    let stopped = || Revocation::Stopped {
+        after: elapsed_since(begun),
+    };
     let found = inspect(context, key).await?;
     let meant = meant(&found, &demand.whom)?;
     if meant.is_empty() {
@@ -70,12 +73,11 @@ pub(crate) async fn revoke(
             .await;
         left = still_held(context, key, &left).await?;
         if left.is_empty() {
-            let after = elapsed_since(begun);
-            return Ok(Revocation::Stopped { after });
+            return Ok(stopped());
         }
     }
     match demand.force {
-        true => take(context, key, &left).await,
+        true => Ok(take(context, key, &left).await?.unwrap_or_else(stopped)),
         false => Ok(Revocation::NotStopped { holders: left }),
     }
 }
@@ -141,26 +143,73 @@ async fn still_held(
     Ok(left.collect())
 }
 
+/// Takes the lock from all of them. Returns `None` if none held it any more.
 async fn take(
     context: &Context,
     key: &str,
     holders: &[ClaimInfo],
-) -> Result<Revocation, LockError> {
+) -> Result<Option<Revocation>, LockError> {
     let name = context.name_of(key);
-    let (mut fencing_token, mut pinned) = (0, false);
+    let mut all = Vec::new();
     for holder in holders {
         let deadline = deadline_in(context.command_timeout);
+        let at_least = greatest(&all);
         let taken = context
             .engine
-            .take(&name, &holder.token, fencing_token, deadline);
-        let taken: Taken = taken
-            .await
-            .map_err(|error| context.unavailable(&name, error))?;
-        pinned |= taken.pinned;
-        fencing_token = fencing_token.max(taken.fencing_token);
+            .take(&name, &holder.token, at_least, deadline);
+        let taken = taken.await;
+        all.push(taken.map_err(|error| context.unavailable(&name, error))?);
     }
-    Ok(match pinned {
-        true => Revocation::InTransaction { fencing_token },
-        false => Revocation::Taken { fencing_token },
-    })
+    Ok(outcome(&all))
+}
+
+fn outcome(all: &[Taken]) -> Option<Revocation> {
+    let fencing_token = greatest(all);
+    match all.iter().any(|taken| taken.pinned) {
+        _ if !all.iter().any(was_taken) => None,
+        true => Some(Revocation::InTransaction { fencing_token }),
+        false => Some(Revocation::Taken { fencing_token }),
+    }
+}
+
+/// Returns `true` unless the lock had been released by then.
+fn was_taken(taken: &Taken) -> bool {
+    taken.held || taken.pinned
+}
+
+/// Returns the greatest number of those that were drawn against a holder. If a lock had been released by then, others
+/// may have it with a number below the one that was drawn.
+fn greatest(all: &[Taken]) -> u64 {
+    let taken = all.iter().filter(|taken| was_taken(taken));
+    let numbers = taken.map(|taken| taken.fencing_token);
+    numbers.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(held: bool, fencing_token: u64) -> Taken {
+        Taken {
+            held,
+            pinned: false,
+            fencing_token,
+        }
+    }
+
+    #[test]
+    fn number_that_was_drawn_against_no_holder_is_told_to_nobody() {
+        assert_eq!(outcome(&[taken(false, 7)]), None);
+        let fencing_token = 7;
+        let revoked = Some(Revocation::Taken { fencing_token });
+        assert_eq!(outcome(&[taken(true, 7), taken(false, 9)]), revoked);
+        assert_eq!(outcome(&[taken(false, 5), taken(true, 7)]), revoked);
+        let pinned = Taken {
+            pinned: true,
+            ..taken(false, 7)
+        };
+        let revoked = Some(Revocation::InTransaction { fencing_token });
+        assert_eq!(outcome(&[pinned]), revoked);
+        assert_eq!(outcome(&[pinned, taken(true, 6)]), revoked);
+    }
 }
