@@ -17,6 +17,15 @@ pub struct Fault {
     pub forgotten: Option<Keys>,
     /// Locks could not be acquired meanwhile, and for a moment after.
     pub away: bool,
+    /// It had no effect that was seen, and does not count as a fault; it may have had one nevertheless.
+    pub vain: bool,
+}
+
+impl Fault {
+    /// Returns `true` if the worker is one of those from whom it may have taken locks.
+    pub fn takes_from(&self, worker: u32) -> bool {
+        self.forgotten.is_some() && (self.workers.is_empty() || self.workers.contains(&worker))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +102,10 @@ pub enum Kind {
     /// From then on, leases of etcd are revoked when their length has passed since they were granted, kept alive or not: a
     /// leader that was frozen has that done when it resumes.
     LeasesRevoked,
+    /// Somebody asks the holders of a lock to give it up, …
+    Ask,
+    /// … or takes it from them.
+    Force,
 }
 
 /// The part of the system that a fault affects.
@@ -108,6 +121,8 @@ pub enum FaultTarget {
     Clock,
     /// A database, or what is in front of it.
     Database,
+    /// A lock is revoked from whoever holds it.
+    Holder,
 }
 
 impl Kind {
@@ -157,6 +172,8 @@ impl Kind {
         Self::LeasesRevoked,
     ];
 
+    pub const HOLDER: [Self; 2] = [Self::Ask, Self::Force];
+
     pub fn target(self) -> FaultTarget {
         match self {
             _ if Self::PROCESS.contains(&self) => FaultTarget::Process,
@@ -166,6 +183,7 @@ impl Kind {
                 FaultTarget::Command
             }
             _ if Self::DATABASE.contains(&self) => FaultTarget::Database,
+            _ if Self::HOLDER.contains(&self) => FaultTarget::Holder,
             Self::PlaceDeleted => FaultTarget::Command,
             Self::Failover | Self::SlotMoved => FaultTarget::Topology,
             Self::ClockStepped => FaultTarget::Clock,
@@ -194,7 +212,10 @@ impl Kind {
                 self,
                 Self::VacuumHeldUp | Self::HistoryCompacted | Self::LeasesRevoked
             ),
-            FaultTarget::Process | FaultTarget::Topology | FaultTarget::Clock => false,
+            FaultTarget::Process
+            | FaultTarget::Topology
+            | FaultTarget::Clock
+            | FaultTarget::Holder => false,
         }
     }
 }

@@ -62,12 +62,42 @@ pub enum EventKind {
     Blocked { for_: u64 },
     /// A panic that the worker did not cause on purpose.
     Panicked { text: String },
+    /// The manager has this [identity](lock_runtime::ProcessId) from now on.
+    Connected { process: String },
+    /// The manager revokes a lock: from the holder with the token, which the process made, or from all.
+    Revokes {
+        key: u32,
+        token: Option<String>,
+        process: Option<String>,
+        /// The holder has the lock alone.
+        exclusive: bool,
+        force: bool,
+        grace: u64,
+    },
+    /// What became of the lock that it revoked at `since`, with the fencing token that a force has drawn.
+    Revoked {
+        since: u64,
+        answer: Answer,
+        number: Option<u64>,
+    },
     /// A shutdown begins, with calls under way, whose bodies may finish within `grace`.
     ShutsDown { grace: u64 },
     /// It returned after `took`.
     ShutDown { took: u64 },
     /// The last event of a worker, with the threads and tasks of the library that are left in its process.
     Exited { threads: usize, tasks: usize },
+}
+
+/// What became of a lock that somebody wanted back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    NotHeld,
+    Stopped,
+    NotStopped,
+    Taken,
+    /// With an error. Anything may have happened.
+    Failed(String),
 }
 
 /// The kind of function that is called.
@@ -249,6 +279,8 @@ pub enum Outcome {
     Busy,
     Unavailable,
     Lost,
+    /// Lost since somebody asked for the lock.
+    Revoked,
     /// Its manager was shut down while it waited, or held the lock.
     ShutDown,
     /// The resource had seen a later holder.

@@ -18,6 +18,8 @@ mod plan;
 mod random;
 mod report;
 mod resource;
+mod revocation;
+mod revoker;
 mod rows;
 mod scene;
 mod schedule;

@@ -35,6 +35,7 @@ impl Profile {
             ),
             (&[Kind::ServerParted][..], 4),
             (&[Kind::PlaceDeleted][..], 2),
+            (&Kind::HOLDER[..], 6),
         ] {
             kinds.extend(all.iter().map(|kind| (*kind, weight)));
         }
@@ -80,6 +81,8 @@ pub enum Target {
     /// The network between all workers and the server of the lock.
     Door(u32),
     Key(u32),
+    /// Whoever holds the lock.
+    Holder(u32),
 }
 
 impl Plan {
@@ -91,8 +94,11 @@ impl Plan {
             end: lasts + millis(300),
             busy: Vec::new(),
         };
-        let allowed =
-            |kind: &Kind| limits.can.contains(kind) && (!limits.exclusive || !kind.takes_away());
+        // Locks can be revoked wherever they are.
+        let allowed = |kind: &Kind| {
+            kind.target() == FaultTarget::Holder
+                || limits.can.contains(kind) && (!limits.exclusive || !kind.takes_away())
+        };
         let kinds = profile.kinds.iter().filter(|(kind, _)| allowed(kind));
         let kinds: Vec<_> = kinds.copied().collect();
         let mut steps = Vec::new();
@@ -149,11 +155,16 @@ impl Maker<'_> {
         let fits = match step.on {
             // An instantaneous command conflicts with no other fault.
             _ if kind.target() == FaultTarget::Command && step.lasts.is_zero() => true,
+            Target::Holder(_) => true,
             Target::Process(_) | Target::Link(..) => self.busy.iter().all(|(on, _)| *on != step.on),
             Target::Server(_) | Target::Serving(_) | Target::Door(_) | Target::Key(_) => {
                 let servers = self.busy.iter().map(|(on, _)| on);
-                let servers =
-                    servers.filter(|on| !matches!(on, Target::Process(_) | Target::Link(..)));
+                let servers = servers.filter(|on| {
+                    !matches!(
+                        on,
+                        Target::Process(_) | Target::Link(..) | Target::Holder(_)
+                    )
+                });
                 let (mut away, mut same) = (0, false);
                 servers.for_each(|on| {
                     away += 1;
@@ -181,6 +192,7 @@ impl Maker<'_> {
             (FaultTarget::Network, Links::OfWorkers) => Target::Link(process, server),
             (FaultTarget::Network, _) => Target::Door(key),
             (FaultTarget::Topology, _) => Target::Key(key),
+            (FaultTarget::Holder, _) => Target::Holder(key),
             _ if [Kind::KeyDeleted, Kind::PlaceDeleted, Kind::KeyOverwritten].contains(&kind) => {
                 Target::Key(key)
             }
@@ -199,6 +211,7 @@ impl Maker<'_> {
 
     fn any_length(&mut self, kind: Kind) -> Duration {
         let (limits, rng) = (self.limits, &mut self.rng);
+        let none = rng.one_in(2);
         let mut up_to = |most: Duration| Duration::from_micros(rng.below(most.as_micros() as u64));
         match kind {
             Kind::WorkerStopped => millis(50) + up_to((limits.ttl * 3).min(millis(2500))),
@@ -215,6 +228,10 @@ impl Maker<'_> {
             Kind::SlotMoved => up_to(millis(1000)),
             Kind::ClockStepped => up_to(limits.ttl * 2),
             Kind::PoolerRestarted => up_to(millis(500)),
+            // The grace.
+            Kind::Ask => up_to(millis(500)),
+            Kind::Force if none => Duration::ZERO,
+            Kind::Force => up_to(millis(200)),
             Kind::VacuumHeldUp => up_to(millis(3000)),
             _ if kind.target() == FaultTarget::Network => {
                 millis(20) + up_to(limits.stop.min(millis(1500)))

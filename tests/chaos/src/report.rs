@@ -174,6 +174,7 @@ mod tests {
             workers: Vec::new(),
             forgotten: None,
             away: false,
+            vain: false,
         };
         History {
             faults: kinds.iter().map(fault).collect(),

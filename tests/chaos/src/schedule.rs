@@ -13,6 +13,7 @@ use crate::leaks::{connected, left, uncleared};
 use crate::nemesis::Nemesis;
 use crate::plan::{Plan, Profile};
 use crate::resource::Resource;
+use crate::revocation::{self, Revocation};
 use crate::witness::Witness;
 use crate::worker_pool::WorkerPool;
 use lock_test_support::rng::Rng;
@@ -129,6 +130,9 @@ impl Schedule {
         history.events = journals
             .flat_map(|journal| journal::read(&journal))
             .collect();
+        let revoked = revocation::all(&history.events);
+        let revoked = revoked.iter().filter_map(Revocation::fault);
+        history.faults.extend(revoked);
         history.writes = resource.writes();
         history.left.extend(left(deployment));
         history.faults.extend(failovers.unplanned(deployment));
@@ -172,10 +176,11 @@ impl Schedule {
     /// quorum may have different queues, and agree only on writers.
     fn promises(&self, plan: &Plan, fenced: bool) -> Promises {
         let mut steps = plan.steps.iter();
+        let keeps_order = [FaultTarget::Process, FaultTarget::Holder];
         let has_one_queue = self.topology != Topology::Quorum || !self.workload.is_mixed();
         Promises {
             order: self.order
-                || has_one_queue && steps.all(|step| step.kind.target() == FaultTarget::Process),
+                || has_one_queue && steps.all(|step| keeps_order.contains(&step.kind.target())),
             fenced,
             gap: self.gap.map(|gap| gap.as_nanos() as u64),
             mean_gap: self.mean_gap.map(|gap| gap.as_nanos() as u64),

@@ -63,7 +63,7 @@ impl Tally {
         if !history.promises.fenced {
             (one.unfenced, one.lost_updates) = (verdict.writes, verdict.lost_updates);
         }
-        for fault in &history.faults {
+        for fault in history.faults.iter().filter(|fault| !fault.vain) {
             *one.faults.entry(fault.kind).or_default() += 1;
         }
         self.merge(&one);

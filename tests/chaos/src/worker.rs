@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use lock_runtime::{Config, LockError, LockManager};
+use lock_runtime::{Config, LockError, LockManager, Report};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -15,6 +15,8 @@ use crate::calls::{Caller, Phase};
 use crate::instructions::Instructions;
 use crate::journal::{EventKind, Journal};
 use crate::panics;
+use crate::revocation::Demand;
+use crate::revoker::revoke;
 use lock_test_support::rng::Rng;
 use lock_test_support::time::millis;
 use lock_test_support::worker::{Worker, next_order, report_event};
@@ -51,15 +53,22 @@ pub fn work(instructions: &str) {
     let journals: Vec<_> = pools.iter().map(|pool| pool.journal.clone()).collect();
     panics::record(journals[0].clone());
     thread::spawn(move || notice_stalls(&journals));
-    pools.iter().for_each(Callers::until_ready);
+    pools.iter_mut().for_each(Callers::until_ready);
     panics::arm();
     report_event("ready");
     let end = loop {
         match &*next_order() {
             "drop" => pools.iter().for_each(Callers::drop_runtime),
             "leave" => break Phase::Leaves,
-            // Or a closed pipe.
-            _ => break Phase::Ends,
+            order => match order.strip_prefix("revoke ") {
+                Some(demand) => {
+                    let demand: Demand = serde_json::from_str(demand).unwrap();
+                    let at = demand.seed as usize % pools.len();
+                    pools[at].revoke(demand);
+                }
+                // Or a closed pipe.
+                None => break Phase::Ends,
+            },
         }
     };
     pools.iter_mut().for_each(|pool| pool.end(end));
@@ -74,7 +83,11 @@ pub fn work(instructions: &str) {
 /// The callers of one lock manager, on a runtime of their own.
 struct Callers {
     journal: Arc<Journal>,
-    ready: Receiver<()>,
+    ready: Receiver<LockManager>,
+    /// Its lock manager, until the end begins.
+    locks: Option<LockManager>,
+    /// The locks that it revokes.
+    revokes: Vec<JoinHandle<()>>,
     orders: watch::Sender<Phase>,
     thread: Option<JoinHandle<()>>,
 }
@@ -92,13 +105,26 @@ impl Callers {
         Self {
             journal,
             ready,
+            locks: None,
+            revokes: Vec::new(),
             orders,
             thread: Some(thread::spawn(work)),
         }
     }
 
-    fn until_ready(&self) {
-        self.ready.recv().unwrap();
+    fn until_ready(&mut self) {
+        self.locks = Some(self.ready.recv().unwrap());
+    }
+
+    /// Revokes a lock, on a runtime of its own.
+    fn revoke(&mut self, demand: Demand) {
+        let (locks, journal) = (self.locks.clone(), self.journal.clone());
+        self.revokes.extend(locks.map(|locks| {
+            thread::spawn(move || {
+                let runtime = Builder::new_current_thread().enable_time().build();
+                runtime.unwrap().block_on(revoke(&locks, &journal, &demand));
+            })
+        }));
     }
 
     fn drop_runtime(&self) {
@@ -110,6 +136,10 @@ impl Callers {
     }
 
     fn end(&mut self, end: Phase) {
+        self.locks = None;
+        for revokes in self.revokes.drain(..) {
+            revokes.join().unwrap();
+        }
         self.orders.send_replace(end);
         self.thread.take().unwrap().join().unwrap();
     }
@@ -122,11 +152,23 @@ fn attend(
     journal: &Arc<Journal>,
     mut rng: Rng,
     phase: watch::Receiver<Phase>,
-    is_ready: &Sender<()>,
+    is_ready: &Sender<LockManager>,
 ) {
     let mut runtime = new_runtime(instructions, &mut rng);
-    let locks = runtime.block_on(connect(&instructions.config()));
-    is_ready.send(()).unwrap();
+    // The others hear what is asked once they have waited for a lock, or renewed one.
+    let report = match rng.one_in(2) {
+        true => Report::Live,
+        false => Report::Periodic,
+    };
+    let config = instructions.config().report(report);
+    let connect = async || {
+        let locks = connect(&config).await;
+        let process = locks.process_id().to_string();
+        journal.write(0, EventKind::Connected { process });
+        locks
+    };
+    let locks = runtime.block_on(connect());
+    is_ready.send(locks.clone()).unwrap();
     let mut caller = Arc::new(Caller::new(instructions, worker, journal.clone(), locks));
     let grace = rng.one_in(2).then(|| millis(rng.below(LONGEST_GRACE)));
     let mut now = Phase::Works(0);
@@ -161,7 +203,7 @@ fn attend(
         runtime = new_runtime(instructions, rng);
     }
     if grace.is_some() {
-        let locks = runtime.block_on(connect(&instructions.config()));
+        let locks = runtime.block_on(connect());
         caller = Arc::new(caller.with(locks));
     }
     let tasks = runtime.block_on(leave(caller, journal, rng));

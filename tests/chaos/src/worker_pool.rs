@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::instructions::Instructions;
+use crate::revocation::Demand;
 use crate::worker::start;
 use lock_test_support::clocks::{Clock, Clocks};
 use lock_test_support::time::millis;
@@ -106,6 +107,13 @@ impl WorkerPool {
 
     pub fn drop_runtime(&mut self, process: usize) {
         self.processes[process].running.try_order("drop");
+    }
+
+    /// Has a process revoke a lock, unless it has ended.
+    pub fn revoke(&mut self, process: usize, demand: &Demand) {
+        let demand = serde_json::to_string(demand).unwrap();
+        let order = format!("revoke {demand}");
+        self.processes[process].running.try_order(&order);
     }
 
     pub fn kill(&mut self, process: usize) {

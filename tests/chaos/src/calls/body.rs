@@ -171,6 +171,10 @@ impl Call {
                     ..
                 },
             )) => Outcome::ShutDown,
+            Err(CallError::Lock(LockError::Lost {
+                cause: LostCause::Revoked,
+                ..
+            })) => Outcome::Revoked,
             Err(CallError::Lock(error)) if error.is_busy() => Outcome::Busy,
             Err(CallError::Lock(error)) if error.is_lost() => Outcome::Lost,
             Err(CallError::Lock(error)) if error.is_unavailable() => Outcome::Unavailable,

@@ -18,7 +18,7 @@ const FIRST_CALLS: u64 = COMMAND_TIMEOUT;
 const HICCUP: u64 = 100_000_000;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
-    let faults = case.history.faults.iter();
+    let faults = case.faults();
     let trouble = Spans::of(faults.map(|fault| (fault.from, fault.until + RECONNECT)));
     let mut first_calls = HashMap::new();
     for call in &case.calls {

@@ -48,7 +48,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
 }
 
 fn is_excused(case: &Case<'_>, hold: &Call, sample: &Sample) -> bool {
-    let mut faults = case.forgetting(hold.key);
+    let mut faults = case.taking(hold);
     faults.any(|fault| fault.from < sample.to && sample.from < fault.until + hold.ttl)
         || case.slept(hold.worker, sample.to)
 }

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::wait_bounds::COMMAND_TIMEOUT;
 use super::{Call, Spans, call};
-use crate::fault::{Fault, Keys, Kind};
+use crate::fault::{Fault, FaultTarget, Keys, Kind};
 use crate::history::History;
-use crate::journal::EventKind;
+use crate::journal::{CallKind, EventKind};
+use crate::revocation::{self, Revocation};
 
 pub struct Case<'h> {
     pub history: &'h History,
@@ -22,6 +24,8 @@ pub struct Case<'h> {
     /// The spans in which a body blocked threads of a worker.
     pub blocked: HashMap<u32, Spans>,
     pub killed: HashMap<u32, u64>,
+    /// The locks that somebody wanted back.
+    pub revocations: Vec<Revocation>,
     /// The time of the first event and of the last.
     pub start: u64,
     pub end: u64,
@@ -89,7 +93,7 @@ impl<'h> Case<'h> {
                 continue;
             };
             by_key.entry(call.key).or_default().push(number);
-            if call.kind == crate::journal::CallKind::Blocks {
+            if call.kind == CallKind::Blocks {
                 let until = call.over().unwrap_or(u64::MAX);
                 blocked
                     .entry(call.worker)
@@ -112,6 +116,7 @@ impl<'h> Case<'h> {
             noise: Spans::of(noise),
             blocked: merge(blocked).collect(),
             killed,
+            revocations: revocation::all(&history.events),
             start: events.first().map_or(0, |event| event.at),
             end: events.last().map_or(0, |event| event.at),
             calls,
@@ -179,6 +184,38 @@ impl<'h> Case<'h> {
         self.history.faults.iter().filter(covers)
     }
 
+    /// Returns those that may have taken the call's lock away.
+    pub fn taking(&self, call: &Call) -> impl Iterator<Item = &Fault> {
+        let worker = call.worker;
+        let faults = self.forgetting(call.key);
+        faults.filter(move |fault| fault.takes_from(worker))
+    }
+
+    /// Returns the faults of all kinds but asks and forces, which are no reason for anything but the loss of that lock.
+    pub fn faults(&self) -> impl Iterator<Item = &Fault> {
+        let faults = self.history.faults.iter();
+        faults.filter(|fault| fault.kind.target() != FaultTarget::Holder)
+    }
+
+    /// Returns for how long a call that lost its lock by the fault may continue, to `end`. Its next renewal finds a lock
+    /// that was taken by force.
+    pub fn unaware(&self, fault: &Fault, call: &Call, end: u64) -> u64 {
+        let stalled =
+            self.stalled(call.worker, fault.from, end) + self.blocked(call.worker, fault.from, end);
+        let renews = fault.kind == Kind::Force
+            && call.kind != CallKind::Unrenewed
+            && stalled == 0
+            && self
+                .faults()
+                .all(|other| other.until + RENEWED < fault.from || end < other.from);
+        match renews {
+            true => call
+                .ttl
+                .min(call.ttl / 3 + COMMAND_TIMEOUT + self.noise(fault.from, end)),
+            false => call.ttl,
+        }
+    }
+
     /// Returns `true` if `worker` held the lock `key` during the fault.
     pub fn held_by(&self, worker: u32, key: u32, fault: &Fault) -> bool {
         let calls = self.by_key.get(&key).into_iter().flatten();
@@ -213,3 +250,6 @@ impl<'h> Case<'h> {
 
 /// The delay that a busy machine may add to any measured time.
 const NOISE: u64 = 800_000_000;
+
+/// How long after another fault connections may still be made anew.
+const RENEWED: u64 = 3_000_000_000;

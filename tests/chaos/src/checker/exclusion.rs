@@ -30,9 +30,9 @@ type Held<'c> = (&'c Call, u64, u64);
 fn judge(case: &Case<'_>, verdict: &mut Verdict, earlier: Held<'_>, later: Held<'_>) {
     let ((one, began, until), (other, from, other_until)) = (earlier, later);
     // The hold that ends first is either the one that a server lost, or the one it granted after the loss.
-    let (end, ttl) = match until <= other_until {
-        true => (until, one.ttl),
-        false => (other_until, other.ttl),
+    let (end, first) = match until <= other_until {
+        true => (until, one),
+        false => (other_until, other),
     };
     let mut faults = case.forgetting(one.key);
     let excused = faults.any(|fault| {
@@ -40,9 +40,10 @@ fn judge(case: &Case<'_>, verdict: &mut Verdict, earlier: Held<'_>, later: Held<
         // within a process it may also have been handed off.
         let had_it =
             |call: &Call| call.called < fault.until || case.held_by(call.worker, call.key, fault);
-        let forgotten = |call: &Call, by: u64| fault.from < by && had_it(call);
+        let forgotten =
+            |call: &Call, by: u64| fault.takes_from(call.worker) && fault.from < by && had_it(call);
         let was_forgotten = forgotten(one, from) || forgotten(other, began);
-        was_forgotten && end <= fault.until.saturating_add(ttl)
+        was_forgotten && end <= fault.until.saturating_add(case.unaware(fault, first, end))
     });
     let both = end.saturating_sub(from);
     if excused {

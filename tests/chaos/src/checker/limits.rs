@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use super::{Call, Case, Rule, Verdict};
+use crate::fault::Fault;
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     for (key, holds) in case.by_key() {
@@ -36,7 +37,9 @@ fn exceeds_a_limit(calls: &[&Call]) -> bool {
 fn judge(case: &Case<'_>, verdict: &mut Verdict, (key, from): (u32, u64), calls: &[&Call]) {
     let longest = calls.iter().map(|call| call.ttl).max().unwrap_or(0);
     let mut faults = case.forgetting(key);
-    if faults.any(|fault| fault.from < from && from <= fault.until.saturating_add(longest)) {
+    let takes = |fault: &Fault| calls.iter().any(|call| fault.takes_from(call.worker));
+    let forgot = |fault: &Fault| fault.from < from && from <= fault.until.saturating_add(longest);
+    if faults.any(|fault| takes(fault) && forgot(fault)) {
         verdict.double_holds += 1;
         return;
     }

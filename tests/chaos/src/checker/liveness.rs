@@ -181,7 +181,7 @@ struct Lock<'c> {
 impl Lock<'_> {
     fn allowed(&self, from: u64, to: u64) -> u64 {
         let since = from.saturating_sub(GHOST);
-        let mut faults = self.case.history.faults.iter();
+        let mut faults = self.case.faults();
         let fault = faults.any(|fault| fault.from < to && fault.until > since);
         let mut workers = self.workers.iter();
         let stalled = workers.any(|worker| self.case.stalled(*worker, since, to) > FIRST / 10);

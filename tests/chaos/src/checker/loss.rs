@@ -3,6 +3,7 @@
 //! - A lease is lost only if a fault occurred, or if it was to end by itself; and not if there was a long
 //!   enough span without faults before its end. Killed connections alone are no cause: they can be replaced
 //!   at once. It is lost before its end only if a server may have lost the lock, or one of another key of the call.
+//! - A lock is given up only if somebody has asked for it. One that was taken by force is lost with the next renewal.
 //! - A lock that a call had is not lost before its body begins unless a fault occurred, even if the call waits for the
 //!   locks of other keys meanwhile.
 //! - A lease that is not renewed ends when its ttl has passed, and nothing is proven after that.
@@ -13,7 +14,7 @@
 
 use super::wait_bounds::COMMAND_TIMEOUT;
 use super::{Call, Case, Rule, Spans, Verdict, millis};
-use crate::fault::Kind;
+use crate::fault::{Fault, Kind};
 use crate::journal::{CallKind, Outcome};
 
 /// How long before the start of a hold a fault may still cause its loss.
@@ -30,6 +31,9 @@ const ENOUGH: u64 = 900_000_000;
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     let trouble = trouble(case);
     for call in &case.calls {
+        if call.outcome() == Some(&Outcome::Revoked) {
+            revoked(case, verdict, call);
+        }
         if call.began().is_none() && call.outcome() == Some(&Outcome::Lost) {
             lost_before_its_body(case, verdict, call);
         }
@@ -51,8 +55,7 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
 /// Returns the spans of all faults, and those in which a process did not run for longer than a renewal may be
 /// delayed.
 fn trouble(case: &Case<'_>) -> Spans {
-    let faults = case.history.faults.iter();
-    let faults = faults.map(|fault| (fault.from, fault.until + 1));
+    let faults = case.faults().map(|fault| (fault.from, fault.until + 1));
     let stalls = case.stalls.values().flat_map(Spans::iter);
     Spans::of(faults.chain(stalls.filter(is_long)))
 }
@@ -84,7 +87,7 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
     let lease = hold.looks.iter().map(|look| look.left).max();
     let busy = case.noise.covered(before, end.at) > lease.unwrap_or(hold.ttl) / 10;
     let calm = !trouble.touches(before, end.at) || could_be_renewed(case, hold, end.at);
-    if !by_itself && !busy && calm {
+    if !by_itself && !busy && calm && !was_taken(case, hold, end.at) {
         let text = format!(
             "{} lost the lock by {}, though no fault had occurred or all had ended in time",
             hold.name(),
@@ -92,18 +95,44 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
         );
         verdict.broken(Rule::Loss, text);
     }
-    let forgets = |key| case.forgetting(key).any(|fault| fault.from < end.at);
-    // Losing one of its locks ends the call.
-    let forgotten = || hold.keys.iter().any(|key| forgets(*key));
     let early = hold
         .proof()
         .map_or(0, |proof| (proof.at + proof.left).saturating_sub(end.at));
-    if !by_itself && early > EARLY && !forgotten() && !case.slept(hold.worker, end.at) {
+    if !by_itself
+        && early > EARLY
+        && !was_taken(case, hold, end.at)
+        && !case.slept(hold.worker, end.at)
+    {
         let text = format!(
             "{} lost the lock by {}, {} before the end of its lease, though no server had lost the lock",
             hold.name(),
             case.when(end.at),
             millis(early)
+        );
+        verdict.broken(Rule::Loss, text);
+    }
+}
+
+/// Returns `true` if a server may have lost one of the call's locks before `end`, which ends the call.
+fn was_taken(case: &Case<'_>, call: &Call, end: u64) -> bool {
+    let takes = |fault: &Fault| fault.takes_from(call.worker) && fault.from < end;
+    let mut keys = call.keys.iter();
+    keys.any(|key| case.forgetting(*key).any(takes))
+}
+
+fn revoked(case: &Case<'_>, verdict: &mut Verdict, call: &Call) {
+    let end = call.over().unwrap_or(case.end);
+    verdict.lost += 1;
+    let was_asked = case.revocations.iter().any(|revocation| {
+        let mut keys = call.keys.iter();
+        revocation.from < end && keys.any(|key| revocation.hits(call.worker, *key))
+    });
+    // A call of several keys is one for each of them.
+    if !was_asked {
+        let text = format!(
+            "{} lost the lock by {}, as somebody had asked for it, which nobody had",
+            call.name(),
+            case.when(end)
         );
         verdict.broken(Rule::Loss, text);
     }
@@ -118,9 +147,9 @@ fn lost_before_its_body(case: &Case<'_>, verdict: &mut Verdict, call: &Call) {
         .noise
         .within(call.called, end)
         .any(|(from, _)| long(from));
-    let mut faults = case.history.faults.iter();
+    let mut faults = case.faults();
     let calm = faults.all(|fault| fault.until < call.called || end < fault.from);
-    if !by_itself && !busy && calm {
+    if !by_itself && !busy && calm && !was_taken(case, call, end) {
         let text = format!(
             "{} lost the lock by {}, before its body began, though no fault had occurred",
             call.name(),
@@ -140,11 +169,11 @@ fn could_be_renewed(case: &Case<'_>, hold: &Call, end: u64) -> bool {
     let due = (hold.ttl * 2 / 3).min(DUE);
     let from = began.at.max(over.saturating_sub(due));
     let to = over.min(end);
-    let was_forgotten = case.forgetting(hold.key).any(|fault| fault.from < end);
+    let was_forgotten = case.taking(hold).any(|fault| fault.from < end);
     if was_forgotten || case.slept(hold.worker, end) || over > end || to <= from {
         return false;
     }
-    let faults = case.history.faults.iter();
+    let faults = case.faults();
     let faults = faults.filter(|fault| fault.kind != Kind::ClientsKilled);
     let faults = faults.map(|fault| (fault.from, fault.until + 1));
     let stalls = case.stalls.values().chain(case.blocked.values());
@@ -184,9 +213,10 @@ fn end_in_time(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, later: &[&Ca
     let Some((from, _)) = next.held().filter(|(from, _)| *from < end) else {
         return;
     };
-    let mut forgetting = case.forgetting(hold.key);
-    let was_forgotten = forgetting.any(|fault| proof.at < fault.until && fault.from < from);
-    let forgotten = if was_forgotten { hold.ttl } else { 0 };
+    let taking = case.taking(hold);
+    let taking = taking.filter(|fault| proof.at < fault.until && fault.from < from);
+    let unaware = taking.map(|fault| case.unaware(fault, hold, end));
+    let forgotten = unaware.max().unwrap_or(0);
     let allowed = COMMAND_TIMEOUT + case.noise(from, end) + forgotten;
     let ran = (end - from)
         .saturating_sub(case.stalled(hold.worker, from, end))

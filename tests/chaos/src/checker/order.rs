@@ -35,8 +35,10 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     for (key, holds) in case.by_key() {
         let holds: Vec<&Call> = holds.collect();
         let lapsed = Spans::of(holds.iter().filter_map(|hold| {
-            let is_lost = matches!(hold.outcome(), Some(Outcome::Lost | Outcome::ShutDown))
-                || hold.proof().is_none();
+            let is_lost = matches!(
+                hold.outcome(),
+                Some(Outcome::Lost | Outcome::Revoked | Outcome::ShutDown)
+            ) || hold.proof().is_none();
             let end = hold.over().filter(|_| is_lost)?;
             Some((hold.called, end))
         }));

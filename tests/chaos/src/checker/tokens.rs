@@ -7,9 +7,10 @@ use std::collections::HashMap;
 use super::{Call, Case, Rule, Verdict};
 use crate::checker::call::Token;
 use crate::journal::CallKind;
+use crate::revocation::{Revocation, Whom};
 
 pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
-    for (_, holds) in case.by_key() {
+    for (key, holds) in case.by_key() {
         let mut had: Vec<(&Call, Token)> = Vec::new();
         for hold in holds {
             let Some(first) = hold.tokens.first() else {
@@ -31,6 +32,8 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
             had.push((hold, *first));
         }
         verdict.tokens += had.len();
+        let forces = case.revocations.iter().filter(|force| force.key == key);
+        forces.for_each(|force| around(case, verdict, force, &had));
         grow(verdict, had.clone());
         differ(verdict, had);
     }
@@ -67,6 +70,41 @@ fn grow(verdict: &mut Verdict, mut had: Vec<(&Call, Token)>) {
             );
             verdict.broken(Rule::Tokens, text);
         }
+    }
+}
+
+/// The number that a force has drawn lies between those of earlier holds and of later ones. If the lock was taken from one
+/// that had it alone, every other hold that goes on is a later one; otherwise readers may have joined an earlier one.
+fn around(case: &Case<'_>, verdict: &mut Verdict, force: &Revocation, had: &[(&Call, Token)]) {
+    let (Some(number), Some(until)) = (force.number, force.until) else {
+        return;
+    };
+    let is_later = |call: &Call, token: &Token| match force.whom {
+        Whom::Worker {
+            worker,
+            exclusive: true,
+        } => {
+            let goes_on = call.held().is_some_and(|(_, end)| end > until);
+            let mut taking = case.taking(call);
+            let is_the_holder = call.worker != worker && taking.all(|fault| fault.from > until);
+            token.requested > until || goes_on && is_the_holder
+        }
+        _ => token.requested > until && !call.kind.reads(),
+    };
+    for (call, token) in had {
+        let before = token.had < force.from && !is_later(call, token);
+        let words = match () {
+            () if before && token.number >= number => "before",
+            () if is_later(call, token) && token.number <= number => "after",
+            () => continue,
+        };
+        let text = format!(
+            "a force drew {number} by {}, {words} {} received {}",
+            case.when(until),
+            call.name(),
+            token.number
+        );
+        verdict.broken(Rule::Tokens, text);
     }
 }
 

@@ -55,6 +55,7 @@ impl Failovers {
             workers: Vec::new(),
             forgotten: Some(Keys::All),
             away: true,
+            vain: false,
         })
     }
 }
@@ -86,6 +87,7 @@ mod tests {
             workers: Vec::new(),
             forgotten: None,
             away: true,
+            vain: false,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::clock;
 use crate::deployment::Links;
 use crate::fault::{Fault, FaultTarget, Keys, Kind};
 use crate::plan::{Step, Target};
+use crate::revocation::Demand;
 use lock_test_support::clocks::Clock;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::time::millis;
@@ -27,6 +28,7 @@ impl Nemesis<'_> {
             FaultTarget::Topology => self.change(step),
             FaultTarget::Clock => self.step_clock(step),
             FaultTarget::Database => self.disturb(step),
+            FaultTarget::Holder => self.revoke(step),
         }
     }
 
@@ -204,6 +206,22 @@ impl Nemesis<'_> {
         self.excuse(&mut fault, step, server);
         self.deployment.disturb(step.kind);
         self.later(fault, step.lasts, Recovery::Calm(step.kind));
+    }
+
+    /// Has a process revoke the lock, and record what became of it.
+    fn revoke(&mut self, step: &Step) {
+        let Target::Holder(key) = step.on else {
+            unreachable!("{step:?}")
+        };
+        let at = step.at.as_millis() as u64;
+        let demand = Demand {
+            key,
+            force: step.kind == Kind::Force,
+            grace_ms: step.lasts.as_millis() as u64,
+            seed: at,
+        };
+        let processes = self.deployment.limits().processes as u64;
+        self.pool.revoke((at % processes) as usize, &demand);
     }
 
     fn step_clock(&mut self, step: &Step) {

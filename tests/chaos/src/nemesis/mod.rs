@@ -105,6 +105,7 @@ impl<'a> Nemesis<'a> {
             workers: Vec::new(),
             forgotten: None,
             away: false,
+            vain: false,
         }
     }
 
@@ -126,7 +127,9 @@ impl<'a> Nemesis<'a> {
             Target::Serving(key) | Target::Door(key) | Target::Key(key) => {
                 self.deployment.serving(key)?
             }
-            Target::Process(_) | Target::Link(..) => unreachable!("{on:?} is not a server"),
+            Target::Process(_) | Target::Link(..) | Target::Holder(_) => {
+                unreachable!("{on:?} is not a server")
+            }
         };
         let mut gone = self.under_way.iter().filter_map(|it| it.recovery.server());
         gone.all(|gone| gone != server).then_some(server)

@@ -9,6 +9,7 @@ mod lines;
 mod listeners;
 mod processes;
 mod protocol;
+mod revocations;
 mod rows;
 mod set_aside;
 mod setting;
@@ -50,6 +51,7 @@ scenes! {
         late_statements_of_a_pooler promoted_at_once stopped_writers_in_rows stopped_in_line;
     lines: mixed_line late_writes releases_cut_off revoked_leases resumed_leader;
     ensembles: frozen_leader late_claims claims_cut_off places_deleted;
+    revocations: locks_taken requests_of_the_taken;
     shutdown: shut_down_under_bodies;
     ends: ordinary_ends;
     processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;

@@ -336,6 +336,21 @@ pub const CLASSES: &[Class] = &[
         patch: "c66-tokens-enter-a-line-again",
         finder: UnitTest("a_claim_that_is_taken_out_of_the_line_does_not_return"),
     },
+    Class {
+        name: "C67",
+        patch: "c67-whoever-holds-it-is-taken",
+        finder: Scene("locks_taken"),
+    },
+    Class {
+        name: "C68",
+        patch: "c68-taken-tokens-leave-no-tombstone",
+        finder: Scene("requests_of_the_taken"),
+    },
+    Class {
+        name: "C69",
+        patch: "c69-a-force-draws-the-last-number-again",
+        finder: Scene("locks_taken"),
+    },
 ];
 
 impl Class {

@@ -151,6 +151,7 @@ mod tests {
             workers: Vec::new(),
             forgotten: None,
             away: true,
+            vain: false,
         };
         let mut height = |faults: Vec<Fault>| {
             history.faults = faults;
@@ -186,6 +187,7 @@ mod tests {
             workers: Vec::new(),
             forgotten: None,
             away: false,
+            vain: false,
         };
         let millis = |millis: u64| millis * 1_000_000;
         let faults = [7000, 7100, 7200, 8500].map(|at| fault(millis(at)));

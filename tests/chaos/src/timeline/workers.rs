@@ -160,7 +160,7 @@ fn hold(canvas: &mut Canvas, case: &Case<'_>, call: &Call, y: f64) {
     };
     let lease = call.proof().map_or(began.at, |proof| proof.at + proof.left);
     let over = call.over().unwrap_or(case.end);
-    let is_lost = call.outcome() == Some(&Outcome::Lost);
+    let is_lost = matches!(call.outcome(), Some(Outcome::Lost | Outcome::Revoked));
     let (sure, rest) = match call.outcome() {
         // Its lease runs out on the server.
         None => (over, over.max(lease)),

@@ -294,6 +294,7 @@ impl Toy {
             workers,
             forgotten,
             away: false,
+            vain: false,
         });
     }
 

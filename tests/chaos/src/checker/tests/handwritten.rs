@@ -3,8 +3,9 @@
 use crate::checker::{Rule, check};
 use crate::fault::{Fault, Keys, Kind};
 use crate::history::{History, Promises};
-use crate::journal::{CallKind, Event, EventKind, Outcome};
+use crate::journal::{Answer, CallKind, Event, EventKind, Outcome};
 use crate::resource::Write;
+use crate::revocation::{self, Revocation};
 
 pub const MS: u64 = 1_000_000;
 
@@ -47,6 +48,9 @@ pub fn history(text: &str) -> History {
             }),
         }
     }
+    let revoked = revocation::all(&history.events);
+    let revoked = revoked.iter().filter_map(Revocation::fault);
+    history.faults.extend(revoked);
     let is_over = |event: &Event| matches!(event.what, EventKind::Exited { .. });
     if !history.events.iter().any(is_over) {
         let last = history.events.iter().map(|event| event.at).max().unwrap();
@@ -130,6 +134,28 @@ fn read(words: &[&str]) -> Option<EventKind> {
         }),
         "done" => outcome(Outcome::Done),
         "lost" => outcome(Outcome::Lost),
+        "revoked" => outcome(Outcome::Revoked),
+        "connects" => Some(EventKind::Connected {
+            process: words[1].into(),
+        }),
+        "wants" | "takes" => Some(EventKind::Revokes {
+            key: 0,
+            token: words.get(1).map(|_| "its token".into()),
+            process: words.get(1).map(|process| (*process).into()),
+            exclusive: words.len() > 1,
+            force: words[0] == "takes",
+            grace: 0,
+        }),
+        "got" => Some(EventKind::Revoked {
+            since: number(words, 1) * MS,
+            answer: match words[2] {
+                "stopped" => Answer::Stopped,
+                "not-stopped" => Answer::NotStopped,
+                "nothing" => Answer::Failed("nothing".into()),
+                _ => Answer::Taken,
+            },
+            number: words[2].parse().ok(),
+        }),
         "ended" => outcome(Outcome::ShutDown),
         "busy" => outcome(Outcome::Busy),
         "unavailable" => outcome(Outcome::Unavailable),
@@ -149,6 +175,7 @@ pub fn fault(kind: Kind, from: u64, until: u64) -> Fault {
         workers: Vec::new(),
         forgotten: None,
         away: false,
+        vain: false,
     }
 }
 

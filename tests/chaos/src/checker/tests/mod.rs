@@ -5,6 +5,7 @@ pub mod generated;
 mod handwritten;
 mod leases;
 mod mutated;
+mod revocations;
 mod service;
 mod set_aside;
 mod sharing;

@@ -1,0 +1,80 @@
+//! Revokes a lock, and records what became of it.
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+
+use lock_runtime::{ClaimInfo, LockManager, Mode, Revocation};
+
+use crate::clock;
+use crate::journal::{Answer, EventKind, Journal};
+use crate::revocation::Demand;
+use lock_test_support::rng::Rng;
+use lock_test_support::time::millis;
+
+/// How often a holder is looked for.
+const TRIES: usize = 20;
+
+/// Revokes the lock from one of its holders or all of them, named in any way; does nothing if nobody holds it, or if
+/// the servers cannot be asked.
+pub async fn revoke(locks: &LockManager, journal: &Arc<Journal>, demand: &Demand) {
+    let mut rng = Rng::with(demand.seed);
+    let key = format!("door:{}", demand.key);
+    let Some(holders) = holders(locks, &key).await else {
+        return;
+    };
+    let grace = millis(demand.grace_ms);
+    let revoke = locks.revoke(&*key).reason("chaos").grace(grace);
+    let mut one = Some(&holders[rng.below(holders.len() as u64) as usize]);
+    let revoke = match (rng.below(3), one) {
+        (1, Some(holder)) => revoke.holder(holder),
+        (2, Some(holder)) => revoke.token(holder.token()),
+        _ => {
+            one = None;
+            if holders.len() > 1 {
+                revoke.all()
+            } else {
+                revoke
+            }
+        }
+    };
+    let revoke = if demand.force { revoke.force() } else { revoke };
+    let since = clock::reading();
+    let revokes = EventKind::Revokes {
+        key: demand.key,
+        token: one.map(|holder| holder.token().to_owned()),
+        process: one.and_then(ClaimInfo::process).map(|it| it.to_string()),
+        exclusive: one.is_some_and(|holder| holder.mode() == Mode::Exclusive),
+        force: demand.force,
+        grace: grace.as_nanos() as u64,
+    };
+    journal.write_at(since, 0, revokes);
+    let (answer, number) = match revoke.into_future().await {
+        Ok(Revocation::NotHeld) => (Answer::NotHeld, None),
+        Ok(Revocation::Stopped { .. }) => (Answer::Stopped, None),
+        Ok(Revocation::NotStopped { .. }) => (Answer::NotStopped, None),
+        Ok(
+            Revocation::Taken { fencing_token, .. }
+            | Revocation::InTransaction { fencing_token, .. },
+        ) => (Answer::Taken, Some(fencing_token)),
+        Ok(other) => (Answer::Failed(format!("{other:?}")), None),
+        Err(error) => (Answer::Failed(error.to_string()), None),
+    };
+    let revoked = EventKind::Revoked {
+        since: since.0,
+        answer,
+        number,
+    };
+    journal.write(0, revoked);
+}
+
+/// Returns the holders of the lock, once there are any.
+async fn holders(locks: &LockManager, key: &str) -> Option<Vec<ClaimInfo>> {
+    for _ in 0..TRIES {
+        let found = locks.inspect(key).await.ok()?;
+        if !found.holders().is_empty() {
+            return Some(found.holders().to_vec());
+        }
+        tokio::time::sleep(millis(5)).await;
+    }
+    None
+}
