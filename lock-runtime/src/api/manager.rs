@@ -237,7 +237,8 @@ impl LockManager {
     /// away. A process hears if it has waited for a lock, or has held one until its renewal, after a third of its ttl; behind a
     /// pooler of PostgreSQL only with `?listen=`.
     ///
-    /// Whoever may write the lock on the server may revoke it. Both processes log it, with who and why.
+    /// Whoever may write the lock on the server may revoke it. Both processes log it, with who and why. The
+    /// [runbook](crate::guide::runbook) says when to ask, and when to use force.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager, LostCause, Revocation};
