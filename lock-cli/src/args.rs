@@ -212,4 +212,49 @@ mod tests {
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
     }
+
+    /// Returns the words of a command as a shell reads them, up to a pipe, a redirection or a comment.
+    fn words(command: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for c in command.chars().chain([' ']) {
+            match quote {
+                Some(open) if c == open => quote = None,
+                None if c == '"' || c == '\'' => {
+                    quote = Some(c);
+                    word.get_or_insert_default();
+                }
+                None if c.is_whitespace() => words.extend(word.take()),
+                _ => word.get_or_insert_default().push(c),
+            }
+        }
+        let end = words
+            .iter()
+            .position(|word| word.starts_with(['|', '>', '#']));
+        words.truncate(end.unwrap_or(words.len()));
+        words
+    }
+
+    #[test]
+    fn documented_commands_are_understood() {
+        let mut tried = 0;
+        for document in [
+            include_str!("../README.md"),
+            include_str!("../../lock-runtime/src/guide/runbook.md"),
+        ] {
+            let sessions = document.lines().filter(|line| line.starts_with("$ locks "));
+            let scripts = document
+                .lines()
+                .filter(|line| line.starts_with("locks run "));
+            let inline = document.split('`').skip(1).step_by(2);
+            let inline = inline.filter(|code| code.starts_with("locks ") && code.contains(" --"));
+            for command in sessions.chain(scripts).chain(inline) {
+                let words = words(command.trim_start_matches("$ "));
+                if let Err(error) = Args::try_parse_from(&words) {
+                    panic!("`{command}`: {error}");
+                }
+                tried += 1;
+            }
+        }
+        assert!(tried > 10, "{tried}");
+    }
 }
