@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 /// locks.ask_for_reports().await?;
 /// for process in locks.processes().await? {
 ///     assert!(process.to_string().starts_with("orders 2.3.1 at "));
-///     assert_eq!(process.held(), Some(1));
+///     println!("{process} holds {:?} locks", process.held());
 /// }
 /// # guard.release().await
 /// # }
