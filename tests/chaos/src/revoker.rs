@@ -24,18 +24,19 @@ pub async fn revoke(locks: &LockManager, journal: &Arc<Journal>, demand: &Demand
     };
     let grace = millis(demand.grace_ms);
     let revoke = locks.revoke(&*key).reason("chaos").grace(grace);
-    let mut one = Some(&holders[rng.below(holders.len() as u64) as usize]);
-    let revoke = match (rng.below(3), one) {
-        (1, Some(holder)) => revoke.holder(holder),
-        (2, Some(holder)) => revoke.token(holder.token()),
-        _ => {
-            one = None;
-            if holders.len() > 1 {
-                revoke.all()
-            } else {
-                revoke
-            }
-        }
+    // A member of a quorum may have one that holds nothing.
+    let is_owner = |votes: (usize, usize)| votes.0 * 2 > votes.1;
+    let owners = holders.iter();
+    let owners = owners.filter(|holder| holder.votes().is_none_or(is_owner));
+    let owners: Vec<&ClaimInfo> = owners.collect();
+    let way = rng.below(3);
+    let one = owners.get(rng.below(owners.len().max(1) as u64) as usize);
+    let one = one.copied().filter(|_| way > 0);
+    let revoke = match one {
+        Some(holder) if way == 1 => revoke.holder(holder),
+        Some(holder) => revoke.token(holder.token()),
+        None if owners.len() > 1 => revoke.all(),
+        None => revoke,
     };
     let revoke = if demand.force { revoke.force() } else { revoke };
     let since = clock::reading();

@@ -3,9 +3,13 @@
 //! Each member takes the lock, and draws a number that is greater than all that it knows. Then all do so again, and draw none
 //! that is less than the greatest. The holder's fencing token is stored at a majority, which shares a member with the first
 //! phase's; a later one is drawn at a majority that shares a member with the second phase's.
+//!
+//! A token that less than a majority has holds no lock, but is in the way of others, and is taken, too. Its number means
+//! nothing: another token may hold the lock with a number below it.
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::Taken;
+use crate::engine::quorum::majority::majority;
 use crate::engine::quorum::members::Members;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -31,9 +35,12 @@ pub(crate) async fn take(
     let numbers = first.iter().map(|taken| taken.fencing_token);
     let fencing_token = numbers.max().unwrap_or(at_least);
     let second = take_at_all(fencing_token).await?;
+    let all = first.iter().chain(&second);
+    let held = all.filter(|taken| taken.held).count();
+    // Those that did not reply may have it.
+    let silent = members.count() - first.len();
     Ok(Taken {
-        // Less than a majority is in the way of others, too.
-        held: first.iter().chain(&second).any(|taken| taken.held),
+        held: held + silent >= majority(members.count()),
         pinned: false,
         fencing_token,
     })

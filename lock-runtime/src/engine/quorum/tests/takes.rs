@@ -66,15 +66,26 @@ async fn the_number_of_a_take_is_known_to_every_later_majority() {
     }
 }
 
-/// A claim that holds the lock at a minority keeps others from a majority.
+/// A claim that has the lock at a minority keeps others from a majority, or is beside a holder with a lower number.
 #[tokio::test]
-async fn a_minority_is_taken_too() {
+async fn a_minority_is_taken_too_and_held_nothing() {
     let bench = Bench::of(3);
-    let stray = claim();
+    let (mine, stray) = (bench.hold().await, claim());
     bench.members[2].give(&stray);
     let taken = bench.take(&stray, DEADLINE).await.unwrap();
-    assert!(taken.held, "{taken:?}");
+    assert!(!taken.held, "{taken:?}");
     bench.nothing_is_left(&stray).await;
+    assert!(bench.renew(&mine).await.unwrap());
+}
+
+#[tokio::test]
+async fn members_that_do_not_reply_may_have_what_is_taken() {
+    let bench = Bench::of(3);
+    let mine = bench.hold().await;
+    bench.members[0].forget();
+    bench.members[1].is_down(true);
+    let taken = bench.take(&mine, PATIENCE).await.unwrap();
+    assert!(taken.held, "{taken:?}");
 }
 
 #[tokio::test]
