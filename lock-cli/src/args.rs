@@ -4,9 +4,21 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::time::Duration;
 
+const AFTER_HELP: &str = "\
+A lock is stuck:
+  locks show order:42                                 who holds it, where, and who waits
+  locks revoke order:42 --reason \"stuck since 3:05\"   asks the holder to stop
+  locks list --longer-than 10m; locks processes       what else is held, and by whom
+
+URLs: redis://HOST/DATABASE, redis-sentinel://, redis-cluster://, postgres://, etcd://, zookeeper://, memory://;
+with TLS rediss:// and so on. Durations: 500ms, 10s, 2m.
+
+Exit codes: 0 done, 1 warnings of `check`, 2 wrong arguments or nothing was done, 69 the server is unavailable, 75 the lock is
+(still) held, 78 the configuration is wrong or a permission is missing; those of `run`: see there.";
+
 /// Shows who holds a distributed lock, gets it back, and runs a command under one.
 #[derive(Debug, Parser)]
-#[command(name = "locks", version, max_term_width = 100)]
+#[command(name = "locks", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Prints JSON, one object per line
     #[arg(long, global = true)]
@@ -87,7 +99,7 @@ pub(crate) enum Command {
 }
 
 /// Which locks are listed.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct List {
     /// The beginning of their keys
     // Not `prefix`, which is that of all keys on the server.
@@ -128,7 +140,7 @@ pub(crate) struct Revoke {
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 
-    /// Means the holder with this token alone, as `locks show` prints it
+    /// Means the holder with this token alone, as `locks show` prints it; its beginning is enough
     #[arg(long, conflicts_with = "all")]
     pub(crate) token: Option<String>,
 
@@ -136,8 +148,8 @@ pub(crate) struct Revoke {
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// For how long the holder may take to stop
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = humantime::parse_duration)]
+    /// For how long the holder may take to stop; a command of `locks run` has 5 s by default
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
     pub(crate) grace: Duration,
 
     /// Takes the lock from a holder that has not stopped: then TWO MAY RUN AT ONCE for some time

@@ -2,7 +2,8 @@
 
 use crate::args::Server;
 use crate::exit::{CONFIGURATION, Failure};
-use lock_runtime::{Config, LockManager, Report};
+use crate::output::say;
+use lock_runtime::{Config, LockEvent, LockManager, Report};
 
 /// Connects to look at locks, and lets the processes report.
 pub(crate) async fn connect_to_look(server: &Server) -> Result<LockManager, Failure> {
@@ -20,7 +21,14 @@ pub(crate) async fn connect_to_servers(server: &Server) -> Result<LockManager, F
 
 pub(crate) async fn connect(server: &Server) -> Result<LockManager, Failure> {
     // Somebody may want the lock back at once.
-    let config = config(server)?.report(Report::Live);
+    let config = config(server)?.report(Report::Live).on_event(|event| {
+        if let LockEvent::Revoked {
+            key, by, reason, ..
+        } = event
+        {
+            say(&format!("lock `{key}` is revoked by {by}: {reason}"));
+        }
+    });
     Ok(LockManager::connect(config).await?)
 }
 
@@ -34,8 +42,7 @@ fn config(server: &Server) -> Result<Config, Failure> {
         }
         [url] => Config::new(url),
         _ => Config::quorum(urls),
-    }
-    .version(env!("CARGO_PKG_VERSION"));
+    };
     if let Some(prefix) = &server.prefix {
         config = config.prefix(prefix);
     }

@@ -75,7 +75,10 @@ impl From<io::Error> for Failure {
 
 /// Returns the messages of an error and of its causes, without those that it contains already.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut message = error.to_string();
+    // The causes follow.
+    let mut message = error
+        .to_string()
+        .replace("the source of this error names the cause: ", "");
     let mut cause = error.source();
     while let Some(error) = cause {
         let text = error.to_string();

@@ -3,10 +3,9 @@
 use crate::args::{List, Server};
 use crate::connect::connect_to_look;
 use crate::exit::{DONE, Failure};
-use crate::output::{print, print_json};
-use crate::show::{held_for, object, rest_of_lease, who};
+use crate::output::{print, print_json, say};
+use crate::show::{held, held_at_most, object, rest_of_lease, who};
 use crate::table::table;
-use crate::text::duration;
 use lock_runtime::{LockInfo, LockManager};
 use std::time::Duration;
 
@@ -17,6 +16,12 @@ pub(crate) async fn list(server: &Server, options: &List, as_json: bool) -> Resu
         true => found.iter().for_each(|lock| print_json(&object(lock))),
         false => print(&overview(&found)),
     }
+    if found.len() == options.limit {
+        say(&format!(
+            "these are the first {}; `--limit` sets how many",
+            found.len()
+        ));
+    }
     Ok(DONE)
 }
 
@@ -25,7 +30,8 @@ pub(crate) async fn chosen(locks: &LockManager, options: &List) -> Result<Vec<Lo
     let list = locks.list(&*options.beginning).limit(options.limit);
     let list = if options.scan { list.scan() } else { list };
     let mut found = list.await?;
-    let longer_than = |lock: &LockInfo, least| longest(lock).is_some_and(|held| held > least);
+    // One of which nobody knows that may be held for long.
+    let longer_than = |lock: &LockInfo, least| longest(lock).is_none_or(|held| held > least);
     found.retain(|lock| {
         options
             .longer_than
@@ -37,7 +43,7 @@ pub(crate) async fn chosen(locks: &LockManager, options: &List) -> Result<Vec<Lo
 
 /// Returns for how long the one that holds it longest has it.
 pub(crate) fn longest(lock: &LockInfo) -> Option<Duration> {
-    lock.holders().iter().filter_map(held_for).max()
+    lock.holders().iter().filter_map(held_at_most).max()
 }
 
 /// Returns a table, in which a lock that several share has several lines.
@@ -50,13 +56,14 @@ pub(crate) fn overview(locks: &[LockInfo]) -> String {
         };
         let key = || lock.key().to_owned();
         for holder in lock.holders() {
+            let place = holder.place().or_else(|| holder.label());
             rows.push([
                 key(),
-                held_for(holder).map(duration).unwrap_or_default(),
+                held(holder),
                 rest_of_lease(holder),
                 waiting.clone(),
                 who(holder),
-                holder.place().unwrap_or_default().to_owned(),
+                place.unwrap_or_default().to_owned(),
             ]);
         }
         if lock.holders().is_empty() {
@@ -66,9 +73,6 @@ pub(crate) fn overview(locks: &[LockInfo]) -> String {
     }
     match rows.is_empty() {
         true => "no locks\n".to_owned(),
-        false => table(
-            ["KEY", "HELD", "LEASE", "WAITING", "HOLDER", "FUNCTION"],
-            rows,
-        ),
+        false => table(["KEY", "HELD", "LEASE", "WAITING", "HOLDER", "FOR"], rows),
     }
 }

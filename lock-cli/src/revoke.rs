@@ -19,6 +19,12 @@ pub(crate) async fn revoke(
     if !meant.is_empty() && !options.yes {
         confirm(options, &meant)?;
     }
+    if !meant.is_empty() && !as_json {
+        say(&format!(
+            "waiting up to {} for it to stop",
+            duration(options.grace)
+        ));
+    }
     let by = options.by.clone().or_else(|| std::env::var("USER").ok());
     let revoke = locks
         .revoke(&*options.key)
@@ -49,12 +55,14 @@ pub(crate) async fn revoke(
 async fn meant(locks: &LockManager, options: &Revoke) -> Result<Vec<ClaimInfo>, Failure> {
     let found = locks.inspect(&options.key).await?;
     let is_meant = |it: &&ClaimInfo| {
-        options
-            .token
-            .as_ref()
-            .is_none_or(|token| it.token() == token)
+        let token = options.token.as_deref();
+        token.is_none_or(|token| it.token().starts_with(token))
     };
     let meant: Vec<_> = found.holders().iter().filter(is_meant).cloned().collect();
+    if meant.is_empty() && !found.holders().is_empty() {
+        let message = "no holder has this token; `locks show` prints them";
+        return Err(Failure::new(USAGE, message));
+    }
     if meant.len() > 1 && !options.all {
         for holder in &meant {
             say(&format!("{}  {}", holder.token(), who(holder)));
@@ -99,12 +107,19 @@ fn sentence(options: &Revoke, meant: &[ClaimInfo], revoked: &Revocation) -> Stri
             )
         }
         Revocation::NotStopped { holders: left, .. } => {
+            if meant.iter().all(|it| it.process().is_none()) && !options.force {
+                return format!(
+                    "{key}: {holders} has it, which cannot be asked; make sure that it is dead, then `--force`\n"
+                );
+            }
             let lease = left.first().map(rest_of_lease).unwrap_or_default();
             let advice = match options.force {
                 true => "",
-                false => "; `--force` takes it away, so that two may run at once",
+                false => ", or `--force`, so that two may run at once",
             };
-            format!("{key}: asked {holders}, who still has it; its lease: {lease}{advice}\n")
+            format!(
+                "{key}: asked {holders}, who still has it; its lease: {lease}; repeat it with a longer `--grace`{advice}\n"
+            )
         }
         Revocation::Taken { fencing_token, .. } => format!(
             "{key}: taken from {holders}; writes with a fencing token below {fencing_token} are late\n"
@@ -113,7 +128,8 @@ fn sentence(options: &Revoke, meant: &[ClaimInfo], revoked: &Revocation) -> Stri
             "{key}: taken from {holders}, but free only when the transaction ends that has proven it; writes with a \
              fencing token below {fencing_token} are late\n"
         ),
-        _ => format!("{key}: free, or held by another one\n"),
+        _ if meant.is_empty() => format!("{key}: free\n"),
+        _ => format!("{key}: released by {holders} meanwhile\n"),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::args::Server;
 use crate::connect::connect_to_look;
 use crate::exit::{DONE, Failure};
-use crate::output::{heading, print, print_json};
+use crate::output::{heading, print, print_json, say};
 use crate::processes;
 use crate::text::{age, duration, escaped, timestamp};
 use lock_runtime::{ClaimInfo, LeaseInfo, LockInfo, Mode};
@@ -15,6 +15,12 @@ const COLUMN: usize = 13;
 
 pub(crate) async fn show(server: &Server, key: &str, as_json: bool) -> Result<u8, Failure> {
     let found = connect_to_look(server).await?.inspect(key).await?;
+    let prefix = server.prefix.as_deref().unwrap_or("lock:");
+    if found.holders().is_empty() && !prefix.is_empty() && key.starts_with(prefix) {
+        say(&format!(
+            "the prefix `{prefix}` is added to each key: leave it out"
+        ));
+    }
     match as_json {
         true => print_json(&object(&found)),
         false => print(&table(&found)),
@@ -41,6 +47,14 @@ fn table(found: &LockInfo) -> String {
             if let Some(value) = value {
                 text += &row(name, &escaped(value));
             }
+        }
+        if let Some(silence) = silence(holder) {
+            let silence = duration(silence);
+            let meaning = "stopped or cut off, or does not listen yet";
+            text += &row(
+                "silent",
+                &format!("for {silence}: its process is {meaning}"),
+            );
         }
         text += &row("lease", &lease(holder));
         if let Some((votes, members)) = holder.votes() {
@@ -71,14 +85,35 @@ fn holding(holder: &ClaimInfo) -> String {
         Some((votes, members)) if votes * 2 <= members => "not acquired",
         _ => "held",
     };
-    let time = held_for(holder).map_or(String::new(), |time| format!(" for {}", duration(time)));
+    let time = match &*held(holder) {
+        "" => String::new(),
+        time => format!(" for {time}"),
+    };
     let who = escaped(&who(holder));
     format!("{verb}{time} by {who}, {}", holder.mode())
 }
 
-/// Returns for how long the call that holds the lock has it, as far as that is known.
-pub(crate) fn held_for(holder: &ClaimInfo) -> Option<Duration> {
+/// Returns for how long the call that holds the lock has it at the most: when it asked for the lock is known also if its
+/// process has not reported.
+pub(crate) fn held_at_most(holder: &ClaimInfo) -> Option<Duration> {
     holder.held_for().or_else(|| holder.since().map(age))
+}
+
+/// Returns how long that is in words.
+pub(crate) fn held(holder: &ClaimInfo) -> String {
+    match (holder.held_for(), held_at_most(holder)) {
+        (Some(time), _) => duration(time),
+        (None, Some(time)) => format!("at most {}", duration(time)),
+        (None, None) => String::new(),
+    }
+}
+
+/// How old a report is of a process that has not answered to an ask.
+const SILENT: Duration = Duration::from_secs(5);
+
+/// Returns for how long the process has told nothing, if that is long.
+pub(crate) fn silence(claim: &ClaimInfo) -> Option<Duration> {
+    claim.process_info()?.age().filter(|age| *age > SILENT)
 }
 
 fn lease(holder: &ClaimInfo) -> String {
@@ -154,7 +189,8 @@ fn holder_object(holder: &ClaimInfo) -> Value {
     let mut object = claim_object(holder);
     object["lease"] = lease.into();
     object["left_ms"] = left_ms.into();
-    object["held_ms"] = held_for(holder)
+    object["held_ms"] = holder
+        .held_for()
         .and_then(|time| u64::try_from(time.as_millis()).ok())
         .into();
     object["function"] = holder.place().into();

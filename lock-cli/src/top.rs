@@ -10,6 +10,9 @@ use lock_runtime::{LockInfo, LockManager};
 use std::cmp::Reverse;
 use std::time::Duration;
 
+/// How many locks are looked at to find those that are held longest.
+const MOST: usize = 1000;
+
 pub(crate) async fn top(
     server: &Server,
     options: &List,
@@ -31,15 +34,22 @@ pub(crate) async fn top(
 }
 
 async fn look(locks: &LockManager, options: &List, as_json: bool) -> Result<(), Failure> {
-    let mut found = chosen(locks, options).await?;
+    let all = List {
+        limit: options.limit.max(MOST),
+        ..options.clone()
+    };
+    let mut found = chosen(locks, &all).await?;
     found.sort_by_key(|lock| Reverse(longest(lock)));
-    let lines = height().map_or(20, |lines| lines.saturating_sub(4));
-    match as_json {
-        true => found.iter().for_each(|lock| print_json(&object(lock))),
-        false => {
-            let shown = &found[..found.len().min(lines)];
-            print(&format!("{}\n\n{}", summary(&found), overview(shown)));
-        }
+    let lines = height().map_or(usize::MAX, |lines| lines.saturating_sub(5).max(1));
+    let shown = &found[..found.len().min(options.limit)];
+    if as_json {
+        shown.iter().for_each(|lock| print_json(&object(lock)));
+        return Ok(());
+    }
+    let shown = &shown[..shown.len().min(lines)];
+    print(&format!("{}\n\n{}", summary(&found), overview(shown)));
+    if shown.len() < found.len() {
+        print(&format!("and {} more\n", found.len() - shown.len()));
     }
     Ok(())
 }
@@ -50,5 +60,7 @@ fn summary(found: &[LockInfo]) -> String {
         .filter(|lock| !lock.holders().is_empty())
         .count();
     let waiting: u64 = found.iter().map(|lock| lock.waiting()).sum();
-    format!("{held} locks held, {waiting} processes waiting")
+    let locks = if held == 1 { "lock" } else { "locks" };
+    let processes = if waiting == 1 { "process" } else { "processes" };
+    format!("{held} {locks} held, {waiting} {processes} waiting")
 }

@@ -32,7 +32,7 @@ pub(crate) async fn supervise(
             }
             () = until(guard, |left| left), if !killed && last_moment.is_none() => {
                 if is_revoked(guard) {
-                    say(&format!("lock `{}` was revoked: the command is terminated", guard.key()));
+                    say("the command is terminated");
                     command.terminate();
                     last_moment = Some(Moment::after(grace.once_revoked()));
                 } else {

@@ -53,7 +53,7 @@ fn holder_and_waiters_are_shown() {
     let text = shown(&server, "order:42");
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
-    let locks = concat!("locks ", env!("CARGO_PKG_VERSION"), " at ");
+    let locks = "locks at ";
     assert!(lines[0].starts_with("order:42     held for "), "{text}");
     assert!(lines[0].contains(&format!(" s by {locks}")), "{text}");
     assert!(lines[0].ends_with(", exclusive"), "{text}");

@@ -76,10 +76,17 @@ pub(crate) async fn revoke(
             return Ok(stopped());
         }
     }
-    match demand.force {
-        true => Ok(take(context, key, &left).await?.unwrap_or_else(stopped)),
-        false => Ok(Revocation::NotStopped { holders: left }),
+    if demand.force {
+        if let Some(taken) = take(context, key, &left).await? {
+            return Ok(taken);
+        }
+        // Released by then, or no lock: a key of another type is left alone.
+        left = still_held(context, key, &left).await?;
     }
+    Ok(match left.is_empty() {
+        true => stopped(),
+        false => Revocation::NotStopped { holders: left },
+    })
 }
 
 /// Returns the holders that are to lose the lock.
