@@ -216,15 +216,15 @@ impl<'h> Case<'h> {
         }
     }
 
-    /// Returns `true` if `worker` held the lock `key` during the fault.
+    /// Returns `true` if `worker` held the lock `key` during the fault, or was granted it by then: a reply may be late.
     pub fn held_by(&self, worker: u32, key: u32, fault: &Fault) -> bool {
         let calls = self.by_key.get(&key).into_iter().flatten();
         let mut theirs = calls
             .map(|call| &self.calls[*call])
             .filter(|call| call.worker == worker);
         theirs.any(|call| {
-            let began = call.began().is_some_and(|look| look.at < fault.until);
-            began && call.over().is_none_or(|over| over > fault.from)
+            let called = call.called < fault.until;
+            called && call.over().is_none_or(|over| over > fault.from)
         })
     }
 

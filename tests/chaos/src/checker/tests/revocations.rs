@@ -1,6 +1,6 @@
 //! Histories in which somebody wants a lock back.
 
-use super::handwritten::{MS, breaks, broken, history};
+use super::handwritten::{MS, breaks, broken, forgets, history};
 use crate::checker::{Rule, check};
 use crate::journal::EventKind;
 
@@ -121,4 +121,26 @@ fn number_of_a_force_lies_between_those_of_the_holds() {
     assert_eq!(breaks(&shut_out), []);
     let shut_out = shut_out.replace("900 2.1", "800 2.1 steps 300\n 900 2.1");
     assert_eq!(breaks(&shut_out), [Rule::Tokens]);
+}
+
+/// Worker 1 was granted the lock before it was deleted, heard of it after that, and lets another reader join.
+#[test]
+fn reader_that_joins_a_hold_whose_grant_came_late_may_overlap() {
+    let mut joined = history(
+        "
+          1 1.1 reads
+        200 1.1 begins 800
+        250 1.2 reads
+        251 1.2 begins 750
+        300 2.1 asks
+        301 2.1 begins 988
+        310 1.2 steps 690
+        310 2.1 steps 979
+        320 1.1 lost
+        320 1.2 lost
+        330 2.1 done",
+    );
+    assert!(broken(&joined).contains(&Rule::Exclusion));
+    joined.faults = vec![forgets(100, 101)];
+    assert_eq!(broken(&joined), []);
 }
