@@ -87,7 +87,8 @@ pub enum LockEvent<'a> {
         /// Why it was lost.
         cause: LostCause,
     },
-    /// Somebody has [revoked](crate::LockManager::revoke) a lock of this process, which gives it up: `Lost` follows.
+    /// Somebody has [revoked](crate::LockManager::revoke) a lock of this process, which has given it up: its guards were
+    /// told as `Lost` before.
     #[non_exhaustive]
     Revoked {
         /// The key, without the manager's prefix.

@@ -4,7 +4,7 @@ use crate::process::ProcessId;
 use crate::process_info::{ProcessInfo, ReportedHold, ReportedWait};
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A lock, as [`LockManager::inspect`](crate::LockManager::inspect) found it.
 ///
@@ -43,6 +43,17 @@ pub struct ClaimInfo {
     pub(crate) lease: Option<LeaseInfo>,
     pub(crate) votes: Option<(usize, usize)>,
     pub(crate) report: Option<ClaimReport>,
+    pub(crate) seen: Seen,
+}
+
+/// When something was seen, which makes no difference.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen(pub(crate) Instant);
+
+impl PartialEq for Seen {
+    fn eq(&self, _: &Seen) -> bool {
+        true
+    }
 }
 
 /// What its process has told of a claim.
@@ -183,9 +194,22 @@ impl ClaimInfo {
         Some(self.report.as_ref()?.wait.as_ref()?.callers)
     }
 
-    /// Returns how often the process has passed the lock on to another call.
-    pub(crate) fn handoffs(&self) -> Option<u32> {
-        Some(self.hold()?.handoffs)
+    /// Returns the time since it was seen.
+    pub(crate) fn since_seen(&self) -> Duration {
+        self.seen.0.elapsed()
+    }
+
+    /// Returns `false` if its process reports that another call has got the lock since this claim was seen.
+    pub(crate) fn may_be_held_since(&self, seen: Duration) -> bool {
+        /// A report is measured in the process, and its age by the server.
+        const TOLERANCE: Duration = Duration::from_millis(200);
+        // Readers join one another, and an old report tells nothing of unknown age.
+        let is_telling = |report: &&ClaimReport| {
+            self.mode != Mode::Read && report.process.age.is_some() && report.hold.is_some()
+        };
+        let report = self.report.as_ref().filter(is_telling);
+        let held = report.and_then(|_| self.held_for());
+        held.is_none_or(|held| held + TOLERANCE >= seen)
     }
 
     /// Returns `false` if it is in the way of others without holding the lock.

@@ -52,8 +52,6 @@ pub(crate) struct ReportedHold {
     pub(crate) token: Box<str>,
     /// For how long its present guard has had it.
     pub(crate) held: Duration,
-    /// How often it was passed on within the process before.
-    pub(crate) handoffs: u32,
     pub(crate) template: Box<str>,
     pub(crate) place: Box<str>,
     pub(crate) label: Box<str>,

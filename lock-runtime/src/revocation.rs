@@ -10,7 +10,8 @@ use std::time::Duration;
 pub enum Revocation {
     /// Nobody held it, or not with that token any more.
     NotHeld,
-    /// Its holders have stopped and released it.
+    /// Its holders have stopped and released it, have passed it on to another body than the one that was meant, or have
+    /// turned it into a read lock, which is another hold: look who has it now.
     #[non_exhaustive]
     Stopped {
         /// How long that took.

@@ -119,6 +119,12 @@ pub async fn revoked_body_is_canceled_and_the_next_enters(fixture: Fixture) {
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
     let ended = within(AGAIN, stuck).await.unwrap();
     assert!(is_revoked(&ended), "{ended:?}");
+    let tells = async {
+        while told.load(Ordering::Relaxed) == 0 {
+            tokio::time::sleep(millis(5)).await;
+        }
+    };
+    within(AGAIN, tells).await;
     assert_eq!(told.load(Ordering::Relaxed), 1);
     let next = within(AGAIN, next).await.unwrap();
     next.release().await.unwrap();
@@ -223,10 +229,15 @@ pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: 
         // It went over the server.
         return;
     }
-    let revoked = other.revoke(&*key).holder(&seen).grace(millis(700)).await;
-    let revoked = revoked.unwrap();
+    // Nor by force, as soon as the process has told it.
+    let revoke = other
+        .revoke(&*key)
+        .holder(&seen)
+        .grace(AGAIN + PACE)
+        .force();
+    let revoked = revoke.await.unwrap();
     assert!(
-        matches!(revoked, Revocation::NotStopped { .. }),
+        matches!(revoked, Revocation::NotHeld | Revocation::Stopped { .. }),
         "{revoked:?}"
     );
     assert!(next.is_valid());

@@ -116,7 +116,11 @@ fn clean(server: &Server) {
     let left: Vec<String> = server.query("KEYS lock:::*");
     for key in left.iter().filter(|key| !key.contains("::fence")) {
         let ends: i64 = server.query(&format!("PTTL {key}"));
-        assert!(ends != -1 && ends < 120_000, "`{key}` expires in {ends} ms");
+        // Reports last for three minutes, all else for less.
+        assert!(
+            ends != -1 && ends <= 180_000,
+            "`{key}` expires in {ends} ms"
+        );
     }
     server.query::<()>("FLUSHALL");
 }

@@ -49,13 +49,13 @@ impl Revoke {
     /// Means this holder alone, as [`inspect`](crate::LockManager::inspect) found it, and as long as its body runs: not another
     /// body of the same process to which the lock was passed on meanwhile.
     pub fn holder(mut self, holder: &ClaimInfo) -> Self {
-        self.demand.whom = Whom::Token(holder.token.clone(), holder.handoffs());
+        self.demand.whom = Whom::Holder(Box::new(holder.clone()));
         self
     }
 
     /// Means the holder with that [token](ClaimInfo::token) alone.
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.demand.whom = Whom::Token(token.into().into(), None);
+        self.demand.whom = Whom::Token(token.into().into());
         self
     }
 

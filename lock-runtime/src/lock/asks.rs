@@ -3,6 +3,7 @@
 use crate::engine::token::Token;
 use crate::lock::report::text::{Fields, field};
 use std::fmt;
+use std::time::Duration;
 
 /// A text that all processes receive which listen.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,8 +13,8 @@ pub(crate) enum Ask {
     /// To give up the lock that is held with this token.
     Revoke {
         token: Token,
-        /// Not if it was passed on within the process more often than that.
-        handoffs: Option<u32>,
+        /// If its present guard has had it for so long.
+        held_for: Duration,
         by: Box<str>,
         reason: Box<str>,
     },
@@ -27,10 +28,7 @@ impl Ask {
             "report" => Some(Ask::Report),
             "revoke" => Some(Ask::Revoke {
                 token: Token::parse(fields.next()?)?,
-                handoffs: match fields.next()? {
-                    "*" => None,
-                    number => Some(number.parse().ok()?),
-                },
+                held_for: Duration::from_millis(fields.number()?),
                 by: fields.text()?,
                 reason: fields.text()?,
             }),
@@ -45,13 +43,13 @@ impl fmt::Display for Ask {
             Ask::Report => f.write_str("report"),
             Ask::Revoke {
                 token,
-                handoffs,
+                held_for,
                 by,
                 reason,
             } => {
-                let handoffs = handoffs.map_or("*".to_owned(), |number| number.to_string());
+                let held_for = held_for.as_millis();
                 let (by, reason) = (field(by), field(reason));
-                write!(f, "revoke\t{token}\t{handoffs}\t{by}\t{reason}")
+                write!(f, "revoke\t{token}\t{held_for}\t{by}\t{reason}")
             }
         }
     }
@@ -66,10 +64,10 @@ mod tests {
     #[test]
     fn an_ask_is_parsed_as_it_was_written() {
         let token = Token::draw(ProcessId::random());
-        for (token, handoffs) in [(token, None), (token.with_limit(Limit::UNLIMITED), Some(7))] {
+        for (token, ms) in [(token, 0), (token.with_limit(Limit::UNLIMITED), 700)] {
             let ask = Ask::Revoke {
                 token,
-                handoffs,
+                held_for: Duration::from_millis(ms),
                 by: "ann\tb\n".into(),
                 reason: "a\\b \u{1b}[31m".into(),
             };
@@ -86,9 +84,9 @@ mod tests {
             "\n".into(),
             "revoke".into(),
             "revoke\t".into(),
-            "revoke\tworker-7\t*\tann\twhy".into(),
+            "revoke\tworker-7\t0\tann\twhy".into(),
             format!("revoke\t{token}\t-1\tann\twhy"),
-            format!("revoke\t{token}\t*\tann"),
+            format!("revoke\t{token}\t0\tann"),
             format!("revoke {token} * ann why"),
             "renew\tall".into(),
         ] {

@@ -9,6 +9,7 @@ use crate::lock::context::Context;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::kept_locks::KeptLocks;
 use crate::lock::local_queue::LocalQueues;
+use crate::lock::pending_asks::PendingAsks;
 use crate::lock::read_holds::ReadHolds;
 use crate::lock::release::Releaser;
 use crate::lock::report::task::Reported;
@@ -116,6 +117,7 @@ impl ManagerInner {
             watchdog: Watchdog::start(context.clone()),
             observer: queues.clone(),
             kept: KeptLocks::default(),
+            asks: PendingAsks::default(),
         });
         let reported = Reported {
             shared: Arc::downgrade(&shared),

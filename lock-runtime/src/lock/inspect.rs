@@ -7,12 +7,13 @@ use crate::error::{Holder, LockError};
 use crate::limit::Limit;
 use crate::lock::context::Context;
 use crate::lock::report::text::parse;
-use crate::lock_info::{ClaimInfo, ClaimReport, LockInfo, Mode};
+use crate::lock_info::{ClaimInfo, ClaimReport, LockInfo, Mode, Seen};
 use crate::options::validate_key;
 use crate::process::ProcessId;
 use crate::process_info::ProcessInfo;
 use crate::util::time::deadline_in;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The greatest number of waiters that are read.
 const MAX_WAITERS: usize = 100;
@@ -98,6 +99,7 @@ fn claim(token: Box<str>) -> ClaimInfo {
         lease: None,
         votes: None,
         report: None,
+        seen: Seen(Instant::now()),
     }
 }
 

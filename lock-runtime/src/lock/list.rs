@@ -25,6 +25,9 @@ pub(crate) async fn ask_for_reports(context: &Context) -> Result<(), LockError> 
     Ok(())
 }
 
+/// How many locks are looked at at once.
+const AT_ONCE: usize = 128;
+
 /// Returns the processes that have reported, those of one service side by side.
 pub(crate) async fn processes(context: &Context) -> Result<Vec<ProcessInfo>, LockError> {
     let found = reported(context, None).await?.into_iter();
@@ -62,10 +65,19 @@ pub(crate) async fn list(
     };
     // Whoever may not read the reports sees the locks without what they tell.
     let reports = reports.unwrap_or_default();
-    let names = names.iter().take(most);
-    let views = join_all(names.map(|name| viewed(context, name))).await;
-    let mut found: Vec<LockInfo> = views.into_iter().collect::<Result<_, _>>()?;
-    found.retain(|lock| !lock.holders.is_empty() || lock.waiting > 0);
+    let names: Vec<_> = names.into_iter().collect();
+    let mut found = Vec::new();
+    // What was reported may have ended since.
+    for some in names.chunks(AT_ONCE) {
+        if found.len() >= most {
+            break;
+        }
+        for lock in join_all(some.iter().map(|name| viewed(context, name))).await {
+            found.push(lock?);
+        }
+        found.retain(|lock: &LockInfo| !lock.holders.is_empty() || lock.waiting > 0);
+    }
+    found.truncate(most);
     found.iter_mut().for_each(|lock| describe(lock, &reports));
     Ok(found)
 }

@@ -1,6 +1,6 @@
 //! Doing what others ask.
 
-use crate::engine::token::Token;
+use crate::error::Holder;
 use crate::lock::asks::Ask;
 use crate::lock::shared::Shared;
 use std::sync::Arc;
@@ -8,31 +8,54 @@ use std::sync::Arc;
 impl Shared {
     /// Does what is asked, in the background.
     pub(crate) fn on_asked(self: &Arc<Self>, text: &str) {
-        match Ask::parse(text) {
-            Some(Ask::Report) => self.context.reporter.on_asked(),
-            Some(Ask::Revoke {
-                token,
-                handoffs,
-                by,
-                reason,
-            }) => {
-                let this = self.clone();
-                self.context.io.spawn_detached(async move {
-                    this.give_up(token, handoffs, &by, &reason).await;
-                });
+        let Some(ask) = Ask::parse(text) else {
+            return;
+        };
+        if let Ask::Revoke { token, .. } = &ask {
+            let own = self.context.process;
+            if !matches!(token.holder(), Holder::Process { id, .. } if id == own) {
+                return;
             }
-            None => {}
+        }
+        // Whoever revokes a lock wants to know who has it now.
+        self.context.reporter.on_asked();
+        if ask != Ask::Report && self.asks.add(ask) {
+            let this = self.clone();
+            self.context.io.spawn_detached(async move {
+                loop {
+                    let asks = this.asks.take();
+                    if asks.is_empty() {
+                        return;
+                    }
+                    this.give_up(&asks).await;
+                }
+            });
         }
     }
 
-    /// Gives up the lock that is held with that token, if this process holds it.
-    async fn give_up(&self, token: Token, handoffs: Option<u32>, by: &str, reason: &str) {
-        self.kept.end(token);
+    /// Gives up the locks that are wanted back, as far as this process holds them.
+    async fn give_up(&self, asks: &[Ask]) {
+        for ask in asks {
+            if let Ask::Revoke { token, .. } = ask {
+                self.kept.end(*token);
+            }
+        }
         let mut after = None;
         while let Some((last, holds)) = self.watchdog.portion(after) {
-            let found = holds.iter().find(|hold| hold.token() == token);
-            if let Some(hold) = found {
-                return hold.revoke(handoffs, by, reason);
+            for hold in holds {
+                let held = hold.token();
+                for ask in asks {
+                    if let Ask::Revoke {
+                        token,
+                        held_for,
+                        by,
+                        reason,
+                    } = ask
+                        && *token == held
+                    {
+                        hold.revoke(*held_for, by, reason);
+                    }
+                }
             }
             after = Some(last);
             tokio::task::yield_now().await;

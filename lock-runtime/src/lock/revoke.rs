@@ -31,8 +31,10 @@ pub(crate) enum Whom {
     /// The one that holds it.
     Sole,
     All,
-    /// The one with that token, unless it was passed on to another body since.
-    Token(Box<str>, Option<u32>),
+    /// The one with that token.
+    Token(Box<str>),
+    /// The body that had it when this was seen.
+    Holder(Box<ClaimInfo>),
 }
 
 pub(crate) async fn revoke(
@@ -53,14 +55,14 @@ pub(crate) async fn revoke(
     for holder in &meant {
         trace::revokes(key, by, reason, &holder.token, demand.force);
     }
-    let asks: Vec<Ask> = meant.iter().filter_map(|it| ask(it, demand)).collect();
     let mut left = meant;
+    // Another client cannot be asked.
+    let can_be_asked = left.iter().any(|it| ask(it, demand).is_some());
     let deadline = deadline_in(demand.grace);
     let mut looks = 0;
-    // Another client cannot be asked.
-    while !asks.is_empty() && (looks == 0 || now() < deadline) {
+    while can_be_asked && (looks == 0 || now() < deadline) {
         if looks % REPEAT == 0 {
-            let sent = send(context, key, &asks).await;
+            let sent = send(context, key, &left, demand).await;
             // Whoever may not ask may still take the lock.
             if !demand.force {
                 sent?;
@@ -71,7 +73,7 @@ pub(crate) async fn revoke(
             .io
             .sleep_until(deadline_in(LOOK).min(deadline))
             .await;
-        left = still_held(context, key, &left).await?;
+        left = still_held(context, key, &left, &demand.whom).await?;
         if left.is_empty() {
             return Ok(stopped());
         }
@@ -81,7 +83,7 @@ pub(crate) async fn revoke(
             return Ok(taken);
         }
         // Released by then, or no lock: a key of another type is left alone.
-        left = still_held(context, key, &left).await?;
+        left = still_held(context, key, &left, &demand.whom).await?;
     }
     Ok(match left.is_empty() {
         true => stopped(),
@@ -94,7 +96,14 @@ fn meant(found: &LockInfo, whom: &Whom) -> Result<Vec<ClaimInfo>, LockError> {
     let holders = found.holders();
     match whom {
         Whom::All => Ok(holders.to_vec()),
-        Whom::Token(token, _) => {
+        Whom::Holder(seen) => {
+            let meant = holders.iter().filter(|it| it.token == seen.token);
+            Ok(meant
+                .filter(|it| is_the_same_body(it, whom))
+                .cloned()
+                .collect())
+        }
+        Whom::Token(token) => {
             let meant = holders.iter().filter(|it| it.token == *token);
             Ok(meant.cloned().collect())
         }
@@ -120,17 +129,22 @@ fn ask(holder: &ClaimInfo, demand: &Demand) -> Option<Ask> {
     };
     Some(Ask::Revoke {
         token,
-        handoffs: match &demand.whom {
-            Whom::Token(_, handoffs) => *handoffs,
-            Whom::Sole | Whom::All => None,
+        held_for: match &demand.whom {
+            Whom::Holder(seen) => seen.since_seen(),
+            Whom::Sole | Whom::All | Whom::Token(_) => Duration::ZERO,
         },
         by: demand.by.as_str().into(),
         reason: demand.reason.as_str().into(),
     })
 }
 
-async fn send(context: &Context, key: &str, asks: &[Ask]) -> Result<(), LockError> {
-    for ask in asks {
+async fn send(
+    context: &Context,
+    key: &str,
+    holders: &[ClaimInfo],
+    demand: &Demand,
+) -> Result<(), LockError> {
+    for ask in holders.iter().filter_map(|it| ask(it, demand)) {
         let deadline = deadline_in(context.command_timeout);
         let sent = context.engine.ask(&ask.to_string(), deadline).await;
         sent.map_err(|error| context.unavailable(&context.name_of(key), error))?;
@@ -143,14 +157,22 @@ async fn still_held(
     context: &Context,
     key: &str,
     before: &[ClaimInfo],
+    whom: &Whom,
 ) -> Result<Vec<ClaimInfo>, LockError> {
     let found = inspect(context, key).await?;
     let left = found.holders.into_iter();
     let left = left.filter(|it| before.iter().any(|known| known.token == it.token));
-    Ok(left.collect())
+    Ok(left.filter(|it| is_the_same_body(it, whom)).collect())
 }
 
-/// Takes the lock from all of them. Returns `None` if none held it any more.
+/// Returns `false` if the lock was passed on, as its process reports, to another body than the one that was seen.
+fn is_the_same_body(holder: &ClaimInfo, whom: &Whom) -> bool {
+    match whom {
+        Whom::Holder(seen) => holder.may_be_held_since(seen.since_seen()),
+        Whom::Sole | Whom::All | Whom::Token(_) => true,
+    }
+}
+
 async fn take(
     context: &Context,
     key: &str,

@@ -4,6 +4,7 @@ use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::token::Token;
 use crate::lock::context::Context;
 use crate::lock::kept_locks::KeptLocks;
+use crate::lock::pending_asks::PendingAsks;
 use crate::lock::release::Releaser;
 use crate::lock::watchdog::Watchdog;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub(crate) struct Shared {
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) observer: Arc<dyn HoldObserver>,
     pub(crate) kept: KeptLocks,
+    pub(crate) asks: PendingAsks,
 }
 
 /// An observer that is notified when this process acquires a lock, and when it loses or releases it.

@@ -137,7 +137,6 @@ impl Hold {
         state.scheduled_at = Some(due);
         shared.observer.on_held(&name, token);
         shared.context.holds.begin();
-        shared.context.reporter.on_use();
         let hold = Arc::new(Hold {
             name,
             lost: Notify::new(),
@@ -148,6 +147,8 @@ impl Hold {
             state: Mutex::new(state),
         });
         hold.shared.watchdog.schedule(None, due, hold.clone());
+        // The report tells of the hold.
+        hold.shared.context.reporter.on_use();
         Ok(hold)
     }
 

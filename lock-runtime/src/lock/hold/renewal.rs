@@ -15,6 +15,7 @@ use crate::util::clock::Timestamp;
 use crate::util::time;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 use tokio::time::Instant;
 
 impl Hold {
@@ -171,7 +172,6 @@ impl Renewable for Hold {
         HoldLine {
             token: self.token.to_string().into(),
             held: time::elapsed_since(state.guard_since),
-            handoffs: state.handoffs,
             purpose: record
                 .map(|record| record.purpose.clone())
                 .unwrap_or_default(),
@@ -179,8 +179,8 @@ impl Renewable for Hold {
         }
     }
 
-    fn revoke(&self, handoffs: Option<u32>, by: &str, reason: &str) {
-        self.give_up(handoffs, by, reason);
+    fn revoke(&self, held_for: Duration, by: &str, reason: &str) {
+        self.give_up(held_for, by, reason);
     }
 
     #[cfg(feature = "testing")]

@@ -36,7 +36,7 @@ impl Hold {
         if let Some(loss) = self.check_lost() {
             return Err(loss);
         }
-        let (options, hard_limit, keep_until, fencing_token, has_proof) = {
+        let (options, hard_limit, keep_until, fencing_token, has_proof, guard_since) = {
             let state = self.state();
             let options = LockOptions {
                 renew: state.renew,
@@ -49,6 +49,7 @@ impl Hold {
                 state.keep_until,
                 state.fencing_token,
                 state.has_proof,
+                state.guard_since,
             )
         };
         let claim = Claim {
@@ -64,6 +65,7 @@ impl Hold {
         state.fencing_token = fencing_token;
         // A transaction may still run under the exclusive lock: who comes next asks the server.
         state.has_proof = has_proof;
+        state.guard_since = guard_since;
         next.reschedule(&mut state, (time::now(), now));
         drop(state);
         Ok(next)

@@ -25,7 +25,6 @@ pub(crate) struct HoldLine {
     pub(crate) token: Box<str>,
     /// For how long its present guard has had it.
     pub(crate) held: Duration,
-    pub(crate) handoffs: u32,
     pub(crate) purpose: Purpose,
     pub(crate) key: Box<str>,
 }
@@ -68,7 +67,6 @@ pub(crate) fn report(
             "h",
             &hold.token,
             &hold.held.as_millis().to_string(),
-            &hold.handoffs.to_string(),
             site.map_or("", |site| site.template()),
             &site.map(|site| site.place()).unwrap_or_default(),
             hold.purpose.label().unwrap_or(""),
@@ -101,6 +99,8 @@ pub(crate) fn field(text: &str) -> String {
             '\t' => field.push_str("\\t"),
             '\n' => field.push_str("\\n"),
             '\r' => field.push_str("\\r"),
+            // PostgreSQL stores none.
+            '\0' => field.push('\u{fffd}'),
             c => field.push(c),
         }
     }
@@ -185,7 +185,6 @@ fn hold(fields: &mut Fields<'_>) -> Option<ReportedHold> {
     Some(ReportedHold {
         token: fields.text()?,
         held: Duration::from_millis(fields.number()?),
-        handoffs: fields.number()?,
         template: fields.text()?,
         place: fields.text()?,
         label: fields.text()?,
@@ -253,7 +252,6 @@ mod tests {
         HoldLine {
             token: "e823e7be01c58c509a20e4619a300481".into(),
             held: Duration::from_millis(6_200),
-            handoffs: 3,
             purpose: Purpose {
                 site: Some(&SITE),
                 label: Some("4bf9".into()),
@@ -290,10 +288,7 @@ mod tests {
         let [holds] = &found.holds[..] else {
             panic!("{found:?}")
         };
-        assert_eq!(
-            (&*holds.key, &*holds.label, holds.handoffs),
-            ("order:\n42", "4bf9", 3)
-        );
+        assert_eq!((&*holds.key, &*holds.label), ("order:\n42", "4bf9"));
         assert_eq!(&*holds.place, "shop::ship (src/orders.rs:42)");
         assert_eq!(holds.held, Duration::from_millis(6_200));
         let [waits] = &found.waits[..] else {
@@ -344,7 +339,7 @@ mod tests {
             "w",
             "z\t1\t2",
             "\t\t\t",
-            "h\ta\t-1\t0\t\t\t\t",
+            "h\ta\t-1\t\t\t\t",
             "\\",
         ] {
             let found = parse(&stored(&format!("{first}{rest}\n"))).unwrap();

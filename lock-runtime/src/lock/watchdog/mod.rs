@@ -273,7 +273,7 @@ mod tests {
             unreachable!()
         }
 
-        fn revoke(&self, _: Option<u32>, _: &str, _: &str) {}
+        fn revoke(&self, _: Duration, _: &str, _: &str) {}
 
         #[cfg(feature = "testing")]
         fn lose(&self, _: LostCause) -> Claim {

@@ -37,9 +37,9 @@ pub(crate) trait Renewable: Send + Sync {
 
     fn describe(&self) -> HoldLine;
 
-    /// Gives the lock up, as `by` demands for that reason, unless it was passed on more than `handoffs` times: then
-    /// another guard has it than the one that is meant.
-    fn revoke(&self, handoffs: Option<u32>, by: &str, reason: &str);
+    /// Gives the lock up, as `by` demands for that reason, if its present guard has had it for so long: otherwise another one
+    /// is meant.
+    fn revoke(&self, held_for: Duration, by: &str, reason: &str);
 
     /// Loses the lock, as a test demands. Returns the claim with which it was held.
     #[cfg(feature = "testing")]
