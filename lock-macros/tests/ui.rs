@@ -77,7 +77,10 @@ fn compile(case: &Path, options: &[&str]) -> Output {
             &library("lock_runtime", "src/integrations/axum.rs"),
         ])
         // The build with `tokio::main`.
-        .args(["--extern", &library("tokio", "src/macros/select.rs")])
+        .args([
+            "--extern",
+            &library("tokio", "src/runtime/scheduler/multi_thread/worker.rs"),
+        ])
         .args(["--diagnostic-width", "140"])
         .args(options)
         .arg(case)

@@ -2,9 +2,11 @@
 
 use crate::process::ProcessId;
 use crate::process_info::{ProcessInfo, ReportedHold, ReportedWait};
+use crate::util::time::elapsed_since;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
 
 /// A lock, as [`LockManager::inspect`](crate::LockManager::inspect) found it.
 ///
@@ -43,17 +45,8 @@ pub struct ClaimInfo {
     pub(crate) lease: Option<LeaseInfo>,
     pub(crate) votes: Option<(usize, usize)>,
     pub(crate) report: Option<ClaimReport>,
-    pub(crate) seen: Seen,
-}
-
-/// When something was seen, which makes no difference.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen(pub(crate) Instant);
-
-impl PartialEq for Seen {
-    fn eq(&self, _: &Seen) -> bool {
-        true
-    }
+    /// When it was seen.
+    pub(crate) seen: Instant,
 }
 
 /// What its process has told of a claim.
@@ -196,7 +189,7 @@ impl ClaimInfo {
 
     /// Returns the time since it was seen.
     pub(crate) fn since_seen(&self) -> Duration {
-        self.seen.0.elapsed()
+        elapsed_since(self.seen)
     }
 
     /// Returns `false` if its process reports that another call has got the lock since this claim was seen.

@@ -15,6 +15,7 @@ mod exit_paths;
 mod faults;
 mod fencing;
 mod fixture;
+mod force;
 mod inputs;
 mod inspect;
 mod keys;

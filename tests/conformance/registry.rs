@@ -16,9 +16,9 @@ use super::fixture::{Fixture, Shared};
 use super::topology::Topology;
 use super::{
     attribute, bad_input, busy, cancellation, connecting, crash, ends_of_leases, events,
-    exit_paths, fencing, inspect, keys, lease, lease_loss, loss, lost_replies, min_hold, nesting,
-    options, outage, ping, process_end, queue, readers, reports, revoke, semaphore, set_aside,
-    several_keys, shutdown, waiting,
+    exit_paths, fencing, force, inspect, keys, lease, lease_loss, loss, lost_replies, min_hold,
+    nesting, options, outage, ping, process_end, queue, readers, reports, revoke, semaphore,
+    set_aside, several_keys, shutdown, waiting,
 };
 use lock_test_support::time::{Stopwatch, within};
 
@@ -107,6 +107,10 @@ const CASES: &[(&str, Case)] = cases! {
         fencing_tokens_increase_across_processes
         hold_has_one_fencing_token
         fencing_tokens_increase_across_waiters;
+    force:
+        force_takes_the_lock_from_a_process_that_cannot_hear
+        force_takes_the_lock_of_a_body_that_does_not_stop
+        lock_of_another_client_is_taken_by_force_alone;
     inspect:
         a_free_lock_has_no_holder
         holder_and_waiters_are_named
@@ -226,9 +230,6 @@ const CASES: &[(&str, Case)] = cases! {
         guard_without_its_manager_is_revoked
         min_hold_ends_with_a_revocation
         downgraded_holder_is_no_longer_meant
-        force_takes_the_lock_from_a_process_that_cannot_hear
-        force_takes_the_lock_of_a_body_that_does_not_stop
-        lock_of_another_client_is_taken_by_force_alone
         nobody_hears_of_a_lock_that_does_not_exist;
     semaphore:
         permits_bound_the_holders_of_all_processes

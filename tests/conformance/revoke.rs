@@ -12,23 +12,22 @@ use tokio::task::JoinHandle;
 
 use super::fixture::Fixture;
 use super::reports::PACE;
-use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::AGAIN;
 use lock_test_support::time::{millis, within};
 
-const LONG: Duration = Duration::from_secs(60);
-const TTL: Duration = millis(20_000);
+pub const LONG: Duration = Duration::from_secs(60);
+pub const TTL: Duration = millis(20_000);
 
 /// Connects a process that hears what others ask.
-async fn listening(fixture: &Fixture) -> LockManager {
+pub async fn listening(fixture: &Fixture) -> LockManager {
     fixture.connect(fixture.config().report(Report::Live)).await
 }
 
-fn lock(locks: &LockManager, key: &str) -> Lock {
+pub fn lock(locks: &LockManager, key: &str) -> Lock {
     locks.lock(key).ttl(TTL).wait(LONG)
 }
 
-async fn held(locks: &LockManager, key: &str) -> LockGuard {
+pub async fn held(locks: &LockManager, key: &str) -> LockGuard {
     lock(locks, key).acquire().await.unwrap()
 }
 
@@ -45,7 +44,7 @@ async fn endless(locks: &LockManager, key: &str) -> JoinHandle<Result<(), LockEr
 }
 
 /// Returns who holds the lock, once that is one.
-async fn holder(locks: &LockManager, key: &str) -> ClaimInfo {
+pub async fn holder(locks: &LockManager, key: &str) -> ClaimInfo {
     let look = async {
         loop {
             let found = locks.inspect(key).await.unwrap();
@@ -332,87 +331,6 @@ pub async fn downgraded_holder_is_no_longer_meant(fixture: Fixture) {
     assert_eq!(revoked, Revocation::NotHeld);
     assert!(reader.is_valid());
     reader.release().await.unwrap();
-    locks.shutdown().await;
-}
-
-pub async fn force_takes_the_lock_from_a_process_that_cannot_hear(fixture: Fixture) {
-    let Some((network, locks)) = fixture.over_a_network().await else {
-        return;
-    };
-    let (other, key) = (fixture.other(), fixture.key("row"));
-    let guard = held(&locks, &key).await;
-    let before = guard.fencing_token().await.unwrap();
-    network.each(Proxy::black_hole);
-    let next = tokio::spawn(lock(other, &key).acquire());
-    let waits = async {
-        while other.inspect(&key).await.unwrap().waiting() == 0 {
-            tokio::time::sleep(millis(5)).await;
-        }
-    };
-    within(AGAIN, waits).await;
-    let asked = other.revoke(&*key).grace(millis(100)).await.unwrap();
-    assert!(matches!(asked, Revocation::NotStopped { .. }), "{asked:?}");
-    assert!(!next.is_finished());
-    let taken = other.revoke(&*key).grace(Duration::ZERO).force().await;
-    let taken = taken.unwrap();
-    let Revocation::Taken { fencing_token, .. } = taken else {
-        panic!("{taken:?}");
-    };
-    assert!(fencing_token > before, "{fencing_token} > {before}");
-    let next = within(AGAIN, next).await.unwrap().unwrap();
-    let after = next.fencing_token().await.unwrap();
-    assert!(after > fencing_token, "{after} > {fencing_token}");
-    network.each(Proxy::heal);
-    // Its renewal finds another owner, or its lease ends before.
-    within(TTL + AGAIN, guard.lost()).await;
-    drop(guard);
-    assert!(next.is_valid() && fixture.is_held(&key).await);
-    next.release().await.unwrap();
-    fixture.until_free(&key, AGAIN).await;
-    within(AGAIN, locks.shutdown()).await;
-}
-
-pub async fn force_takes_the_lock_of_a_body_that_does_not_stop(fixture: Fixture) {
-    let (locks, other) = (listening(&fixture).await, fixture.other());
-    let key = fixture.key("row");
-    let guard = held(&locks, &key).await;
-    let before = guard.fencing_token().await.unwrap();
-    let revoke = other.revoke(&*key).grace(millis(1200)).force();
-    let taken = within(AGAIN, revoke.into_future()).await.unwrap();
-    let Revocation::Taken { fencing_token, .. } = taken else {
-        panic!("{taken:?}");
-    };
-    assert!(fencing_token > before, "{fencing_token} > {before}");
-    let next = held(other, &key).await;
-    assert!(next.fencing_token().await.unwrap() > fencing_token);
-    within(AGAIN, guard.lost()).await;
-    drop(guard);
-    // The release of the one that lost it touches nothing.
-    locks.shutdown().await;
-    assert!(next.is_valid() && fixture.is_held(&key).await);
-    next.release().await.unwrap();
-    fixture.until_free(&key, AGAIN).await;
-}
-
-pub async fn lock_of_another_client_is_taken_by_force_alone(fixture: Fixture) {
-    let (locks, other) = (listening(&fixture).await, fixture.other());
-    let key = fixture.key("row");
-    let guard = held(&locks, &key).await;
-    if !fixture.stolen(&key) {
-        return;
-    }
-    within(TTL + AGAIN, guard.lost()).await;
-    drop(guard);
-    let foreign = holder(other, &key).await;
-    assert_eq!(foreign.process(), None);
-    let asked = other.revoke(&*key).grace(LONG).await.unwrap();
-    assert!(matches!(asked, Revocation::NotStopped { .. }), "{asked:?}");
-    let wrong = other.revoke(&*key).token("another").force().await.unwrap();
-    assert_eq!(wrong, Revocation::NotHeld);
-    assert_eq!(holder(other, &key).await.token(), foreign.token());
-    let taken = other.revoke(&*key).holder(&foreign).force().await.unwrap();
-    assert!(matches!(taken, Revocation::Taken { .. }), "{taken:?}");
-    fixture.until_free(&key, AGAIN).await;
     locks.shutdown().await;
 }
 

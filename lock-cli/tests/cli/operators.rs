@@ -23,14 +23,10 @@ fn objects(server: &Server, line: &str) -> Vec<Value> {
 
 /// Looks until so many locks are found: a process reports soon after its first lock.
 fn until_listed(server: &Server, line: &str, count: usize) -> Vec<Value> {
-    until(server, line, |found| found.len() == count)
-}
-
-fn until(server: &Server, line: &str, expected: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let start = Instant::now();
     loop {
         let found = objects(server, line);
-        if expected(&found) {
+        if found.len() == count {
             return found;
         }
         assert!(start.elapsed() < SOON, "{found:?}");
@@ -56,12 +52,11 @@ fn locks_and_processes_are_listed() {
         .map(|lock| lock["key"].as_str().unwrap())
         .collect();
     assert_eq!(keys, ["order:1", "stock:1"]);
-    // The first report may come before the call has its guard.
-    let found = until(&server, "list", |found| {
-        found[0]["holders"][0]["label"] == "sh"
-    });
     let holder = &found[0]["holders"][0];
-    assert_eq!(holder["mode"], "exclusive");
+    assert_eq!(
+        (&holder["label"], &holder["mode"]),
+        (&"sh".into(), &"exclusive".into())
+    );
     assert_eq!(holder["reported"]["service"], "locks");
     assert_eq!(holder["reported"]["version"], Value::Null);
     assert_eq!(objects(&server, "list order:").len(), 1);

@@ -67,6 +67,8 @@ impl LockGuard {
                 guard.hold().keep_for(min_hold);
             }
         }
+        // The first report tells of this guard.
+        guard.hold().context().reporter.on_use();
         LockGuard {
             guard,
             others,

@@ -20,6 +20,19 @@ pub(crate) trait ReleaseSupervisor: Send + Sync {
     fn unconfirmed(self: Arc<Self>, release: BackgroundRelease, may_have_run: bool);
 }
 
+/// For requests that nothing interrupts.
+#[cfg(test)]
+pub(crate) struct Unused;
+
+#[cfg(test)]
+impl ReleaseSupervisor for Unused {
+    fn begun(&self) {}
+
+    fn confirmed(&self, _: &Claim, _: bool, _: bool) {}
+
+    fn unconfirmed(self: Arc<Self>, _: BackgroundRelease, _: bool) {}
+}
+
 /// A release that no caller awaits.
 pub(crate) struct BackgroundRelease {
     pub(crate) claim: Claim,

@@ -2,13 +2,14 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::EngineFuture;
+use crate::engine::token::Token;
 use crate::engine::view::View;
 use crate::process::ProcessId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The operations of an engine, and of a quorum's member.
+/// The operations of an engine, and of a quorum's member. Where there is a default, engines of tests need no more.
 pub(crate) trait Operations: Send + Sync {
     /// Asks the servers whether they would grant a lock now, each by a round trip: a majority of a quorum's members, and
     /// every master of a cluster. Nothing is left on the servers.
@@ -35,7 +36,7 @@ pub(crate) trait Operations: Send + Sync {
     }
 
     /// Stores what a process tells of itself in place of what it told before. It vanishes [`REPORT_TTL`] later, or with the
-    /// session of the engine, which then stores it again.
+    /// session of the engine, which then stores it again. It has no NUL.
     fn report<'a>(
         &'a self,
         _process: ProcessId,
@@ -56,10 +57,12 @@ pub(crate) trait Operations: Send + Sync {
 
     /// Returns when processes tell of themselves.
     fn report_pace(&self) -> ReportPace {
-        ReportPace {
-            regular: Some(Duration::from_secs(60)),
-            least: Duration::from_secs(1),
-        }
+        ReportPace::REGULAR
+    }
+
+    /// Returns the token by which a [view](Self::view) shows a claim that waits.
+    fn shown_as(&self, token: Token) -> Token {
+        token
     }
 
     /// Begins to receive what others [ask](Self::ask), if it does not yet, and goes on until the engine is dropped. A
@@ -67,7 +70,7 @@ pub(crate) trait Operations: Send + Sync {
     fn listen(&self) {}
 
     /// Sends a text to all processes that listen, as [`EngineEvent::Asked`](crate::engine::event::EngineEvent), the own one
-    /// too. One may receive it several times, and those whose connection is broken do not.
+    /// too. One may receive it several times, and those whose connection is broken do not. It has no NUL.
     fn ask<'a>(&'a self, _text: &'a str, _deadline: Instant) -> EngineFuture<'a, ()> {
         unsupported()
     }
@@ -99,6 +102,31 @@ pub(crate) struct ReportPace {
     pub(crate) regular: Option<Duration>,
     /// The least time between two reports.
     pub(crate) least: Duration,
+}
+
+impl ReportPace {
+    pub(crate) const REGULAR: ReportPace = ReportPace {
+        regular: Some(Duration::from_secs(60)),
+        least: Duration::from_secs(1),
+    };
+
+    /// For servers that keep what is overwritten, as history or in a log.
+    #[cfg(any(feature = "etcd", feature = "zookeeper"))]
+    pub(crate) const RARE: ReportPace = ReportPace {
+        regular: None,
+        least: Duration::from_secs(10),
+    };
+}
+
+/// How much of a report, and of an ask, is read, in bytes.
+pub(crate) const MAX_TEXT: usize = 16 * 1024;
+
+/// The greatest number of reports that are read.
+pub(crate) const MAX_REPORTS: usize = 10_000;
+
+/// Returns the beginning of what may be a text of any length, and any bytes.
+pub(crate) fn beginning(bytes: &[u8]) -> Arc<str> {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_TEXT)]).into()
 }
 
 /// What a process has told of itself. Anything may be in it: whoever may write locks may write a report.

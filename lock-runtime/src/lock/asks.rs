@@ -10,14 +10,19 @@ use std::time::Duration;
 pub(crate) enum Ask {
     /// To report at once.
     Report,
-    /// To give up the lock that is held with this token.
-    Revoke {
-        token: Token,
-        /// If its present guard has had it for so long.
-        held_for: Duration,
-        by: Box<str>,
-        reason: Box<str>,
-    },
+    /// To give a lock up.
+    Revoke(Wanted),
+}
+
+/// A lock that somebody wants back.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Wanted {
+    /// Whoever holds it with this token is meant,
+    pub(crate) token: Token,
+    /// if its present guard has had it for so long.
+    pub(crate) held_for: Duration,
+    pub(crate) by: Box<str>,
+    pub(crate) reason: Box<str>,
 }
 
 impl Ask {
@@ -26,12 +31,12 @@ impl Ask {
         let mut fields = Fields::of(text);
         match fields.next()? {
             "report" => Some(Ask::Report),
-            "revoke" => Some(Ask::Revoke {
+            "revoke" => Some(Ask::Revoke(Wanted {
                 token: Token::parse(fields.next()?)?,
                 held_for: Duration::from_millis(fields.number()?),
                 by: fields.text()?,
                 reason: fields.text()?,
-            }),
+            })),
             _ => None,
         }
     }
@@ -41,12 +46,12 @@ impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ask::Report => f.write_str("report"),
-            Ask::Revoke {
+            Ask::Revoke(Wanted {
                 token,
                 held_for,
                 by,
                 reason,
-            } => {
+            }) => {
                 let held_for = held_for.as_millis();
                 let (by, reason) = (field(by), field(reason));
                 write!(f, "revoke\t{token}\t{held_for}\t{by}\t{reason}")
@@ -65,12 +70,12 @@ mod tests {
     fn an_ask_is_parsed_as_it_was_written() {
         let token = Token::draw(ProcessId::random());
         for (token, ms) in [(token, 0), (token.with_limit(Limit::UNLIMITED), 700)] {
-            let ask = Ask::Revoke {
+            let ask = Ask::Revoke(Wanted {
                 token,
                 held_for: Duration::from_millis(ms),
                 by: "ann\tb\n".into(),
                 reason: "a\\b \u{1b}[31m".into(),
-            };
+            });
             assert_eq!(Ask::parse(&ask.to_string()), Some(ask));
         }
         assert_eq!(Ask::parse(&Ask::Report.to_string()), Some(Ask::Report));

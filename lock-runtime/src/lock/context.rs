@@ -145,6 +145,15 @@ impl Context {
         }
     }
 
+    /// Returns the error of a request that concerns no lock in particular.
+    pub(crate) fn server_unavailable(&self, error: EngineError) -> LockError {
+        LockError::Unavailable {
+            key: None,
+            server: self.server.clone(),
+            source: error.source,
+        }
+    }
+
     pub(crate) fn shutting_down(&self, name: &str) -> LockError {
         LockError::ShuttingDown {
             key: Some(self.key_of(name).into()),

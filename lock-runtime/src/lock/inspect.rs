@@ -1,19 +1,18 @@
 //! Reads who holds a lock and who waits for it.
 
-use crate::engine::error::EngineError;
 use crate::engine::token::Token;
 use crate::engine::view::{View, ViewedHolder};
 use crate::error::{Holder, LockError};
 use crate::limit::Limit;
 use crate::lock::context::Context;
 use crate::lock::report::text::parse;
-use crate::lock_info::{ClaimInfo, ClaimReport, LockInfo, Mode, Seen};
+use crate::lock_info::{ClaimInfo, ClaimReport, LockInfo, Mode};
 use crate::options::validate_key;
 use crate::process::ProcessId;
 use crate::process_info::ProcessInfo;
-use crate::util::time::deadline_in;
+use crate::util::time::{deadline_in, now};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// The greatest number of waiters that are read.
 const MAX_WAITERS: usize = 100;
@@ -27,8 +26,8 @@ pub(crate) async fn inspect(context: &Context, key: &str) -> Result<LockInfo, Lo
     processes.dedup();
     if !processes.is_empty() {
         // Whoever may not read the reports sees the lock without what they tell.
-        let reports = reported(context, Some(&processes)).await;
-        describe(&mut lock, &reports.unwrap_or_default());
+        let told = told(context, Some(&processes)).await;
+        describe(&mut lock, &told.unwrap_or_default());
     }
     Ok(lock)
 }
@@ -50,31 +49,23 @@ pub(crate) async fn viewed(context: &Context, name: &str) -> Result<LockInfo, Lo
     })
 }
 
+/// What processes have told of themselves.
+pub(crate) type Told = HashMap<ProcessId, Arc<ProcessInfo>>;
+
 /// Returns what these processes, or all, have told of themselves.
-pub(crate) async fn reported(
-    context: &Context,
-    of: Option<&[ProcessId]>,
-) -> Result<Vec<Arc<ProcessInfo>>, LockError> {
+pub(crate) async fn told(context: &Context, of: Option<&[ProcessId]>) -> Result<Told, LockError> {
     let deadline = deadline_in(context.command_timeout);
     let reports = context.engine.reports(of, deadline).await;
-    let reports = reports.map_err(|error| unavailable(context, error))?;
-    Ok(reports.iter().filter_map(parse).map(Arc::new).collect())
+    let reports = reports.map_err(|error| context.server_unavailable(error))?;
+    let told = reports.iter().filter_map(parse);
+    Ok(told.map(|info| (info.id, Arc::new(info))).collect())
 }
 
 /// Adds to a lock what the processes tell of their claims.
-pub(crate) fn describe(lock: &mut LockInfo, reports: &[Arc<ProcessInfo>]) {
+pub(crate) fn describe(lock: &mut LockInfo, told: &Told) {
     for claim in lock.holders.iter_mut().chain(&mut lock.waiters) {
-        let process = claim.process();
-        let report = reports.iter().find(|report| Some(report.id) == process);
-        claim.report = report.map(|report| ClaimReport::of(&claim.token, report));
-    }
-}
-
-pub(crate) fn unavailable(context: &Context, error: EngineError) -> LockError {
-    LockError::Unavailable {
-        key: None,
-        server: context.server().clone(),
-        source: error.source,
+        let process = claim.process().and_then(|process| told.get(&process));
+        claim.report = process.map(|process| ClaimReport::of(&claim.token, process));
     }
 }
 
@@ -99,7 +90,7 @@ fn claim(token: Box<str>) -> ClaimInfo {
         lease: None,
         votes: None,
         report: None,
-        seen: Seen(Instant::now()),
+        seen: now(),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::LockError;
 use crate::lock::asks::Ask;
 use crate::lock::context::Context;
-use crate::lock::inspect::{describe, reported, unavailable, viewed};
+use crate::lock::inspect::{Told, describe, told, viewed};
 use crate::lock_info::LockInfo;
 use crate::options::invalid_key;
 use crate::process_info::ProcessInfo;
@@ -16,26 +16,24 @@ use std::time::Duration;
 /// For how long the processes may take to report.
 const TIME_TO_REPORT: Duration = Duration::from_millis(150);
 
+/// How many locks are looked at at once.
+const AT_ONCE: usize = 128;
+
 /// Asks all processes to report, and gives them the time for it.
 pub(crate) async fn ask_for_reports(context: &Context) -> Result<(), LockError> {
     let deadline = deadline_in(context.command_timeout);
     let asked = context.engine.ask(&Ask::Report.to_string(), deadline).await;
-    asked.map_err(|error| unavailable(context, error))?;
+    asked.map_err(|error| context.server_unavailable(error))?;
     context.io.sleep_until(deadline_in(TIME_TO_REPORT)).await;
     Ok(())
 }
 
-/// How many locks are looked at at once.
-const AT_ONCE: usize = 128;
-
 /// Returns the processes that have reported, those of one service side by side.
 pub(crate) async fn processes(context: &Context) -> Result<Vec<ProcessInfo>, LockError> {
-    let found = reported(context, None).await?.into_iter();
-    let mut found: Vec<_> = found.map(Arc::unwrap_or_clone).collect();
-    found.sort_by(|one, other| {
-        let key = |it: &ProcessInfo| (it.service.clone(), it.host.clone(), it.pid, it.id.0);
-        key(one).cmp(&key(other))
-    });
+    let told = told(context, None).await?.into_values();
+    let mut found: Vec<_> = told.map(Arc::unwrap_or_clone).collect();
+    let order = |it: &ProcessInfo| (it.service.clone(), it.host.clone(), it.pid, it.id.0);
+    found.sort_by_cached_key(order);
     Ok(found)
 }
 
@@ -50,21 +48,19 @@ pub(crate) async fn list(
         let reason = "no key begins with `:`; choose another prefix";
         return Err(invalid_key(prefix, reason));
     }
-    let reports = reported(context, None).await;
+    let told = told(context, None).await;
     let names = match scan || context.engine.has_index() {
         true => {
-            let (name, deadline) = (
-                context.name_of(prefix),
-                deadline_in(context.command_timeout),
-            );
-            let names = context.engine.names(&name, most, deadline).await;
-            let names = names.map_err(|error| unavailable(context, error))?;
+            let deadline = deadline_in(context.command_timeout);
+            let prefix = context.name_of(prefix);
+            let names = context.engine.names(&prefix, most, deadline).await;
+            let names = names.map_err(|error| context.server_unavailable(error))?;
             BTreeSet::from_iter(names)
         }
-        false => reported_names(context, reports.as_ref().map_err(Clone::clone)?, prefix),
+        false => reported_names(context, told.as_ref().map_err(Clone::clone)?, prefix),
     };
     // Whoever may not read the reports sees the locks without what they tell.
-    let reports = reports.unwrap_or_default();
+    let told = told.unwrap_or_default();
     let names: Vec<_> = names.into_iter().collect();
     let mut found = Vec::new();
     // What was reported may have ended since.
@@ -78,18 +74,14 @@ pub(crate) async fn list(
         found.retain(|lock: &LockInfo| !lock.holders.is_empty() || lock.waiting > 0);
     }
     found.truncate(most);
-    found.iter_mut().for_each(|lock| describe(lock, &reports));
+    found.iter_mut().for_each(|lock| describe(lock, &told));
     Ok(found)
 }
 
-fn reported_names(
-    context: &Context,
-    reports: &[Arc<ProcessInfo>],
-    prefix: &str,
-) -> BTreeSet<Arc<str>> {
-    let keys = reports.iter().flat_map(|report| {
-        let held = report.holds.iter().map(|hold| &hold.key);
-        held.chain(report.waits.iter().map(|wait| &wait.key))
+fn reported_names(context: &Context, told: &Told, prefix: &str) -> BTreeSet<Arc<str>> {
+    let keys = told.values().flat_map(|process| {
+        let held = process.holds.iter().map(|hold| &hold.key);
+        held.chain(process.waits.iter().map(|wait| &wait.key))
     });
     let keys = keys.filter(|key| !key.is_empty() && !key.starts_with(':'));
     let keys = keys.filter(|key| key.starts_with(prefix));

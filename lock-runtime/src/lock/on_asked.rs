@@ -1,32 +1,32 @@
 //! Doing what others ask.
 
 use crate::error::Holder;
-use crate::lock::asks::Ask;
+use crate::lock::asks::{Ask, Wanted};
 use crate::lock::shared::Shared;
 use std::sync::Arc;
 
 impl Shared {
     /// Does what is asked, in the background.
     pub(crate) fn on_asked(self: &Arc<Self>, text: &str) {
-        let Some(ask) = Ask::parse(text) else {
-            return;
-        };
-        if let Ask::Revoke { token, .. } = &ask {
-            let own = self.context.process;
-            if !matches!(token.holder(), Holder::Process { id, .. } if id == own) {
-                return;
-            }
+        match Ask::parse(text) {
+            Some(Ask::Report) => self.context.reporter.on_asked(),
+            Some(Ask::Revoke(wanted)) if self.has_made(&wanted) => self.on_wanted(wanted),
+            _ => {}
         }
-        // Whoever revokes a lock wants to know who has it now.
+    }
+
+    /// Returns `true` if this process has made the token.
+    fn has_made(&self, wanted: &Wanted) -> bool {
+        matches!(wanted.token.holder(), Holder::Process { id, .. } if id == self.context.process)
+    }
+
+    fn on_wanted(self: &Arc<Self>, wanted: Wanted) {
+        // Whoever wants a lock back wants to know who has it now.
         self.context.reporter.on_asked();
-        if ask != Ask::Report && self.asks.add(ask) {
+        if self.asks.add(wanted) {
             let this = self.clone();
             self.context.io.spawn_detached(async move {
-                loop {
-                    let asks = this.asks.take();
-                    if asks.is_empty() {
-                        return;
-                    }
+                while let Some(asks) = this.asks.take() {
                     this.give_up(&asks).await;
                 }
             });
@@ -34,27 +34,16 @@ impl Shared {
     }
 
     /// Gives up the locks that are wanted back, as far as this process holds them.
-    async fn give_up(&self, asks: &[Ask]) {
-        for ask in asks {
-            if let Ask::Revoke { token, .. } = ask {
-                self.kept.end(*token);
-            }
+    async fn give_up(&self, asks: &[Wanted]) {
+        for wanted in asks {
+            self.kept.end(wanted.token);
         }
         let mut after = None;
         while let Some((last, holds)) = self.watchdog.portion(after) {
             for hold in holds {
-                let held = hold.token();
-                for ask in asks {
-                    if let Ask::Revoke {
-                        token,
-                        held_for,
-                        by,
-                        reason,
-                    } = ask
-                        && *token == held
-                    {
-                        hold.revoke(*held_for, by, reason);
-                    }
+                let token = hold.token();
+                for wanted in asks.iter().filter(|wanted| wanted.token == token) {
+                    hold.revoke(wanted);
                 }
             }
             after = Some(last);

@@ -1,9 +1,9 @@
-//! The asks that are to be done.
+//! The locks that somebody wants back.
 
-use crate::lock::asks::Ask;
+use crate::lock::asks::Wanted;
 use crate::util::sync::Mutex;
 
-/// The greatest number of asks that are kept until they are done. Further ones are dropped: who asks repeats it.
+/// The greatest number of asks that are kept until they are done. Further ones are dropped: whoever asks repeats it.
 const MOST: usize = 64;
 
 /// The asks that are to be done.
@@ -12,14 +12,14 @@ pub(crate) struct PendingAsks(Mutex<Pending>);
 
 #[derive(Default)]
 struct Pending {
-    asks: Vec<Ask>,
+    asks: Vec<Wanted>,
     /// A task does them.
     has_task: bool,
 }
 
 impl PendingAsks {
     /// Adds an ask. Returns `true` if a task has to be started.
-    pub(crate) fn add(&self, ask: Ask) -> bool {
+    pub(crate) fn add(&self, ask: Wanted) -> bool {
         let mut pending = self.0.lock();
         if pending.asks.len() < MOST && !pending.asks.contains(&ask) {
             pending.asks.push(ask);
@@ -27,10 +27,10 @@ impl PendingAsks {
         !std::mem::replace(&mut pending.has_task, true)
     }
 
-    /// Removes all asks. If there are none, the task ends.
-    pub(crate) fn take(&self) -> Vec<Ask> {
+    /// Removes all asks. Returns `None` if there are none: then the task ends.
+    pub(crate) fn take(&self) -> Option<Vec<Wanted>> {
         let mut pending = self.0.lock();
         pending.has_task = !pending.asks.is_empty();
-        std::mem::take(&mut pending.asks)
+        pending.has_task.then(|| std::mem::take(&mut pending.asks))
     }
 }

@@ -9,9 +9,7 @@ pub(crate) async fn ping(context: &Context) -> Result<(), LockError> {
         return Err(LockError::ShuttingDown { key: None });
     }
     let reply = context.engine.ping(deadline_in(context.command_timeout));
-    reply.await.map_err(|error| LockError::Unavailable {
-        key: None,
-        server: context.server().clone(),
-        source: error.source,
-    })
+    reply
+        .await
+        .map_err(|error| context.server_unavailable(error))
 }

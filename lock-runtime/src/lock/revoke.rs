@@ -2,10 +2,10 @@
 
 use crate::engine::operations::Taken;
 use crate::engine::token::Token;
-use crate::error::{Holder, LockError};
-use crate::lock::asks::Ask;
+use crate::error::LockError;
+use crate::lock::asks::{Ask, Wanted};
 use crate::lock::context::Context;
-use crate::lock::inspect::inspect;
+use crate::lock::inspect::{inspect, viewed};
 use crate::lock_info::{ClaimInfo, LockInfo};
 use crate::revocation::Revocation;
 use crate::trace;
@@ -43,9 +43,6 @@ pub(crate) async fn revoke(
     demand: &Demand,
 ) -> Result<Revocation, LockError> {
     let begun = now();
-    let stopped = || Revocation::Stopped {
-        after: elapsed_since(begun),
-    };
     let found = inspect(context, key).await?;
     let meant = meant(&found, &demand.whom)?;
     if meant.is_empty() {
@@ -57,10 +54,10 @@ pub(crate) async fn revoke(
     }
     let mut left = meant;
     // Another client cannot be asked.
-    let can_be_asked = left.iter().any(|it| ask(it, demand).is_some());
+    let can_be_asked = left.iter().any(|it| wanted(it, demand).is_some());
     let deadline = deadline_in(demand.grace);
     let mut looks = 0;
-    while can_be_asked && (looks == 0 || now() < deadline) {
+    while can_be_asked && !left.is_empty() && (looks == 0 || now() < deadline) {
         if looks % REPEAT == 0 {
             let sent = send(context, key, &left, demand).await;
             // Whoever may not ask may still take the lock.
@@ -69,24 +66,29 @@ pub(crate) async fn revoke(
             }
         }
         looks += 1;
-        context
-            .io
-            .sleep_until(deadline_in(LOOK).min(deadline))
-            .await;
-        left = still_held(context, key, &left, &demand.whom).await?;
-        if left.is_empty() {
-            return Ok(stopped());
-        }
+        let next = deadline_in(LOOK).min(deadline);
+        context.io.sleep_until(next).await;
+        let found = match looks % REPEAT {
+            // The process may have told that another body has the lock.
+            0 => inspect(context, key).await?,
+            _ => viewed(context, &context.name_of(key)).await?,
+        };
+        left = still_held(found, &left, &demand.whom);
     }
-    if demand.force {
+    if !left.is_empty() {
+        left = still_held(inspect(context, key).await?, &left, &demand.whom);
+    }
+    if demand.force && !left.is_empty() {
         if let Some(taken) = take(context, key, &left).await? {
             return Ok(taken);
         }
         // Released by then, or no lock: a key of another type is left alone.
-        left = still_held(context, key, &left, &demand.whom).await?;
+        left = still_held(inspect(context, key).await?, &left, &demand.whom);
     }
     Ok(match left.is_empty() {
-        true => stopped(),
+        true => Revocation::Stopped {
+            after: elapsed_since(begun),
+        },
         false => Revocation::NotStopped { holders: left },
     })
 }
@@ -122,13 +124,11 @@ fn meant(found: &LockInfo, whom: &Whom) -> Result<Vec<ClaimInfo>, LockError> {
     }
 }
 
-fn ask(holder: &ClaimInfo, demand: &Demand) -> Option<Ask> {
-    let token = Token::parse(&holder.token)?;
-    let Holder::Process { .. } = token.holder() else {
-        return None;
-    };
-    Some(Ask::Revoke {
-        token,
+/// Returns what the holder's process is asked; `None` for another client.
+fn wanted(holder: &ClaimInfo, demand: &Demand) -> Option<Wanted> {
+    holder.process()?;
+    Some(Wanted {
+        token: Token::parse(&holder.token)?,
         held_for: match &demand.whom {
             Whom::Holder(seen) => seen.since_seen(),
             Whom::Sole | Whom::All | Whom::Token(_) => Duration::ZERO,
@@ -144,25 +144,20 @@ async fn send(
     holders: &[ClaimInfo],
     demand: &Demand,
 ) -> Result<(), LockError> {
-    for ask in holders.iter().filter_map(|it| ask(it, demand)) {
+    for wanted in holders.iter().filter_map(|it| wanted(it, demand)) {
         let deadline = deadline_in(context.command_timeout);
-        let sent = context.engine.ask(&ask.to_string(), deadline).await;
+        let ask = Ask::Revoke(wanted).to_string();
+        let sent = context.engine.ask(&ask, deadline).await;
         sent.map_err(|error| context.unavailable(&context.name_of(key), error))?;
     }
     Ok(())
 }
 
 /// Returns those of the holders that still are.
-async fn still_held(
-    context: &Context,
-    key: &str,
-    before: &[ClaimInfo],
-    whom: &Whom,
-) -> Result<Vec<ClaimInfo>, LockError> {
-    let found = inspect(context, key).await?;
+fn still_held(found: LockInfo, before: &[ClaimInfo], whom: &Whom) -> Vec<ClaimInfo> {
     let left = found.holders.into_iter();
     let left = left.filter(|it| before.iter().any(|known| known.token == it.token));
-    Ok(left.filter(|it| is_the_same_body(it, whom)).collect())
+    left.filter(|it| is_the_same_body(it, whom)).collect()
 }
 
 /// Returns `false` if the lock was passed on, as its process reports, to another body than the one that was seen.

@@ -53,7 +53,7 @@ pub(crate) trait Connect: Send + 'static {
     ) -> impl Future<Output = Result<Arc<Self::Connection>, EngineError>> + Send;
 
     /// Called once the new connection can be used.
-    fn connected(&mut self) {}
+    fn connected(&mut self, _connection: &Arc<Self::Connection>) {}
 }
 
 impl<C: Kept> Upkeep<C> {
@@ -131,7 +131,7 @@ async fn keep_up<K: Connect>(
             Ok(connection) => {
                 state.send_replace(State::Up(connection.clone()));
                 pace.made();
-                connect.connected();
+                connect.connected(&connection);
                 connection.ended().await;
                 connection.end();
                 drop(connection);

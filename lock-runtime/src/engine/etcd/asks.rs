@@ -3,9 +3,9 @@
 use crate::engine::error::EngineError;
 use crate::engine::etcd::keys::Keys;
 use crate::engine::etcd::lock::core::Core;
-use crate::engine::etcd::reports::beginning_of;
 use crate::engine::etcd::wire::messages::{WatchCancel, WatchCommand, WatchCreate, WatchResponse};
 use crate::engine::event::EngineEvent;
+use crate::engine::operations::beginning;
 use prost::bytes::Bytes;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Core {
         }
         let written = message.events.iter().filter(|event| event.kind == 0);
         for entry in written.filter_map(|event| event.kv.as_ref()) {
-            (self.handler)(EngineEvent::Asked(beginning_of(&entry.value)));
+            (self.handler)(EngineEvent::Asked(beginning(&entry.value)));
         }
         // Unless the history was compacted, the server has refused the watch: the user has no right to the key.
         if message.canceled

@@ -8,7 +8,6 @@ use crate::engine::view::View;
 use crate::process::ProcessId;
 use prost::bytes::Bytes;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
 impl Operations for EtcdEngine {
@@ -55,12 +54,9 @@ impl Operations for EtcdEngine {
         }
     }
 
-    /// The server keeps what is overwritten, until its history is compacted.
+    // Its history keeps what is overwritten, until it is compacted.
     fn report_pace(&self) -> ReportPace {
-        ReportPace {
-            regular: None,
-            least: Duration::from_secs(10),
-        }
+        ReportPace::RARE
     }
 
     // Every connection listens: a watch costs nothing while nobody asks.

@@ -5,20 +5,14 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::lock::core::Core;
 use crate::engine::etcd::wire::messages::{KeyValue, TxnRequest};
 use crate::engine::etcd::wire::txn;
-use crate::engine::operations::StoredReport;
+use crate::engine::operations::{MAX_REPORTS, StoredReport, beginning};
 use crate::process::ProcessId;
 use prost::bytes::Bytes;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The greatest number of reports that are read.
-const MOST: usize = 10_000;
-
 /// The greatest number of reports in one reply: a server stores no value of more than 1.5 MiB, unless it is told to.
 const AT_ONCE: usize = 32;
-
-/// How much is read of a text that anybody may have written.
-const MAX_TEXT: usize = 16 << 10;
 
 impl Core {
     /// Stores a report in place of the last one.
@@ -80,26 +74,20 @@ impl Core {
     ) -> Result<Vec<StoredReport>, EngineError> {
         let mut pages = self.pages(self.keys.reports(), false, deadline);
         let mut reports = Vec::new();
-        while reports.len() < MOST
+        while reports.len() < MAX_REPORTS
             && let Some(page) = pages.next().await?
         {
             reports.extend(page.iter().filter_map(|entry| self.stored(entry)));
         }
-        reports.truncate(MOST);
+        reports.truncate(MAX_REPORTS);
         Ok(reports)
     }
 
     fn stored(&self, entry: &KeyValue) -> Option<StoredReport> {
         Some(StoredReport {
             process: self.keys.reporter(&entry.key)?,
-            text: beginning_of(&entry.value),
+            text: beginning(&entry.value),
             age: None,
         })
     }
-}
-
-/// Returns the beginning of a text that anybody may have written.
-pub(crate) fn beginning_of(text: &[u8]) -> Arc<str> {
-    let text = &text[..text.len().min(MAX_TEXT)];
-    String::from_utf8_lossy(text).into()
 }

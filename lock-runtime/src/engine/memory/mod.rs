@@ -1,11 +1,13 @@
 //! The embedded engine: locks within one process, for tests and first steps.
 
+pub(crate) mod asks;
 #[cfg(test)]
 pub(crate) mod model_tests;
 pub(crate) mod operations;
-pub(crate) mod outside;
 pub(crate) mod reports;
 pub(crate) mod store;
+pub(crate) mod take;
+pub(crate) mod view;
 
 use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::error::EngineError;
@@ -31,7 +33,7 @@ pub(crate) struct MemoryEngine {
 
 impl MemoryEngine {
     pub(crate) fn new(store: Arc<Store>, handler: EventHandler) -> MemoryEngine {
-        store.reports.listen(&handler);
+        store.listeners.add(&handler);
         MemoryEngine {
             store,
             handler,

@@ -47,7 +47,7 @@ impl Operations for MemoryEngine {
     }
 
     fn ask<'a>(&'a self, text: &'a str, _: Instant) -> EngineFuture<'a, ()> {
-        self.store.reports.ask(text);
+        self.store.listeners.ask(text);
         ready(())
     }
 

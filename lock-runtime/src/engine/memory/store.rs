@@ -1,6 +1,7 @@
 //! The table of locks and queues that all managers in the process share.
 
 use crate::engine::event::{EngineEvent, EventHandler, Grant};
+use crate::engine::memory::asks::Listeners;
 use crate::engine::memory::reports::Reports;
 use crate::engine::request::{Claim, ServerTime};
 use crate::engine::timeouts::{GRACE, GRANT_TTL, WAKE_TTL};
@@ -18,6 +19,7 @@ pub(crate) struct Store {
     pub(crate) clock: Clock,
     pub(crate) state: Mutex<State>,
     pub(crate) reports: Reports,
+    pub(crate) listeners: Listeners,
 }
 
 #[derive(Default)]
@@ -72,6 +74,7 @@ impl Store {
             clock,
             state: Mutex::default(),
             reports: Reports::default(),
+            listeners: Listeners::default(),
         })
     }
 

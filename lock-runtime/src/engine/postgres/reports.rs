@@ -1,7 +1,7 @@
 //! What processes tell of themselves: a row for each.
 
 use crate::engine::error::EngineError;
-use crate::engine::operations::StoredReport;
+use crate::engine::operations::{StoredReport, beginning};
 use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::wire::statements::{REPORT, REPORTS};
 use crate::engine::postgres::wire::values::{duration, parameter};
@@ -10,10 +10,7 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-/// How much of a report is stored, and read, in bytes.
-const MAX_LEN: usize = 16 * 1024;
-
-/// Stores a report. The server stores no NUL.
+/// Stores a report.
 pub(crate) async fn report(
     requests: &RequestSender,
     process: ProcessId,
@@ -22,7 +19,7 @@ pub(crate) async fn report(
 ) -> Result<(), EngineError> {
     let parameters = vec![
         parameter(process.to_string(), Type::TEXT),
-        parameter(beginning(text).replace('\0', " "), Type::TEXT),
+        parameter(text.to_owned(), Type::TEXT),
     ];
     let row = requests.row(REPORT, parameters, None, deadline);
     row.await.map(drop)
@@ -43,13 +40,7 @@ pub(crate) async fn reports(
 /// Returns `None` for what is no report.
 fn stored(row: &Row) -> Option<StoredReport> {
     let process = ProcessId::parse(row.try_get("id").ok()?)?;
-    let text = beginning(row.try_get("report").ok()?).into();
+    let text = beginning(row.try_get::<_, &str>("report").ok()?.as_bytes());
     let age = row.try_get("age").ok().map(duration);
     Some(StoredReport { process, text, age })
-}
-
-fn beginning(text: &str) -> &str {
-    let ends = (0..=text.len().min(MAX_LEN)).rev();
-    let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or_default()]
 }

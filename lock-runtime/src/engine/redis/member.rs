@@ -17,8 +17,8 @@ use crate::process::ProcessId;
 use crate::util::io_thread::IoThread;
 use crate::util::time::now;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -37,7 +37,6 @@ struct Connector {
     prefix: String,
     handler: EventHandler,
     listens: Arc<AtomicBool>,
-    made: Weak<RedisEngine>,
 }
 
 impl RedisMember {
@@ -60,7 +59,6 @@ impl RedisMember {
             prefix: prefix.to_owned(),
             handler,
             listens: listens.clone(),
-            made: Weak::new(),
         };
         let engine = Upkeep::start(io, pace, connector);
         RedisMember {
@@ -85,15 +83,11 @@ impl Connect for Connector {
         let (topology, timeouts) = (self.topology.clone(), self.timeouts.clone());
         let handler = self.handler.clone();
         let engine = RedisEngine::connect(self.io, topology, timeouts, &self.prefix, handler);
-        let engine = Arc::new(engine.await?);
-        self.made = Arc::downgrade(&engine);
-        Ok(engine)
+        engine.await.map(Arc::new)
     }
 
-    fn connected(&mut self) {
-        if self.listens.load(Ordering::SeqCst)
-            && let Some(engine) = self.made.upgrade()
-        {
+    fn connected(&mut self, engine: &Arc<RedisEngine>) {
+        if self.listens.load(Ordering::SeqCst) {
             engine.locks.listen();
         }
     }

@@ -1,7 +1,7 @@
 //! What processes tell of themselves: a hash of their reports, and beside it the times at which they were stored.
 
 use crate::engine::error::EngineError;
-use crate::engine::operations::{REPORT_TTL, StoredReport};
+use crate::engine::operations::{MAX_REPORTS, MAX_TEXT, REPORT_TTL, StoredReport, beginning};
 use crate::engine::redis::conn::request::Via;
 use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::encode::milliseconds;
@@ -11,14 +11,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The greatest number of reports that are read.
-const MAX_REPORTS: usize = 10_000;
-
 /// The greatest number of reports that one request reads.
 const A_PAGE: usize = 500;
-
-/// The greatest length of a report that is read, in bytes; of a longer one, the beginning is.
-const MAX_LENGTH: usize = 16 << 10;
 
 /// A process, its report, and the milliseconds since it was stored. Another client may have written any bytes.
 type Row = (Vec<u8>, Vec<u8>, u64);
@@ -81,7 +75,7 @@ impl Locks {
             command
                 .arg(&keys)
                 .arg(milliseconds(REPORT_TTL))
-                .arg(MAX_LENGTH)
+                .arg(MAX_TEXT)
                 .arg(from)
                 .arg(A_PAGE);
             for id in ids {
@@ -95,7 +89,7 @@ impl Locks {
 fn parse((process, text, age): Row) -> Option<StoredReport> {
     Some(StoredReport {
         process: ProcessId::parse(str::from_utf8(&process).ok()?)?,
-        text: String::from_utf8_lossy(&text).into(),
+        text: beginning(&text),
         age: Some(Duration::from_millis(age)),
     })
 }

@@ -2,11 +2,11 @@
 
 use crate::engine::operations::{Operations, ReportPace, StoredReport, Taken};
 use crate::engine::request::EngineFuture;
+use crate::engine::token::Token;
 use crate::engine::view::View;
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::process::ProcessId;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
 impl Operations for ZooKeeperEngine {
@@ -46,10 +46,11 @@ impl Operations for ZooKeeperEngine {
 
     // The log of transactions keeps every one.
     fn report_pace(&self) -> ReportPace {
-        ReportPace {
-            regular: None,
-            least: Duration::from_secs(10),
-        }
+        ReportPace::RARE
+    }
+
+    fn shown_as(&self, token: Token) -> Token {
+        self.claims.shown_as(token)
     }
 
     fn listen(&self) {

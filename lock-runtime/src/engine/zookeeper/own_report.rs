@@ -20,7 +20,7 @@ pub(crate) struct OwnReport(tokio::sync::Mutex<Option<Report>>);
 
 pub(crate) struct Report {
     pub(crate) path: String,
-    pub(crate) data: Vec<u8>,
+    pub(crate) text: Arc<str>,
 }
 
 impl OwnReport {
@@ -77,14 +77,14 @@ async fn store(
     report: Option<&Report>,
     deadline: Instant,
 ) -> Result<(), Failure> {
-    let Some(Report { path, data }) = report else {
+    let Some(Report { path, text }) = report else {
         return Ok(());
     };
     let delete = Request::Delete { path: path.clone() };
     let create = Request::Create {
         path: path.clone(),
         kind: NodeKind::Ephemeral,
-        data: data.clone(),
+        data: text.as_bytes().to_vec(),
     };
     for _ in 0..MAX_WRITES {
         let replace = Request::Together(vec![delete.clone(), create.clone()]);

@@ -1,7 +1,7 @@
 //! What processes tell of themselves: the data of nodes that end with their sessions.
 
 use crate::engine::error::EngineError;
-use crate::engine::operations::StoredReport;
+use crate::engine::operations::{MAX_REPORTS, StoredReport, beginning};
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::conn::session::{Session, done};
 use crate::engine::zookeeper::lock::claims::Claims;
@@ -13,10 +13,6 @@ use crate::engine::zookeeper::wire::request::Request;
 use crate::process::ProcessId;
 use std::sync::Arc;
 use tokio::time::Instant;
-
-/// The most bytes of a report, and the most reports, that are read.
-const MAX_REPORT: usize = 16 * 1024;
-const MAX_REPORTS: usize = 10_000;
 
 /// How many reports are asked for at once: each may be as long as ZooKeeper allows.
 const WINDOW: usize = 32;
@@ -36,8 +32,7 @@ impl ZooKeeperEngine {
         );
         let stored = async move {
             let path = path_of(&claims, process);
-            let data = beginning(claims.as_known(&report).as_bytes()).to_vec();
-            own.store(Report { path, data }, &claims, ttl, deadline)
+            own.store(Report { path, text: report }, &claims, ttl, deadline)
                 .await
         };
         self.claims.run(deadline, stored).await
@@ -72,7 +67,7 @@ impl ZooKeeperEngine {
                     match read.reply().await {
                         Ok(Reply::Data(data, stat)) => reports.push(StoredReport {
                             process: *process,
-                            text: String::from_utf8_lossy(beginning(&data)).into(),
+                            text: beginning(&data),
                             age: claims
                                 .leader_time()
                                 .map(|now| now.saturating_sub(stat.changed_at)),
@@ -95,11 +90,6 @@ impl ZooKeeperEngine {
 
 fn path_of(claims: &Claims, process: ProcessId) -> String {
     format!("{}/{process}", claims.paths.processes())
-}
-
-/// Returns the part of a report that is stored and read.
-fn beginning(report: &[u8]) -> &[u8] {
-    &report[..report.len().min(MAX_REPORT)]
 }
 
 async fn processes_of(

@@ -147,8 +147,6 @@ impl Hold {
             state: Mutex::new(state),
         });
         hold.shared.watchdog.schedule(None, due, hold.clone());
-        // The report tells of the hold.
-        hold.shared.context.reporter.on_use();
         Ok(hold)
     }
 

@@ -6,16 +6,17 @@ use crate::engine::lease::Lease;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::error::LostCause;
+use crate::lock::asks::Wanted;
 use crate::lock::hold::{Hold, Phase, State};
 use crate::lock::renewal_timing;
-use crate::lock::report::text::HoldLine;
 use crate::lock::watchdog::renewable::{Renewable, Renewal};
+use crate::process_info::ReportedHold;
+use crate::site::{Purpose, Site};
 use crate::trace;
 use crate::util::clock::Timestamp;
 use crate::util::time;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 use tokio::time::Instant;
 
 impl Hold {
@@ -166,21 +167,23 @@ impl Renewable for Hold {
         (state.phase == Phase::Held).then_some(state.guard_since)
     }
 
-    fn describe(&self) -> HoldLine {
+    fn describe(&self) -> ReportedHold {
         let state = self.state();
-        let record = state.records.iter().next();
-        HoldLine {
+        let purpose = state.records.iter().next().map(|record| &record.purpose);
+        let site = purpose.and_then(|purpose| purpose.site);
+        let label = purpose.and_then(Purpose::label);
+        ReportedHold {
             token: self.token.to_string().into(),
             held: time::elapsed_since(state.guard_since),
-            purpose: record
-                .map(|record| record.purpose.clone())
-                .unwrap_or_default(),
+            template: site.map_or("", Site::template).into(),
+            place: site.map(Site::place).unwrap_or_default().into(),
+            label: label.unwrap_or_default().into(),
             key: self.key().into(),
         }
     }
 
-    fn revoke(&self, held_for: Duration, by: &str, reason: &str) {
-        self.give_up(held_for, by, reason);
+    fn revoke(&self, wanted: &Wanted) {
+        self.give_up(wanted);
     }
 
     #[cfg(feature = "testing")]

@@ -2,17 +2,23 @@
 
 use crate::error::LostCause;
 use crate::event::LockEvent;
+use crate::lock::asks::Wanted;
 use crate::lock::hold::{Hold, Phase};
 use crate::trace;
 use crate::util::time;
-use std::time::Duration;
 
 impl Hold {
-    /// Loses the lock: the body is canceled at its next await, and then the lock is released. Does nothing if the present
-    /// guard has had it for less than that time: then the hold was passed on to another body than the one that is meant.
-    pub(super) fn give_up(&self, held_for: Duration, by: &str, reason: &str) {
+    /// Loses the lock: the body is canceled at its next await, and the lock is released. Does nothing if the present guard
+    /// has not had it for so long: then the hold was passed on to another body than the one that is meant.
+    pub(super) fn give_up(&self, wanted: &Wanted) {
+        let Wanted {
+            held_for,
+            by,
+            reason,
+            ..
+        } = wanted;
         let state = self.state();
-        if state.phase != Phase::Held || time::elapsed_since(state.guard_since) < held_for {
+        if state.phase != Phase::Held || time::elapsed_since(state.guard_since) < *held_for {
             return;
         }
         self.mark_lost(state, LostCause::Revoked);

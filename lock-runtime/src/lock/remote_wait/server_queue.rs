@@ -9,7 +9,7 @@ use crate::engine::token::Token;
 use crate::error::Holder;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::inner::ManagerInner;
-use crate::lock::inspect::reported;
+use crate::lock::inspect::told;
 use crate::lock::remote_wait::poll_interval::{FRONT_POLL, next_poll_delay};
 use crate::lock::remote_wait::{RemoteWait, WaitOutcome};
 use crate::util::backoff::{Backoff, fraction};
@@ -164,11 +164,13 @@ impl ClaimWait<'_> {
         {
             let context = inner.context.clone();
             inner.context.io.spawn_detached(async move {
-                let reports = reported(&context, Some(&[id])).await;
-                reports
-                    .into_iter()
-                    .flatten()
-                    .for_each(|info| context.known.add(info));
+                if let Some(info) = told(&context, Some(&[id]))
+                    .await
+                    .ok()
+                    .and_then(|mut told| told.remove(&id))
+                {
+                    context.known.add(info);
+                }
             });
         }
     }

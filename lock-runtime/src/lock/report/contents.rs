@@ -3,9 +3,9 @@
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::Context;
 use crate::lock::local_queue::LocalQueues;
-use crate::lock::report::text::{HoldLine, WaitLine};
 use crate::lock::watchdog::Watchdog;
 use crate::lock::watchdog::renewable::Renewable;
+use crate::process_info::{ReportedHold, ReportedWait};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -13,14 +13,10 @@ use tokio::time::Instant;
 const MOST: usize = 64;
 
 /// Returns the holds whose guards have had them longest.
-pub(crate) async fn longest_holds(watchdog: &Watchdog) -> Vec<HoldLine> {
+pub(crate) async fn longest_holds(watchdog: &Watchdog) -> Vec<ReportedHold> {
     let mut longest: Vec<(Instant, Arc<dyn Renewable>)> = Vec::new();
     let mut after = None;
-    loop {
-        let portion = watchdog.portion(after);
-        let Some((last, holds)) = portion else {
-            break;
-        };
+    while let Some((last, holds)) = watchdog.portion(after) {
         longest.extend(
             holds
                 .into_iter()
@@ -45,11 +41,11 @@ pub(crate) fn waits<T>(
     context: &Context,
     queues: &LocalQueues<T>,
     claims: &ClaimEvents,
-) -> Vec<WaitLine> {
+) -> Vec<ReportedWait> {
     let waiting = claims.some(MOST);
-    let lines = waiting.into_iter().map(|(token, name)| WaitLine {
-        token: token.to_string().into(),
-        callers: queues.waiting(&name, token.limit()),
+    let lines = waiting.into_iter().map(|(token, name)| ReportedWait {
+        token: context.engine.shown_as(token).to_string().into(),
+        callers: queues.waiting(&name, token.limit()) as u64,
         key: context.key_of(&name).into(),
     });
     lines.collect()

@@ -2,10 +2,9 @@
 //!
 //! Later versions append fields and add kinds of lines; both are skipped. PROTOCOL.md lists them.
 
-use crate::engine::operations::StoredReport;
+use crate::engine::operations::{MAX_TEXT, StoredReport};
 use crate::lock::report::identity::Identity;
 use crate::process_info::{ProcessInfo, ReportedCounts, ReportedHold, ReportedWait};
-use crate::site::Purpose;
 use crate::stats::Stats;
 use std::fmt::Write;
 use std::str::FromStr;
@@ -16,26 +15,6 @@ const LAYOUT: &str = "1";
 
 /// The greatest length of a field in bytes.
 const MAX_FIELD: usize = 200;
-
-/// The greatest length of a report in bytes.
-const MAX_REPORT: usize = 16 * 1024;
-
-/// What is told of a hold.
-pub(crate) struct HoldLine {
-    pub(crate) token: Box<str>,
-    /// For how long its present guard has had it.
-    pub(crate) held: Duration,
-    pub(crate) purpose: Purpose,
-    pub(crate) key: Box<str>,
-}
-
-/// What is told of a claim that waits on the server.
-pub(crate) struct WaitLine {
-    pub(crate) token: Box<str>,
-    /// The calls that wait with it.
-    pub(crate) callers: usize,
-    pub(crate) key: Box<str>,
-}
 
 /// Returns the first line, which is the whole report where a server keeps all of them.
 pub(crate) fn first_line(of: &Identity) -> String {
@@ -55,30 +34,34 @@ pub(crate) fn first_line(of: &Identity) -> String {
 pub(crate) fn report(
     of: &Identity,
     stats: &Stats,
-    holds: &[HoldLine],
-    waits: &[WaitLine],
+    holds: &[ReportedHold],
+    waits: &[ReportedWait],
 ) -> String {
     let mut text = first_line(of);
     let counts = [stats.held, stats.waiting, stats.lost].map(|count| count.to_string());
     text += &line(&["c", &counts[0], &counts[1], &counts[2]]);
     let holds = holds.iter().map(|hold| {
-        let site = hold.purpose.site;
-        line(&[
-            "h",
-            &hold.token,
-            &hold.held.as_millis().to_string(),
-            site.map_or("", |site| site.template()),
-            &site.map(|site| site.place()).unwrap_or_default(),
-            hold.purpose.label().unwrap_or(""),
-            short_key(&hold.key),
-        ])
+        let ReportedHold {
+            token,
+            held,
+            template,
+            place,
+            label,
+            key,
+        } = hold;
+        let held = held.as_millis().to_string();
+        line(&["h", token, &held, template, place, label, short_key(key)])
     });
     let waits = waits.iter().map(|wait| {
-        let callers = wait.callers.to_string();
-        line(&["w", &wait.token, &callers, short_key(&wait.key)])
+        let ReportedWait {
+            token,
+            callers,
+            key,
+        } = wait;
+        line(&["w", token, &callers.to_string(), short_key(key)])
     });
     for line in holds.chain(waits) {
-        if text.len() + line.len() <= MAX_REPORT {
+        if text.len() + line.len() <= MAX_TEXT {
             text += &line;
         }
     }
@@ -90,7 +73,7 @@ fn short_key(key: &str) -> &str {
     if key.len() > MAX_FIELD { "" } else { key }
 }
 
-/// Returns a text as one field, without tabs and ends of lines, cut to the greatest length.
+/// Returns a text as one field, without tabs, ends of lines and NUL, cut to the greatest length.
 pub(crate) fn field(text: &str) -> String {
     let mut field = String::new();
     for c in beginning(text, MAX_FIELD).chars() {
@@ -99,8 +82,7 @@ pub(crate) fn field(text: &str) -> String {
             '\t' => field.push_str("\\t"),
             '\n' => field.push_str("\\n"),
             '\r' => field.push_str("\\r"),
-            // PostgreSQL stores none.
-            '\0' => field.push('\u{fffd}'),
+            '\0' => field.push_str("\\0"),
             c => field.push(c),
         }
     }
@@ -124,6 +106,7 @@ fn unescaped(field: &str) -> Box<str> {
                 Some('t') => '\t',
                 Some('n') => '\n',
                 Some('r') => '\r',
+                Some('0') => '\0',
                 Some(c) => c,
                 None => '\\',
             },
@@ -227,7 +210,6 @@ impl<'a> Fields<'a> {
 mod tests {
     use super::*;
     use crate::process::ProcessId;
-    use crate::site::Site;
 
     fn stored(text: &str) -> StoredReport {
         StoredReport {
@@ -247,15 +229,13 @@ mod tests {
         }
     }
 
-    fn hold_line(key: &str) -> HoldLine {
-        static SITE: Site = Site::new("order:<id>", "shop::ship", "src/orders.rs", 42);
-        HoldLine {
+    fn hold(key: &str) -> ReportedHold {
+        ReportedHold {
             token: "e823e7be01c58c509a20e4619a300481".into(),
             held: Duration::from_millis(6_200),
-            purpose: Purpose {
-                site: Some(&SITE),
-                label: Some("4bf9".into()),
-            },
+            template: "order:<id>".into(),
+            place: "shop::ship (src/orders.rs:42)".into(),
+            label: "4bf9".into(),
             key: key.into(),
         }
     }
@@ -268,53 +248,38 @@ mod tests {
             lost: 2,
             ..Stats::default()
         };
-        let wait = WaitLine {
+        let wait = ReportedWait {
             token: "51c0a7be01c58c509a20e4619a300481/2047".into(),
             callers: 12,
-            key: "order:\t7".into(),
+            key: "order:\t7\0\r\\0".into(),
         };
-        let text = report(&identity(), &stats, &[hold_line("order:\n42")], &[wait]);
+        let hold = hold("order:\n42");
+        let holds = std::slice::from_ref(&hold);
+        let text = report(&identity(), &stats, holds, std::slice::from_ref(&wait));
+        assert!(!text.contains('\0'), "{text:?}");
         let found = parse(&stored(&text)).unwrap();
         assert_eq!(found.service(), "orders\teu\n\\");
-        assert_eq!(
-            (found.version(), found.host(), found.pid()),
-            (Some("2.3.1"), Some("web-7"), 812)
-        );
+        let named = (found.version(), found.host(), found.pid());
+        assert_eq!(named, (Some("2.3.1"), Some("web-7"), 812));
         assert_eq!(found.started(), identity().started);
-        assert_eq!(
-            (found.held(), found.waiting(), found.lost()),
-            (Some(1), Some(12), Some(2))
-        );
-        let [holds] = &found.holds[..] else {
-            panic!("{found:?}")
-        };
-        assert_eq!((&*holds.key, &*holds.label), ("order:\n42", "4bf9"));
-        assert_eq!(&*holds.place, "shop::ship (src/orders.rs:42)");
-        assert_eq!(holds.held, Duration::from_millis(6_200));
-        let [waits] = &found.waits[..] else {
-            panic!("{found:?}")
-        };
-        assert_eq!((&*waits.key, waits.callers), ("order:\t7", 12));
+        let counts = (found.held(), found.waiting(), found.lost());
+        assert_eq!(counts, (Some(1), Some(12), Some(2)));
+        assert_eq!((found.holds, found.waits), (vec![hold], vec![wait]));
     }
 
     #[test]
     fn a_report_is_bounded() {
-        let holds: Vec<_> = (0..64).map(|_| hold_line(&"ä".repeat(100))).collect();
+        let holds: Vec<_> = (0..64).map(|_| hold(&"ä".repeat(100))).collect();
         let identity = Identity {
             service: "x".repeat(100_000),
             ..identity()
         };
         let text = report(&identity, &Stats::default(), &holds, &[]);
-        assert!(text.len() <= MAX_REPORT, "{}", text.len());
+        assert!(text.len() <= MAX_TEXT, "{}", text.len());
         let found = parse(&stored(&text)).unwrap();
         assert_eq!(found.service().len(), MAX_FIELD);
         assert!(found.holds.len() > 30 && found.holds.iter().all(|hold| hold.key.len() == 200));
-        let text = report(
-            &identity,
-            &Stats::default(),
-            &[hold_line(&"k".repeat(201))],
-            &[],
-        );
+        let text = report(&identity, &Stats::default(), &[hold(&"k".repeat(201))], &[]);
         assert_eq!(&*parse(&stored(&text)).unwrap().holds[0].key, "");
     }
 

@@ -232,8 +232,9 @@ mod tests {
     use crate::engine::token::Token;
     #[cfg(feature = "testing")]
     use crate::error::LostCause;
-    use crate::lock::report::text::HoldLine;
+    use crate::lock::asks::Wanted;
     use crate::lock::watchdog::renewable::Renewal;
+    use crate::process_info::ReportedHold;
     use crate::util::clock::Timestamp;
     use std::future::Future;
     use std::pin::pin;
@@ -269,11 +270,11 @@ mod tests {
             unreachable!()
         }
 
-        fn describe(&self) -> HoldLine {
+        fn describe(&self) -> ReportedHold {
             unreachable!()
         }
 
-        fn revoke(&self, _: Duration, _: &str, _: &str) {}
+        fn revoke(&self, _: &Wanted) {}
 
         #[cfg(feature = "testing")]
         fn lose(&self, _: LostCause) -> Claim {

@@ -5,7 +5,8 @@ use crate::engine::request::Claim;
 use crate::engine::token::Token;
 #[cfg(feature = "testing")]
 use crate::error::LostCause;
-use crate::lock::report::text::HoldLine;
+use crate::lock::asks::Wanted;
+use crate::process_info::ReportedHold;
 use crate::util::clock::Timestamp;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -35,11 +36,10 @@ pub(crate) trait Renewable: Send + Sync {
     /// Returns since when its present guard has had it, or `None` if the lock is lost.
     fn held_since(&self) -> Option<Instant>;
 
-    fn describe(&self) -> HoldLine;
+    fn describe(&self) -> ReportedHold;
 
-    /// Gives the lock up, as `by` demands for that reason, if its present guard has had it for so long: otherwise another one
-    /// is meant.
-    fn revoke(&self, held_for: Duration, by: &str, reason: &str);
+    /// Gives the lock up, unless another guard is meant than the present one.
+    fn revoke(&self, wanted: &Wanted);
 
     /// Loses the lock, as a test demands. Returns the claim with which it was held.
     #[cfg(feature = "testing")]

@@ -108,7 +108,7 @@ impl<F: Fn() + Send + 'static> Connect for RoundRobin<F> {
         Err(summary(failures))
     }
 
-    fn connected(&mut self) {
+    fn connected(&mut self, _: &Arc<Connection>) {
         (self.on_connect)();
     }
 }

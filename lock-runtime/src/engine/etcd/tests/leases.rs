@@ -1,7 +1,7 @@
 //! What a lease proves, and on which lease a claim's key is.
 
 use crate::config::Config;
-use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
+use crate::engine::background_release::{ReleaseSupervisor, Unused};
 use crate::engine::etcd::tests::scripted_server::{DELAY, ScriptedServer};
 use crate::engine::event::EngineEvent;
 use crate::engine::request::{Attempt, Claim, EnqueueReply};
@@ -19,15 +19,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 const TTL: Duration = Duration::from_secs(1);
-
-/// For calls that nothing interrupts.
-struct Unused;
-
-impl ReleaseSupervisor for Unused {
-    fn begun(&self) {}
-    fn confirmed(&self, _claim: &Claim, _was_owner: bool, _was_held: bool) {}
-    fn unconfirmed(self: Arc<Self>, _: BackgroundRelease, _: bool) {}
-}
 
 /// A client of a scripted server, and its clock.
 struct Client {

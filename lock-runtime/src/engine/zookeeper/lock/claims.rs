@@ -134,21 +134,13 @@ impl Claims {
 
     /// Returns the node of the claim, if it has one.
     pub(crate) fn known(&self, token: Token) -> Option<Arc<Node>> {
-        self.nodes.get(token).or_else(|| {
-            let named = self.known_as.lock().get(&token).copied();
-            self.nodes.get(named?)
-        })
+        let known = self.nodes.get(token);
+        known.or_else(|| self.nodes.get(self.shown_as(token)))
     }
 
-    /// Returns the text with the tokens of claims as others know them.
-    pub(crate) fn as_known(&self, text: &str) -> String {
-        let known_as = self.known_as.lock();
-        let mut text = text.to_owned();
-        for (token, named) in known_as.iter() {
-            let (mut from, mut to) = ([0; 37], [0; 37]);
-            text = text.replace(token.encode(&mut from), named.encode(&mut to));
-        }
-        text
+    /// Returns the token by which others know the claim.
+    pub(crate) fn shown_as(&self, token: Token) -> Token {
+        self.known_as.lock().get(&token).copied().unwrap_or(token)
     }
 
     /// Has the claim hold the lock under the token by which others know it. Returns `None` if it is given up.

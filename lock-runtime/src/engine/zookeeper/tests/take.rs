@@ -1,31 +1,21 @@
 //! Taking locks.
 
-use super::{Peer, soon, text};
+use super::{LONG, Peer, soon, text};
 use crate::config::Config;
-use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
+use crate::engine::background_release::{ReleaseSupervisor, Unused};
 use crate::engine::error::EngineErrorKind;
 use crate::engine::operations::Taken;
 use crate::engine::request::{Attempt, Claim, EnqueueReply};
 use crate::engine::token::Token;
 use crate::engine::view::View;
 use crate::limit::Limit;
+use lock_test_support::time::eventually;
 use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::Kind;
 use std::sync::Arc;
 use std::time::Duration;
 
 const EXCLUSIVE: Limit = Limit::EXCLUSIVE;
-
-/// Nothing is released in the background.
-struct Unused;
-
-impl ReleaseSupervisor for Unused {
-    fn begun(&self) {}
-
-    fn confirmed(&self, _: &Claim, _: bool, _: bool) {}
-
-    fn unconfirmed(self: Arc<Self>, _: BackgroundRelease, _: bool) {}
-}
 
 impl Peer {
     async fn take(&self, key: &str, token: &str) -> Taken {
@@ -233,7 +223,8 @@ async fn taken_claim_does_not_enter_in_the_next_session() {
     assert!(!one.enter(&waits).await);
     proxy.black_hole();
     other.take("row", &text(waits.token)).await;
-    tokio::time::sleep(ttl * 4).await;
+    let sessions = || zookeeper.client().children("/lock/::sessions").len();
+    eventually(LONG, "its session ends", || sessions() == 1);
     proxy.heal();
     // The session finds that it has ended.
     let reply = loop {
@@ -264,13 +255,7 @@ async fn holder_has_the_token_in_the_name_of_its_node() {
         let waits = one.claim("row", EXCLUSIVE);
         assert!(!one.enter(&waits).await);
         assert_eq!(zookeeper.claims().len(), 2);
-        let report = format!("w {} {shown}", text(waits.token)).into();
-        one.engine
-            .report(one.process, report, soon())
-            .await
-            .unwrap();
-        let told = other.engine.reports(None, soon()).await.unwrap();
-        assert_eq!(*told[0].text, format!("w {shown} {shown}"));
+        assert_eq!(text(one.engine.shown_as(waits.token)), shown);
         other.engine.release(&held, soon()).await.unwrap();
         let token = Token::parse(&shown).unwrap();
         for _ in 0..2 {
