@@ -3,19 +3,6 @@ use crate::config::Config;
 use crate::engine::error::EngineErrorKind;
 use crate::limit::Limit;
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{eventually, millis};
-
-/// Waits until so many other connections than these listen to what all are asked, and returns all.
-fn until_listening(server: &Postgres, count: usize, before: &[String]) -> Vec<String> {
-    let mut listening = Vec::new();
-    eventually(millis(10_000), "they listen", || {
-        let backends =
-            "SELECT pid FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%LISTEN%_asks'";
-        listening = server.rows(backends).concat();
-        listening.iter().filter(|it| !before.contains(it)).count() == count
-    });
-    listening
-}
 
 #[tokio::test]
 async fn ask_reaches_those_that_listen() {
@@ -30,12 +17,16 @@ async fn ask_reaches_those_that_listen() {
     let held = holder.acquire("lock:row", Limit::EXCLUSIVE).await;
     let waits = other.wait("lock:row").await;
     // Those that asked for a lock do, too.
-    until_listening(&server, 3, &[]);
+    for process in [&mut one, &mut other] {
+        process.next_resubscription().await;
+    }
     for text in ["report", "revoke ä\t 7 * reason", "", "echo", "grant x"] {
         one.ask(text, soon()).await.unwrap();
         assert_eq!(&*one.next_ask().await, text);
         assert_eq!(&*other.next_ask().await, text);
     }
+    // It may have entered the queue before it listened.
+    other.ask_for(&waits).await;
     assert!(holder.release(&held, soon()).await.unwrap());
     assert_eq!(other.next_grant().await.token, waits.token);
     assert!(other.release(&waits, soon()).await.unwrap());
@@ -47,7 +38,7 @@ async fn messages_to_a_claim_are_not_taken_from_the_channel_of_all() {
     let server = Postgres::start();
     let mut process = Process::of(&server).await;
     process.listen();
-    until_listening(&server, 1, &[]);
+    process.next_resubscription().await;
     let grant = "grant 0123456789abcdef0123456789abcdef 1700000000000001 2000 lock:a";
     process.ask(grant, soon()).await.unwrap();
     process.ask("last", soon()).await.unwrap();
@@ -60,9 +51,12 @@ async fn process_listens_again_after_its_connection_broke() {
     let server = Postgres::start();
     let mut process = Process::of(&server).await;
     process.listen();
-    let before = until_listening(&server, 1, &[]);
+    process.next_resubscription().await;
     server.terminate_connections();
-    until_listening(&server, 1, &before);
+    // One that no message arrives, and one that they do again.
+    for _ in 0..2 {
+        process.next_resubscription().await;
+    }
     let other = Process::of(&server).await;
     other.ask("report", soon()).await.unwrap();
     assert_eq!(&*process.next_ask().await, "report");
@@ -76,7 +70,9 @@ async fn schemas_are_asked_each_for_itself() {
     let (mut process, mut of_long) = (Process::of(&server).await, Process::connect(in_long).await);
     process.listen();
     of_long.listen();
-    until_listening(&server, 2, &[]);
+    for process in [&mut process, &mut of_long] {
+        process.next_resubscription().await;
+    }
     process.ask("one", soon()).await.unwrap();
     of_long.ask("other", soon()).await.unwrap();
     assert_eq!(&*process.next_ask().await, "one");

@@ -125,6 +125,12 @@ impl Process {
         .await
     }
 
+    /// Waits until messages arrive, or no longer do.
+    async fn next_resubscription(&mut self) {
+        self.next(|event| matches!(event, EngineEvent::Resubscribed).then_some(()))
+            .await
+    }
+
     async fn holders(&self, name: &str) -> Vec<String> {
         let view = self.view(name, 9, soon()).await.unwrap();
         view.holders.into_iter().map(|it| it.token.into()).collect()
