@@ -126,7 +126,7 @@ pub(crate) struct List {
 /// Gets a lock back: asks its holder to stop, and waits until it has
 ///
 /// The body of the holder is canceled at its next await, and the next in line gets the lock: there are never two holders.
-/// Exits with 0 if it has stopped, and with 75 if it still holds the lock.
+/// Exits with 0 if it has stopped, and with 75 if it, or a transaction that has proven the lock, still keeps it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Revoke {
     /// The key of the lock, without the prefix

@@ -5,18 +5,31 @@ use crate::exit::{CONFIGURATION, Failure};
 use crate::output::say;
 use lock_runtime::{Config, LockEvent, LockManager, Report};
 
-/// Connects to look at locks, and lets the processes report.
+/// Connects to look at locks, as a user who may do no more, and lets the processes report.
 pub(crate) async fn connect_to_look(server: &Server) -> Result<LockManager, Failure> {
-    let locks = connect_to_servers(server).await?;
+    reported(silent(server)?.check_permissions(false)).await
+}
+
+/// Connects to revoke locks, and lets the processes report.
+pub(crate) async fn connect_to_revoke(server: &Server) -> Result<LockManager, Failure> {
+    reported(silent(server)?).await
+}
+
+async fn reported(config: Config) -> Result<LockManager, Failure> {
+    let locks = LockManager::connect(config).await?;
     // Whoever may not ask sees what was reported before.
     let _ = locks.ask_for_reports().await;
     Ok(locks)
 }
 
-/// Connects without making the tables of PostgreSQL.
+/// Connects as a service does.
 pub(crate) async fn connect_to_servers(server: &Server) -> Result<LockManager, Failure> {
-    let config = config(server)?.create_schema(false).report(Report::Off);
-    Ok(LockManager::connect(config).await?)
+    Ok(LockManager::connect(silent(server)?).await?)
+}
+
+/// Makes no tables of PostgreSQL, and reports nothing.
+fn silent(server: &Server) -> Result<Config, Failure> {
+    Ok(config(server)?.create_schema(false).report(Report::Off))
 }
 
 pub(crate) async fn connect(server: &Server) -> Result<LockManager, Failure> {

@@ -1,7 +1,7 @@
 //! `locks revoke`: gets a lock back.
 
 use crate::args::{Revoke, Server};
-use crate::connect::connect_to_look;
+use crate::connect::connect_to_revoke;
 use crate::exit::{BUSY, DONE, Failure, USAGE};
 use crate::output::{ask, print, print_json, say};
 use crate::show::{rest_of_lease, who};
@@ -14,7 +14,7 @@ pub(crate) async fn revoke(
     options: &Revoke,
     as_json: bool,
 ) -> Result<u8, Failure> {
-    let locks = connect_to_look(server).await?;
+    let locks = connect_to_revoke(server).await?;
     let meant = meant(&locks, options).await?;
     if !meant.is_empty() && !options.yes {
         confirm(options, &meant)?;
@@ -46,7 +46,7 @@ pub(crate) async fn revoke(
         false => print(&sentence(options, &meant, &revoked)),
     }
     Ok(match revoked {
-        Revocation::NotStopped { .. } => BUSY,
+        Revocation::NotStopped { .. } | Revocation::InTransaction { .. } => BUSY,
         _ => DONE,
     })
 }

@@ -57,6 +57,7 @@ pub struct Config {
     pub(crate) sentinel_credentials: Option<(String, String)>,
     #[cfg(feature = "postgres")]
     pub(crate) create_schema: bool,
+    pub(crate) check_permissions: bool,
     #[cfg(feature = "tls")]
     pub(crate) root_certificate: Option<Vec<u8>>,
     pub(crate) prefix: String,
@@ -148,6 +149,7 @@ impl Config {
             sentinel_credentials: None,
             #[cfg(feature = "postgres")]
             create_schema: true,
+            check_permissions: true,
             #[cfg(feature = "tls")]
             root_certificate: None,
             prefix: "lock:".to_owned(),
@@ -323,8 +325,8 @@ impl Config {
     /// A report is one small text on the lock server: service, version, host and process id, counts, and the 64 locks that it
     /// has held longest and those that it waits for, with keys, templates and labels. [`inspect`](crate::LockManager::inspect),
     /// [`list`](crate::LockManager::list) and [`processes`](crate::LockManager::processes) read it, for the people who
-    /// operate the service. It is written beside the calls, none of which waits for it, and vanishes three minutes after the
-    /// last one, or with the session. If the process lacks the rights for it, its locks work nevertheless.
+    /// operate the service. It is written beside the calls, none of which waits for it, and vanishes with a shutdown, three minutes
+    /// after the last one, or with the session. If the process lacks the rights for it, its locks work nevertheless.
     ///
     /// On Redis and PostgreSQL a process reports soon after its first lock, and each minute as long as it uses any. etcd and
     /// ZooKeeper keep all that was ever written for some time, so there it tells who it is once, and the rest when it is
@@ -359,6 +361,16 @@ impl Config {
     #[cfg(feature = "postgres")]
     pub fn create_schema(mut self, create: bool) -> Self {
         self.create_schema = create;
+        self
+    }
+
+    /// With `false`, connecting to Redis or PostgreSQL succeeds although the user lacks
+    /// [permissions](crate::guide::deployment#permissions) that locks need: for a tool that only looks at locks, by
+    /// [`inspect`](crate::LockManager::inspect), [`list`](crate::LockManager::list) and
+    /// [`processes`](crate::LockManager::processes). The [runbook](crate::guide::runbook#rights) has the rights for these.
+    /// Whatever else the user may not do fails when it is called.
+    pub fn check_permissions(mut self, check: bool) -> Self {
+        self.check_permissions = check;
         self
     }
 

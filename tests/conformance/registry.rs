@@ -220,6 +220,7 @@ const CASES: &[(&str, Case)] = cases! {
         a_process_tells_who_it_is
         a_claim_is_described
         a_process_may_tell_nothing
+        a_process_that_has_shut_down_is_listed_no_more
         locks_in_use_are_listed;
     revoke:
         revoked_body_is_canceled_and_the_next_enters

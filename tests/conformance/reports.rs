@@ -121,6 +121,20 @@ pub async fn a_claim_is_described(fixture: Fixture) {
     tokio::join!(locks.shutdown(), waiting.shutdown());
 }
 
+pub async fn a_process_that_has_shut_down_is_listed_no_more(fixture: Fixture) {
+    let (locks, other) = (fixture.connect(config(&fixture)).await, fixture.other());
+    let lock = locks.lock(fixture.key("row")).ttl(TTL).wait(LONG);
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let listed = async {
+        while process(&locks, other).await.is_none() {
+            tokio::time::sleep(millis(5)).await;
+        }
+    };
+    within(AGAIN, listed).await;
+    locks.shutdown().await;
+    assert_eq!(process(&locks, other).await, None);
+}
+
 pub async fn a_process_may_tell_nothing(fixture: Fixture) {
     let silent = fixture.connect(config(&fixture).report(Report::Off)).await;
     let other = fixture.connect(config(&fixture)).await;

@@ -330,6 +330,42 @@ async fn reader_sees_the_locks_and_can_take_none() {
     guard.release().await.unwrap();
 }
 
+/// With the rights that the runbook gives, and as `locks` looks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn viewer_sees_the_locks_and_can_take_none() {
+    let server = Postgres::start();
+    let locks = connected(patient(server.url()).service("orders")).await;
+    server.execute("CREATE ROLE viewer LOGIN");
+    let runbook = include_str!("../../lock-runtime/src/guide/runbook.md");
+    let rights = runbook.lines().filter(|line| line.ends_with(" TO viewer;"));
+    server.execute(&rights.collect::<String>());
+    let guard = locks.lock("row").acquire().await.unwrap();
+    let config = || patient(server.url_for("viewer"));
+    let refused = LockManager::connect(config()).await.unwrap_err();
+    assert!(refused.to_string().contains("lacks rights"), "{refused}");
+
+    let looks = config().check_permissions(false).create_schema(false);
+    let viewer = connected(looks).await;
+    let seen = async {
+        loop {
+            let found = viewer.inspect("row").await.unwrap();
+            if let Some(info) = found.holders()[0].process_info() {
+                return info.service().to_owned();
+            }
+        }
+    };
+    assert_eq!(within(millis(10_000), seen).await, "orders");
+    assert_eq!(viewer.list("").await.unwrap().len(), 1);
+    assert_eq!(viewer.processes().await.unwrap().len(), 1);
+    let acquired = viewer.lock("other").acquire().await.err().unwrap();
+    let revoke = viewer.revoke("row").grace(millis(0)).force();
+    for error in [acquired, revoke.await.unwrap_err()] {
+        let words = format!("{error:?}");
+        assert!(words.contains("permission denied"), "{words}");
+    }
+    guard.release().await.unwrap();
+}
+
 /// As the guide shows it for psql.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operator_with_the_rights_of_a_service_takes_a_lock() {

@@ -1,7 +1,10 @@
 //! `locks list`, `top`, `processes` and `revoke`.
 
 use crate::program::{SOON, code, hold, locks, output, run, text};
+use lock_test_support::permissions;
+use lock_test_support::postgres::Postgres;
 use lock_test_support::server::Server;
+use lock_test_support::worker::Worker;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -176,6 +179,72 @@ fn stopped_holder_loses_its_lock_by_force_alone() {
     next.succeeds(SOON);
     stopped.resume();
     assert_eq!(stopped.ends(SOON).code(), Some(124));
+}
+
+#[tokio::test]
+async fn lock_that_a_transaction_keeps_is_reported_as_such() {
+    let server = Postgres::start();
+    let url = server.url();
+    let command = ["--", "sh", "-c", "echo '@ holds'; read _"];
+    let mut holder = Worker::run(locks(&url, "run k", &command));
+    holder.expect("holds", SOON);
+    let transaction = server.client().await;
+    let proof = "BEGIN; SELECT FROM distributed_lock.held WHERE name = 'lock:k' FOR KEY SHARE";
+    transaction.batch_execute(proof).await.unwrap();
+    let forced = |more: &[&str]| {
+        let ended = output(
+            &url,
+            "revoke k --yes --grace 0s --force --reason stuck",
+            more,
+        );
+        assert_eq!(code(&ended), 75, "{}", text(&ended.stderr));
+        text(&ended.stdout)
+    };
+    let said = forced(&[]);
+    assert!(
+        said.contains("free only when the transaction ends"),
+        "{said}"
+    );
+    let found: Value = serde_json::from_str(&forced(&["--json"])).unwrap();
+    assert_eq!(found["outcome"], "in transaction");
+    assert_eq!(holder.ends(SOON).code(), Some(124));
+    transaction.batch_execute("COMMIT").await.unwrap();
+    let after = output(&url, "run k --wait 20s", &["--", "true"]);
+    assert_eq!(code(&after), 0, "{}", text(&after.stderr));
+}
+
+/// The user that the runbook makes may look, and the program says what else it may not do.
+#[test]
+fn user_who_may_only_read_looks() {
+    let server = Server::start();
+    permissions::paste(permissions::documented_viewer(), &server);
+    let url = server.url().replace("://", "://viewer:password@");
+    let mut holder = hold(&server, "k");
+    let start = Instant::now();
+    for line in ["show k", "list", "top", "processes"] {
+        let said = loop {
+            let ended = output(&url, line, &[]);
+            assert_eq!(code(&ended), 0, "{line}: {}", text(&ended.stderr));
+            let said = text(&ended.stdout);
+            if said.contains("locks at ") || line == "processes" && said.contains("locks  ") {
+                break said;
+            }
+            assert!(start.elapsed() < SOON, "{line}: {said}");
+        };
+        assert_eq!(said.contains("PROCESS"), line == "processes", "{said}");
+    }
+    for line in [
+        "ping",
+        "run k -- true",
+        "revoke k --yes --reason no --grace 0s --force",
+    ] {
+        let ended = output(&url, line, &[]);
+        let said = text(&ended.stderr);
+        assert!(said.to_lowercase().contains("permission"), "{line}: {said}");
+        assert_eq!(code(&ended), 78, "{line}: {said}");
+    }
+    holder.order("");
+    holder.succeeds(SOON);
 }
 
 #[test]

@@ -30,5 +30,6 @@ pub(crate) async fn shut_down(inner: &ManagerInner, grace: Duration) {
         }
     }
     context.tasks.wait_idle().await;
+    context.reporter.finish().await;
     let _ = context.engine.drain().await;
 }

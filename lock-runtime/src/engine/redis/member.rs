@@ -1,5 +1,6 @@
 //! A quorum member that is a Redis deployment, and may not be reachable yet.
 
+use crate::config::Config;
 use crate::engine::common::pace::Pace;
 use crate::engine::common::upkeep::{Connect, Kept, Upkeep};
 use crate::engine::error::EngineError;
@@ -34,7 +35,7 @@ struct Connector {
     io: IoThread,
     topology: Topology,
     timeouts: Timeouts,
-    prefix: String,
+    config: Config,
     handler: EventHandler,
     listens: Arc<AtomicBool>,
 }
@@ -45,7 +46,7 @@ impl RedisMember {
         io: IoThread,
         topology: Topology,
         timeouts: Timeouts,
-        prefix: &str,
+        config: &Config,
         handler: EventHandler,
     ) -> RedisMember {
         let of = (&topology as _, "requests");
@@ -56,7 +57,7 @@ impl RedisMember {
             io,
             topology,
             timeouts,
-            prefix: prefix.to_owned(),
+            config: config.clone(),
             handler,
             listens: listens.clone(),
         };
@@ -82,7 +83,7 @@ impl Connect for Connector {
     async fn connect(&mut self, _: Duration) -> Result<Arc<RedisEngine>, EngineError> {
         let (topology, timeouts) = (self.topology.clone(), self.timeouts.clone());
         let handler = self.handler.clone();
-        let engine = RedisEngine::connect(self.io, topology, timeouts, &self.prefix, handler);
+        let engine = RedisEngine::connect(self.io, topology, timeouts, &self.config, handler);
         engine.await.map(Arc::new)
     }
 

@@ -38,7 +38,7 @@ async fn open_one(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> 
     let topology = topology(config, &timeouts, io, url)?;
     let server: Arc<str> = topology.to_string().into();
     let is_sentinel = matches!(topology, Topology::Sentinel(_));
-    match RedisEngine::connect(io, topology, timeouts, &config.prefix, handler).await {
+    match RedisEngine::connect(io, topology, timeouts, config, handler).await {
         Ok(redis) => Ok((Arc::new(redis), server)),
         Err(error) => Err(connect_error(server, error, |server, error| {
             if is_sentinel {
@@ -89,11 +89,11 @@ impl RedisEngine {
         io: IoThread,
         topology: Topology,
         timeouts: Timeouts,
-        prefix: &str,
+        config: &Config,
         handler: EventHandler,
     ) -> Result<RedisEngine, EngineError> {
         let cluster = matches!(topology, Topology::Cluster(_));
-        let keys = Keys::new(prefix, cluster);
+        let keys = Keys::new(&config.prefix, cluster);
         let keys = keys.map_err(|reason| EngineError::new(EngineErrorKind::Rejected, reason))?;
         let scripts = Arc::new(Scripts::new(cluster));
         let pipelining = Pipelining {
@@ -128,8 +128,10 @@ impl RedisEngine {
                 timeouts: timeouts.clone(),
             },
         };
-        let deadline = deadline_in(timeouts.silence());
-        engine.locks.check_permissions(deadline).await?;
+        if config.check_permissions {
+            let deadline = deadline_in(timeouts.silence());
+            engine.locks.check_permissions(deadline).await?;
+        }
         Ok(engine)
     }
 }

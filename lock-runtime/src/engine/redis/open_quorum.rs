@@ -38,7 +38,7 @@ async fn open_members(opening: Opening<'_>, urls: &[String]) -> Result<Opened, L
     let hints = ReleaseHints::new(topologies.len(), handler);
     let member = |(number, topology)| {
         let handler = hints.handler(number);
-        let member = RedisMember::open(io, topology, timeouts.clone(), &config.prefix, handler);
+        let member = RedisMember::open(io, topology, timeouts.clone(), config, handler);
         Arc::new(member) as Arc<dyn Member>
     };
     let members = topologies.into_iter().enumerate().map(member).collect();

@@ -4,7 +4,9 @@ use crate::config::Config;
 use crate::engine::operations::ReportPace;
 use crate::lock::report::identity::Identity;
 use crate::options::Report;
+use crate::util::count::{Count, Counted};
 use crate::util::time::{deadline_in, now, timeout_at};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -19,6 +21,8 @@ pub(crate) struct Reporter {
     asked: AtomicBool,
     closed: AtomicBool,
     wake: Notify,
+    /// The task that reports.
+    running: Arc<Count>,
 }
 
 impl Reporter {
@@ -31,6 +35,7 @@ impl Reporter {
             asked: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             wake: Notify::new(),
+            running: Arc::new(Count::new()),
         }
     }
 
@@ -55,10 +60,21 @@ impl Reporter {
         self.wake.notify_one();
     }
 
+    /// Counts the task, as long as it has what this returns.
+    pub(crate) fn begin_task(&self) -> Counted<Arc<Count>> {
+        Counted::begin(self.running.clone())
+    }
+
     /// Ends the task.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.wake.notify_one();
+    }
+
+    /// Ends the task, and waits until it has ended.
+    pub(crate) async fn finish(&self) {
+        self.close();
+        self.running.wait_idle().await;
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -1,10 +1,11 @@
 //! The task that reports.
 
 use crate::lock::claim_events::ClaimEvents;
+use crate::lock::context::Context;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::local_queue::LocalQueues;
 use crate::lock::report::contents::{longest_holds, waits};
-use crate::lock::report::text::{first_line, report};
+use crate::lock::report::text::{ENDED, first_line, report};
 use crate::lock::shared::Shared;
 use crate::options::Report;
 use crate::util::io_thread::kept;
@@ -30,8 +31,12 @@ impl Reported {
             Report::Live => shared.context.engine.listen(),
             Report::Periodic => {}
         }
+        let running = shared.context.reporter.begin_task();
         let task = kept(move || self.clone().run());
-        shared.context.io.spawn_detached(task);
+        shared.context.io.spawn_detached(async move {
+            task.await;
+            drop(running);
+        });
     }
 
     async fn run(self) {
@@ -40,6 +45,9 @@ impl Reported {
             let context = &shared.context;
             let (reporter, stats) = (context.reporter.clone(), context.telemetry.stats());
             if reporter.is_closed() {
+                if last.is_some() {
+                    store(context, ENDED).await;
+                }
                 return;
             }
             let in_use = stats.held > 0 || stats.waiting > 0;
@@ -70,11 +78,15 @@ impl Reported {
             }
             false => first_line(&reporter.identity),
         };
-        let deadline = deadline_in(context.command_timeout);
-        // Without it, the process is known by its id alone.
-        let _ = context
-            .engine
-            .report(context.process, text.into(), deadline)
-            .await;
+        store(context, &text).await;
     }
+}
+
+async fn store(context: &Context, text: &str) {
+    let deadline = deadline_in(context.command_timeout);
+    let stored = context
+        .engine
+        .report(context.process, text.into(), deadline);
+    // Without it, the process is known by its id alone.
+    let _ = stored.await;
 }

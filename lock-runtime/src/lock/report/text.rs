@@ -13,6 +13,9 @@ use std::time::{Duration, SystemTime};
 /// The first field of each report.
 const LAYOUT: &str = "1";
 
+/// The report of a process that has shut down, which tells of no process.
+pub(crate) const ENDED: &str = "";
+
 /// The greatest length of a field in bytes.
 const MAX_FIELD: usize = 200;
 
@@ -287,7 +290,7 @@ mod tests {
     fn anything_else_tells_of_no_process() {
         let first = first_line(&identity());
         for text in [
-            "",
+            ENDED,
             "\n",
             "9\torders\t2\tweb\t1\t1",
             "1\torders",

@@ -23,6 +23,7 @@ pub(crate) struct Address {
     database: Option<String>,
     pub(crate) schema: Schema,
     pub(crate) create_schema: bool,
+    pub(crate) check_permissions: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
 }
@@ -45,6 +46,7 @@ impl Address {
             database: driver.get_dbname().map(str::to_owned),
             schema: parameters.schema()?,
             create_schema: config.create_schema,
+            check_permissions: config.check_permissions,
             #[cfg(feature = "tls")]
             tls: match encrypts {
                 true => Some(Arc::new(tls(config)?)),

@@ -7,8 +7,7 @@ use crate::engine::postgres::wire::values::Parameters;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error};
 
-/// Fails unless the schema is there, in the least version that locks need or a later one, and the role may use it. With
-/// `create`, makes it if it is not, or upgrades an earlier one if the role may.
+/// Fails unless the schema is there, in the least version that locks need or a later one. With `create`, makes it if it is not, or upgrades an earlier one if the role may.
 pub(crate) async fn set_up(
     client: &Client,
     schema: &Schema,
@@ -30,6 +29,11 @@ pub(crate) async fn set_up(
         let undone = client.batch_execute("ROLLBACK").await;
         undone.map_err(|error| connecting(&error))?;
     }
+    Ok(())
+}
+
+/// Fails unless the role may use the schema for locks.
+pub(crate) async fn check_rights(client: &Client, schema: &Schema) -> Result<(), EngineError> {
     match missing_rights(client, schema, false).await? {
         Some(missing) => Err(rejected(format!(
             "the role lacks rights that locks need; grant it {missing}"

@@ -18,7 +18,7 @@ use crate::engine::postgres::conn::batch::round::Round;
 use crate::engine::postgres::conn::batch::rounds::{Repeatable, Rounds, Sent};
 use crate::engine::postgres::conn::connect::Connection;
 use crate::engine::postgres::conn::prepared::Prepared;
-use crate::engine::postgres::conn::schema_setup::set_up;
+use crate::engine::postgres::conn::schema_setup::{check_rights, set_up};
 use crate::engine::postgres::conn::stale_backends::StaleBackends;
 use crate::engine::postgres::conn::trial::try_waiting;
 use crate::engine::postgres::wire::error::connecting;
@@ -151,11 +151,19 @@ impl Driver {
         if self.stale.end(client).await? {
             self.pending.backends_ended();
         }
-        let Address { schema, .. } = &*self.address;
-        set_up(client, schema, self.address.create_schema).await?;
-        // A connection that replaces another one has locks to renew, which need no queue.
-        if !self.timeouts.is_open() {
-            try_waiting(client, schema).await?;
+        let Address {
+            schema,
+            create_schema,
+            check_permissions,
+            ..
+        } = &*self.address;
+        set_up(client, schema, *create_schema).await?;
+        if *check_permissions {
+            check_rights(client, schema).await?;
+            // A connection that replaces another one has locks to renew, which need no queue.
+            if !self.timeouts.is_open() {
+                try_waiting(client, schema).await?;
+            }
         }
         match connection.backend.is_own {
             true => Prepared::new(client, schema)
