@@ -1,8 +1,8 @@
 //! The journal of a worker: one line of JSON per event, written immediately, so that a process that is killed
 //! loses none.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -333,10 +333,36 @@ impl Journal {
     }
 }
 
-/// Returns all events of a journal, in order.
+/// Returns all events of a journal, in order, without one that a killed process has not written to its end.
 pub fn read(path: &Path) -> Vec<Event> {
-    let lines = BufReader::new(File::open(path).unwrap()).lines();
-    let parse =
-        |line: String| serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"));
-    lines.map(|line| parse(line.unwrap())).collect()
+    parse(&fs::read_to_string(path).unwrap())
+}
+
+fn parse(journal: &str) -> Vec<Event> {
+    let lines = journal
+        .split_inclusive('\n')
+        .filter(|it| it.ends_with('\n'));
+    let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    lines.map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_of_a_process_that_was_killed_meanwhile_is_left_out() {
+        let event = Event {
+            at: 1,
+            boot: 2,
+            worker: 3,
+            call: 4,
+            what: EventKind::Blocks,
+        };
+        let whole = serde_json::to_string(&event).unwrap() + "\n";
+        for end in 0..whole.len() {
+            let read = parse(&format!("{whole}{}", &whole[..end]));
+            assert_eq!(read, std::slice::from_ref(&event));
+        }
+    }
 }
