@@ -51,6 +51,12 @@ pub(crate) struct Server {
     pub(crate) timeout: Option<Duration>,
 }
 
+impl Server {
+    pub(crate) fn prefix(&self) -> &str {
+        self.prefix.as_deref().unwrap_or("lock:")
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Shows who holds a lock, since when and for how long yet, and who waits for it

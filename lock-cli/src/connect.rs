@@ -45,6 +45,25 @@ pub(crate) async fn connect(server: &Server) -> Result<LockManager, Failure> {
     Ok(LockManager::connect(config).await?)
 }
 
+/// Says where nothing was found: another prefix or database may have it.
+pub(crate) fn say_where(server: &Server) {
+    let urls = server.url.as_deref().unwrap_or_default();
+    let urls: Vec<_> = urls.split_whitespace().map(without_secrets).collect();
+    let prefix = server.prefix();
+    say(&format!(
+        "this is the prefix `{prefix}` of `{}`",
+        urls.join("`, `")
+    ));
+}
+
+/// Returns a URL without user, password and parameters.
+fn without_secrets(url: &str) -> String {
+    let url = url.split('?').next().unwrap_or_default();
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (_, address) = rest.rsplit_once('@').unwrap_or(("", rest));
+    format!("{scheme}://{address}")
+}
+
 fn config(server: &Server) -> Result<Config, Failure> {
     let urls = server.url.as_deref().unwrap_or_default();
     let urls: Vec<_> = urls.split_whitespace().collect();
@@ -63,4 +82,21 @@ fn config(server: &Server) -> Result<Config, Failure> {
         config = config.connect_timeout(timeout).command_timeout(timeout);
     }
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn url_is_told_without_secrets() {
+        for (url, told) in [
+            ("redis://:s3cr@t@h:1/3", "redis://h:1/3"),
+            ("redis+unix:///s?user=a&pass=s3cret", "redis+unix:///s"),
+            ("etcd://ann:s3cret@h1,h2", "etcd://h1,h2"),
+            ("memory://", "memory://"),
+        ] {
+            assert_eq!(without_secrets(url), told);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `locks list`: the locks in use.
 
 use crate::args::{List, Server};
-use crate::connect::connect_to_look;
+use crate::connect::{connect_to_look, say_where};
 use crate::exit::{DONE, Failure};
 use crate::output::{print, print_json, say};
 use crate::show::{held, held_at_most, object, rest_of_lease, who};
@@ -15,6 +15,9 @@ pub(crate) async fn list(server: &Server, options: &List, as_json: bool) -> Resu
     match as_json {
         true => found.iter().for_each(|lock| print_json(&object(lock))),
         false => print(&overview(&found)),
+    }
+    if found.is_empty() && !as_json {
+        say_where(server);
     }
     if found.len() == options.limit {
         say(&format!(

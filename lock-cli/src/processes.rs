@@ -1,7 +1,7 @@
 //! `locks processes`: who uses locks.
 
 use crate::args::Server;
-use crate::connect::connect_to_look;
+use crate::connect::{connect_to_look, say_where};
 use crate::exit::{DONE, Failure};
 use crate::output::{print, print_json};
 use crate::table::table;
@@ -15,7 +15,10 @@ pub(crate) async fn processes(server: &Server, as_json: bool) -> Result<u8, Fail
         true => found
             .iter()
             .for_each(|process| print_json(&object(process))),
-        false if found.is_empty() => print("no process has reported\n"),
+        false if found.is_empty() => {
+            print("no process has reported\n");
+            say_where(server);
+        }
         false => {
             let names = [
                 "PROCESS", "SERVICE", "VERSION", "HOST", "PID", "HELD", "WAITING", "LOST",

@@ -1,7 +1,7 @@
 //! `locks show`: who holds a lock, and who waits for it.
 
 use crate::args::Server;
-use crate::connect::connect_to_look;
+use crate::connect::{connect_to_look, say_where};
 use crate::exit::{DONE, Failure};
 use crate::output::{heading, print, print_json, say};
 use crate::processes;
@@ -15,7 +15,7 @@ const COLUMN: usize = 13;
 
 pub(crate) async fn show(server: &Server, key: &str, as_json: bool) -> Result<u8, Failure> {
     let found = connect_to_look(server).await?.inspect(key).await?;
-    let prefix = server.prefix.as_deref().unwrap_or("lock:");
+    let prefix = server.prefix();
     if found.holders().is_empty() && !prefix.is_empty() && key.starts_with(prefix) {
         say(&format!(
             "the prefix `{prefix}` is added to each key: leave it out"
@@ -24,6 +24,9 @@ pub(crate) async fn show(server: &Server, key: &str, as_json: bool) -> Result<u8
     match as_json {
         true => print_json(&object(&found)),
         false => print(&table(&found)),
+    }
+    if found.holders().is_empty() && !as_json {
+        say_where(server);
     }
     Ok(DONE)
 }

@@ -247,6 +247,29 @@ fn user_who_may_only_read_looks() {
     holder.succeeds(SOON);
 }
 
+/// Another prefix, or another database, is the first thing to look for.
+#[test]
+fn place_is_said_where_nothing_is_found() {
+    let server = Server::start();
+    let url = server.url().replace("://", "://ann:s3cret@");
+    server
+        .ask::<()>(&[
+            "ACL", "SETUSER", "ann", "on", ">s3cret", "~*", "&*", "+@all",
+        ])
+        .unwrap();
+    for line in ["list", "processes", "show k"] {
+        let ended = output(&url, &format!("{line} --prefix shop:"), &[]);
+        let said = text(&ended.stderr);
+        assert_eq!(code(&ended), 0, "{line}: {said}");
+        let place = format!(
+            "the prefix `shop:` of `redis://127.0.0.1:{}/`",
+            server.port()
+        );
+        assert!(said.contains(&place), "{line}: {said}");
+        assert!(!said.contains("s3cret"), "{line}: {said}");
+    }
+}
+
 #[test]
 fn one_of_several_holders_is_chosen() {
     let server = Server::start();
