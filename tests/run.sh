@@ -82,7 +82,7 @@ step "documentation"
 RUSTDOCFLAGS="-D warnings" nice -n 19 cargo doc "${all[@]}" --no-deps
 
 step "packages"
-nice cargo package --package lock-macros --package lock-runtime --package lock-cli --allow-dirty --no-verify
+nice cargo package --package lock-macros --package lock-runtime --package lock-admin --package lock-cli --allow-dirty --no-verify
 
 # A failure ends the script after all tests have run.
 failed=0

@@ -107,6 +107,39 @@ impl LockManager {
         self.inner.context.process
     }
 
+    /// Returns the address of the server, or the addresses of several, without credentials: for people.
+    ///
+    /// ```
+    /// # use lock_runtime::LockManager;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_runtime::LockError> {
+    /// let locks = LockManager::connect("memory://").await?;
+    /// assert!(locks.server().contains("memory"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn server(&self) -> &str {
+        self.inner.context.server()
+    }
+
+    /// Returns the least time between two [reports](crate::Config::report) of a process: 1 s, and 10 s on etcd and ZooKeeper,
+    /// which keep what is overwritten. Who [asks](Self::ask_for_reports) more often learns nothing new.
+    ///
+    /// ```
+    /// # use lock_runtime::LockManager;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_runtime::LockError> {
+    /// let locks = LockManager::connect("memory://").await?;
+    /// assert_eq!(locks.report_interval(), std::time::Duration::from_secs(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn report_interval(&self) -> Duration {
+        self.inner.context.engine.report_pace().least
+    }
+
     /// Creates a [`Lock`] with this key. Sends nothing.
     pub fn lock(&self, key: impl Into<String>) -> Lock {
         Lock::new(Some(self.inner.clone()), None, Keys::One(key.into()))

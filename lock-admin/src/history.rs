@@ -1,0 +1,254 @@
+//! What is known from earlier looks, while somebody watches.
+
+use crate::claim::Who;
+use crate::recorder::Event;
+use crate::state::{Lock, Process};
+use crate::text::{age, count, millis};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::time::{Duration, SystemTime};
+
+/// What the timeline shows.
+pub(crate) const WINDOW: Duration = Duration::from_secs(60);
+
+/// The step of the timeline and of the sparklines.
+pub(crate) const STEP: Duration = Duration::from_secs(5);
+
+/// The steps of a sparkline: five minutes.
+pub(crate) const STEPS: usize = 60;
+
+/// How many locks the timeline shows, and how many holds it remembers.
+const LANES: usize = 10;
+const BARS: usize = 4000;
+
+/// How many events are kept.
+const EVENTS: usize = 50;
+
+/// The precision with which two looks tell the beginning of a hold.
+const JITTER: Duration = Duration::from_secs(2);
+
+#[derive(Default)]
+pub(crate) struct History {
+    /// By row, token and beginning.
+    bars: HashMap<(String, String, SystemTime), Bar>,
+    /// When the holds that were seen last began.
+    begun: HashMap<(String, String), SystemTime>,
+    held: BTreeMap<String, VecDeque<(u64, u64)>>,
+    lost: HashMap<String, (u64, Who)>,
+    is_up: Option<bool>,
+    events: VecDeque<Event>,
+}
+
+/// A hold that was seen.
+#[derive(Clone)]
+pub(crate) struct Bar {
+    key: String,
+    query: String,
+    pub(crate) who: String,
+    pub(crate) from: SystemTime,
+    pub(crate) to: SystemTime,
+    /// It was seen in the last look.
+    is_open: bool,
+    pub(crate) is_contended: bool,
+}
+
+/// A lock in the timeline.
+pub(crate) struct Lane {
+    pub(crate) key: String,
+    pub(crate) query: String,
+    pub(crate) bars: Vec<Bar>,
+}
+
+impl History {
+    /// Adds what was seen, and gives each hold the beginning that was told first.
+    pub(crate) fn add(
+        &mut self,
+        at: SystemTime,
+        locks: &mut [Lock],
+        processes: &mut [Process],
+        ping: &Result<Duration, String>,
+        tells_own_losses: bool,
+    ) {
+        self.add_ping(at, ping);
+        if ping.is_err() {
+            return;
+        }
+        self.add_holds(at, locks);
+        self.add_processes(at, processes, tells_own_losses);
+        self.add_templates(at, locks);
+    }
+
+    fn add_ping(&mut self, at: SystemTime, ping: &Result<Duration, String>) {
+        let is_up = ping.is_ok();
+        match (self.is_up.replace(is_up), ping) {
+            (None | Some(true), Err(reason)) => self.tell(at, "no reply", reason.clone(), true),
+            (Some(false), Ok(_)) => {
+                self.tell(at, "replies", "Locks can be acquired.".into(), false)
+            }
+            _ => {}
+        }
+    }
+
+    fn add_holds(&mut self, at: SystemTime, locks: &mut [Lock]) {
+        let mut begun = HashMap::new();
+        for lock in locks {
+            for holder in &mut lock.holders {
+                let hold = (lock.id.clone(), holder.token.clone());
+                let since = holder.since.unwrap_or(at);
+                let known = self.begun.get(&hold).copied();
+                let is_same =
+                    |known: &SystemTime| age(*known, since).max(age(since, *known)) < JITTER;
+                let since = known.filter(is_same).unwrap_or(since);
+                holder.since = holder.since.map(|_| since);
+                begun.insert(hold, since);
+                let bar = (lock.id.clone(), holder.token.clone(), since);
+                let is_contended = lock.waiting > 0;
+                if let Some(bar) = self.bars.get_mut(&bar) {
+                    (bar.to, bar.is_open) = (at, true);
+                    bar.is_contended |= is_contended;
+                } else if self.bars.len() < BARS {
+                    let new = Bar {
+                        key: lock.key.clone(),
+                        query: lock.query.clone(),
+                        who: holder.who.full(),
+                        from: since,
+                        to: at,
+                        is_open: true,
+                        is_contended,
+                    };
+                    self.bars.insert(bar, new);
+                }
+            }
+        }
+        self.begun = begun;
+        self.bars.retain(|_, bar| {
+            bar.is_open &= bar.to == at;
+            age(bar.to, at) < WINDOW + STEP
+        });
+    }
+
+    fn add_processes(&mut self, at: SystemTime, processes: &[Process], tells_own_losses: bool) {
+        let mut now = HashMap::new();
+        let is_first = self.lost.is_empty();
+        for process in processes {
+            let (Some(id), Some(lost)) = (&process.who.id, process.lost) else {
+                continue;
+            };
+            let who = process.who.full();
+            match self.lost.get(id) {
+                Some((before, _)) if lost > *before && !(process.is_this && tells_own_losses) => {
+                    let locks = count(lost - before, "lock");
+                    self.tell(at, "lost", format!("{who} has lost {locks}."), true);
+                }
+                None if !is_first => self.tell(at, "started", who, false),
+                _ => {}
+            }
+            now.insert(id.clone(), (lost, process.who.clone()));
+        }
+        let gone = self.lost.iter().filter(|(id, _)| !now.contains_key(*id));
+        let gone: Vec<_> = gone.map(|(_, (_, who))| who.full()).collect();
+        for who in gone {
+            self.tell(at, "gone", who, false);
+        }
+        self.lost = now;
+    }
+
+    fn add_templates(&mut self, at: SystemTime, locks: &[Lock]) {
+        let step = step_of(at);
+        let mut held: HashMap<&str, u64> = HashMap::new();
+        for lock in locks {
+            *held.entry(lock.template()).or_default() += lock.holders.len() as u64;
+        }
+        for (name, held) in held {
+            let steps = self.held.entry(name.to_owned()).or_default();
+            match steps.back_mut() {
+                Some((last, most)) if *last == step => *most = (*most).max(held),
+                _ => steps.push_back((step, held)),
+            }
+        }
+        let oldest = step.saturating_sub(STEPS as u64);
+        for steps in self.held.values_mut() {
+            while steps.front().is_some_and(|(step, _)| *step <= oldest) {
+                steps.pop_front();
+            }
+        }
+        self.held.retain(|_, steps| !steps.is_empty());
+    }
+
+    fn tell(&mut self, at: SystemTime, what: &'static str, details: String, is_bad: bool) {
+        self.events.truncate(EVENTS - 1);
+        self.events.push_front(Event {
+            at,
+            what,
+            key: None,
+            details,
+            is_bad,
+        });
+    }
+
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.events.iter().cloned().collect()
+    }
+
+    /// Returns the templates that were seen in the last five minutes.
+    pub(crate) fn templates(&self) -> impl Iterator<Item = &str> {
+        self.held.keys().map(String::as_str)
+    }
+
+    /// Returns how many locks were held in each of the last steps.
+    pub(crate) fn spark(&self, template: &str, at: SystemTime) -> Vec<u64> {
+        let first = (step_of(at) + 1).saturating_sub(STEPS as u64);
+        let mut spark = vec![0; STEPS];
+        for (step, held) in self.held.get(template).into_iter().flatten() {
+            let slot = step
+                .checked_sub(first)
+                .and_then(|it| spark.get_mut(it as usize));
+            if let Some(slot) = slot {
+                *slot = *held;
+            }
+        }
+        spark
+    }
+
+    /// Returns what was held in the last minute: contended locks first, then those that changed hands most often.
+    pub(crate) fn lanes(&self, at: SystemTime) -> Vec<Lane> {
+        let mut lanes: BTreeMap<&str, Vec<&Bar>> = BTreeMap::new();
+        for ((id, _, _), bar) in &self.bars {
+            if age(bar.to, at) < WINDOW {
+                lanes.entry(id).or_default().push(bar);
+            }
+        }
+        let mut lanes: Vec<_> = lanes.into_values().collect();
+        for bars in &mut lanes {
+            bars.sort_by_key(|bar| bar.from);
+        }
+        lanes.sort_by_key(|bars| {
+            let is_contended = bars.iter().any(|bar| bar.is_contended);
+            let whos: HashSet<_> = bars.iter().map(|bar| &bar.who).collect();
+            let since = bars.iter().map(|bar| bar.from).min();
+            (
+                !is_contended,
+                std::cmp::Reverse((whos.len(), bars.len())),
+                since,
+            )
+        });
+        lanes.truncate(LANES);
+        let lane = |bars: Vec<&Bar>| Lane {
+            key: bars[0].key.clone(),
+            query: bars[bars.len() - 1].query.clone(),
+            bars: bars.into_iter().cloned().collect(),
+        };
+        lanes.into_iter().map(lane).collect()
+    }
+}
+
+impl Bar {
+    /// Returns the end of what was held, which is open as long as it is.
+    pub(crate) fn end(&self) -> Option<SystemTime> {
+        (!self.is_open).then_some(self.to)
+    }
+}
+
+/// Returns the number of the step in which a moment is.
+pub(crate) fn step_of(at: SystemTime) -> u64 {
+    millis(at) / STEP.as_millis() as u64
+}

@@ -1,0 +1,135 @@
+//! What is wrong, the worst first.
+
+use crate::state::{Lock, State};
+use crate::text::{age, count};
+use std::time::{Duration, SystemTime};
+
+/// For how long a loss is news.
+const NEWS: Duration = Duration::from_secs(5 * 60);
+
+/// From when on a wait is long.
+const LONG_WAIT: Duration = Duration::from_secs(30);
+
+/// How many are shown; the others are counted.
+const MOST: usize = 8;
+
+/// Something that a person should look at.
+pub(crate) struct Problem {
+    pub(crate) is_bad: bool,
+    pub(crate) title: String,
+    /// Who, and what to do.
+    pub(crate) details: String,
+    pub(crate) since: Option<SystemTime>,
+    /// The lock, and what a link to it ends with.
+    pub(crate) lock: Option<(String, String)>,
+}
+
+/// Returns all of it.
+pub(crate) fn problems(state: &State) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut say = |is_bad: bool, title: String, details: String| {
+        found.push(Problem {
+            is_bad,
+            title,
+            details,
+            since: None,
+            lock: None,
+        });
+    };
+    if let Err(reason) = &state.ping {
+        let title = "Locks can't be acquired".to_owned();
+        say(
+            true,
+            title,
+            format!("{} does not reply: {reason}", state.server),
+        );
+    } else if state.servers_down > 0 {
+        let title = format!("{} down", count(state.servers_down, "server"));
+        let details = "Locks can be acquired, with fewer servers than there should be.".to_owned();
+        say(true, title, details);
+    }
+    if state.ping.is_ok() {
+        for reason in &state.missing {
+            say(false, "The page is incomplete".to_owned(), reason.clone());
+        }
+    }
+    found.extend(losses(state));
+    found.extend(state.locks.iter().flat_map(|lock| of_lock(lock, state.at)));
+    for warning in &state.warnings {
+        found.push(Problem {
+            is_bad: false,
+            title: crate::text::visible(warning.finding()),
+            details: format!("{}. Remedy: {}.", warning.consequence(), warning.remedy()),
+            since: None,
+            lock: None,
+        });
+    }
+    found.sort_by_key(|problem| !problem.is_bad);
+    if found.len() > MOST {
+        let more = (found.len() - MOST) as u64;
+        found.truncate(MOST);
+        found.push(Problem {
+            is_bad: false,
+            title: format!("And {more} more"),
+            details: "The list is cut.".to_owned(),
+            since: None,
+            lock: None,
+        });
+    }
+    found
+}
+
+fn losses(state: &State) -> impl Iterator<Item = Problem> {
+    let news = state
+        .events
+        .iter()
+        .filter(|event| event.what == "lost" && age(event.at, state.at) < NEWS);
+    news.map(|event| Problem {
+        is_bad: true,
+        title: match &event.key {
+            Some(key) => format!("{key} was lost"),
+            None => "A lock was lost".to_owned(),
+        },
+        details: event.details.clone(),
+        since: Some(event.at),
+        lock: None,
+    })
+}
+
+fn of_lock(lock: &Lock, at: SystemTime) -> impl Iterator<Item = Problem> {
+    let problem = |title: String, details: String, since| Problem {
+        is_bad: false,
+        title,
+        details,
+        since,
+        lock: Some((lock.key.clone(), lock.query.clone())),
+    };
+    let holder = lock.holders.first();
+    let who = holder.map_or("nobody yet".to_owned(), |it| it.who.full());
+    let first = lock.waiters.first().and_then(|it| it.since);
+    let long = first.filter(|since| age(*since, at) > LONG_WAIT);
+    let line = long.map(|since| {
+        let processes = count(lock.waiting, "process");
+        let verb = if lock.waiting == 1 { "waits" } else { "wait" };
+        let title = format!("{processes} {verb} for {}", lock.key);
+        problem(title, format!("Held by {who}."), Some(since))
+    });
+    let silent = lock.holders.iter().find(|it| it.silent.is_some());
+    let silent = silent.map(|holder| {
+        let title = format!("No word from the holder of {}", lock.key);
+        let who = holder.who.full();
+        let details = format!(
+            "{who} is stopped or cut off. Its lease: {}.",
+            holder.lease()
+        );
+        let since = holder.silent.and_then(|it| at.checked_sub(it));
+        problem(title, details, since)
+    });
+    let endless = lock.holders.iter().any(|it| it.never_ends());
+    let endless = endless.then(|| {
+        let title = format!("{} never ends", lock.key);
+        let details = "Another client has written the key without an expiry: delete it by hand.";
+        problem(title, details.to_owned(), None)
+    });
+    [line, silent, endless].into_iter().flatten()
+}

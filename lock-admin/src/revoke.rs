@@ -1,0 +1,108 @@
+//! Getting a lock back from the holder that the form names.
+
+use crate::body::Body;
+use crate::lock_page::{message, named};
+use crate::look::reason;
+use crate::options::Options;
+use crate::query;
+use crate::sampler::Sampler;
+use crate::security::{BODY_LIMIT, is_form, is_same_origin, plain};
+use crate::text::{age, latency, visible};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use lock_runtime::{ClaimInfo, Revocation};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The greatest length of a reason.
+pub(crate) const REASON: usize = 200;
+
+/// For how long the holder may take to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The precision with which the beginning of a hold is known.
+const TOLERANCE: Duration = Duration::from_secs(2);
+
+/// Answers the form.
+pub(crate) async fn revoke(
+    options: &Options,
+    sampler: &Sampler,
+    parts: &Parts,
+    body: &Bytes,
+) -> Response<Body> {
+    if !is_same_origin(parts) {
+        return plain(StatusCode::FORBIDDEN, "the request is not from this page\n");
+    }
+    let Some(operator) = options.may_revoke(parts) else {
+        return plain(StatusCode::FORBIDDEN, "the page is read-only for you\n");
+    };
+    if body.len() > BODY_LIMIT {
+        return plain(StatusCode::PAYLOAD_TOO_LARGE, "the form is too long\n");
+    }
+    let text = std::str::from_utf8(body).ok();
+    if !is_form(parts) || text.is_none() {
+        return plain(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "the page sends a form\n",
+        );
+    }
+    let field = |name: &str| query::value(text, name);
+    let why = field("reason").filter(|it| !it.trim().is_empty() && it.chars().count() <= REASON);
+    let (Some(token), Some(why)) = (field("holder"), why) else {
+        return plain(StatusCode::BAD_REQUEST, "the form is not complete\n");
+    };
+    let Some(named) = named(sampler, text).await else {
+        return stale();
+    };
+    // What was reported before may be of an earlier body.
+    let _ = options.manager.ask_for_reports().await;
+    let found = match options.manager.inspect(&named.key).await {
+        Ok(found) => found,
+        Err(error) => return failed(&reason(&error)),
+    };
+    let since = field("since").and_then(|it| it.parse().ok());
+    let mut holders = found.holders().iter();
+    let meant = holders.find(|it| it.token() == token && is_the_same_body(it, since));
+    let Some(holder) = meant else {
+        return stale();
+    };
+    let revoke = options.manager.revoke(&*named.key).holder(holder);
+    let revoked = revoke.by(operator).reason(why).grace(GRACE).await;
+    let key = options.shown(&named.key);
+    match revoked {
+        Ok(Revocation::Stopped { after, .. }) => {
+            let text = format!(
+                "It stopped after {}. The lock is free, or with the next in line.",
+                latency(after)
+            );
+            message(StatusCode::OK, &format!("{key} was given up"), &text)
+        }
+        Ok(Revocation::NotHeld) => stale(),
+        Ok(_) => {
+            let text = "It was asked, and still holds the lock: its process does not hear, or its body comes to no await. \
+                        `locks revoke --force` takes the lock away, and says what that costs.";
+            message(StatusCode::CONFLICT, &format!("{key} is still held"), text)
+        }
+        Err(error) => failed(&reason(&error)),
+    }
+}
+
+/// Returns `false` if the process reports that another body has got the lock since the page was made.
+fn is_the_same_body(holder: &ClaimInfo, since: Option<u64>) -> bool {
+    let (Some(held), Some(since)) = (holder.held_for(), since) else {
+        return true;
+    };
+    let then = UNIX_EPOCH.checked_add(Duration::from_millis(since));
+    let seen = then.map(|then| age(then, SystemTime::now()));
+    seen.is_some_and(|seen| held + TOLERANCE >= seen)
+}
+
+fn stale() -> Response<Body> {
+    let text = "The one that the page showed does not hold the lock any more. Look who has it now.";
+    message(StatusCode::CONFLICT, "Nothing was revoked", text)
+}
+
+fn failed(reason: &str) -> Response<Body> {
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    message(status, "The lock server doesn't do it", &visible(reason))
+}

@@ -1,0 +1,121 @@
+//! Looks at the lock server for all viewers, and not at all when there is none.
+
+use crate::fragment::Fragments;
+use crate::history::History;
+use crate::look::{Check, look};
+use crate::options::Options;
+use crate::state::State;
+use lock_runtime::LockInfo;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Looks at most once in each interval.
+pub(crate) struct Sampler {
+    pub(crate) options: Options,
+    memory: tokio::sync::Mutex<Memory>,
+    seen: watch::Sender<Option<Arc<Seen>>>,
+    is_running: Mutex<bool>,
+}
+
+/// What was seen, and how it is shown.
+pub(crate) struct Seen {
+    pub(crate) state: State,
+    pub(crate) fragments: Fragments,
+    /// The tokens of each lock's claims, and its key, which is shown to nobody; empty unless keys are redacted.
+    pub(crate) keys: Vec<(Vec<String>, String)>,
+}
+
+#[derive(Default)]
+struct Memory {
+    history: History,
+    check: Check,
+    looked: Option<Instant>,
+}
+
+impl Sampler {
+    pub(crate) fn new(options: Options) -> Sampler {
+        Sampler {
+            options,
+            memory: tokio::sync::Mutex::default(),
+            seen: watch::Sender::new(None),
+            is_running: Mutex::new(false),
+        }
+    }
+
+    /// Returns what is seen now, or was less than an interval ago. All that call it at a time share one look.
+    pub(crate) async fn look(&self) -> Arc<Seen> {
+        let mut memory = self.memory.lock().await;
+        let is_new = |at: Instant| at.elapsed() < self.interval();
+        let last = self.seen.borrow().clone();
+        if let Some(last) = last.as_ref().filter(|_| memory.looked.is_some_and(is_new)) {
+            return last.clone();
+        }
+        let begun = Instant::now();
+        let options = &self.options;
+        memory.check.refresh(&options.manager).await;
+        let found = look(&options.manager).await;
+        let keys = match &options.redact {
+            Some(_) => found.locks.iter().flatten().map(key_of).collect(),
+            None => Vec::new(),
+        };
+        let Memory { history, check, .. } = &mut *memory;
+        let state = State::of(found, check, options, history);
+        let fragments = Fragments::of(&state, last.as_ref().map(|it| &it.fragments));
+        let seen = Arc::new(Seen {
+            state,
+            fragments,
+            keys,
+        });
+        memory.looked = Some(begun);
+        self.seen.send_replace(Some(seen.clone()));
+        seen
+    }
+
+    /// Returns what is seen from now on. Somebody looks until the last receiver is dropped.
+    pub(crate) fn watch(self: &Arc<Self>) -> watch::Receiver<Option<Arc<Seen>>> {
+        let mut is_running = self.is_running();
+        let receiver = self.seen.subscribe();
+        if !*is_running {
+            *is_running = true;
+            let running = Running(self.clone());
+            tokio::spawn(async move { running.0.run().await });
+        }
+        receiver
+    }
+
+    async fn run(&self) {
+        while self.seen.receiver_count() > 0 {
+            let begun = Instant::now();
+            self.look().await;
+            tokio::time::sleep_until(begun + self.interval()).await;
+        }
+    }
+
+    /// Returns how often processes report.
+    pub(crate) fn interval(&self) -> Duration {
+        self.options.manager.report_interval()
+    }
+
+    fn is_running(&self) -> std::sync::MutexGuard<'_, bool> {
+        self.is_running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key_of(lock: &LockInfo) -> (Vec<String>, String) {
+    let claims = lock.holders().iter().chain(lock.waiters());
+    let tokens = claims.map(|claim| claim.token().to_owned());
+    (tokens.collect(), lock.key().to_owned())
+}
+
+/// Ends with the task that looks, also if its runtime does.
+struct Running(Arc<Sampler>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        *self.0.is_running() = false;
+    }
+}

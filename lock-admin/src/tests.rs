@@ -1,0 +1,356 @@
+//! Requests, without a server around them.
+
+use crate::{Admin, Operator};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::Body as _;
+use lock_runtime::{LockError, LockManager, LostCause};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::time::Duration;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// What an attacker may call a lock.
+const HOSTILE: &str = "<script>alert('x')</script>\"&\u{202e}\u{7}";
+
+async fn text(response: Response<crate::Body>) -> String {
+    let mut body = pin!(response.into_body());
+    let mut text = Vec::new();
+    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        let Ok(frame) = frame;
+        text.extend_from_slice(&frame.into_data().expect("data"));
+    }
+    String::from_utf8(text).expect("text")
+}
+
+async fn get(admin: &Admin, path: &str) -> Result<(StatusCode, String)> {
+    let response = admin.handle(Request::get(path).body(Bytes::new())?).await;
+    Ok((response.status(), text(response).await))
+}
+
+/// Reads the next event of a stream.
+async fn event(body: &mut crate::Body) -> String {
+    let mut body = pin!(body);
+    let frame = poll_fn(|context| body.as_mut().poll_frame(context)).await;
+    let Ok(frame) = frame.expect("an event");
+    let bytes = frame.into_data().expect("data");
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+fn form(fields: &[(&str, &str)]) -> Bytes {
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.extend_pairs(fields).finish().into()
+}
+
+fn post() -> http::request::Builder {
+    Request::post("/revoke")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .header("sec-fetch-site", "same-origin")
+}
+
+fn revocable(locks: &LockManager) -> Admin {
+    Admin::new(locks.clone()).allow_revoke(|parts| {
+        let operator = parts.extensions.get::<Operator>()?;
+        Some(operator.0.clone())
+    })
+}
+
+fn value(html: &str, name: &str) -> Option<String> {
+    let rest = html.split_once(&format!("name=\"{name}\" value=\""))?.1;
+    Some(rest.split_once('"')?.0.to_owned())
+}
+
+#[tokio::test]
+async fn keys_are_text_and_never_markup() -> Result<()> {
+    let locks = LockManager::connect("memory://").await?;
+    let guard = locks.lock(HOSTILE).label(HOSTILE).acquire().await?;
+    let admin = Admin::new(locks.clone());
+    let (_, page) = get(&admin, "/").await?;
+    let query = page
+        .split("href=\"lock?")
+        .nth(1)
+        .and_then(|it| it.split('"').next());
+    let (status, lock) = get(&admin, &format!("/lock?{}", query.expect("a link"))).await?;
+    assert_eq!(status, StatusCode::OK);
+    for html in [&page, &lock] {
+        assert!(
+            html.contains("&lt;script&gt;alert('x')&lt;/script&gt;&quot;&amp;\\u{202e}\\u{7}"),
+            "{html}"
+        );
+        assert!(!html.contains("<script>"), "{html}");
+        assert!(
+            !html.contains('\u{202e}') && !html.contains('\u{7}'),
+            "{html}"
+        );
+        assert!(!html.contains(" style="), "{html}");
+    }
+    let (_, json) = get(&admin, "/state.json").await?;
+    let json: serde_json::Value = serde_json::from_str(&json)?;
+    assert_eq!(
+        json["locks"][0]["key"],
+        "<script>alert('x')</script>\"&\\u{202e}\\u{7}"
+    );
+    Ok(guard.release().await?)
+}
+
+#[tokio::test]
+async fn redacted_keys_are_nowhere() -> Result<()> {
+    let locks = LockManager::connect("memory://").await?;
+    let _guard = locks.lock("customer:4711").acquire().await?;
+    let waiting = locks.lock("customer:4711").wait(Duration::MAX).acquire();
+    let waiting = tokio::spawn(waiting);
+    let redacted = |key: &str| key.replace(char::is_numeric, "#");
+    let admin = Admin::new(locks.clone())
+        .redact(redacted)
+        .allow_revoke(|_| Some("ann".into()));
+    let (_, page) = get(&admin, "/").await?;
+    let query = page
+        .split("href=\"lock?")
+        .nth(1)
+        .and_then(|it| it.split('"').next());
+    let (status, lock) = get(&admin, &format!("/lock?{}", query.expect("a link"))).await?;
+    assert_eq!(status, StatusCode::OK);
+    let (_, json) = get(&admin, "/state.json").await?;
+    for shown in [&page, &lock, &json] {
+        assert!(
+            shown.contains("customer:####") && !shown.contains("customer:4711"),
+            "{shown}"
+        );
+        assert!(!shown.contains("4711"), "{shown}");
+    }
+    // The key itself leads nowhere: whoever guesses it learns nothing.
+    assert_eq!(
+        get(&admin, "/lock?key=customer:4711").await?.0,
+        StatusCode::NOT_FOUND
+    );
+    assert_eq!(
+        get(&admin, "/lock?token=customer:4711").await?.0,
+        StatusCode::NOT_FOUND
+    );
+    let body = form(&[
+        ("token", &value(&lock, "token").expect("a field")),
+        ("holder", &value(&lock, "holder").expect("a field")),
+        ("reason", "stuck"),
+    ]);
+    let response = admin.handle(post().body(body)?).await;
+    assert!(!text(response).await.contains("4711"));
+    waiting.abort();
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_response_says_what_a_browser_may_do() -> Result<()> {
+    let admin = Admin::new(LockManager::connect("memory://").await?);
+    let page = get(&admin, "/").await?.1;
+    let asset = |end: &str| {
+        let names = page.split('"').filter(|it| it.ends_with(end));
+        names.last().map(|it| format!("/{it}")).expect("an asset")
+    };
+    let (style, script) = (asset(".css"), asset(".js"));
+    for (path, status) in [
+        ("/", 200),
+        ("/state.json", 200),
+        ("/lock?key=a", 200),
+        ("/lock", 404),
+        ("/nothing", 404),
+        (&*style, 200),
+        (&script, 200),
+        ("/revoke", 405),
+    ] {
+        let response = admin.handle(Request::get(path).body(Bytes::new())?).await;
+        assert_eq!(response.status(), status, "{path}");
+        let header = |name: &str| response.headers()[name].to_str();
+        let is_asset = path == style || path == script;
+        assert_eq!(header("cache-control")? == "no-store", !is_asset, "{path}");
+        assert_eq!(
+            header("cache-control")?.ends_with("immutable"),
+            is_asset,
+            "{path}"
+        );
+        let policy = header("content-security-policy")?;
+        for part in [
+            "default-src 'none'",
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+        ] {
+            assert!(policy.contains(part), "{policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(header("x-content-type-options")?, "nosniff");
+        assert_eq!(header("referrer-policy")?, "no-referrer");
+    }
+    for link in page.split("href=\"").chain(page.split("src=\"")).skip(1) {
+        assert!(
+            !link.starts_with('/') && !link.starts_with("http"),
+            "{link}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_page_that_nobody_may_use_has_no_form_and_revokes_nothing() -> Result<()> {
+    let locks = LockManager::connect("memory://").await?;
+    let guard = locks.lock("order:42").acquire().await?;
+    let token = locks.inspect("order:42").await?.holders()[0]
+        .token()
+        .to_owned();
+    let body = form(&[("key", "order:42"), ("holder", &token), ("reason", "stuck")]);
+    // Without an operator, also where others may.
+    for admin in [Admin::new(locks.clone()), revocable(&locks)] {
+        let page = get(&admin, "/lock?key=order:42").await?.1;
+        assert!(
+            !page.contains("<form") && !page.contains("<button"),
+            "{page}"
+        );
+        let response = admin.handle(post().body(body.clone())?).await;
+        assert_eq!(response.status(), StatusCode::FORBIDDEN);
+    }
+    assert!(guard.is_valid());
+    Ok(guard.release().await?)
+}
+
+#[tokio::test]
+async fn only_the_pages_own_form_revokes() -> Result<()> {
+    let locks = LockManager::connect("memory://").await?;
+    let guard = locks.lock("order:42").acquire().await?;
+    let admin = revocable(&locks);
+    let token = locks.inspect("order:42").await?.holders()[0]
+        .token()
+        .to_owned();
+    let body = form(&[("key", "order:42"), ("holder", &token), ("reason", "stuck")]);
+    let is_form = "application/x-www-form-urlencoded";
+    let (site, same) = ("sec-fetch-site", ("sec-fetch-site", "same-origin"));
+    let long = Bytes::from(vec![b'a'; 9_000]);
+    let reason = "r".repeat(201);
+    let incomplete = form(&[("key", "order:42"), ("holder", &token)]);
+    let verbose = form(&[("key", "order:42"), ("holder", &token), ("reason", &reason)]);
+    let stale = form(&[
+        ("key", "order:42"),
+        ("holder", "another"),
+        ("reason", "stuck"),
+    ]);
+    for (kind, (name, value), body, status) in [
+        (
+            is_form,
+            ("accept", "*/*"),
+            body.clone(),
+            StatusCode::FORBIDDEN,
+        ),
+        (
+            is_form,
+            (site, "same-site"),
+            body.clone(),
+            StatusCode::FORBIDDEN,
+        ),
+        (
+            is_form,
+            ("origin", "http://evil"),
+            body.clone(),
+            StatusCode::FORBIDDEN,
+        ),
+        ("text/plain", same, body, StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        (is_form, same, long, StatusCode::PAYLOAD_TOO_LARGE),
+        (is_form, same, incomplete, StatusCode::BAD_REQUEST),
+        (is_form, same, verbose, StatusCode::BAD_REQUEST),
+        (is_form, same, stale, StatusCode::CONFLICT),
+    ] {
+        let request = Request::post("/revoke")
+            .extension(Operator("ann".into()))
+            .header("content-type", kind)
+            .header("host", "here")
+            .header(name, value);
+        let response = admin.handle(request.body(body)?).await;
+        assert_eq!(response.status(), status, "{name}: {value}");
+        assert!(guard.is_valid(), "{name}: {value}");
+    }
+    Ok(guard.release().await?)
+}
+
+#[tokio::test]
+async fn form_revokes_from_the_body_that_it_showed_and_no_other() -> Result<()> {
+    let locks = LockManager::connect("memory://").await?;
+    let admin = revocable(&locks);
+    let lock = locks.lock("order:42");
+    let body = tokio::spawn(lock.run(async |_| std::future::pending::<()>().await));
+    while locks.stats().held == 0 {
+        tokio::task::yield_now().await;
+    }
+    let request = Request::get("/lock?key=order:42").extension(Operator("ann".into()));
+    let page = text(admin.handle(request.body(Bytes::new())?).await).await;
+    let field = |name: &str| value(&page, name).expect("a field");
+    let (holder, since): (_, u64) = (field("holder"), field("since").parse()?);
+    let send = async |since: u64| -> Result<Response<crate::Body>> {
+        let since = since.to_string();
+        let fields = [
+            ("key", "order:42"),
+            ("holder", &*holder),
+            ("since", &*since),
+            ("reason", "stuck"),
+        ];
+        let body = form(&fields);
+        let request = post().extension(Operator("ann".into()));
+        Ok(admin.handle(request.body(body)?).await)
+    };
+    // As if an earlier body had been shown, which has passed the lock on.
+    assert_eq!(send(since - 60_000).await?.status(), StatusCode::CONFLICT);
+    assert!(!body.is_finished());
+    let response = send(since).await?;
+    assert_eq!(response.status(), StatusCode::OK);
+    let page = text(response).await;
+    assert!(page.contains("order:42 was given up"), "{page}");
+    let ended = body.await?;
+    assert!(
+        matches!(
+            ended,
+            Err(LockError::Lost {
+                cause: LostCause::Revoked,
+                ..
+            })
+        ),
+        "{ended:?}"
+    );
+    assert_eq!(send(since).await?.status(), StatusCode::CONFLICT);
+    Ok(())
+}
+
+#[tokio::test]
+async fn events_tell_only_what_has_changed() -> Result<()> {
+    let locks = LockManager::connect("memory://").await?;
+    let admin = Admin::new(locks.clone());
+    let page = get(&admin, "/").await?.1;
+    let seen = page
+        .split_once("data-seen=\"")
+        .and_then(|(_, it)| it.split_once('"'));
+    let seen = seen.expect("a name").0;
+    let request = Request::get(format!("/events?since={seen}")).body(Bytes::new())?;
+    let mut body = admin.handle(request).await.into_body();
+    assert!(event(&mut body).await.starts_with("retry: "));
+    let _guard = locks.lock("order:42").acquire().await?;
+    let told = event(&mut body).await;
+    let name = told.split(['\n', ' ']).nth(1).expect("a name").to_owned();
+    assert!(
+        told.contains("order:42") && told.contains("\"order\":["),
+        "{told}"
+    );
+    // Whoever continues there is told no more than that nothing has changed, up to the steps of the drawings.
+    let request = Request::get("/events").header("last-event-id", name);
+    let mut body = admin.handle(request.body(Bytes::new())?).await.into_body();
+    event(&mut body).await;
+    let told = event(&mut body).await;
+    assert!(
+        !told.contains("role=\\\"rowheader\\\"") && !told.contains("\"order\""),
+        "{told}"
+    );
+    // Another process knows nothing of that name.
+    let request = Request::get("/events").header("last-event-id", "00000000-7");
+    let mut body = admin.handle(request.body(Bytes::new())?).await.into_body();
+    event(&mut body).await;
+    let told = event(&mut body).await;
+    assert!(
+        told.contains("id=\\\"processes\\\"") && told.contains("\"order\""),
+        "{told}"
+    );
+    Ok(())
+}
