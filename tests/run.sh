@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks and tests everything: `bash tests/run.sh`. Installs redis-server, PostgreSQL, PgBouncer, etcd, ZooKeeper and
-# Prometheus if they are missing.
+# Checks and tests everything: `bash tests/run.sh`. Installs redis-server, PostgreSQL, PgBouncer, etcd, ZooKeeper,
+# Prometheus and Chromium if they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -40,6 +40,21 @@ command -v promtool >/dev/null || install promtool prometheus prometheus
 # One test installs Python's Redis client, and locks with it.
 command -v python3 >/dev/null || install python3 python3 python
 python3 -m pip --version >/dev/null 2>&1 || install pip python3-pip python
+
+# The page of `lock-admin` is tested in it.
+command -v chromium >/dev/null || install chromium chromium chromium
+command -v chromedriver >/dev/null || install chromedriver chromium-driver chromedriver
+# axe-core finds what keeps people from using the page.
+axe=target/axe-core
+axe_sum=0f2b4d7dcdf7d1219df8d1959ad68e565f51d14c3f0d88bb71cd59abeb956292
+if [ ! -e "$axe/axe.min.js" ]; then
+    step "fetching axe-core"
+    mkdir -p "$axe"
+    curl -fsSL https://registry.npmjs.org/axe-core/-/axe-core-4.10.3.tgz -o "$axe/axe-core.tgz"
+    python3 -c 'import hashlib, sys; sys.exit(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest() != sys.argv[2])' \
+        "$axe/axe-core.tgz" "$axe_sum" || { echo "axe-core is not what it was" >&2 && exit 1; }
+    tar -xzf "$axe/axe-core.tgz" -C "$axe" --strip-components=1 package/axe.min.js
+fi
 
 # Tests measure time: if permitted, they run at a higher priority than other processes. Otherwise fewer tests run
 # at once.
@@ -101,7 +116,7 @@ sed -n '/^|/,$p' target/chaos/log
 step "tests that measure time"
 # They mostly wait for servers, so several run at once.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$threads}"
-timed=(--lib --test cli --test early_exit --test fuzz --test paused)
+timed=(--lib --test browser --test cli --test early_exit --test fuzz --test paused)
 ${prompt[@]+"${prompt[@]}"} cargo test "${all[@]}" --no-fail-fast "${timed[@]}" || failed=1
 # What PostgreSQL, etcd and ZooKeeper do beyond the conformance suite takes a minute more.
 skip=()

@@ -107,8 +107,8 @@ impl Admin {
     /// Answers a request, whose path begins where the page is mounted: `/` is the page. Whatever runs it must be in a tokio
     /// runtime.
     ///
-    /// All links are relative to the folder of the page, so whoever mounts it lets the address of the page end with `/`, as
-    /// the adapters for axum and actix do. A body of more than 8 KB is refused; don't read a larger one. Dropping the future
+    /// All links are relative, so where it is mounted the address of the page ends with `/`, or with `/overview`, to which the
+    /// adapters for axum and actix redirect. A body of more than 8 KB is refused; don't read a larger one. Dropping the future
     /// stops waiting, but a lock that was revoked stays so.
     pub async fn handle(&self, request: Request<Bytes>) -> Response<Body> {
         let (parts, body) = request.into_parts();
@@ -125,7 +125,7 @@ impl Admin {
         }
         let assets = Assets::get();
         match path {
-            "/" | "" => {
+            "/" | "/overview" => {
                 let seen = sampler.look().await;
                 let may_revoke = sampler.options.may_revoke(&parts);
                 let html = page::page(&seen, assets, may_revoke.as_deref());

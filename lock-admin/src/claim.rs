@@ -4,8 +4,8 @@ use crate::text::{duration, visible};
 use lock_runtime::{ClaimInfo, LeaseInfo, ProcessInfo};
 use std::time::{Duration, SystemTime};
 
-/// How old a report is of a process that is asked each second and has not answered; half of that is usual without being asked.
-const SILENT: Duration = Duration::from_secs(75);
+/// How old a report is of a process that has neither answered nor reported by itself, which it does each minute.
+pub(crate) const SILENT: Duration = Duration::from_secs(75);
 
 /// A holder or a waiter.
 #[derive(Clone, Debug)]

@@ -1,17 +1,20 @@
-//! The address of the page ends with `/`, so that its links are relative.
+//! The page is in a folder where it is mounted, so that its links are relative.
 
 use crate::body::Body;
 use crate::security::plain;
 use http::header::{HeaderValue, LOCATION};
 use http::{Response, StatusCode};
 
-/// Returns the way to the page for the path where it is mounted, if that does not end with `/`.
+/// The page in that folder: axum finds nothing at `/locks/` in a router that is nested at `/locks`.
+pub(crate) const OVERVIEW: &str = "overview";
+
+/// Returns the way to the page from the path where it is mounted, if that does not end with `/`.
 pub(crate) fn to_folder(path: &str) -> Option<Response<Body>> {
     if path.ends_with('/') {
         return None;
     }
     let last = path.rsplit('/').next()?;
-    let location = HeaderValue::from_str(&format!("./{last}/")).ok()?;
+    let location = HeaderValue::from_str(&format!("./{last}/{OVERVIEW}")).ok()?;
     let mut response = plain(StatusCode::PERMANENT_REDIRECT, "");
     response.headers_mut().insert(LOCATION, location);
     Some(response)
@@ -27,8 +30,11 @@ mod tests {
             let response = to_folder(path)?;
             Some(response.headers()[LOCATION].to_str().ok()?.to_owned())
         };
-        assert_eq!(location("/admin/locks"), Some("./locks/".to_owned()));
-        assert_eq!(location("//evil"), Some("./evil/".to_owned()));
+        assert_eq!(
+            location("/admin/locks"),
+            Some("./locks/overview".to_owned())
+        );
+        assert_eq!(location("//evil"), Some("./evil/overview".to_owned()));
         assert_eq!(location("/locks/"), None);
         assert_eq!(location("/"), None);
     }

@@ -12,7 +12,7 @@ pub(crate) fn json(state: &State) -> Value {
     let processes = state.processes.iter().map(|it| {
         json!({
             "process": it.who.id, "name": it.who.name, "place": it.who.place, "held": it.held,
-            "waiting": it.waiting, "lost": it.lost, "started": millis(it.started), "reported": it.reported.map(millis),
+            "waiting": it.waiting, "lost": it.lost, "started": millis(it.started), "silent_since": it.silent_since.map(millis),
         })
     });
     let templates = state.templates.iter().map(|it| {

@@ -9,7 +9,6 @@ mod assets;
 mod axum;
 mod body;
 mod claim;
-#[cfg(any(feature = "actix", feature = "axum"))]
 mod folder;
 mod fragment;
 mod histogram;

@@ -2,6 +2,7 @@
 
 use crate::assets::Assets;
 use crate::claim::Claim;
+use crate::folder::OVERVIEW;
 use crate::look::reason;
 use crate::page::{age, document, who};
 use crate::sampler::Sampler;
@@ -81,9 +82,9 @@ fn framed(title: &str, main: &Markup) -> Markup {
     let body = html! {
         body .one {
             header {
-                p .brand { a href="./" { "Locks" } }
+                p .brand { a href=(OVERVIEW) { "Locks" } }
             }
-            main { (main) p .back { a href="./" { "All locks" } } }
+            main { (main) p .back { a href=(OVERVIEW) { "All locks" } } }
         }
     };
     document(title, Assets::get(), false, &body)

@@ -57,7 +57,7 @@ pub(crate) fn page(seen: &Seen, assets: &Assets, operator: Option<&str>) -> Mark
                 p .brand { "Locks" }
                 p .server { bdi { (state.server) } }
                 p .live {
-                    span #live { noscript { "Reloads each 5 s" } }
+                    span #live { "Reloads each 5 s" }
                     @match operator {
                         Some(name) => span .mode { "You may revoke, as " (name) },
                         None => span .mode { "Read-only" },
@@ -127,14 +127,21 @@ fn verdict(state: &State) -> Verdict {
 }
 
 fn headline(state: &State) -> String {
-    let bad = state.problems.iter().filter(|it| it.is_bad).count();
-    let first = state.problems.first();
-    match (verdict(state), bad) {
+    match (verdict(state), sole(state)) {
         (Verdict::Well, _) => "All is well".to_owned(),
         (Verdict::Look, _) => "Locks work".to_owned(),
-        (Verdict::Wrong, 1) => first.map_or(String::new(), |it| it.title.clone()),
-        (Verdict::Wrong, _) => format!("{bad} things are wrong"),
+        (Verdict::Wrong, Some(problem)) => problem.title.clone(),
+        (Verdict::Wrong, None) => {
+            let bad = state.problems.iter().filter(|it| it.is_bad).count();
+            format!("{bad} things are wrong")
+        }
     }
+}
+
+/// Returns what is wrong, if it is one thing: it is the headline.
+fn sole(state: &State) -> Option<&Problem> {
+    let mut bad = state.problems.iter().filter(|it| it.is_bad);
+    bad.next().filter(|_| bad.next().is_none())
 }
 
 /// Changes only when the verdict does, since it is read aloud.
@@ -148,20 +155,26 @@ fn summary(state: &State) -> Markup {
             let things = count(state.problems.len() as u64, "thing");
             ("look", format!("Nothing is broken. {things} to look at:"))
         }
-        Verdict::Wrong => ("wrong", "Needs somebody now:".to_owned()),
+        Verdict::Wrong => {
+            let details = sole(state).map(|it| it.details.clone());
+            let all = || "Somebody has to look at them now:".to_owned();
+            ("wrong", details.unwrap_or_else(all))
+        }
     };
     html! {
         section #summary class=(class) aria-live="polite" aria-atomic="true" {
             h1 { bdi { (headline(state)) } }
-            p { (explanation) }
+            p { bdi { (explanation) } }
         }
     }
 }
 
 fn problems(state: &State, now: Option<SystemTime>) -> Markup {
+    let told = usize::from(sole(state).is_some());
+    let listed = state.problems.get(told..).unwrap_or_default();
     html! {
-        section #problems aria-label="What to look at" hidden[state.problems.is_empty()] {
-            ol { @for it in &state.problems { (problem(it, now)) } }
+        section #problems aria-label="What to look at" hidden[listed.is_empty()] {
+            ol { @for it in listed { (problem(it, now)) } }
         }
     }
 }
@@ -335,7 +348,7 @@ fn template_row(template: &Template) -> Markup {
 fn quantiles(of: Option<Quantiles>) -> Markup {
     html! {
         @match of {
-            Some((half, most)) => { (latency(half)) ", " (latency(most)) }
+            Some((half, most)) => { span { (latency(half)) "," } " " span { (latency(most)) } }
             None => span .muted { "none" },
         }
     }
@@ -353,6 +366,7 @@ fn processes(state: &State, now: Option<SystemTime>) -> Markup {
                 th scope="row" {
                     (who(&process.who))
                     @if process.is_this { small { "serves this page" } }
+                @if let Some(reported) = process.silent_since { small { "no word for " (age(reported, now)) } }
                 }
                 (number(process.held))
                 (number(process.waiting))

@@ -59,7 +59,11 @@ pub(crate) fn problems(state: &State) -> Vec<Problem> {
         found.push(Problem {
             is_bad: false,
             title: crate::text::visible(warning.finding()),
-            details: format!("{}. Remedy: {}.", warning.consequence(), warning.remedy()),
+            details: format!(
+                "Danger: {}. Remedy: {}.",
+                warning.consequence(),
+                warning.remedy()
+            ),
             since: None,
             lock: None,
         });

@@ -54,8 +54,11 @@ impl Sampler {
         }
         let begun = Instant::now();
         let options = &self.options;
-        memory.check.refresh(&options.manager).await;
         let found = look(&options.manager).await;
+        // Of a server that does not reply it would tell nothing else.
+        if found.ping.is_ok() {
+            memory.check.refresh(&options.manager).await;
+        }
         let keys = match &options.redact {
             Some(_) => found.locks.iter().flatten().map(key_of).collect(),
             None => Vec::new(),

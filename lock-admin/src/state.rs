@@ -1,6 +1,6 @@
 //! What the page shows: everything redacted, in its order.
 
-use crate::claim::{Claim, Who};
+use crate::claim::{Claim, SILENT, Who};
 use crate::history::{History, Lane};
 use crate::look::{Check, Look, MOST};
 use crate::options::Options;
@@ -66,7 +66,8 @@ pub(crate) struct Process {
     pub(crate) held: Option<u64>,
     pub(crate) waiting: Option<u64>,
     pub(crate) lost: Option<u64>,
-    pub(crate) reported: Option<SystemTime>,
+    /// When it reported, if that is longer ago than it would be of one that lives.
+    pub(crate) silent_since: Option<SystemTime>,
     pub(crate) is_this: bool,
 }
 
@@ -191,7 +192,10 @@ fn process(info: &ProcessInfo, at: SystemTime, own: &str) -> Process {
         held: info.held(),
         waiting: info.waiting(),
         lost: info.lost(),
-        reported: info.age().and_then(|age| at.checked_sub(age)),
+        silent_since: info
+            .age()
+            .filter(|age| *age > SILENT)
+            .and_then(|age| at.checked_sub(age)),
     }
 }
 

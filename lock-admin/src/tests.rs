@@ -144,8 +144,11 @@ async fn every_response_says_what_a_browser_may_do() -> Result<()> {
     let admin = Admin::new(LockManager::connect("memory://").await?);
     let page = get(&admin, "/").await?.1;
     let asset = |end: &str| {
-        let names = page.split('"').filter(|it| it.ends_with(end));
-        names.last().map(|it| format!("/{it}")).expect("an asset")
+        let mut names = page.split('"').filter(|it| it.ends_with(end));
+        names
+            .next_back()
+            .map(|it| format!("/{it}"))
+            .expect("an asset")
     };
     let (style, script) = (asset(".css"), asset(".js"));
     for (path, status) in [

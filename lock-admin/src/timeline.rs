@@ -10,6 +10,9 @@ const WIDTH: i64 = 600;
 
 const HEIGHT: i64 = 16;
 
+/// In how many shades holders are told apart.
+const SHADES: usize = 3;
+
 /// Returns who held which lock in the last minute. It changes when a hold begins or ends, and else each 5 s.
 pub(crate) fn timeline(lanes: &[Lane], at: SystemTime) -> Markup {
     let end = (step_of(at) + 1) * STEP.as_millis() as u64;
@@ -24,7 +27,7 @@ pub(crate) fn timeline(lanes: &[Lane], at: SystemTime) -> Markup {
                 @for lane in lanes {
                     li {
                         a href={ "lock?" (lane.query) } { bdi { (lane.key) } }
-                        (drawing(lane, first))
+                        div { (drawing(lane, first)) }
                     }
                 }
             }
@@ -39,13 +42,8 @@ fn drawing(lane: &Lane, first: u64) -> Markup {
         i64::try_from(after / 100).unwrap_or(WIDTH).min(WIDTH)
     };
     let ends = |bar: &Bar| (x(bar.from), bar.end().map_or(WIDTH, x));
-    let mut names: Vec<&str> = Vec::new();
-    for bar in &lane.bars {
-        if !names.contains(&&*bar.who) {
-            names.push(&bar.who);
-        }
-    }
-    let shade = |bar: &Bar| names.iter().position(|it| *it == bar.who).unwrap_or(0) % 3;
+    let names = names(lane);
+    let shade = |bar: &Bar| names.iter().position(|it| *it == bar.who).unwrap_or(0) % SHADES;
     html! {
         svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img"
             aria-label={ "Held by " (names.join(", then ")) } {
@@ -56,7 +54,24 @@ fn drawing(lane: &Lane, first: u64) -> Markup {
                 }
             }
         }
+        small .names {
+            @for (n, name) in names.iter().enumerate().take(SHADES) {
+                span { svg viewBox="0 0 1 1" aria-hidden="true" { rect class={ "s" (n) } width="1" height="1" {} } bdi { (name) } }
+            }
+            @if names.len() > SHADES { span { "and " (names.len() - SHADES) " more" } }
+        }
     }
+}
+
+/// Returns who held the lock, in the order in which they did.
+fn names(lane: &Lane) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for bar in &lane.bars {
+        if !names.contains(&&*bar.who) {
+            names.push(&bar.who);
+        }
+    }
+    names
 }
 
 fn held(bar: &Bar) -> String {

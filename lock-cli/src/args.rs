@@ -89,6 +89,14 @@ pub(crate) enum Command {
     Check,
     /// Checks that locks can be acquired now
     Ping,
+    /// Serves a live page about the locks, which changes nothing, at 127.0.0.1; prints its URL
+    ///
+    /// All users of this machine can read it. Nothing is asked of the lock server while nobody looks.
+    Serve {
+        /// The port [default: a free one]
+        #[arg(long, default_value_t = 0, hide_default_value = true)]
+        port: u16,
+    },
     /// Prints a script with which a shell completes the arguments of `locks`
     Completions {
         shell: clap_complete::Shell,

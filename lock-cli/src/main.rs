@@ -15,6 +15,7 @@ mod ping;
 mod processes;
 mod revoke;
 mod run;
+mod serve;
 mod show;
 mod table;
 mod text;
@@ -58,6 +59,7 @@ fn on_server(args: &Args, command: &Command) -> Result<u8, Failure> {
             Command::Run(options) => run::run(server, options).await,
             Command::Check => check::check(server, args.json).await,
             Command::Ping => ping::ping(server, args.json).await,
+            Command::Serve { port } => serve::serve(server, *port, args.json).await,
             _ => Ok(exit::DONE),
         }
     })

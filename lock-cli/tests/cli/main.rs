@@ -7,6 +7,7 @@ mod losses;
 mod manual;
 mod operators;
 mod program;
+mod serve;
 mod servers;
 mod show;
 mod signals;

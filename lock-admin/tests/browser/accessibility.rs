@@ -1,0 +1,124 @@
+//! The page for everyone: axe-core, the keyboard, both schemes of colors, and phones.
+
+use crate::browser::Browser;
+use crate::service::Service;
+use lock_admin::{Admin, Recorder};
+use lock_runtime::{Config, LockManager};
+use std::path::Path;
+use std::time::Duration;
+
+/// `tests/run.sh` fetches it.
+fn axe() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/axe-core/axe.min.js");
+    std::fs::read_to_string(path).expect("tests/run.sh fetches axe-core")
+}
+
+/// Returns what axe-core finds wrong.
+async fn violations(browser: &Browser, axe: &str) -> Vec<String> {
+    let script = format!(
+        "{axe}; const done = arguments[arguments.length - 1]; axe.run().then((it) => done(it.violations.map( \
+         (it) => `${{it.id}}: ${{it.help}}: ${{it.nodes.map((it) => it.html + ' ' + it.failureSummary).join('; ')}}`)))"
+    );
+    let found = browser
+        .client
+        .execute_async(&script, Vec::new())
+        .await
+        .unwrap();
+    let found = found.as_array().unwrap().iter();
+    found.map(|it| it.to_string()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn axe_finds_nothing_in_both_schemes_and_on_a_phone() {
+    let axe = axe();
+    let recorder = Recorder::new();
+    let config = Config::new("memory://").on_event(recorder.handler());
+    let locks = LockManager::connect(config).await.unwrap();
+    let admin = Admin::new(locks.clone()).recorder(recorder);
+    let admin = admin.allow_revoke(|_| Some("ann".to_owned()));
+    let service = Service::start(&admin).await;
+    let browser = Browser::start().await;
+    let mut guards = Vec::new();
+    for scene in ["empty", "busy", "incident"] {
+        match scene {
+            "empty" => {}
+            "busy" => {
+                let lock = |n| locks.lock(format!("order:{n}")).template("order:<id>");
+                for n in 0..5 {
+                    guards.push(lock(n).acquire().await.unwrap());
+                }
+                tokio::spawn(lock(0).wait(Duration::MAX).acquire());
+            }
+            _ => {
+                let lock = locks.lock("invoice:1").max_hold(Duration::from_millis(10));
+                lock.acquire().await.unwrap().lost().await;
+            }
+        }
+        for (scheme, width) in [
+            ("light", 1200),
+            ("dark", 1200),
+            ("light", 360),
+            ("dark", 360),
+        ] {
+            browser.show(scheme, width).await;
+            browser.client.goto(&service.url).await.unwrap();
+            browser.until("#live", |it| it == "Live").await;
+            let found = violations(&browser, &axe).await;
+            assert!(found.is_empty(), "{scene}, {scheme}, {width}: {found:#?}");
+            let overflow = "return document.documentElement.scrollWidth - window.innerWidth";
+            let overflow = browser.evaluate(overflow).await;
+            assert!(
+                overflow.as_i64().unwrap() <= 0,
+                "{scene}, {width}: {overflow}"
+            );
+        }
+    }
+    for scheme in ["light", "dark"] {
+        browser.show(scheme, 1200).await;
+        browser
+            .client
+            .goto(&format!("{}/lock?key=order:0", service.url))
+            .await
+            .unwrap();
+        let found = violations(&browser, &axe).await;
+        assert!(found.is_empty(), "{scheme}: {found:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schemes_differ_and_both_are_declared() {
+    let locks = LockManager::connect("memory://").await.unwrap();
+    let service = Service::start(&Admin::new(locks)).await;
+    let browser = Browser::start().await;
+    let mut papers = Vec::new();
+    for scheme in ["light", "dark"] {
+        browser.show(scheme, 1200).await;
+        browser.client.goto(&service.url).await.unwrap();
+        let paper = "return getComputedStyle(document.body).backgroundColor";
+        papers.push(browser.evaluate(paper).await.to_string());
+        let declared = "return getComputedStyle(document.documentElement).colorScheme";
+        assert_eq!(browser.evaluate(declared).await, "light dark");
+    }
+    assert_ne!(papers[0], papers[1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn focus_stays_on_a_row_that_is_replaced() {
+    let locks = LockManager::connect("memory://").await.unwrap();
+    let guard = locks.lock("order:42").acquire().await.unwrap();
+    let service = Service::start(&Admin::new(locks.clone())).await;
+    let browser = Browser::start().await;
+    browser.client.goto(&service.url).await.unwrap();
+    browser.until("#rows", |it| it.contains("order:42")).await;
+    browser
+        .evaluate("document.querySelector('#rows a').focus()")
+        .await;
+    let _waits = tokio::spawn(locks.lock("order:42").wait(Duration::MAX).acquire());
+    let shared = locks.lock("order:41").acquire().await.unwrap();
+    browser.until("#rows", |it| it.contains("order:41")).await;
+    let focused = browser
+        .evaluate("return document.activeElement.innerText")
+        .await;
+    assert_eq!(focused, "order:42");
+    drop((guard, shared));
+}

@@ -1,0 +1,8 @@
+//! The page in Chromium, as people see and use it.
+
+mod accessibility;
+mod browser;
+mod cost;
+mod mounts;
+mod page;
+mod service;

@@ -1,0 +1,215 @@
+//! What the page shows, and what it does.
+
+use crate::browser::Browser;
+use crate::service::Service;
+use lock_admin::{Admin, Recorder};
+use lock_runtime::{Config, LockError, LockManager, LostCause, Report};
+use lock_test_support::server::Server;
+use std::time::Duration;
+
+const CLICKABLE: &str = "button, input, form";
+
+async fn memory() -> LockManager {
+    LockManager::connect("memory://").await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_appears_when_a_lock_is_held_and_leaves_with_it() {
+    let locks = memory().await;
+    let service = Service::start(&Admin::new(locks.clone())).await;
+    let browser = Browser::start().await;
+    browser.client.goto(&service.url).await.unwrap();
+    browser
+        .until("#empty", |it| it.contains("No lock is in use"))
+        .await;
+    // The rest happens without a reload.
+    browser.evaluate("document.body.className = 'same'").await;
+    let guard = locks.lock("order:42").acquire().await.unwrap();
+    browser.until("#rows", |it| it.contains("order:42")).await;
+    browser
+        .until("#timeline", |it| it.contains("order:42"))
+        .await;
+    let waiting = tokio::spawn(locks.lock("order:42").wait(Duration::MAX).acquire());
+    guard.release().await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    next.release().await.unwrap();
+    browser
+        .until("#empty", |it| it.contains("No lock is in use"))
+        .await;
+    assert_eq!(
+        browser.evaluate("return document.body.className").await,
+        "same"
+    );
+    assert_eq!(browser.console().await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn loss_comes_first_and_says_which_lock() {
+    let recorder = Recorder::new();
+    let config = Config::new("memory://").on_event(recorder.handler());
+    let locks = LockManager::connect(config).await.unwrap();
+    let admin = Admin::new(locks.clone()).recorder(recorder);
+    let service = Service::start(&admin).await;
+    let browser = Browser::start().await;
+    browser.client.goto(&service.url).await.unwrap();
+    browser
+        .until("#summary", |it| it.contains("All is well"))
+        .await;
+    let lock = locks.lock("order:42").max_hold(Duration::from_millis(10));
+    let guard = lock.acquire().await.unwrap();
+    guard.lost().await;
+    browser
+        .until("#summary h1", |it| it == "order:42 was lost")
+        .await;
+    let events = browser.until("#events", |it| it.contains("order:42")).await;
+    assert!(events.contains("lost"), "{events}");
+    let reads_aloud = "return document.querySelector('[aria-live=polite]').innerText";
+    let read = browser.evaluate(reads_aloud).await;
+    assert!(
+        read.as_str().unwrap().contains("order:42 was lost"),
+        "{read}"
+    );
+    assert_eq!(browser.console().await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn form_cancels_the_body_of_the_holder() {
+    let locks = memory().await;
+    let body = locks
+        .lock("order:42")
+        .run(async |_| std::future::pending::<()>().await);
+    let body = tokio::spawn(body);
+    let admin = Admin::new(locks.clone()).allow_revoke(|_| Some("ann".to_owned()));
+    let service = Service::start(&admin).await;
+    let browser = Browser::start().await;
+    browser.client.goto(&service.url).await.unwrap();
+    browser.until("#rows", |it| it.contains("order:42")).await;
+    browser.click("#rows a").await;
+    let reason = browser
+        .client
+        .find(fantoccini::Locator::Css("[name=reason]"))
+        .await
+        .unwrap();
+    reason.send_keys("stuck since the deploy").await.unwrap();
+    browser.click("button").await;
+    browser
+        .until("h1", |it| it == "order:42 was given up")
+        .await;
+    let ended = body.await.unwrap();
+    assert!(
+        matches!(
+            ended,
+            Err(LockError::Lost {
+                cause: LostCause::Revoked,
+                ..
+            })
+        ),
+        "{ended:?}"
+    );
+    assert_eq!(browser.console().await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn read_only_page_has_nothing_to_click_and_its_post_is_forbidden() {
+    let locks = memory().await;
+    let guard = locks.lock("order:42").acquire().await.unwrap();
+    let service = Service::start(&Admin::new(locks.clone())).await;
+    let browser = Browser::start().await;
+    browser.client.goto(&service.url).await.unwrap();
+    browser.until("header", |it| it.contains("Read-only")).await;
+    assert_eq!(browser.count(CLICKABLE).await, 0);
+    browser.click("#rows a").await;
+    browser.until("h1", |it| it == "order:42").await;
+    assert_eq!(browser.count(CLICKABLE).await, 0);
+    let token = locks.inspect("order:42").await.unwrap().holders()[0]
+        .token()
+        .to_owned();
+    let post = format!(
+        "const [done] = arguments; const body = new URLSearchParams({{ key: 'order:42', holder: '{token}', reason: 'r' }}); \
+         fetch('revoke', {{ method: 'POST', body }}).then((it) => done(it.status))"
+    );
+    let status = browser
+        .client
+        .execute_async(&post, Vec::new())
+        .await
+        .unwrap();
+    assert_eq!(status, 403);
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_key_is_text() {
+    let key =
+        "<script>document.title='hacked'</script>\"'&<img src=x onerror=alert(1)>\u{202e}\u{7}";
+    let locks = memory().await;
+    let _guard = locks.lock(key).label(key).acquire().await.unwrap();
+    let service = Service::start(&Admin::new(locks.clone())).await;
+    let browser = Browser::start().await;
+    browser.client.goto(&service.url).await.unwrap();
+    let shown =
+        "<script>document.title='hacked'</script>\"'&<img src=x onerror=alert(1)>\\u{202e}\\u{7}";
+    browser.until("#rows .key a", |it| it == shown).await;
+    // Also in what the script adds.
+    let _other = locks.lock(format!("2{key}")).acquire().await.unwrap();
+    browser
+        .until("#rows > :last-child .key a", |it| it == format!("2{shown}"))
+        .await;
+    browser.click("#rows a").await;
+    browser.until("h1", |it| it == shown).await;
+    assert_eq!(browser.count("main script, main img").await, 0);
+    assert_eq!(browser.client.title().await.unwrap(), shown);
+    assert_eq!(browser.console().await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn page_is_complete_without_script() {
+    let locks = memory().await;
+    let _guard = locks.lock("order:42").acquire().await.unwrap();
+    let service = Service::start(&Admin::new(locks.clone())).await;
+    let browser = Browser::without_script().await;
+    browser.client.goto(&service.url).await.unwrap();
+    browser
+        .until("#rows .key", |it| it.contains("order:42"))
+        .await;
+    browser.until("#rows .for", |it| it.ends_with(" s")).await;
+    browser
+        .until("#processes", |it| it.contains("serves this page"))
+        .await;
+    browser.until("#live", |it| it == "Reloads each 5 s").await;
+    // It reloads.
+    let _other = locks.lock("order:43").acquire().await.unwrap();
+    browser.until("#rows", |it| it.contains("order:43")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_shows_the_locks_of_all_processes_and_its_own_end() {
+    let mut server = Server::start();
+    let connect = async |service: &str| {
+        let config = Config::new(server.url()).service(service).version("1.2.3");
+        LockManager::connect(config.report(Report::Live))
+            .await
+            .unwrap()
+    };
+    let (orders, billing) = (connect("orders").await, connect("billing").await);
+    let guard = orders.lock("order:42").acquire().await.unwrap();
+    let waits = tokio::spawn(billing.lock("order:42").wait(Duration::MAX).acquire());
+    let service = Service::start(&Admin::new(orders.clone())).await;
+    let browser = Browser::start().await;
+    browser.client.goto(&service.url).await.unwrap();
+    let is_complete = |it: &str| it.contains("orders 1.2.3") && it.contains("first billing 1.2.3");
+    browser.until("#rows", is_complete).await;
+    browser
+        .until("#processes", |it| it.contains("billing 1.2.3"))
+        .await;
+    server.pause();
+    browser
+        .until("#summary h1", |it| it == "Locks can't be acquired")
+        .await;
+    server.resume();
+    browser
+        .until("#summary h1", |it| it != "Locks can't be acquired")
+        .await;
+    guard.release().await.unwrap();
+    waits.await.unwrap().unwrap().release().await.unwrap();
+}
